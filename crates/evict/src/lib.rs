@@ -1,1 +1,23 @@
-//! placeholder
+//! Which objects a cache keeps: eviction policies, and the shard that obeys one.
+//!
+//! A [`Shard`] holds keys, values and one [`Policy`], and keeps the sum of its objects' weights within a
+//! [`Capacity`]. The same policy code serves live requests and replays traces, so that what is simulated is
+//! what is served. A user names a policy by a [`Spec`] such as `lru`; [`POLICIES`] lists all there are.
+//!
+//! Not here: locks, clocks, sockets, logs, and the meaning of a value. A shard belongs to one thread at a
+//! time, and time is a count of requests.
+
+mod index;
+mod parts;
+mod policies;
+mod policy;
+mod registry;
+mod shard;
+mod slab;
+mod spec;
+
+pub use policies::{Fifo, Lru};
+pub use policy::{By, Capacity, Object, Param, Params, Policy, Residents, Slot};
+pub use registry::{Listing, POLICIES, Select, Spec};
+pub use shard::{AnyShard, Inserted, Shard};
+pub use spec::SpecError;

@@ -1,0 +1,125 @@
+//! Doubly linked lists over slots.
+//!
+//! The links stand apart from the lists, so that a policy with several queues pays 8 bytes an object and no
+//! more: a slot is in at most one list of those that share [`Links`]. Nothing checks that a slot given to
+//! [`List::remove`] is in that very list; [`List::validate`] finds out.
+
+use crate::parts::chunks::Chunks;
+use crate::policy::{NONE, Residents, Slot};
+
+#[derive(Clone, Copy)]
+struct Link {
+    prev: Slot,
+    next: Slot,
+}
+
+/// Every slot's neighbours.
+pub(crate) struct Links(Chunks<Link>);
+
+impl Links {
+    pub(crate) const fn new() -> Self {
+        Self(Chunks::new())
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+}
+
+/// A list of slots, newest first by convention.
+pub(crate) struct List {
+    front: Slot,
+    back: Slot,
+    len: usize,
+}
+
+impl List {
+    pub(crate) const fn new() -> Self {
+        Self { front: NONE, back: NONE, len: 0 }
+    }
+
+    /// Adds `slot`, which is in no list.
+    #[inline]
+    pub(crate) fn push_front(&mut self, links: &mut Links, slot: Slot) {
+        links.0.reach(slot, Link { prev: NONE, next: NONE });
+        self.link_front(links, slot);
+    }
+
+    /// Takes the last slot out.
+    pub(crate) fn pop_back(&mut self, links: &mut Links) -> Option<Slot> {
+        let slot = self.back;
+        if slot == NONE {
+            return None;
+        }
+        self.remove(links, slot);
+        Some(slot)
+    }
+
+    /// Takes `slot` out, which is in this list.
+    #[inline]
+    pub(crate) fn remove(&mut self, links: &mut Links, slot: Slot) {
+        let Link { prev, next } = links.0[slot];
+        match prev {
+            NONE => self.front = next,
+            _ => links.0[prev].next = next,
+        }
+        match next {
+            NONE => self.back = prev,
+            _ => links.0[next].prev = prev,
+        }
+        self.len -= 1;
+    }
+
+    /// Makes `slot`, which is in this list, its first.
+    #[inline]
+    pub(crate) fn move_to_front(&mut self, links: &mut Links, slot: Slot) {
+        if slot != self.front {
+            self.remove(links, slot);
+            self.link_front(links, slot);
+        }
+    }
+
+    /// The slots, first to last.
+    pub(crate) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
+        let step = |slot: Slot| (slot != NONE).then_some(slot);
+        // Bounded, so that a broken list shows as a wrong length and not as an endless loop.
+        std::iter::successors(step(self.front), move |&slot| step(links.0.get(slot)?.next)).take(self.len + 1)
+    }
+
+    /// Checks that the links agree with each other and with `len`, and that every slot is resident.
+    pub(crate) fn validate<R: Residents>(&self, links: &Links, residents: &R) -> Result<(), String> {
+        let mut prev = NONE;
+        let mut count = 0;
+        for slot in self.iter(links) {
+            let link = links.0.get(slot).ok_or_else(|| format!("slot {slot} has no links"))?;
+            if link.prev != prev {
+                return Err(format!("slot {slot} follows {prev} but points back to {}", link.prev));
+            }
+            if !residents.contains(slot) {
+                return Err(format!("slot {slot} is listed and not resident"));
+            }
+            prev = slot;
+            count += 1;
+        }
+        if (count, prev) != (self.len, self.back) {
+            let (len, back) = (self.len, self.back);
+            return Err(format!("{count} slots up to {prev}, where there should be {len} up to {back}"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn link_front(&mut self, links: &mut Links, slot: Slot) {
+        links.0[slot] = Link { prev: NONE, next: self.front };
+        match self.front {
+            NONE => self.back = slot,
+            front => links.0[front].prev = slot,
+        }
+        self.front = slot;
+        self.len += 1;
+    }
+}

@@ -1,0 +1,4 @@
+//! What policies are made of.
+
+pub(crate) mod chunks;
+pub(crate) mod list;

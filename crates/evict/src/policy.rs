@@ -1,0 +1,159 @@
+//! The seam between a cache and what decides its victims.
+//!
+//! A policy orders dense `u32` slots. It sees objects' keys, sizes and costs through [`Residents`], and never
+//! a value, a lock or a clock; it counts nothing that its caller already counts.
+
+use std::fmt::Debug;
+
+/// Where a resident object stands: dense, from 0, used again after the object has gone.
+pub type Slot = u32;
+
+/// No slot at all: the end of a list or of a chain. A cache holds fewer objects than this.
+pub(crate) const NONE: Slot = Slot::MAX;
+
+/// What a policy may know of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// The object's key, already hashed: equal keys are the same object.
+    pub key: u64,
+    /// Bytes it occupies; 0 is allowed.
+    pub size: u64,
+    /// What fetching it again would cost, in microseconds; 0 where it is unknown.
+    pub cost: u32,
+}
+
+/// The unit of a [`Capacity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum By {
+    /// An object weighs its size.
+    Bytes,
+    /// Every object weighs 1.
+    Entries,
+}
+
+/// How much a cache may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Capacity {
+    /// What is counted.
+    pub by: By,
+    /// How many of it, at most.
+    pub amount: u64,
+}
+
+impl Capacity {
+    /// What an object of `size` bytes takes of this capacity, in its unit.
+    #[inline]
+    pub fn weigh(self, size: u64) -> u64 {
+        match self.by {
+            By::Bytes => size,
+            By::Entries => 1,
+        }
+    }
+}
+
+/// A policy's view of the cache that it serves: look, don't touch.
+pub trait Residents {
+    /// The object in `slot`. Panics if the slot is vacant, which only a broken policy can ask for.
+    fn object(&self, slot: Slot) -> Object;
+
+    /// Whether an object stands in `slot`.
+    fn contains(&self, slot: Slot) -> bool;
+
+    /// How many objects there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The sum of the objects' weights, in the capacity's unit.
+    fn used(&self) -> u64;
+
+    /// The capacity as it is now: it may change while the cache runs.
+    fn capacity(&self) -> Capacity;
+
+    /// Lookups so far, this one included: the only time there is.
+    fn now(&self) -> u64;
+
+    /// When the object in `slot` will be asked for next, on the scale of [`now`](Self::now). Only a replay
+    /// knows, for the offline bounds; a live cache answers "never".
+    fn next(&self, _slot: Slot) -> u64 {
+        u64::MAX
+    }
+}
+
+/// A rule for what to keep.
+///
+/// The caller promises: every slot given to [`on_hit`](Self::on_hit) and [`on_remove`](Self::on_remove) was
+/// given to [`on_insert`](Self::on_insert) before and has not left since. The policy promises that
+/// [`evict`](Self::evict) returns such a slot, once, and one whenever there are any.
+pub trait Policy: Sized + Send + 'static {
+    /// What a user can tune.
+    type Params: Params;
+
+    /// One line that says what it does, for help, docs and reports.
+    const ABOUT: &'static str;
+
+    /// An empty policy. All its randomness comes from `seed`: the same seed gives the same victims. What
+    /// depends on the capacity later should ask [`Residents::capacity`], since that can change.
+    fn new(capacity: Capacity, params: Self::Params, seed: u64) -> Self;
+
+    /// Whether to keep `new`, which fits and is not resident. Asked once per miss, before victims are chosen.
+    fn admit<R: Residents>(&mut self, _new: &Object, _residents: &R) -> bool {
+        true
+    }
+
+    /// `slot` has been filled, and is counted in `residents`.
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R);
+
+    /// The object in `slot` was asked for.
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R);
+
+    /// Chooses a victim and forgets it; the victim is still readable in `residents` meanwhile. `None` only
+    /// when nothing is left to evict.
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot>;
+
+    /// The object in `slot` leaves for a reason that is not the policy's: purge, expiry or replacement.
+    fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R);
+
+    /// Bytes that it has allocated, spare room included.
+    fn heap_bytes(&self) -> usize;
+
+    /// Checks its own invariants against `residents`; the error says which one is broken.
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String>;
+}
+
+/// One thing that a user can tune in a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Its name in a spec: `small` in `s3fifo:small=0.1`.
+    pub name: &'static str,
+    /// What it does, with unit and range, in one line.
+    pub about: &'static str,
+}
+
+/// A policy's parameters: a typed struct whose fields can be read and set by name. `()` has none.
+pub trait Params: Default + Clone + Debug + PartialEq + Send {
+    /// Every parameter, in the order in which a spec prints them.
+    const ALL: &'static [Param];
+
+    /// Sets parameter `name`, one of [`ALL`](Self::ALL). The error says what would have been valid, such as
+    /// "a share from 0 to 1".
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String>;
+
+    /// The value of parameter `name`, one of [`ALL`](Self::ALL), as [`set`](Self::set) reads it.
+    fn get(&self, name: &str) -> String;
+}
+
+impl Params for () {
+    const ALL: &'static [Param] = &[];
+
+    fn set(&mut self, _name: &str, _value: &str) -> Result<(), String> {
+        Err("no parameter".into())
+    }
+
+    fn get(&self, _name: &str) -> String {
+        String::new()
+    }
+}

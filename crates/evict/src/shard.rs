@@ -1,0 +1,279 @@
+//! A cache for one thread at a time: objects and values under a capacity, and the policy that picks victims.
+//!
+//! The only place that counts bytes. Values that leave are handed to the caller, so that they are dropped
+//! where it pleases, for example outside a lock. What a value means, and whether the full key behind a hash
+//! is the right one, the caller knows.
+
+use crate::index::Index;
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
+use crate::slab::Slab;
+
+/// What became of an insertion.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Inserted<V> {
+    /// The object is resident.
+    Stored,
+    /// It weighs more than the whole capacity, and comes back. Nothing was evicted for it.
+    TooLarge(V),
+    /// The policy does not admit it, and it comes back.
+    Refused(V),
+}
+
+/// Values of type `V` by key, under a policy `P` known at compile time. Its calls are those of [`AnyShard`].
+pub struct Shard<P: Policy, V> {
+    policy: P,
+    contents: Contents<V>,
+    params: P::Params,
+    seed: u64,
+    evictions: u64,
+}
+
+impl<P: Policy, V> Shard<P, V> {
+    /// An empty shard. `seed` is for the policy: the same seed and calls give the same answers.
+    pub fn new(capacity: Capacity, params: P::Params, seed: u64) -> Self {
+        let policy = P::new(capacity, params.clone(), seed);
+        Self { policy, contents: Contents::new(capacity), params, seed, evictions: 0 }
+    }
+
+    /// Evicts until `weight` more fits and a slot is left. `false` if the policy has no victim to offer.
+    fn make_room(&mut self, weight: u64, dropped: &mut Vec<V>) -> bool {
+        while !self.contents.has_room(weight) {
+            let victim = self.policy.evict(&self.contents);
+            let Some((_, value)) = victim.and_then(|slot| self.contents.take(slot)) else {
+                debug_assert!(victim.is_none(), "{victim:?} was chosen and is not resident");
+                return false;
+            };
+            dropped.push(value);
+            self.evictions += 1;
+        }
+        true
+    }
+}
+
+/// A shard whose policy was chosen at run time: made by [`Spec::build`](crate::Spec::build).
+pub trait AnyShard<V>: Send {
+    /// Looks `key` up; what is found counts as asked for.
+    fn get(&mut self, key: u64) -> Option<&V>;
+
+    /// Looks `key` up without the policy's notice.
+    fn peek(&self, key: u64) -> Option<&V>;
+
+    /// Stores `value`, and evicts until it fits. What had its key goes in any case, even if the new object
+    /// cannot be stored. Replaced and evicted values are added to `dropped`.
+    fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> Inserted<V>;
+
+    /// Takes `key` out, which is no eviction.
+    fn remove(&mut self, key: u64) -> Option<V>;
+
+    /// Shows every key and value, in no particular order, without the policy's notice.
+    fn for_each(&self, see: &mut dyn FnMut(u64, &V));
+
+    /// The sum of the objects' weights, in the capacity's unit: never above its amount.
+    fn used(&self) -> u64;
+
+    /// How many objects there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What it may hold.
+    fn capacity(&self) -> Capacity;
+
+    /// Changes the capacity's amount and evicts what no longer fits, into `dropped`.
+    fn set_capacity(&mut self, amount: u64, dropped: &mut Vec<V>);
+
+    /// How many objects had to leave for lack of room, so far.
+    fn evictions(&self) -> u64;
+
+    /// Takes everything out, into `dropped`, gives the memory back, and lets the policy start anew. Counts of
+    /// evictions and of time go on.
+    fn clear(&mut self, dropped: &mut Vec<V>);
+
+    /// Bytes allocated per object beyond the value itself: key, size, cost, index, the policy's, and spare
+    /// room. 0 when empty.
+    fn overhead_per_object(&self) -> f64;
+
+    /// Checks every invariant, in time proportional to the contents; the error says which one is broken.
+    fn validate(&self) -> Result<(), String>;
+}
+
+impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
+    fn get(&mut self, key: u64) -> Option<&V> {
+        self.contents.now += 1;
+        let slot = self.contents.find(key)?;
+        self.policy.on_hit(slot, &self.contents);
+        self.contents.slab.value(slot)
+    }
+
+    fn peek(&self, key: u64) -> Option<&V> {
+        self.contents.slab.value(self.contents.find(key)?)
+    }
+
+    fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> Inserted<V> {
+        let replaced = self.remove(object.key);
+        let is_miss = replaced.is_none();
+        dropped.extend(replaced);
+        let weight = self.contents.capacity.weigh(object.size);
+        if weight > self.contents.capacity.amount {
+            return Inserted::TooLarge(value);
+        }
+        if is_miss && !self.policy.admit(&object, &self.contents) || !self.make_room(weight, dropped) {
+            return Inserted::Refused(value);
+        }
+        let slot = self.contents.put(object, value);
+        self.policy.on_insert(slot, &self.contents);
+        Inserted::Stored
+    }
+
+    fn remove(&mut self, key: u64) -> Option<V> {
+        let slot = self.contents.find(key)?;
+        self.policy.on_remove(slot, &self.contents);
+        self.contents.take(slot).map(|(_, value)| value)
+    }
+
+    fn for_each(&self, see: &mut dyn FnMut(u64, &V)) {
+        for (_, object, value) in self.contents.slab.iter() {
+            see(object.key, value);
+        }
+    }
+
+    fn used(&self) -> u64 {
+        self.contents.used
+    }
+
+    fn len(&self) -> usize {
+        self.contents.slab.len()
+    }
+
+    fn capacity(&self) -> Capacity {
+        self.contents.capacity
+    }
+
+    fn set_capacity(&mut self, amount: u64, dropped: &mut Vec<V>) {
+        self.contents.capacity.amount = amount;
+        let _all_fits = self.make_room(0, dropped);
+    }
+
+    fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    fn clear(&mut self, dropped: &mut Vec<V>) {
+        let capacity = self.contents.capacity;
+        self.policy = P::new(capacity, self.params.clone(), self.seed);
+        let emptied = Contents { now: self.contents.now, ..Contents::new(capacity) };
+        dropped.extend(std::mem::replace(&mut self.contents, emptied).slab.into_values());
+    }
+
+    fn overhead_per_object(&self) -> f64 {
+        let bytes = self.contents.overhead_bytes() + self.policy.heap_bytes();
+        match self.len() {
+            0 => 0.0,
+            objects => bytes as f64 / objects as f64,
+        }
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.contents.validate()?;
+        self.policy.validate(&self.contents)
+    }
+}
+
+/// Everything but the policy, apart from it so that the policy can look while it changes itself.
+struct Contents<V> {
+    index: Index,
+    slab: Slab<V>,
+    used: u64,
+    capacity: Capacity,
+    now: u64,
+}
+
+impl<V> Contents<V> {
+    const fn new(capacity: Capacity) -> Self {
+        Self { index: Index::new(), slab: Slab::new(), used: 0, capacity, now: 0 }
+    }
+
+    #[inline]
+    fn find(&self, key: u64) -> Option<Slot> {
+        self.index.find(key, |slot| self.slab.object(slot).is_some_and(|object| object.key == key))
+    }
+
+    fn has_room(&self, weight: u64) -> bool {
+        let free = self.capacity.amount.checked_sub(self.used);
+        free.is_some_and(|free| weight <= free) && !self.slab.is_full()
+    }
+
+    fn put(&mut self, object: Object, value: V) -> Slot {
+        let slot = self.slab.insert(object, value);
+        let key_of = |slot| self.slab.object(slot).map_or(0, |object| object.key);
+        self.index.insert(object.key, slot, key_of);
+        self.used += self.capacity.weigh(object.size);
+        slot
+    }
+
+    fn take(&mut self, slot: Slot) -> Option<(Object, V)> {
+        let (object, value) = self.slab.remove(slot)?;
+        self.index.remove(object.key, slot);
+        self.used -= self.capacity.weigh(object.size);
+        Some((object, value))
+    }
+
+    fn overhead_bytes(&self) -> usize {
+        self.slab.overhead_bytes() + self.index.heap_bytes()
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.slab.validate()?;
+        let mut used = 0;
+        for (slot, object, _) in self.slab.iter() {
+            used += self.capacity.weigh(object.size);
+            if self.find(object.key) != Some(slot) {
+                return Err(format!(
+                    "the index leads key {} to {:?}, not to {slot}",
+                    object.key,
+                    self.find(object.key)
+                ));
+            }
+        }
+        if self.index.len() != self.slab.len() {
+            return Err(format!("the index holds {} of {} objects", self.index.len(), self.slab.len()));
+        }
+        if used != self.used || used > self.capacity.amount {
+            return Err(format!("{used} used, {} counted, {} allowed", self.used, self.capacity.amount));
+        }
+        Ok(())
+    }
+}
+
+impl<V> Residents for Contents<V> {
+    #[inline]
+    fn object(&self, slot: Slot) -> Object {
+        match self.slab.object(slot) {
+            Some(object) => object,
+            None => panic!("slot {slot} is vacant"),
+        }
+    }
+
+    fn contains(&self, slot: Slot) -> bool {
+        self.slab.object(slot).is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    fn used(&self) -> u64 {
+        self.used
+    }
+
+    fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+}

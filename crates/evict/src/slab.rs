@@ -1,0 +1,153 @@
+//! Objects and their values, by slot.
+//!
+//! An object, its value and, once both have gone, the link to the next vacant slot share one place: a hit
+//! finds key and value together, and the free list costs nothing.
+
+use crate::parts::chunks::Chunks;
+use crate::policy::{NONE, Object, Slot};
+
+// The object's fields stand here one by one, so that the discriminant finds room beside `cost`.
+enum Place<V> {
+    Taken { key: u64, size: u64, cost: u32, value: V },
+    Vacant { next: Slot },
+}
+
+/// Objects and values, and which slots are vacant.
+pub(crate) struct Slab<V> {
+    places: Chunks<Place<V>>,
+    vacant: Slot,
+    len: usize,
+}
+
+impl<V> Slab<V> {
+    pub(crate) const fn new() -> Self {
+        Self { places: Chunks::new(), vacant: NONE, len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether every slot that a number exists for is taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == NONE as usize
+    }
+
+    /// Stores an object and its value in a slot that was vacant; the slab must not be full.
+    pub(crate) fn insert(&mut self, object: Object, value: V) -> Slot {
+        let Object { key, size, cost } = object;
+        let taken = Place::Taken { key, size, cost, value };
+        self.len += 1;
+        if self.vacant == NONE {
+            self.places.push(taken);
+            return (self.places.len() - 1) as Slot;
+        }
+        let slot = self.vacant;
+        if let Place::Vacant { next } = std::mem::replace(&mut self.places[slot], taken) {
+            self.vacant = next;
+        }
+        slot
+    }
+
+    /// Vacates `slot`; `None` if it is vacant.
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<(Object, V)> {
+        self.object(slot)?;
+        let gone = std::mem::replace(&mut self.places[slot], Place::Vacant { next: self.vacant });
+        self.vacant = slot;
+        self.len -= 1;
+        taken(gone)
+    }
+
+    #[inline]
+    pub(crate) fn object(&self, slot: Slot) -> Option<Object> {
+        match self.places.get(slot)? {
+            &Place::Taken { key, size, cost, .. } => Some(Object { key, size, cost }),
+            Place::Vacant { .. } => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, slot: Slot) -> Option<&V> {
+        match self.places.get(slot)? {
+            Place::Taken { value, .. } => Some(value),
+            Place::Vacant { .. } => None,
+        }
+    }
+
+    /// The slots that are taken, with what is there.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, Object, &V)> {
+        self.places.iter().filter_map(|(slot, place)| match place {
+            &Place::Taken { key, size, cost, ref value } => Some((slot, Object { key, size, cost }, value)),
+            Place::Vacant { .. } => None,
+        })
+    }
+
+    pub(crate) fn into_values(self) -> impl Iterator<Item = V> {
+        self.places.into_iter().filter_map(|place| taken(place).map(|(_, value)| value))
+    }
+
+    /// Bytes allocated, the values' own places left out.
+    pub(crate) fn overhead_bytes(&self) -> usize {
+        self.places.heap_bytes() - self.len * size_of::<V>()
+    }
+
+    /// Checks that the chain of vacant slots reaches every one of them.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        let taken = self.iter().count();
+        if taken != self.len {
+            return Err(format!("{taken} slots are taken, {} counted", self.len));
+        }
+        let vacancies = self.places.len() - taken;
+        let mut slot = self.vacant;
+        for _ in 0..vacancies {
+            match self.places.get(slot) {
+                Some(Place::Vacant { next }) => slot = *next,
+                _ => return Err(format!("the chain of {vacancies} vacant slots leads to {slot}")),
+            }
+        }
+        match slot {
+            NONE => Ok(()),
+            slot => Err(format!("the chain of {vacancies} vacant slots goes on to {slot}")),
+        }
+    }
+}
+
+fn taken<V>(place: Place<V>) -> Option<(Object, V)> {
+    match place {
+        Place::Taken { key, size, cost, value } => Some((Object { key, size, cost }, value)),
+        Place::Vacant { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(key: u64) -> Object {
+        Object { key, size: 2 * key, cost: 3 }
+    }
+
+    #[test]
+    fn a_place_takes_24_bytes_beyond_its_value() {
+        assert_eq!(size_of::<Place<u64>>(), 24 + 8);
+        assert_eq!(size_of::<Place<Box<u8>>>(), 24 + 8);
+        assert_eq!(size_of::<Place<[usize; 2]>>(), 24 + 16);
+    }
+
+    #[test]
+    fn vacant_slots_are_used_again() {
+        let mut slab = Slab::new();
+        let slots: Vec<_> = (0..5).map(|key| slab.insert(object(key), key)).collect();
+        assert_eq!(slots, [0, 1, 2, 3, 4]);
+        assert_eq!(slab.remove(1), Some((object(1), 1)));
+        assert_eq!(slab.remove(3), Some((object(3), 3)));
+        assert_eq!(slab.remove(3), None);
+        assert_eq!(slab.validate(), Ok(()));
+        assert_eq!(
+            [slab.insert(object(7), 7), slab.insert(object(8), 8), slab.insert(object(9), 9)],
+            [3, 1, 5]
+        );
+        assert_eq!(slab.validate(), Ok(()));
+        assert_eq!((slab.object(3), slab.value(1)), (Some(object(7)), Some(&8)));
+    }
+}

@@ -1,0 +1,185 @@
+//! A policy as a user writes it, `name` or `name:param=value,param=value`, to a [`Spec`] and back.
+
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+use crate::policy::{Param, Params};
+use crate::registry::{POLICIES, Spec};
+
+/// Why a spec is not valid: one line for its author.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError(String);
+
+impl Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+impl Spec {
+    /// Reads `lru` or `name:param=value,param=value`. The error names what is wrong, the nearest valid name,
+    /// and all valid names.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        let (name, params) = match text.split_once(':') {
+            Some((name, params)) => (name, Some(params)),
+            None => (text, None),
+        };
+        Self::read(name, params).unwrap_or_else(|| {
+            let known = POLICIES.iter().map(|policy| policy.name);
+            Err(SpecError(format!("unknown policy {}{}", quoted(name), advice(name, known))))
+        })
+    }
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        Self::parse(text)
+    }
+}
+
+impl Display for Spec {
+    /// What [`Spec::parse`] reads as the same spec, defaults left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self.tuned() {
+            params if params.is_empty() => Ok(()),
+            params => write!(f, ":{}", params.join(",")),
+        }
+    }
+}
+
+/// Reads the parameters of `policy`; what is not mentioned keeps its default.
+pub(crate) fn read_params<P: Params>(policy: &str, text: Option<&str>) -> Result<P, SpecError> {
+    let mut params = P::default();
+    let mut seen = Vec::new();
+    for assignment in text.into_iter().flat_map(|text| text.split(',')) {
+        let (name, value) = match assignment.split_once('=') {
+            Some((name, value)) => (name, value),
+            None => {
+                let expected = "expected param=value after ':'";
+                return Err(SpecError(format!("policy '{policy}': {expected}, got {}", quoted(assignment))));
+            }
+        };
+        let Some(param) = P::ALL.iter().find(|param| param.name == name) else {
+            return Err(unknown_param(policy, name, P::ALL));
+        };
+        if seen.contains(&param.name) {
+            return Err(SpecError(format!("policy '{policy}': parameter '{name}' is given twice")));
+        }
+        seen.push(param.name);
+        params.set(name, value).map_err(|expected| {
+            let value = quoted(value);
+            SpecError(format!("policy '{policy}': parameter '{name}' cannot be {value}; expected {expected}"))
+        })?;
+    }
+    Ok(params)
+}
+
+/// The parameters that differ from their defaults, as `name=value`.
+pub(crate) fn tuned<P: Params>(params: &P) -> Vec<String> {
+    let default = P::default();
+    let values = P::ALL.iter().map(|param| (param.name, params.get(param.name), default.get(param.name)));
+    values
+        .filter(|(_, value, default)| value != default)
+        .map(|(name, value, _)| format!("{name}={value}"))
+        .collect()
+}
+
+fn unknown_param(policy: &str, name: &str, known: &[Param]) -> SpecError {
+    let advice = match known {
+        [] => "; it has none".into(),
+        _ => advice(name, known.iter().map(|param| param.name)),
+    };
+    SpecError(format!("policy '{policy}' has no parameter {}{advice}", quoted(name)))
+}
+
+/// The user's own words on one line, whatever they contain.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.escape_debug())
+}
+
+/// What to write instead of `word`.
+fn advice<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let word = word.to_lowercase();
+    let near = known.clone().map(|name| (strsim::osa_distance(&word, name), name)).min();
+    let hint = match near {
+        Some((distance, name)) if distance <= 1 + name.len() / 4 => format!("; did you mean '{name}'?"),
+        _ => ";".into(),
+    };
+    format!("{hint} known: {}", known.collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Queues {
+        small: f64,
+        bits: u8,
+    }
+
+    impl Default for Queues {
+        fn default() -> Self {
+            Self { small: 0.1, bits: 2 }
+        }
+    }
+
+    impl Params for Queues {
+        const ALL: &'static [Param] = &[
+            Param { name: "small", about: "share, 0 to 1" },
+            Param { name: "bits", about: "count, 1 to 8" },
+        ];
+
+        fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+            match name {
+                "small" => self.small = value.parse().map_err(|_| "a share from 0 to 1")?,
+                _ => self.bits = value.parse().map_err(|_| "a count from 1 to 8")?,
+            }
+            Ok(())
+        }
+
+        fn get(&self, name: &str) -> String {
+            match name {
+                "small" => self.small.to_string(),
+                _ => self.bits.to_string(),
+            }
+        }
+    }
+
+    fn read(text: Option<&str>) -> Result<Queues, String> {
+        read_params("q", text).map_err(|error: SpecError| error.to_string())
+    }
+
+    #[test]
+    fn parameters_that_are_not_mentioned_keep_their_defaults() {
+        assert_eq!(read(None), Ok(Queues { small: 0.1, bits: 2 }));
+        assert_eq!(read(Some("bits=3")), Ok(Queues { small: 0.1, bits: 3 }));
+        assert_eq!(read(Some("bits=3,small=0.25")), Ok(Queues { small: 0.25, bits: 3 }));
+    }
+
+    #[test]
+    fn only_tuned_parameters_are_printed() {
+        assert_eq!(tuned(&Queues::default()), [""; 0]);
+        assert_eq!(tuned(&Queues { small: 0.25, bits: 3 }), ["small=0.25", "bits=3"]);
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        let table = [
+            ("smal=0.2", "policy 'q' has no parameter 'smal'; did you mean 'small'? known: small bits"),
+            ("colour=1", "policy 'q' has no parameter 'colour'; known: small bits"),
+            ("bits", "policy 'q': expected param=value after ':', got 'bits'"),
+            ("", "policy 'q': expected param=value after ':', got ''"),
+            ("bits=1,bits=2", "policy 'q': parameter 'bits' is given twice"),
+            ("bits=\n", "policy 'q': parameter 'bits' cannot be '\\n'; expected a count from 1 to 8"),
+        ];
+        for (text, error) in table {
+            assert_eq!(read(Some(text)), Err(error.into()), "{text}");
+        }
+    }
+}
