@@ -1,0 +1,246 @@
+//! What every policy in the registry obeys, whatever the cache is asked to do; and what FIFO and LRU are.
+
+use std::collections::HashMap;
+
+use larder_evict::{AnyShard, By, Capacity, Inserted, Object, POLICIES, Spec};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+type Value = usize;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Get(u64),
+    Peek(u64),
+    Insert { key: u64, size: u64 },
+    Remove(u64),
+    SetCapacity(u64),
+    Clear,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    // Few keys, so that they meet again; spread as hashes are, but for the low bits, so that some collide.
+    let key = || (0..48_u64).prop_map(|n| (n / 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (n % 2) << 40);
+    let op = prop_oneof![
+        40 => key().prop_map(Op::Get),
+        4 => key().prop_map(Op::Peek),
+        40 => (key(), prop_oneof![8 => 0..30_u64, 1 => 90..120_u64, 1 => Just(u64::MAX)])
+            .prop_map(|(key, size)| Op::Insert { key, size }),
+        8 => key().prop_map(Op::Remove),
+        2 => (0..150_u64).prop_map(Op::SetCapacity),
+        1 => Just(Op::Clear),
+    ];
+    vec(op, 0..300)
+}
+
+fn capacity() -> impl Strategy<Value = Capacity> {
+    let entries = (0..24_u64).prop_map(|amount| Capacity { by: By::Entries, amount });
+    let bytes = (0..150_u64).prop_map(|amount| Capacity { by: By::Bytes, amount });
+    prop_oneof![entries, bytes]
+}
+
+/// What one operation made visible.
+#[derive(Debug, Default, PartialEq)]
+struct Answer {
+    found: Option<Value>,
+    inserted: Option<Inserted<Value>>,
+    dropped: Vec<Value>,
+}
+
+/// Does `op` to a shard; `serial` is the value to insert.
+fn apply(shard: &mut dyn AnyShard<Value>, op: &Op, serial: Value) -> Answer {
+    let mut answer = Answer::default();
+    match *op {
+        Op::Get(key) => answer.found = shard.get(key).copied(),
+        Op::Peek(key) => answer.found = shard.peek(key).copied(),
+        Op::Remove(key) => answer.found = shard.remove(key),
+        Op::SetCapacity(amount) => shard.set_capacity(amount, &mut answer.dropped),
+        Op::Clear => {
+            shard.clear(&mut answer.dropped);
+            answer.dropped.sort_unstable(); // no order is promised
+        }
+        Op::Insert { key, size } => {
+            let object = Object { key, size, cost: 1 };
+            answer.inserted = Some(shard.insert(object, serial, &mut answer.dropped));
+        }
+    }
+    answer
+}
+
+fn run(spec: &Spec, capacity: Capacity, ops: &[Op]) -> Vec<Answer> {
+    let mut shard = spec.build(capacity, 7);
+    ops.iter().enumerate().map(|(serial, op)| apply(&mut *shard, op, serial)).collect()
+}
+
+fn all_policies() -> impl Iterator<Item = Spec> {
+    POLICIES.iter().map(|policy| Spec::parse(policy.name).expect("a listed policy"))
+}
+
+/// The books that a shard should keep: who is in, and who left how.
+struct Books {
+    capacity: Capacity,
+    resident: HashMap<u64, (u64, Value)>,
+    evictions: u64,
+}
+
+impl Books {
+    fn used(&self) -> u64 {
+        self.resident.values().map(|&(size, _)| self.capacity.weigh(size)).sum()
+    }
+
+    fn fits(&self, size: u64) -> bool {
+        self.capacity.weigh(size).checked_add(self.used()).is_some_and(|sum| sum <= self.capacity.amount)
+    }
+
+    /// A value may leave only if it was there, and then no second time.
+    fn leave(&mut self, value: Value) {
+        let key = self.resident.iter().find(|(_, resident)| resident.1 == value).map(|(&key, _)| key);
+        self.resident.remove(&key.expect("what leaves is resident"));
+    }
+
+    fn enter(&mut self, op: &Op, serial: Value, answer: &Answer) {
+        match *op {
+            Op::Get(key) | Op::Peek(key) => {
+                assert_eq!(answer.found, self.resident.get(&key).map(|&(_, value)| value));
+            }
+            Op::Remove(key) => {
+                assert_eq!(answer.found, self.resident.remove(&key).map(|(_, value)| value));
+            }
+            Op::SetCapacity(amount) => {
+                self.capacity.amount = amount;
+                self.evict(&answer.dropped);
+            }
+            Op::Clear => {
+                answer.dropped.iter().for_each(|&value| self.leave(value));
+                assert!(self.resident.is_empty());
+            }
+            Op::Insert { key, size } => self.insert(key, size, serial, answer),
+        }
+    }
+
+    fn insert(&mut self, key: u64, size: u64, serial: Value, answer: &Answer) {
+        let replaced = self.resident.remove(&key).map(|(_, value)| value);
+        let had_room = self.fits(size);
+        let (left, victims) = answer.dropped.split_at(usize::from(replaced.is_some()));
+        assert_eq!(left.first().copied(), replaced, "what is replaced leaves first");
+        self.evict(victims);
+        match answer.inserted.as_ref().expect("an insertion has an outcome") {
+            Inserted::Stored => {
+                self.resident.insert(key, (size, serial));
+                assert!(!had_room || victims.is_empty(), "evicted {victims:?} for no need");
+            }
+            Inserted::TooLarge(value) => {
+                assert_eq!(*value, serial);
+                assert!(self.capacity.weigh(size) > self.capacity.amount && victims.is_empty());
+            }
+            Inserted::Refused(value) => {
+                assert_eq!(*value, serial);
+                assert!(!had_room, "refused what fits beside the others");
+            }
+        }
+    }
+
+    fn evict(&mut self, victims: &[Value]) {
+        victims.iter().for_each(|&value| self.leave(value));
+        self.evictions += victims.len() as u64;
+    }
+
+    fn check(&self, shard: &dyn AnyShard<Value>) {
+        assert_eq!(shard.validate(), Ok(()));
+        assert_eq!((shard.used(), shard.len()), (self.used(), self.resident.len()));
+        assert_eq!((shard.capacity(), shard.evictions()), (self.capacity, self.evictions));
+        assert!(shard.used() <= self.capacity.amount);
+        let mut seen = HashMap::new();
+        shard.for_each(&mut |key, &value| assert!(seen.insert(key, value).is_none()));
+        let expected: HashMap<_, _> = self.resident.iter().map(|(&key, &(_, value))| (key, value)).collect();
+        assert_eq!(seen, expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn books_balance_after_every_operation(capacity in capacity(), ops in ops()) {
+        for spec in all_policies() {
+            let mut shard = spec.build(capacity, 7);
+            let mut books = Books { capacity, resident: HashMap::new(), evictions: 0 };
+            for (serial, op) in ops.iter().enumerate() {
+                let answer = apply(&mut *shard, op, serial);
+                books.enter(op, serial, &answer);
+                books.check(&*shard);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_answers(capacity in capacity(), ops in ops()) {
+        for spec in all_policies() {
+            prop_assert_eq!(run(&spec, capacity, &ops), run(&spec, capacity, &ops));
+        }
+    }
+
+    #[test]
+    fn a_look_that_does_not_count_changes_nothing(capacity in capacity(), ops in ops()) {
+        let (looks, acts): (Vec<_>, Vec<_>) = ops.into_iter().partition(|op| matches!(op, Op::Peek(_)));
+        for spec in all_policies() {
+            let mut shard = spec.build(capacity, 7);
+            let expected = acts.iter().enumerate().map(|(serial, op)| {
+                let answer = apply(&mut *shard, op, serial);
+                looks.iter().for_each(|look| drop(apply(&mut *shard, look, serial)));
+                answer
+            });
+            prop_assert_eq!(expected.collect::<Vec<_>>(), run(&spec, capacity, &acts));
+        }
+    }
+
+    #[test]
+    fn fifo_is_a_queue(capacity in capacity(), ops in ops()) {
+        prop_assert_eq!(run(&Spec::parse("fifo").unwrap(), capacity, &ops), naive(capacity, &ops, false));
+    }
+
+    #[test]
+    fn lru_is_a_queue_that_hits_reorder(capacity in capacity(), ops in ops()) {
+        prop_assert_eq!(run(&Spec::parse("lru").unwrap(), capacity, &ops), naive(capacity, &ops, true));
+    }
+}
+
+/// FIFO, or LRU if `hits_reorder`, in the fewest words: a vector of key, size and value, the next victim first.
+fn naive(mut capacity: Capacity, ops: &[Op], hits_reorder: bool) -> Vec<Answer> {
+    let mut queue: Vec<(u64, u64, Value)> = Vec::new();
+    let place = |queue: &[(u64, u64, Value)], key| queue.iter().position(|entry| entry.0 == key);
+    let mut answers = Vec::new();
+    for (serial, op) in ops.iter().enumerate() {
+        let mut answer = Answer::default();
+        let mut needed = 0;
+        match *op {
+            Op::Get(key) | Op::Peek(key) => {
+                if let Some(at) = place(&queue, key) {
+                    answer.found = Some(queue[at].2);
+                    if hits_reorder && matches!(op, Op::Get(_)) {
+                        let entry = queue.remove(at);
+                        queue.push(entry);
+                    }
+                }
+            }
+            Op::Remove(key) => answer.found = place(&queue, key).map(|at| queue.remove(at).2),
+            Op::SetCapacity(amount) => capacity.amount = amount,
+            Op::Clear => {
+                answer.dropped = queue.drain(..).map(|entry| entry.2).collect();
+                answer.dropped.sort_unstable();
+            }
+            Op::Insert { key, size } => {
+                answer.dropped.extend(place(&queue, key).map(|at| queue.remove(at).2));
+                let fits = capacity.weigh(size) <= capacity.amount;
+                answer.inserted = Some(if fits { Inserted::Stored } else { Inserted::TooLarge(serial) });
+                needed = if fits { capacity.weigh(size) } else { 0 };
+            }
+        }
+        while queue.iter().map(|entry| capacity.weigh(entry.1)).sum::<u64>() + needed > capacity.amount {
+            answer.dropped.push(queue.remove(0).2);
+        }
+        if let (&Op::Insert { key, size }, Some(Inserted::Stored)) = (op, &answer.inserted) {
+            queue.push((key, size, serial));
+        }
+        answers.push(answer);
+    }
+    answers
+}
