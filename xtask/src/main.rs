@@ -1,2 +1,77 @@
-//! placeholder
-fn main() {}
+//! Developer commands, run as `cargo x COMMAND`: everything between a clone and a merged change.
+//!
+//! Uses none of the workspace's crates, so that it builds in seconds and works while they do not.
+
+mod args;
+mod bench;
+mod packages;
+mod steps;
+mod tidy;
+
+use anyhow::Result;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo x COMMAND
+
+  test     install what the tests need, then formatting, lints, tidy and every test
+  tidy     check what a machine can: dependency directions, file lengths, links, leftovers
+  bench    hits | misses | memory: this proxy beside its peers, in one run (bench/README.md)
+             --seconds N     how long each measurement lasts (5)
+             --rounds N      measurements per server, interleaved (3)
+             --only A,B      which servers (all that are installed)
+             --size 1k,1m    which objects, for `hits` (both)
+             --json FILE     also write the numbers to a file
+             --install       install the peers that are missing";
+
+/// Exit code for a command line that makes no sense, as `larder` itself uses it.
+const WRONG_WORDS: u8 = 2;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match words.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    let result = match command {
+        "test" => args::parse(rest, &[]).map(|_| steps::test()),
+        "tidy" => args::parse(rest, &[]).map(|_| tidy::run()),
+        "bench" => bench::Options::parse(rest).map(|options| bench::run(&options)),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        other => Err(args::unknown("command", other, &["test", "tidy", "bench", "help"])),
+    };
+    match result {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => complain(&error, 1),
+        Err(error) => complain(&error, WRONG_WORDS),
+    }
+}
+
+fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::from(code)
+}
+
+/// The workspace's folder, which holds this crate's own.
+fn root() -> PathBuf {
+    let mut folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    folder.pop();
+    folder
+}
+
+/// The cargo that runs this program, or the one on the path.
+fn cargo() -> std::process::Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = std::process::Command::new(program);
+    command.current_dir(root());
+    command
+}
+
+/// The text of a file, or an error that names it.
+fn read(path: &std::path::Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| anyhow::anyhow!("cannot read {}: {error}", path.display()))
+}

@@ -1,0 +1,87 @@
+//! The words after a command: `--name value` and `--name`, checked against the names that the command knows.
+
+use anyhow::{Result, anyhow, bail};
+use std::collections::BTreeMap;
+
+/// An option: its name and whether a value follows.
+pub(crate) type Known = (&'static str, bool);
+
+/// Reads options; a switch without a value maps to the empty string.
+///
+/// # Errors
+/// A name that is not in `known`, a value that is missing, a name given twice, or a word that is no option.
+pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<BTreeMap<&'static str, String>> {
+    let mut found = BTreeMap::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (name, inline) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (word.as_str(), None),
+        };
+        let Some(&(name, takes_value)) = known.iter().find(|(known, _)| *known == name) else {
+            let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+            return Err(unknown("option", name, &names));
+        };
+        let value = match (takes_value, inline) {
+            (false, Some(value)) => bail!("option `{name}` takes no value, but got `{value}`"),
+            (false, None) => String::new(),
+            (true, Some(value)) => value,
+            (true, None) => words.next().cloned().ok_or_else(|| anyhow!("option `{name}` needs a value"))?,
+        };
+        if found.insert(name, value).is_some() {
+            bail!("option `{name}` is given twice");
+        }
+    }
+    Ok(found)
+}
+
+/// "unknown KIND `word`", with the nearest known name when one is near.
+pub(crate) fn unknown(kind: &str, word: &str, known: &[&str]) -> anyhow::Error {
+    let near = known.iter().map(|name| (strsim::levenshtein(word, name), name)).min();
+    match near {
+        Some((distance, name)) if distance <= 1 + word.len() / 3 => {
+            anyhow!("unknown {kind} `{word}`; did you mean `{name}`?")
+        }
+        _ if known.is_empty() => anyhow!("unknown {kind} `{word}`; none is known here"),
+        _ => anyhow!("unknown {kind} `{word}`; known are: {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse, unknown};
+
+    const KNOWN: &[super::Known] = &[("--seconds", true), ("--install", false)];
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn values_follow_or_are_joined() {
+        for line in ["--seconds 5 --install", "--install --seconds=5"] {
+            let found = parse(&words(line), KNOWN).unwrap();
+            assert_eq!(found["--seconds"], "5", "{line}");
+            assert_eq!(found["--install"], "", "{line}");
+        }
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, complaint) in [
+            ("--second 5", "unknown option `--second`; did you mean `--seconds`?"),
+            ("--seconds", "option `--seconds` needs a value"),
+            ("--install=yes", "option `--install` takes no value, but got `yes`"),
+            ("--install --install", "option `--install` is given twice"),
+            ("x", "unknown option `x`; known are: --seconds, --install"),
+        ] {
+            assert_eq!(parse(&words(line), KNOWN).unwrap_err().to_string(), complaint);
+        }
+    }
+
+    #[test]
+    fn a_far_word_gets_the_list() {
+        let error = unknown("server", "zebra", &["nginx", "varnish"]);
+        assert_eq!(error.to_string(), "unknown server `zebra`; known are: nginx, varnish");
+    }
+}

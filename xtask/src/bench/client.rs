@@ -1,0 +1,62 @@
+//! A client for checks: one kept connection, GET, bodies by Content-Length. The load is wrk's task.
+
+use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) struct Client {
+    connection: BufReader<TcpStream>,
+    port: u16,
+}
+
+impl Client {
+    pub(super) fn connect(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).context("cannot connect")?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { connection: BufReader::new(stream), port })
+    }
+
+    /// Fetches `path` and gives the number of bytes in the body.
+    ///
+    /// # Errors
+    /// When the status is not 200, or the answer does not come whole.
+    pub(super) fn get(&mut self, path: &str) -> Result<u64> {
+        // The host that wrk names, too: a cache may hold an object under each name.
+        let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", self.port);
+        self.connection.get_mut().write_all(request.as_bytes())?;
+        let status = self.line()?;
+        if status.split(' ').nth(1) != Some("200") {
+            bail!("{path}: answered `{status}`");
+        }
+        let mut length = None;
+        loop {
+            let line = self.line()?;
+            match line.split_once(':') {
+                None => break,
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = Some(value.trim().parse::<u64>().context("wrong content-length")?);
+                }
+                Some(_) => {}
+            }
+        }
+        let Some(length) = length else { bail!("{path}: answered without a content-length") };
+        let received = std::io::copy(&mut (&mut self.connection).take(length), &mut std::io::sink())?;
+        if received != length {
+            bail!("{path}: {received} bytes of {length} came");
+        }
+        Ok(received)
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if self.connection.read_line(&mut line).context("no answer")? == 0 {
+            bail!("the connection was closed");
+        }
+        line.truncate(line.trim_end().len());
+        Ok(line)
+    }
+}

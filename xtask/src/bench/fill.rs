@@ -1,0 +1,102 @@
+//! `memory`: bytes that a server keeps for an object beyond the object's own, by filling it with many.
+
+use super::client::Client;
+use super::origin::Origin;
+use super::process;
+use super::server::Running;
+use super::table::{Cell, Row};
+use anyhow::{Result, bail};
+use std::thread;
+
+/// Enough that what a server keeps once, whatever it holds, is a rounding error.
+const OBJECTS: u64 = 200_000;
+const BODY: u64 = 1024;
+/// Stored before the first reading, so that buffers and threads which every server makes at first are in it.
+const WARM_UP: u64 = 2_000;
+const CONNECTIONS: u64 = 8;
+/// Every so many objects, one is asked for again: it must still be there.
+const CHECK_EVERY: u64 = 997;
+
+/// The table of bookkeeping; a server that fails is left out and named in `failures`.
+pub(super) fn memory(servers: &[Running], origin: &Origin, failures: &mut Vec<String>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for server in servers {
+        eprintln!("filling {} with {OBJECTS} objects", server.name);
+        match measure(server, origin) {
+            Ok(row) => rows.push(row),
+            Err(error) => failures.push(format!("{}: {error:#}", server.name)),
+        }
+    }
+    rows
+}
+
+fn measure(server: &Running, origin: &Origin) -> Result<Row> {
+    fill(server.port, 0..WARM_UP)?;
+    let before = process::resident(&server.processes()?)?;
+    fill(server.port, WARM_UP..WARM_UP + OBJECTS)?;
+    let after = process::resident(&server.processes()?)?;
+    check_stored(server.port, origin)?;
+    let beyond = (after as f64 - before as f64) / OBJECTS as f64 - BODY as f64;
+    let mebibytes = |bytes: u64| Cell::number(bytes as f64 / f64::from(1 << 20), 1);
+    Ok(vec![
+        ("server", Cell::word(server.name)),
+        ("objects", Cell::number(OBJECTS as f64, 0)),
+        ("before MiB", mebibytes(before)),
+        ("after MiB", mebibytes(after)),
+        ("bytes/object beyond the body", Cell::number(beyond, 0)),
+    ])
+}
+
+/// Fetches each object once, over a few connections.
+fn fill(port: u16, objects: std::ops::Range<u64>) -> Result<()> {
+    let fetch = |first: u64| -> Result<()> {
+        let mut client = Client::connect(port)?;
+        for object in objects.clone().skip(first as usize).step_by(CONNECTIONS as usize) {
+            let length = client.get(&path(object))?;
+            if length != BODY {
+                bail!("a body of {length} bytes, not {BODY}");
+            }
+        }
+        Ok(())
+    };
+    let fetch = &fetch;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..CONNECTIONS).map(|first| scope.spawn(move || fetch(first))).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(_) => bail!("a client panicked"),
+        })
+    })
+}
+
+/// The objects counted must be those stored: a sample of them is asked for again.
+fn check_stored(port: u16, origin: &Origin) -> Result<()> {
+    let mut client = Client::connect(port)?;
+    let before = origin.requests();
+    let mut asked = 0;
+    for object in (0..WARM_UP + OBJECTS).step_by(CHECK_EVERY as usize) {
+        client.get(&path(object))?;
+        asked += 1;
+    }
+    match origin.requests() - before {
+        0 => Ok(()),
+        gone => bail!("{gone} of {asked} objects were no longer stored"),
+    }
+}
+
+/// A path that makes the URL about 60 bytes, as they are in the wild.
+fn path(object: u64) -> String {
+    format!("/documents/section/{:03}/page-{object:08}.html", object % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path;
+
+    #[test]
+    fn urls_are_about_sixty_bytes_and_differ() {
+        let length = "http://127.0.0.1:40000".len() + path(0).len();
+        assert!((55..=65).contains(&length), "{length}");
+        assert_ne!(path(1), path(1001));
+    }
+}

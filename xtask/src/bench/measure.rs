@@ -1,0 +1,253 @@
+//! `hits` and `misses`: CPU time per request, in interleaved rounds.
+
+use super::client::Client;
+use super::load::{self, CONNECTIONS};
+use super::origin::{Origin, UNCACHEABLE};
+use super::server::Running;
+use super::table::{Cell, Row};
+use super::{Object, Options, process};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How often an object is asked for until it comes from the cache, and the pause between.
+const WARMING_TRIES: u32 = 50;
+const WARMING_PAUSE: Duration = Duration::from_millis(50);
+
+/// One measurement of one server.
+struct Sample {
+    /// CPU time per request, in microseconds.
+    cpu: f64,
+    per_second: f64,
+    /// Resident bytes after the load.
+    memory: u64,
+}
+
+/// What must hold of the origin's count while a server is measured.
+#[derive(Clone, Copy)]
+enum Expect {
+    Cached,
+    Passed,
+}
+
+/// A server that takes part, and its sample of each round.
+struct Entrant<'a> {
+    server: &'a Running,
+    samples: Vec<Sample>,
+}
+
+/// The tables of hits, one object after the other.
+///
+/// # Errors
+/// When the load cannot be set up. A server that fails is left out and named in `failures`.
+pub(super) fn hits(
+    options: &Options,
+    servers: &[Running],
+    origin: &Origin,
+    failures: &mut Vec<String>,
+) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for object in &options.objects {
+        let warmed = servers.iter().filter(|server| {
+            let result = warm(server, object, origin);
+            note(server, object, result, failures).is_some()
+        });
+        let entrants = warmed.map(|server| Entrant { server, samples: Vec::new() }).collect();
+        let entrants = rounds(options, entrants, object, Expect::Cached, origin, failures)?;
+        rows.extend(summary(&entrants, object, "x floor", "floor"));
+    }
+    Ok(rows)
+}
+
+/// The table of misses: 1 KiB that must not be stored.
+///
+/// # Errors
+/// As [`hits`].
+pub(super) fn misses(
+    options: &Options,
+    servers: &[Running],
+    origin: &Origin,
+    failures: &mut Vec<String>,
+) -> Result<Vec<Row>> {
+    let object = Object { name: "1k", path: UNCACHEABLE, length: 1024 };
+    let entrants = servers.iter().map(|server| Entrant { server, samples: Vec::new() }).collect();
+    let entrants = rounds(options, entrants, &object, Expect::Passed, origin, failures)?;
+    Ok(summary(&entrants, &object, "x nginx", "nginx"))
+}
+
+/// Fetches until the origin is no longer asked.
+fn warm(server: &Running, object: &Object, origin: &Origin) -> Result<()> {
+    let mut client = Client::connect(server.port)?;
+    for _ in 0..WARMING_TRIES {
+        let before = origin.requests();
+        let length = client.get(object.path)?;
+        if length != object.length {
+            bail!("a body of {length} bytes, not {}", object.length);
+        }
+        if origin.requests() == before {
+            return Ok(());
+        }
+        sleep(WARMING_PAUSE);
+    }
+    bail!("asks the origin each time, {WARMING_TRIES} times")
+}
+
+/// Runs the rounds, each over every server that has not failed.
+fn rounds<'a>(
+    options: &Options,
+    mut entrants: Vec<Entrant<'a>>,
+    object: &Object,
+    expect: Expect,
+    origin: &Origin,
+    failures: &mut Vec<String>,
+) -> Result<Vec<Entrant<'a>>> {
+    let script = Script::write()?;
+    for round in 1..=options.rounds {
+        eprintln!("{} round {round} of {}", object.name, options.rounds);
+        entrants.retain_mut(|entrant| {
+            let result = sample(entrant.server, object, expect, options.duration, origin, &script.path);
+            match note(entrant.server, object, result, failures) {
+                Some(sample) => entrant.samples.push(sample),
+                None => return false,
+            }
+            true
+        });
+    }
+    Ok(entrants)
+}
+
+/// wrk's script, on disk while it is needed.
+struct Script {
+    path: PathBuf,
+}
+
+impl Script {
+    fn write() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("larder-bench-{}.lua", std::process::id()));
+        fs::write(&path, load::SCRIPT).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Keeps a success; of a failure, keeps whose it was.
+fn note<T>(server: &Running, object: &Object, result: Result<T>, failures: &mut Vec<String>) -> Option<T> {
+    result.map_err(|error| failures.push(format!("{} at {}: {error:#}", server.name, object.name))).ok()
+}
+
+/// Measures one server once, and checks that it answered in the way that is measured.
+fn sample(
+    server: &Running,
+    object: &Object,
+    expect: Expect,
+    duration: Duration,
+    origin: &Origin,
+    script: &Path,
+) -> Result<Sample> {
+    let processes = server.processes()?;
+    let asked_before = origin.requests();
+    let cpu_before = process::cpu_time(&processes)?;
+    let load = load::run(script, server.port, object.path, duration)?;
+    let used = process::cpu_time(&processes)?.saturating_sub(cpu_before);
+    check_origin(expect, origin.requests() - asked_before, load.requests)?;
+    check_bytes(load.bytes, load.requests, object.length)?;
+    Ok(Sample {
+        cpu: used.as_secs_f64() * 1e6 / load.requests as f64,
+        per_second: load.requests as f64 / load.elapsed.as_secs_f64(),
+        memory: process::resident(&processes)?,
+    })
+}
+
+/// Cached: the origin saw nothing. Passed: the origin saw each, and those that were cut off at the end.
+fn check_origin(expect: Expect, asked: u64, answered: u64) -> Result<()> {
+    match expect {
+        Expect::Cached if asked > 0 => bail!("asked the origin {asked} times for what it had stored"),
+        Expect::Passed if asked < answered => bail!("asked the origin {asked} times for {answered} requests"),
+        _ => Ok(()),
+    }
+}
+
+/// The bytes received must hold each body whole, and not much more: heads are under 2 KiB. Answers that were
+/// cut off at the end are in the bytes and not in the requests: at most one a connection.
+fn check_bytes(bytes: u64, requests: u64, length: u64) -> Result<()> {
+    let most = (requests + u64::from(CONNECTIONS)) * (length + 2048);
+    if bytes < requests * length || bytes > most {
+        bail!("{bytes} bytes in {requests} answers of {length} bytes");
+    }
+    Ok(())
+}
+
+/// A row an entrant, by medians; ratios are to the sample of `base` in the same round.
+fn summary(entrants: &[Entrant], object: &Object, ratio_name: &'static str, base: &str) -> Vec<Row> {
+    let base = entrants.iter().find(|entrant| entrant.server.name == base);
+    entrants
+        .iter()
+        .filter(|entrant| !entrant.samples.is_empty())
+        .map(|entrant| {
+            let of = |figure: fn(&Sample) -> f64| median(entrant.samples.iter().map(figure).collect());
+            let pairs = base.iter().flat_map(|base| entrant.samples.iter().zip(&base.samples));
+            let ratio = median(pairs.map(|(own, base)| own.cpu / base.cpu).collect());
+            vec![
+                ("size", Cell::word(object.name)),
+                ("server", Cell::word(entrant.server.name)),
+                ("CPU us/request", Cell::number(of(|sample| sample.cpu), 2)),
+                (ratio_name, Cell::number(ratio, 2)),
+                ("requests/s", Cell::number(of(|sample| sample.per_second), 0)),
+                ("memory MiB", Cell::number(of(|sample| sample.memory as f64) / f64::from(1 << 20), 1)),
+            ]
+        })
+        .collect()
+}
+
+/// The middle value, or the mean of the two; not a number for none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expect, check_bytes, check_origin, median};
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        for (values, middle) in
+            [(vec![3.0], 3.0), (vec![9.0, 1.0, 2.0], 2.0), (vec![4.0, 1.0, 2.0, 9.0], 3.0)]
+        {
+            assert_eq!(median(values), middle);
+        }
+        assert!(median(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn the_origins_count_tells_hits_from_misses() {
+        for (expect, asked, answered, holds) in [
+            (Expect::Cached, 0, 1000, true),
+            (Expect::Cached, 1, 1000, false),
+            (Expect::Passed, 1000, 1000, true),
+            (Expect::Passed, 1064, 1000, true),
+            (Expect::Passed, 999, 1000, false),
+        ] {
+            assert_eq!(check_origin(expect, asked, answered).is_ok(), holds, "{asked} of {answered}");
+        }
+    }
+
+    #[test]
+    fn bytes_prove_that_bodies_came_whole() {
+        assert!(check_bytes(1000 * 1300, 1000, 1024).is_ok());
+        assert!(check_bytes(1000 * 1000, 1000, 1024).is_err());
+        assert!(check_bytes(1000 * 9000, 1000, 1024).is_err());
+    }
+}

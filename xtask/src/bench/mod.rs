@@ -1,0 +1,245 @@
+//! `cargo x bench`: servers side by side, in one run, by the CPU time that a request costs each of them.
+//!
+//! The measure is CPU time and not requests per second, because one core of load generator is slower than some of
+//! the servers. Machines are noisy: rounds are interleaved, and ratios compare measurements of the same round.
+
+mod client;
+mod fill;
+mod load;
+mod measure;
+mod origin;
+mod peers;
+mod process;
+mod server;
+mod table;
+
+use crate::{args, packages};
+use anyhow::{Context, Result, bail};
+use peers::{Peer, Which};
+use server::Running;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The core of the server under test, and that of everything else.
+const SERVER_CORE: usize = 0;
+const LOAD_CORE: usize = 1;
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Subject {
+    Hits,
+    Misses,
+    Memory,
+}
+
+const SUBJECTS: &[(&str, Subject)] =
+    &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
+
+/// The objects that `hits` asks for: name, path, bytes.
+#[derive(Clone, Copy)]
+struct Object {
+    name: &'static str,
+    path: &'static str,
+    length: u64,
+}
+
+const OBJECTS: &[Object] = &[
+    Object { name: "1k", path: "/1k", length: 1024 },
+    Object { name: "1m", path: "/1m", length: 1024 * 1024 },
+];
+
+/// What a `cargo x bench` command line means.
+pub(crate) struct Options {
+    subject: Subject,
+    duration: Duration,
+    rounds: u32,
+    peers: Vec<&'static Peer>,
+    objects: Vec<Object>,
+    json: Option<PathBuf>,
+    install: bool,
+}
+
+impl Options {
+    /// Reads the words after `bench`.
+    ///
+    /// # Errors
+    /// Names the word that is not known, or the value that makes no sense.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
+        let Some((word, rest)) = words.split_first() else {
+            bail!("bench what? known are: {}", names.join(", "));
+        };
+        let Some((_, subject)) = SUBJECTS.iter().find(|(name, _)| name == word) else {
+            return Err(args::unknown("bench", word, &names));
+        };
+        let known = [
+            ("--seconds", true),
+            ("--rounds", true),
+            ("--only", true),
+            ("--size", true),
+            ("--json", true),
+            ("--install", false),
+        ];
+        let found = args::parse(rest, &known)?;
+        let get = |name: &str| found.get(name).map(String::as_str);
+        Ok(Self {
+            subject: *subject,
+            duration: Duration::from_secs(positive("--seconds", get("--seconds").unwrap_or("5"))?.into()),
+            rounds: positive("--rounds", get("--rounds").unwrap_or("3"))?,
+            peers: choose_peers(*subject, get("--only"))?,
+            objects: choose_objects(get("--size").unwrap_or("1k,1m"))?,
+            json: get("--json").map(PathBuf::from),
+            install: get("--install").is_some(),
+        })
+    }
+}
+
+fn positive(name: &str, value: &str) -> Result<u32> {
+    match value.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => bail!("option `{name}` needs a whole number above 0, but got `{value}`"),
+    }
+}
+
+fn choose_objects(sizes: &str) -> Result<Vec<Object>> {
+    let names: Vec<_> = OBJECTS.iter().map(|object| object.name).collect();
+    let pick = |size: &str| OBJECTS.iter().copied().find(|object| object.name == size);
+    sizes.split(',').map(|size| pick(size).ok_or_else(|| args::unknown("size", size, &names))).collect()
+}
+
+/// The peers that take part: those asked for, or the subject's usual ones. For hits the floor always does.
+fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Peer>> {
+    let able: Vec<&Peer> = peers::ALL.iter().filter(|peer| (peer.suits)(subject)).collect();
+    let names: Vec<_> = able.iter().map(|peer| peer.name).collect();
+    let mut chosen = match only {
+        None => {
+            able.iter().copied().filter(|peer| subject != Subject::Misses || peer.usual_for_misses).collect()
+        }
+        Some(words) => words
+            .split(',')
+            .map(|word| {
+                let found = able.iter().copied().find(|peer| peer.name == word);
+                found.ok_or_else(|| args::unknown("server", word, &names))
+            })
+            .collect::<Result<Vec<_>>>()?,
+    };
+    if subject == Subject::Hits {
+        chosen.retain(|peer| peer.which != Which::Floor);
+        chosen.insert(0, &peers::FLOOR);
+    }
+    Ok(chosen)
+}
+
+/// Runs a bench and prints its table.
+///
+/// # Errors
+/// When wrk is missing, a build fails, or any server did not take part to the end; the table of the others is
+/// printed first.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let chosen = present(options)?;
+    let programs = peers::build(&chosen)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    pin_self(cores)?;
+    println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
+    let origin = origin::Origin::start()?;
+    let mut failures = Vec::new();
+    let mut servers = Vec::new();
+    for peer in chosen {
+        match Running::start(peer, &programs, &origin) {
+            Ok(server) => servers.push(server),
+            Err(error) => failures.push(format!("{}: {error:#}", peer.name)),
+        }
+    }
+    let rows = match options.subject {
+        Subject::Hits => measure::hits(options, &servers, &origin, &mut failures)?,
+        Subject::Misses => measure::misses(options, &servers, &origin, &mut failures)?,
+        Subject::Memory => fill::memory(&servers, &origin, &mut failures),
+    };
+    table::print(&rows);
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&table::json(&rows))?;
+        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    for failure in &failures {
+        println!("left out: {failure}");
+    }
+    match failures.len() {
+        0 => Ok(()),
+        count => bail!("{count} of the servers could not be measured"),
+    }
+}
+
+/// The chosen peers that are installed; names the others and how to get them, or gets them.
+fn present(options: &Options) -> Result<Vec<&'static Peer>> {
+    let wanted: Vec<_> = options.peers.iter().filter_map(|peer| peer.package.as_ref()).collect();
+    let mut missing = packages::missing(wanted.into_iter().chain([&packages::WRK]));
+    if options.install {
+        packages::install(&missing)?;
+        missing.clear();
+    }
+    if missing.contains(&&packages::WRK) {
+        bail!("wrk makes the load and is not installed; run: {}", packages::command_line(&[&packages::WRK]));
+    }
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|package| package.name).collect();
+        let command = packages::command_line(&missing);
+        println!("not installed: {} (add --install, or run: {command})", names.join(", "));
+    }
+    let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
+    Ok(options.peers.iter().copied().filter(here).collect())
+}
+
+/// Keeps this process, and the load generator that it starts, off the server's core.
+fn pin_self(cores: usize) -> Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(LOAD_CORE.min(cores - 1));
+    rustix::thread::sched_setaffinity(None, &set).context("cannot choose a core")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, Subject};
+
+    fn parse(line: &str) -> anyhow::Result<Options> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    fn names(line: &str) -> Vec<&'static str> {
+        parse(line).unwrap().peers.iter().map(|peer| peer.name).collect()
+    }
+
+    #[test]
+    fn hits_always_have_their_floor() {
+        assert_eq!(names("hits --only larder,nginx"), ["floor", "larder", "nginx"]);
+        assert_eq!(names("hits --only nginx,floor"), ["floor", "nginx"]);
+    }
+
+    #[test]
+    fn each_subject_has_its_usual_servers() {
+        assert_eq!(names("hits"), ["floor", "larder", "nginx", "varnish", "haproxy", "trafficserver"]);
+        assert_eq!(names("misses"), ["larder", "nginx"]);
+        assert_eq!(names("misses --only haproxy"), ["haproxy"]);
+        assert_eq!(names("memory"), ["larder", "varnish"]);
+    }
+
+    #[test]
+    fn defaults_and_values() {
+        let options = parse("hits --size 1m --rounds 7").unwrap();
+        assert!(options.subject == Subject::Hits && options.rounds == 7 && options.duration.as_secs() == 5);
+        assert_eq!(options.objects.len(), 1);
+        assert_eq!(options.objects[0].length, 1 << 20);
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, complaint) in [
+            ("", "bench what? known are: hits, misses, memory"),
+            ("hit", "unknown bench `hit`; did you mean `hits`?"),
+            ("hits --only ngnix", "unknown server `ngnix`; did you mean `nginx`?"),
+            ("hits --size 1g", "unknown size `1g`; did you mean `1k`?"),
+            ("hits --rounds 0", "option `--rounds` needs a whole number above 0, but got `0`"),
+        ] {
+            assert_eq!(parse(line).err().unwrap().to_string(), complaint, "{line}");
+        }
+    }
+}

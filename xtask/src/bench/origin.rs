@@ -1,0 +1,114 @@
+//! The origin behind every server: counts what it is asked, which proves what came from a cache.
+//!
+//! A thread per connection. It runs on the load's core, so its speed is the same for every server.
+
+use anyhow::{Context, Result};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::SystemTime;
+
+/// Requests for paths that start so get an answer that must not be stored.
+pub(super) const UNCACHEABLE: &str = "/miss";
+
+/// Listens until the program ends.
+pub(super) struct Origin {
+    port: u16,
+    requests: Arc<AtomicU64>,
+}
+
+impl Origin {
+    pub(super) fn start() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on 127.0.0.1")?;
+        let port = listener.local_addr()?.port();
+        let requests = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&requests);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let count = Arc::clone(&count);
+                // A connection that a server gives up is no error of the origin.
+                thread::spawn(move || drop(answer_all(stream, &count)));
+            }
+        });
+        Ok(Self { port, requests })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Requests answered so far, for all paths.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+fn answer_all(stream: TcpStream, requests: &AtomicU64) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    let mut path = String::new();
+    loop {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        if path.is_empty() {
+            path = line.split(' ').nth(1).unwrap_or("/").to_owned();
+        }
+        if line == "\r\n" {
+            requests.fetch_add(1, Ordering::SeqCst);
+            reader.get_mut().write_all(&answer(&path, SystemTime::now()))?;
+            path.clear();
+        }
+    }
+}
+
+/// A whole response with the fields that file servers send.
+fn answer(path: &str, now: SystemTime) -> Vec<u8> {
+    let length = if path.starts_with("/1m") { 1024 * 1024 } else { 1024 };
+    let caching = if path.starts_with(UNCACHEABLE) { "no-store" } else { "public, max-age=86400" };
+    let mut bytes = format!(
+        "HTTP/1.1 200 OK\r\n\
+         Server: origin/1.0\r\n\
+         Date: {}\r\n\
+         Content-Type: text/html\r\n\
+         Content-Length: {length}\r\n\
+         Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+         ETag: \"6955b900-400\"\r\n\
+         Accept-Ranges: bytes\r\n\
+         Cache-Control: {caching}\r\n\r\n",
+        httpdate::fmt_http_date(now)
+    )
+    .into_bytes();
+    bytes.resize(bytes.len() + length, b'x');
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Origin, answer};
+    use crate::bench::client::Client;
+    use std::time::SystemTime;
+
+    #[test]
+    fn every_request_is_counted_and_answered_in_its_size() {
+        let origin = Origin::start().unwrap();
+        let mut client = Client::connect(origin.port()).unwrap();
+        for (number, (path, length)) in [("/1k", 1024), ("/1m", 1 << 20), ("/miss", 1024)].iter().enumerate()
+        {
+            assert_eq!(client.get(path).unwrap(), *length, "{path}");
+            assert_eq!(origin.requests(), number as u64 + 1);
+        }
+    }
+
+    #[test]
+    fn only_misses_must_not_be_stored() {
+        let head = |path| String::from_utf8(answer(path, SystemTime::UNIX_EPOCH)).unwrap();
+        assert!(head("/miss/1").contains("Cache-Control: no-store\r\n"));
+        assert!(head("/1k").contains("Cache-Control: public, max-age=86400\r\n"));
+        assert!(head("/1k").contains("Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"));
+    }
+}

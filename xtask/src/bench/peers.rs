@@ -1,0 +1,234 @@
+//! The servers that are compared: THE LIST, and the fair, tuned configuration of each.
+//!
+//! Fair means: one worker, no log, the whole cache in memory, connections to the origin kept.
+
+use super::Subject;
+use crate::packages::{Package, find};
+use crate::{cargo, root};
+use anyhow::{Context, Result, anyhow, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where a server's program comes from.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Which {
+    Floor,
+    Larder,
+    Installed,
+}
+
+/// What a server is told: its own folder, and the ports on 127.0.0.1.
+pub(super) struct Setup<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) port: u16,
+    pub(super) admin: u16,
+    pub(super) origin: u16,
+}
+
+/// What starts a server in the foreground: arguments after the program, and environment.
+#[derive(Default)]
+pub(super) struct Start {
+    pub(super) arguments: Vec<String>,
+    pub(super) environment: Option<(&'static str, String)>,
+}
+
+/// A server that can be measured.
+pub(super) struct Peer {
+    pub(super) name: &'static str,
+    pub(super) which: Which,
+    /// The Debian package; none for what is built here.
+    pub(super) package: Option<Package>,
+    pub(super) suits: fn(Subject) -> bool,
+    /// Whether `misses` measures it without being asked to.
+    pub(super) usual_for_misses: bool,
+    /// Writes the configuration into the folder.
+    configure: fn(&Setup) -> Result<Start>,
+}
+
+pub(super) const FLOOR: Peer = Peer {
+    name: "floor",
+    which: Which::Floor,
+    package: None,
+    suits: |subject| subject == Subject::Hits,
+    usual_for_misses: false,
+    configure: floor,
+};
+
+/// Every server, in the order of the tables.
+pub(super) static ALL: &[Peer] = &[
+    FLOOR,
+    Peer {
+        name: "larder",
+        which: Which::Larder,
+        package: None,
+        suits: |_| true,
+        usual_for_misses: true,
+        configure: larder,
+    },
+    Peer {
+        name: "nginx",
+        which: Which::Installed,
+        package: Some(Package { name: "nginx-light", program: "nginx", purpose: "a peer" }),
+        suits: |subject| subject != Subject::Memory,
+        usual_for_misses: true,
+        configure: nginx,
+    },
+    Peer {
+        name: "varnish",
+        which: Which::Installed,
+        package: Some(Package { name: "varnish", program: "varnishd", purpose: "a peer" }),
+        suits: |_| true,
+        usual_for_misses: false,
+        configure: varnish,
+    },
+    Peer {
+        name: "haproxy",
+        which: Which::Installed,
+        package: Some(Package { name: "haproxy", program: "haproxy", purpose: "a peer" }),
+        suits: |subject| subject != Subject::Memory,
+        usual_for_misses: false,
+        configure: haproxy,
+    },
+    Peer {
+        name: "trafficserver",
+        which: Which::Installed,
+        package: Some(Package { name: "trafficserver", program: "traffic_server", purpose: "a peer" }),
+        suits: |subject| subject != Subject::Memory,
+        usual_for_misses: false,
+        configure: trafficserver,
+    },
+];
+
+impl Peer {
+    pub(super) fn configure(&self, setup: &Setup) -> Result<Start> {
+        (self.configure)(setup)
+    }
+
+    /// The program's path.
+    ///
+    /// # Errors
+    /// When it is gone since it was looked for.
+    pub(super) fn program(&self, programs: &Programs) -> Result<PathBuf> {
+        match (self.which, &self.package) {
+            (Which::Floor, _) => Ok(programs.folder.join("floor")),
+            (Which::Larder, _) => Ok(programs.folder.join("larder")),
+            (Which::Installed, Some(package)) => {
+                find(package.program).ok_or_else(|| anyhow!("`{}` is not found", package.program))
+            }
+            (Which::Installed, None) => bail!("`{}` has no package", self.name),
+        }
+    }
+}
+
+/// Where the release builds are.
+pub(super) struct Programs {
+    folder: PathBuf,
+}
+
+/// Builds those of the chosen that are built here, optimised as they ship.
+pub(super) fn build(chosen: &[&Peer]) -> Result<Programs> {
+    for peer in chosen {
+        let package = match peer.which {
+            Which::Floor => "bench",
+            Which::Larder => "larder",
+            Which::Installed => continue,
+        };
+        let status = cargo().args(["build", "--quiet", "--release", "--package", package]).status();
+        if !status.context("cannot start cargo")?.success() {
+            bail!("`cargo build --release --package {package}` failed");
+        }
+    }
+    // This program lies in `<target>/debug/`, wherever the target folder is.
+    let own = std::env::current_exe().context("cannot find the target folder")?;
+    let target = own.ancestors().nth(2).map_or_else(|| root().join("target"), Path::to_owned);
+    Ok(Programs { folder: target.join("release") })
+}
+
+fn start(arguments: &[&str]) -> Start {
+    Start { arguments: arguments.iter().map(|&word| word.to_owned()).collect(), environment: None }
+}
+
+/// Writes a configuration with the setup's values in it, and gives its path.
+fn write(setup: &Setup, name: &str, template: &str) -> Result<String> {
+    let folder = setup.folder.to_string_lossy();
+    let text = template
+        .replace("@DIR@", &folder)
+        .replace("@PORT@", &setup.port.to_string())
+        .replace("@ORIGIN@", &setup.origin.to_string());
+    let path = setup.folder.join(name);
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+fn floor(setup: &Setup) -> Result<Start> {
+    Ok(start(&[&format!("127.0.0.1:{}", setup.port)]))
+}
+
+fn larder(setup: &Setup) -> Result<Start> {
+    let listen = format!("127.0.0.1:{}", setup.port);
+    let origin = format!("http://127.0.0.1:{}", setup.origin);
+    let admin = format!("127.0.0.1:{}", setup.admin);
+    Ok(start(&[
+        "serve",
+        "--listen",
+        &listen,
+        "--origin",
+        &origin,
+        "--admin",
+        &admin,
+        "--threads",
+        "1",
+        "--memory",
+        "1GiB",
+    ]))
+}
+
+fn nginx(setup: &Setup) -> Result<Start> {
+    let config = write(setup, "nginx.conf", include_str!("peers/nginx.conf"))?;
+    let folder = setup.folder.to_string_lossy();
+    Ok(start(&["-c", &config, "-p", &folder, "-e", &format!("{folder}/error.log")]))
+}
+
+fn varnish(setup: &Setup) -> Result<Start> {
+    let program = write(setup, "bench.vcl", include_str!("peers/varnish.vcl"))?;
+    let listen = format!("127.0.0.1:{}", setup.port);
+    let work = setup.folder.join("work").to_string_lossy().into_owned();
+    // The log in shared memory cannot be switched off; the least size keeps it out of the memory figures.
+    Ok(start(&[
+        "-F",
+        "-n",
+        &work,
+        "-a",
+        &listen,
+        "-f",
+        &program,
+        "-s",
+        "malloc,1G",
+        "-j",
+        "none",
+        "-T",
+        "none",
+        "-p",
+        "thread_pools=1",
+        "-p",
+        "vsl_space=1M",
+    ]))
+}
+
+fn haproxy(setup: &Setup) -> Result<Start> {
+    let config = write(setup, "haproxy.cfg", include_str!("peers/haproxy.cfg"))?;
+    Ok(start(&["-db", "-f", &config]))
+}
+
+fn trafficserver(setup: &Setup) -> Result<Start> {
+    for name in ["etc", "cache", "run", "log"] {
+        fs::create_dir(setup.folder.join(name))?;
+    }
+    write(setup, "etc/records.config", include_str!("peers/records.config"))?;
+    write(setup, "etc/remap.config", "map / http://127.0.0.1:@ORIGIN@/\n")?;
+    write(setup, "etc/storage.config", "@DIR@/cache 256M\n")?;
+    write(setup, "etc/plugin.config", "")?;
+    write(setup, "etc/ip_allow.yaml", include_str!("peers/ip_allow.yaml"))?;
+    let layout = write(setup, "runroot.yaml", include_str!("peers/runroot.yaml"))?;
+    Ok(Start { arguments: Vec::new(), environment: Some(("TS_RUNROOT", layout)) })
+}

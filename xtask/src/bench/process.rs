@@ -1,0 +1,124 @@
+//! CPU time and memory of a process and all that it started, from `/proc`.
+
+use anyhow::{Context, Result};
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, PartialEq)]
+struct Stat {
+    parent: u32,
+    /// User and system time, in clock ticks.
+    ticks: u64,
+}
+
+/// A process's own line; its name may hold spaces and brackets, so fields are counted from the last bracket.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks: number(11)? + number(12)? })
+}
+
+/// Resident bytes, from the text of `/proc/PID/status`.
+fn parse_resident(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
+/// `root` and its descendants, found in a table of parents.
+fn descendants(root: u32, parents: &HashMap<u32, u32>) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(parents.iter().filter(|(_, of)| **of == parent).map(|(child, _)| *child));
+        next += 1;
+    }
+    found
+}
+
+/// A process and everything below it, at this moment.
+pub(super) fn tree(root: u32) -> Result<Vec<u32>> {
+    let mut parents = HashMap::new();
+    for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
+        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        // A process can end between the listing and the reading.
+        let stat = fs::read_to_string(entry.path().join("stat")).ok();
+        if let Some(stat) = stat.as_deref().and_then(parse_stat) {
+            parents.insert(process, stat.parent);
+        }
+    }
+    Ok(descendants(root, &parents))
+}
+
+/// User and system time that these processes have used.
+///
+/// # Errors
+/// When one of them is gone: its time would be missing from the sum.
+pub(super) fn cpu_time(processes: &[u32]) -> Result<Duration> {
+    let mut ticks = 0;
+    for process in processes {
+        let path = format!("/proc/{process}/stat");
+        let text = fs::read_to_string(&path).with_context(|| format!("process {process} has ended"))?;
+        ticks += parse_stat(&text).with_context(|| format!("cannot understand {path}"))?.ticks;
+    }
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+/// Bytes resident in memory, summed over the processes; what they share counts for each.
+///
+/// # Errors
+/// When one of them is gone.
+pub(super) fn resident(processes: &[u32]) -> Result<u64> {
+    let mut bytes = 0;
+    for process in processes {
+        let path = format!("/proc/{process}/status");
+        let text = fs::read_to_string(&path).with_context(|| format!("process {process} has ended"))?;
+        bytes += parse_resident(&text).with_context(|| format!("no VmRSS in {path}"))?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Stat, cpu_time, descendants, parse_resident, parse_stat, resident, tree};
+    use std::collections::HashMap;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_name_with_brackets_does_not_shift_the_fields() {
+        let text = "7 (a) b (c) S 3 7 7 0 -1 4194560 100 0 0 0 42 8 1 2 20 0 1 0 500 1000 10";
+        assert_eq!(parse_stat(text), Some(Stat { parent: 3, ticks: 50 }));
+        assert_eq!(parse_stat("7 (a) S"), None);
+        assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn resident_memory_is_in_bytes() {
+        assert_eq!(parse_resident("Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t1\n"), Some(2048 * 1024));
+        assert_eq!(parse_resident("Name:\tkthread\n"), None);
+    }
+
+    #[test]
+    fn a_tree_holds_grandchildren_and_no_strangers() {
+        let parents = HashMap::from([(2, 1), (3, 2), (4, 3), (5, 1), (9, 8)]);
+        let mut found = descendants(2, &parents);
+        found.sort_unstable();
+        assert_eq!(found, [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_child_is_in_this_processes_tree() {
+        let mut child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap();
+        let own = tree(std::process::id()).unwrap();
+        let usage = (cpu_time(&[child.id()]).unwrap(), resident(&[child.id()]).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(own.contains(&child.id()));
+        assert!(usage.0.as_secs() < 10);
+        assert!(cpu_time(&[child.id()]).is_err(), "an ended process has no time to sum");
+    }
+}

@@ -1,0 +1,126 @@
+//! The Debian packages that tests and benches use: what each is for, which are missing, how to get them.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A package, and the program by which its presence is known.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Package {
+    pub(crate) name: &'static str,
+    pub(crate) program: &'static str,
+    pub(crate) purpose: &'static str,
+}
+
+const fn package(name: &'static str, program: &'static str, purpose: &'static str) -> Package {
+    Package { name, program, purpose }
+}
+
+/// What `cargo x test` needs.
+pub(crate) const FOR_TESTS: &[Package] = &[
+    package("nginx-light", "nginx", "an origin that serves a documentation tree"),
+    package("apache2", "apache2", "a second origin, with other habits"),
+    package("python3", "python3", "an origin that streams slowly"),
+    package("curl", "curl", "a client that users have"),
+    package("wrk", "wrk", "a client that loads"),
+    package("apt", "apt-get", "a client that downloads packages through the forward proxy"),
+    package("apt-utils", "apt-ftparchive", "the index of the local package repository"),
+    package("dpkg-dev", "dpkg-scanpackages", "the local package repository"),
+];
+
+/// The load generator of `cargo x bench`.
+pub(crate) const WRK: Package = package("wrk", "wrk", "the load");
+
+/// Installs without starting services; the packages are its arguments.
+const INSTALL: &str = include_str!("install.sh");
+
+/// Finds a program on the path or in the folders that hold servers.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|file| is_program(file))
+}
+
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// Those whose program is not there.
+pub(crate) fn missing<'a>(packages: impl IntoIterator<Item = &'a Package>) -> Vec<&'a Package> {
+    packages.into_iter().filter(|package| find(package.program).is_none()).collect()
+}
+
+/// The command that a person would type.
+pub(crate) fn command_line(packages: &[&Package]) -> String {
+    let names: Vec<_> = packages.iter().map(|package| package.name).collect();
+    format!("sudo apt-get install --no-install-recommends {}", names.join(" "))
+}
+
+/// Installs the packages and says so; services that they bring are not started.
+///
+/// # Errors
+/// Where there is no apt-get or no right to use it (the text says what to run), or where apt-get fails.
+pub(crate) fn install(packages: &[&Package]) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    for package in packages {
+        println!("  installing {:<12} {}", package.name, package.purpose);
+    }
+    let by_hand = command_line(packages);
+    if find("apt-get").is_none() {
+        bail!("no apt-get here; install by hand what is called, on Debian: {by_hand}");
+    }
+    let Some(mut shell) = root_shell() else {
+        bail!("installing needs root; run: {by_hand}");
+    };
+    let names = packages.iter().map(|package| package.name);
+    let status = shell.args(["-c", INSTALL, "install"]).args(names).status().context("cannot start sh")?;
+    if !status.success() {
+        bail!("apt-get failed ({status}); run it by hand to see why: {by_hand}");
+    }
+    match missing(packages.iter().copied()).first() {
+        Some(package) => bail!("{} is installed, but `{}` is not found", package.name, package.program),
+        None => Ok(()),
+    }
+}
+
+/// `sh` as root: directly, or through a sudo that asks for nothing.
+fn root_shell() -> Option<Command> {
+    if rustix::process::geteuid().is_root() {
+        return Some(Command::new("sh"));
+    }
+    let quiet = Command::new("sudo").args(["-n", "true"]).stderr(Stdio::null()).status();
+    quiet.is_ok_and(|status| status.success()).then(|| {
+        let mut sudo = Command::new("sudo");
+        sudo.args(["-n", "sh"]);
+        sudo
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Package, command_line, find, missing, package};
+
+    const PRESENT: Package = package("dash", "sh", "");
+    const ABSENT: Package = package("no-such-package", "no-such-program", "");
+
+    #[test]
+    fn only_what_is_absent_is_missing() {
+        assert_eq!(missing([&PRESENT, &ABSENT]), [&ABSENT]);
+    }
+
+    #[test]
+    fn a_folder_is_no_program() {
+        assert_eq!(find("."), None);
+    }
+
+    #[test]
+    fn the_command_names_each_package() {
+        let line = command_line(&[&PRESENT, &ABSENT]);
+        assert!(line.ends_with(" dash no-such-package"), "{line}");
+    }
+}

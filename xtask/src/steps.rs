@@ -1,0 +1,102 @@
+//! `cargo x test`: the steps between a change and its merge, each with its time, stopping at the first that fails.
+
+use crate::{cargo, packages, tidy};
+use anyhow::{Context, Result, bail};
+use std::time::{Duration, Instant};
+
+/// A step: its name, what it does, and what to do when it fails.
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<()>,
+    remedy: &'static str,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "packages", run: install, remedy: "install them as it says, then run `cargo x test` again" },
+    Step { name: "formatting", run: formatting, remedy: "run `cargo fmt`" },
+    Step { name: "lints", run: lints, remedy: "mend what clippy names above; warnings are errors here" },
+    Step {
+        name: "tidy",
+        run: tidy::run,
+        remedy: "mend the lines above; `cargo x tidy` runs this step alone",
+    },
+    Step { name: "tests", run: tests, remedy: "run the failing test alone: `cargo test -p CRATE NAME`" },
+];
+
+/// Longest that the whole may take on two cores before it is worth a complaint.
+const BUDGET: Duration = Duration::from_secs(30 * 60);
+
+/// Runs every step in order.
+///
+/// # Errors
+/// That of the first step that fails, with what to do about it.
+pub(crate) fn test() -> Result<()> {
+    run(STEPS)
+}
+
+fn run(steps: &[Step]) -> Result<()> {
+    let start = Instant::now();
+    for (number, step) in steps.iter().enumerate() {
+        let label = format!("[{}/{}] {}", number + 1, steps.len(), step.name);
+        println!("{label}");
+        let began = Instant::now();
+        let result = (step.run)();
+        let verdict = if result.is_ok() { "passed" } else { "failed" };
+        println!("{label} {verdict} in {:.1} s", began.elapsed().as_secs_f64());
+        result.with_context(|| format!("step `{}` failed; {}", step.name, step.remedy))?;
+    }
+    let took = start.elapsed();
+    println!("all {} steps passed in {:.1} s", steps.len(), took.as_secs_f64());
+    if took > BUDGET {
+        println!("that is over the {} minutes that this may take", BUDGET.as_secs() / 60);
+    }
+    Ok(())
+}
+
+fn install() -> Result<()> {
+    packages::install(&packages::missing(packages::FOR_TESTS))
+}
+
+fn formatting() -> Result<()> {
+    run_cargo(&["fmt", "--all", "--check"])
+}
+
+fn lints() -> Result<()> {
+    run_cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+fn tests() -> Result<()> {
+    run_cargo(&["test", "--quiet", "--workspace"])
+}
+
+fn run_cargo(arguments: &[&str]) -> Result<()> {
+    let status = cargo().args(arguments).status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!("`cargo {}`: {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Step, run};
+    use anyhow::bail;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn the_first_failure_stops_the_rest_and_says_what_to_do() {
+        static RAN: AtomicU32 = AtomicU32::new(0);
+        fn pass() -> anyhow::Result<()> {
+            RAN.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+        let steps = [
+            Step { name: "one", run: pass, remedy: "" },
+            Step { name: "two", run: || bail!("it broke"), remedy: "fix it" },
+            Step { name: "three", run: pass, remedy: "" },
+        ];
+        let error = run(&steps).unwrap_err();
+        assert_eq!(format!("{error:#}"), "step `two` failed; fix it: it broke");
+        assert_eq!(RAN.load(Ordering::Relaxed), 1);
+    }
+}

@@ -1,0 +1,101 @@
+//! Who may depend on whom. What the design calls pure stays pure only if a build fails when it is not.
+
+use super::Package;
+
+/// The crates of the workspace, and which of each other they may use.
+const EDGES: &[(&str, &[&str])] = &[
+    ("larder-evict", &[]),
+    ("larder-semantics", &[]),
+    ("larder-rpc", &[]),
+    ("larder-store", &["larder-evict", "larder-semantics"]),
+    ("larder-proxy", &["larder-evict", "larder-semantics", "larder-rpc", "larder-store"]),
+    ("larder-lab", &["larder-evict"]),
+    (
+        "larder",
+        &["larder-evict", "larder-semantics", "larder-rpc", "larder-store", "larder-proxy", "larder-lab"],
+    ),
+    ("bench", &[]),
+    ("xtask", &[]),
+];
+
+/// Crates that decide without touching the world.
+const PURE: &[&str] = &["larder-evict", "larder-semantics", "larder-rpc"];
+
+/// What a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
+const IMPURE: &[&str] = &[
+    "async-std",
+    "chrono",
+    "futures",
+    "h2",
+    "hyper",
+    "hyper-util",
+    "libc",
+    "log",
+    "mio",
+    "nix",
+    "redis",
+    "reqwest",
+    "rustix",
+    "rustls",
+    "smol",
+    "socket2",
+    "sqlx",
+    "time",
+    "tokio",
+    "tokio-util",
+    "tracing",
+];
+
+pub(super) fn check(packages: &[Package]) -> Vec<String> {
+    packages.iter().flat_map(problems).collect()
+}
+
+fn problems(package: &Package) -> Vec<String> {
+    let name = package.name.as_str();
+    let Some((_, allowed)) = EDGES.iter().find(|(known, _)| *known == name) else {
+        return vec![format!("{name}: not in tidy's table of who may depend on whom")];
+    };
+    let ours = |dependency: &str| EDGES.iter().any(|(known, _)| *known == dependency);
+    let mut problems = Vec::new();
+    for dependency in &package.dependencies {
+        let dependency = dependency.as_str();
+        if ours(dependency) && !allowed.contains(&dependency) {
+            problems.push(format!("{name}: may not depend on {dependency}"));
+        }
+        if PURE.contains(&name) && IMPURE.contains(&dependency) {
+            problems.push(format!("{name}: is pure and may not depend on {dependency}"));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EDGES, PURE, Package, check};
+
+    #[test]
+    fn each_direction_is_judged() {
+        for (name, dependency, complaint) in [
+            ("larder-store", "larder-evict", None),
+            ("larder-evict", "serde", None),
+            ("larder-proxy", "tokio", None),
+            ("larder-evict", "larder-semantics", Some("larder-evict: may not depend on larder-semantics")),
+            ("larder-lab", "larder-proxy", Some("larder-lab: may not depend on larder-proxy")),
+            ("larder-proxy", "larder-lab", Some("larder-proxy: may not depend on larder-lab")),
+            ("larder-semantics", "tokio", Some("larder-semantics: is pure and may not depend on tokio")),
+            ("xtask", "larder-store", Some("xtask: may not depend on larder-store")),
+            ("stranger", "serde", Some("stranger: not in tidy's table of who may depend on whom")),
+        ] {
+            let package =
+                Package { name: name.into(), dependencies: vec![dependency.into()], entries: Vec::new() };
+            assert_eq!(check(&[package]), Vec::from_iter(complaint), "{name} -> {dependency}");
+        }
+    }
+
+    #[test]
+    fn the_tables_agree() {
+        for name in EDGES.iter().flat_map(|(_, allowed)| *allowed).chain(PURE) {
+            assert!(EDGES.iter().any(|(known, _)| known == name), "{name} is no crate of the table");
+        }
+    }
+}

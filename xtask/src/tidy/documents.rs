@@ -1,0 +1,98 @@
+//! What documents promise: that their links lead somewhere, and that the changelog knows the version.
+
+use super::Text;
+
+/// Relative links in Markdown whose file is not there; `exists` is asked with paths from the root.
+pub(super) fn links(files: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".md")) {
+        for (number, target) in targets(&file.text) {
+            match resolve(&file.path, target) {
+                Some(path) if exists(&path) => {}
+                _ => problems.push(format!("{}:{number}: link to nothing: {target}", file.path)),
+            }
+        }
+    }
+    problems
+}
+
+/// Each local link's line number and target, outside of code blocks.
+fn targets(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code {
+            continue;
+        }
+        for (at, opening) in line.match_indices("](") {
+            let rest = &line[at + opening.len()..];
+            let target = rest.split([')', ' ']).next().unwrap_or_default();
+            let path = target.split('#').next().unwrap_or_default();
+            let elsewhere = target.contains("://") || target.starts_with("mailto:");
+            if !path.is_empty() && !elsewhere {
+                found.push((number + 1, path));
+            }
+        }
+    }
+    found
+}
+
+/// The path from the root of what `from` links to; nothing if that is outside of the project.
+fn resolve(from: &str, target: &str) -> Option<String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    if target.starts_with('/') {
+        parts.clear();
+    }
+    for part in target.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if part == ".." {
+            parts.pop()?;
+        } else {
+            parts.push(part);
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// A changelog that does not mention `version`.
+pub(super) fn changelog(files: &[Text], version: &str) -> Option<String> {
+    let known = files.iter().any(|file| file.path == "CHANGELOG.md" && file.text.contains(version));
+    (!known).then(|| format!("CHANGELOG.md: does not mention version {version}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Text, changelog, links};
+
+    fn file(path: &str, text: &str) -> Text {
+        Text { path: path.into(), text: text.into() }
+    }
+
+    #[test]
+    fn a_link_leads_to_a_file_or_out() {
+        let exists = |path: &str| ["README.md", "docs/a.md", "docs"].contains(&path);
+        for (text, broken) in [
+            ("[a](a.md) and [up](../README.md)", None),
+            ("[part](a.md#part), [here](#here), [folder](.)", None),
+            ("[web](https://example.org/x) [mail](mailto:a@b)", None),
+            ("```\n[a](gone.md)\n```", None),
+            ("text\n[a](gone.md)", Some("docs/b.md:2: link to nothing: gone.md")),
+            ("[a](a.md) [b](gone.md \"title\")", Some("docs/b.md:1: link to nothing: gone.md")),
+            ("[a](../../outside.md)", Some("docs/b.md:1: link to nothing: ../../outside.md")),
+        ] {
+            let problems = links(&[file("docs/b.md", text)], &exists);
+            assert_eq!(problems, Vec::from_iter(broken), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_changelog_knows_the_version() {
+        let files = [file("CHANGELOG.md", "## 1.2.3\n")];
+        assert_eq!(changelog(&files, "1.2.3"), None);
+        assert_eq!(changelog(&files, "1.2.4").unwrap(), "CHANGELOG.md: does not mention version 1.2.4");
+        assert!(changelog(&[], "1.2.3").is_some());
+    }
+}
