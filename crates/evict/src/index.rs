@@ -3,6 +3,10 @@
 //! Keys are hashes already, so they are used as they are: hashbrown places by their low bits and tags by
 //! their top 7. Whoever spreads keys over shards should do so by bits between these. The table holds slots
 //! alone, 4 bytes and a tag each; keys are compared where the objects are.
+//!
+//! Left to itself, hashbrown doubles when removals have littered a table that is more than half full, as a
+//! cache at its capacity always is. So the table is rebuilt here: at the size that its contents call for,
+//! after the old one is gone, and in the objects' order, which reads memory in sequence.
 
 use hashbrown::HashTable;
 
@@ -20,9 +24,23 @@ impl Index {
         self.0.find(key, |&slot| is_key(slot)).copied()
     }
 
-    /// Adds `slot` for `key`, which is not there yet; `key_of` knows the keys of all slots.
-    pub(crate) fn insert(&mut self, key: u64, slot: Slot, key_of: impl Fn(Slot) -> u64) {
-        self.0.insert_unique(key, slot, |&slot| key_of(slot));
+    /// Sees to it that one more slot has room; `residents` are all slots and keys that are in.
+    pub(crate) fn make_room(&mut self, residents: impl Iterator<Item = (Slot, u64)>) {
+        let len = self.0.len();
+        if len < self.0.capacity() {
+            return;
+        }
+        self.0 = HashTable::new();
+        // The spare eighth bounds how often this happens: an insertion pays for at most 8 slots' moves.
+        self.0 = HashTable::with_capacity(len + len / 8 + 1);
+        for (slot, key) in residents {
+            self.insert(key, slot);
+        }
+    }
+
+    /// Adds `slot` for `key`, which is not there yet and for which there is room.
+    pub(crate) fn insert(&mut self, key: u64, slot: Slot) {
+        self.0.insert_unique(key, slot, |_| unreachable!("room was made before"));
     }
 
     pub(crate) fn remove(&mut self, key: u64, slot: Slot) -> bool {

@@ -207,9 +207,9 @@ impl<V> Contents<V> {
     }
 
     fn put(&mut self, object: Object, value: V) -> Slot {
+        self.index.make_room(self.slab.iter().map(|(slot, object, _)| (slot, object.key)));
         let slot = self.slab.insert(object, value);
-        let key_of = |slot| self.slab.object(slot).map_or(0, |object| object.key);
-        self.index.insert(object.key, slot, key_of);
+        self.index.insert(object.key, slot);
         self.used += self.capacity.weigh(object.size);
         slot
     }

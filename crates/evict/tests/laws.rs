@@ -203,6 +203,27 @@ proptest! {
     }
 }
 
+/// 24 bytes for key, size and cost, 8 for links, 6.4 to 12.9 for the index, and a share of the last chunk.
+#[test]
+fn a_queue_spends_few_bytes_an_object_however_long_it_runs() {
+    const TABLE: u64 = 1 << 17;
+    let just_full = TABLE * 7 / 8 * 8 / 9 - 1;
+    for (policy, objects, most) in
+        [("fifo", just_full, 40.0), ("lru", just_full, 40.0), ("lru", just_full + 300, 46.0)]
+    {
+        let capacity = Capacity { by: By::Entries, amount: objects };
+        let mut shard = Spec::parse(policy).expect("a listed policy").build(capacity, 7);
+        assert_eq!(shard.overhead_per_object(), 0.0);
+        for n in 0..10 * objects {
+            let key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            shard.insert(Object { key, size: 1, cost: 1 }, n, &mut Vec::new());
+        }
+        let overhead = shard.overhead_per_object();
+        assert_eq!(shard.len() as u64, objects);
+        assert!((38.0..=most).contains(&overhead), "{policy} with {objects} objects: {overhead} bytes each");
+    }
+}
+
 /// FIFO, or LRU if `hits_reorder`, in the fewest words: a vector of key, size and value, the next victim first.
 fn naive(mut capacity: Capacity, ops: &[Op], hits_reorder: bool) -> Vec<Answer> {
     let mut queue: Vec<(u64, u64, Value)> = Vec::new();
