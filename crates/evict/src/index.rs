@@ -30,8 +30,9 @@ impl Index {
         if len < self.0.capacity() {
             return;
         }
+        // Emptied first, so that the old table and the new one are never there at once. The spare eighth
+        // bounds how often this happens: over time, an insertion pays for at most 8 slots' moves.
         self.0 = HashTable::new();
-        // The spare eighth bounds how often this happens: an insertion pays for at most 8 slots' moves.
         self.0 = HashTable::with_capacity(len + len / 8 + 1);
         for (slot, key) in residents {
             self.insert(key, slot);

@@ -14,9 +14,11 @@ pub(crate) const NONE: Slot = Slot::MAX;
 /// What a policy may know of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// The object's key, already hashed: equal keys are the same object.
+    /// The object's key, already hashed: equal keys are the same object. A shard's index uses the lowest bits
+    /// and the top 7, so whoever spreads keys over shards does it by bits between, such as 32 to 56.
     pub key: u64,
-    /// Bytes it occupies; 0 is allowed.
+    /// Bytes it occupies, bookkeeping included where that matters. 0 is allowed, and then nothing bounds how
+    /// many there are under a capacity in bytes.
     pub size: u64,
     /// What fetching it again would cost, in microseconds; 0 where it is unknown.
     pub cost: u32,

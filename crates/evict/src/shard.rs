@@ -3,6 +3,9 @@
 //! The only place that counts bytes. Values that leave are handed to the caller, so that they are dropped
 //! where it pleases, for example outside a lock. What a value means, and whether the full key behind a hash
 //! is the right one, the caller knows.
+//!
+//! Now and then an insertion rebuilds the index, in a millisecond or so for 65,536 objects: a larger live cache
+//! is better spread over several shards.
 
 use crate::index::Index;
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
