@@ -1,1 +1,24 @@
-//! placeholder
+//! HTTP caching (RFC 9111) as pure functions: heads and `now` in, a decision with its reason out.
+//!
+//! The order of a request's life: [`key`] names what is asked for, [`vary`] selects among its
+//! variants, [`reuse`] says whether a stored response may answer ([`directives`], [`freshness`]),
+//! [`revalidate`] asks and answers conditional requests, [`storable`] judges what the origin sent,
+//! [`invalidate`] what an unsafe request spoils, [`range`] cuts and joins. [`status`] is the list of
+//! reasons.
+//!
+//! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. There is no
+//! clock, no socket and no store here.
+
+pub mod date;
+pub mod directives;
+pub mod fields;
+pub mod freshness;
+pub mod invalidate;
+pub mod key;
+pub mod range;
+pub mod reuse;
+pub mod revalidate;
+pub mod status;
+pub mod storable;
+pub mod vary;
+mod wire;

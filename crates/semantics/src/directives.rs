@@ -1,0 +1,377 @@
+//! `Cache-Control` of requests and responses (RFC 9111 section 5.2), `Pragma` (5.4) and targeted
+//! fields (RFC 9213) as plain values. What they add up to is decided elsewhere.
+
+use http::HeaderName;
+use sfv::{BareItem, Dictionary, ListEntry, Parser};
+
+use crate::fields::{Fields, list, members};
+use crate::wire::decimal;
+
+/// What a client asks of caches (RFC 9111 section 5.2.1); the default asks nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestDirectives {
+    /// Use nothing stored without validating it.
+    pub no_cache: bool,
+    /// Store nothing of this exchange.
+    pub no_store: bool,
+    /// Use something stored or answer 504.
+    pub only_if_cached: bool,
+    /// The greatest acceptable age, in seconds.
+    pub max_age: Option<u32>,
+    /// How long past its lifetime a response may be, in seconds; `u32::MAX`: any time.
+    pub max_stale: Option<u32>,
+    /// How long a response must stay fresh, in seconds.
+    pub min_fresh: Option<u32>,
+    /// How stale a response may be when the origin fails, in seconds (RFC 5861 section 4).
+    pub stale_if_error: Option<u32>,
+}
+
+impl RequestDirectives {
+    /// Reads a request's `Cache-Control`, or in its absence `Pragma`. Of repeated directives the
+    /// first counts, and what has no number where it needs one is ignored.
+    pub fn parse(request: &impl Fields) -> Self {
+        let mut found = Self::default();
+        if !request.contains("cache-control") {
+            found.no_cache = members(request, "pragma").any(|m| m.eq_ignore_ascii_case(b"no-cache"));
+            return found;
+        }
+        for (name, value) in members(request, "cache-control").filter_map(directive) {
+            let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+            if is("no-cache") {
+                found.no_cache = true;
+            } else if is("no-store") {
+                found.no_store = true;
+            } else if is("only-if-cached") {
+                found.only_if_cached = true;
+            } else if is("max-age") {
+                found.max_age = found.max_age.or(seconds(value));
+            } else if is("max-stale") {
+                let any = value.is_empty().then_some(u32::MAX);
+                found.max_stale = found.max_stale.or(any).or(seconds(value));
+            } else if is("min-fresh") {
+                found.min_fresh = found.min_fresh.or(seconds(value));
+            } else if is("stale-if-error") {
+                found.stale_if_error = found.stale_if_error.or(seconds(value));
+            }
+        }
+        found
+    }
+}
+
+/// What an origin tells caches (RFC 9111 section 5.2.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseDirectives {
+    /// Seconds of freshness; 0 when what was written is not a number.
+    pub max_age: Option<u32>,
+    /// The same for shared caches.
+    pub s_maxage: Option<u32>,
+    /// Seconds of staleness allowed while revalidating (RFC 5861 section 3).
+    pub stale_while_revalidate: Option<u32>,
+    /// Seconds of staleness allowed when the origin fails (RFC 5861 section 4).
+    pub stale_if_error: Option<u32>,
+    /// Store nothing.
+    pub no_store: bool,
+    /// Validate before each use. Set by the unqualified form only.
+    pub no_cache: bool,
+    /// For one user. Set by the unqualified form only.
+    pub private: bool,
+    /// Storable even where it otherwise would not be.
+    pub public: bool,
+    /// Never use when stale.
+    pub must_revalidate: bool,
+    /// The same for shared caches.
+    pub proxy_revalidate: bool,
+    /// Store only if the status code is understood, and then in spite of `no-store`.
+    pub must_understand: bool,
+    /// Does not change while fresh (RFC 8246).
+    pub immutable: bool,
+    /// Content is not to be changed.
+    pub no_transform: bool,
+    /// The fields named by `no-cache="…"` and `private="…"`: not to be stored.
+    pub withheld: Vec<HeaderName>,
+    /// They come from a targeted field, so that `Expires` says nothing (RFC 9213 section 2.2).
+    pub targeted: bool,
+}
+
+impl ResponseDirectives {
+    /// Reads the first valid, non-empty field of `targets` (lower-case names), else
+    /// `Cache-Control`. Of repeated directives the first counts; a lifetime that is not a number
+    /// is 0, because what is misunderstood had better be stale (RFC 9111 section 4.2.1).
+    pub fn parse(response: &impl Fields, targets: &[String]) -> Self {
+        targets.iter().find_map(|target| targeted(response, target)).unwrap_or_else(|| {
+            let mut found = Self::default();
+            for (name, value) in members(response, "cache-control").filter_map(directive) {
+                found.set(&name.to_ascii_lowercase(), value);
+            }
+            found
+        })
+    }
+
+    fn set(&mut self, name: &[u8], value: &[u8]) {
+        let lifetime = || Some(seconds(value).unwrap_or(0));
+        match name {
+            b"max-age" => self.max_age = self.max_age.or_else(lifetime),
+            b"s-maxage" => self.s_maxage = self.s_maxage.or_else(lifetime),
+            b"stale-while-revalidate" => {
+                self.stale_while_revalidate = self.stale_while_revalidate.or_else(lifetime);
+            }
+            b"stale-if-error" => self.stale_if_error = self.stale_if_error.or_else(lifetime),
+            b"no-cache" => self.no_cache |= !self.withhold(value),
+            b"private" => self.private |= !self.withhold(value),
+            b"no-store" => self.no_store = true,
+            b"public" => self.public = true,
+            b"must-revalidate" => self.must_revalidate = true,
+            b"proxy-revalidate" => self.proxy_revalidate = true,
+            b"must-understand" => self.must_understand = true,
+            b"immutable" => self.immutable = true,
+            b"no-transform" => self.no_transform = true,
+            _ => {}
+        }
+    }
+
+    /// Whether `value` lists field names and nothing else; they are withheld then.
+    fn withhold(&mut self, value: &[u8]) -> bool {
+        let names: Option<Vec<_>> =
+            list(unquoted(value)).map(|name| HeaderName::from_bytes(name).ok()).collect();
+        let names = names.unwrap_or_default();
+        let qualified = !names.is_empty();
+        self.withheld.extend(names);
+        qualified
+    }
+}
+
+/// A targeted field, if it is a structured dictionary whose members have the types of their
+/// directives (RFC 9213 section 2.1).
+fn targeted(response: &impl Fields, name: &str) -> Option<ResponseDirectives> {
+    let mut value = Vec::new();
+    for line in response.lines(name) {
+        value.extend_from_slice(if value.is_empty() { b"" } else { b"," });
+        value.extend_from_slice(line);
+    }
+    let members = Parser::new(&value).parse::<Dictionary>().ok().filter(|members| !members.is_empty())?;
+    let mut found = ResponseDirectives { targeted: true, ..Default::default() };
+    for (name, member) in &members {
+        let ListEntry::Item(item) = member else {
+            if is_known(name.as_str()) {
+                return None;
+            }
+            continue;
+        };
+        let argument = match (name.as_str(), &item.bare_item) {
+            (name, BareItem::Integer(seconds)) if is_lifetime(name) => i64::from(*seconds).max(0).to_string(),
+            ("no-cache" | "private", BareItem::String(names)) => names.as_str().to_owned(),
+            (name, BareItem::Boolean(true)) if !is_lifetime(name) => String::new(),
+            (name, _) if is_known(name) => return None,
+            _ => continue,
+        };
+        found.set(name.as_str().as_bytes(), argument.as_bytes());
+    }
+    Some(found)
+}
+
+fn is_lifetime(name: &str) -> bool {
+    matches!(name, "max-age" | "s-maxage" | "stale-while-revalidate" | "stale-if-error")
+}
+
+fn is_known(name: &str) -> bool {
+    let flags = [
+        "no-cache",
+        "private",
+        "no-store",
+        "public",
+        "must-revalidate",
+        "proxy-revalidate",
+        "must-understand",
+        "immutable",
+        "no-transform",
+    ];
+    is_lifetime(name) || flags.contains(&name)
+}
+
+/// Name and argument (empty without) of one member; `None` when the name is not a token.
+fn directive(member: &[u8]) -> Option<(&[u8], &[u8])> {
+    let equals = member.iter().position(|&byte| byte == b'=');
+    let (name, value) = match equals {
+        Some(at) => (&member[..at], &member[at + 1..]),
+        None => (member, &member[member.len()..]),
+    };
+    crate::fields::is_token(name).then_some((name, value))
+}
+
+/// A delta-seconds (RFC 9111 section 1.2.2), as a token or quoted.
+fn seconds(value: &[u8]) -> Option<u32> {
+    decimal(unquoted(value)).map(|seconds| seconds.min(u32::MAX.into()) as u32)
+}
+
+fn unquoted(value: &[u8]) -> &[u8] {
+    value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fields(lines: &[(&'static str, &str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    fn response(lines: &[(&'static str, &str)]) -> ResponseDirectives {
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(*name, value.parse().unwrap());
+        }
+        ResponseDirectives::parse(&map, &["larder-cache-control".into(), "cdn-cache-control".into()])
+    }
+
+    #[test]
+    fn lifetimes_are_exact() {
+        let cases = [
+            ("max-age=3600", Some(3600)),
+            ("MaX-AgE=3600", Some(3600)),
+            ("max-age=\"3600\"", Some(3600)),
+            ("max-age=003600", Some(3600)),
+            ("max-age=99999999999", Some(u32::MAX)),
+            ("max-age=0", Some(0)),
+            ("max-age=-3600", Some(0)),
+            ("max-age='3600'", Some(0)),
+            ("max-age=3600.5", Some(0)),
+            ("max-age=a3600", Some(0)),
+            ("max-age=3600a", Some(0)),
+            ("max-age= 3600", Some(0)),
+            ("max-age", Some(0)),
+            ("max-age =3600", None),
+            ("extension=\"max-age=3600\"", None),
+            ("extension=\"max-age=3600\", max-age=1", Some(1)),
+            ("max-age=1, extension=\"max-age=3600\"", Some(1)),
+            ("max-age=1, max-age=1800", Some(1)),
+            ("max-age=1800, max-age=1", Some(1800)),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(response(&[("cache-control", value)]).max_age, expected, "{value}");
+        }
+        assert_eq!(
+            response(&[("cache-control", "max-age=2"), ("cache-control", "max-age=1")]).max_age,
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn the_qualified_forms_withhold_fields() {
+        let names =
+            |names: &[&'static str]| names.iter().map(|n| HeaderName::from_static(n)).collect::<Vec<_>>();
+        let cases = [
+            ("no-cache", true, false, names(&[])),
+            ("No-CaChE=\"A, b\"", false, false, names(&["a", "b"])),
+            ("no-cache=a", false, false, names(&["a"])),
+            ("no-cache=\"\"", true, false, names(&[])),
+            ("no-cache=\"a b\"", true, false, names(&[])),
+            ("no-cache=\"a\", no-cache", true, false, names(&["a"])),
+            ("private", false, true, names(&[])),
+            ("private=\"set-cookie\"", false, false, names(&["set-cookie"])),
+            ("private=", false, true, names(&[])),
+        ];
+        for (value, no_cache, private, withheld) in cases {
+            let found = response(&[("cache-control", value)]);
+            assert_eq!(
+                (found.no_cache, found.private, found.withheld),
+                (no_cache, private, withheld),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn targeted_fields_are_exact_dictionaries() {
+        let cases = [
+            ("max-age=100", Some(100)),
+            ("max-age=100;p=1", Some(100)),
+            ("foobar, max-age=100", Some(100)),
+            ("foobar=(1 2), max-age=100", Some(100)),
+            ("max-age=1, max-age=100", Some(100)),
+            ("max-age=99999999999", Some(u32::MAX)),
+            ("max-age=-1", Some(0)),
+        ];
+        for (value, expected) in cases {
+            let found = response(&[("cdn-cache-control", value), ("cache-control", "no-store")]);
+            assert!(found.targeted && !found.no_store, "{value}");
+            assert_eq!(found.max_age, expected, "{value}");
+        }
+        let ignored = [
+            "",
+            "max-age=100, &&&",
+            "max-age=\"100\"",
+            "max-age=100.5",
+            "max-age =100",
+            "max-age= 100",
+            "MaX-aGe=100",
+            "max-age=100,",
+            "max-age=(100)",
+            "max-age",
+            "no-store=1, max-age=100",
+            "public=?0, max-age=100",
+        ];
+        for value in ignored {
+            let found = response(&[("cdn-cache-control", value), ("cache-control", "no-store")]);
+            assert!(!found.targeted && found.no_store, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_first_valid_target_wins() {
+        let found = response(&[
+            ("cdn-cache-control", "max-age=1"),
+            ("larder-cache-control", "max-age=2, private=\"a\""),
+            ("cache-control", "max-age=3"),
+        ]);
+        assert_eq!((found.max_age, found.withheld.len(), found.private), (Some(2), 1, false));
+        let found = response(&[("cdn-cache-control", "max-age=1"), ("larder-cache-control", "!")]);
+        assert_eq!(found.max_age, Some(1));
+    }
+
+    #[test]
+    fn requests_ask() {
+        let nothing = RequestDirectives::default();
+        let cases = [
+            ("", nothing),
+            ("max-age=0", RequestDirectives { max_age: Some(0), ..nothing }),
+            ("max-age=x", nothing),
+            ("max-stale", RequestDirectives { max_stale: Some(u32::MAX), ..nothing }),
+            ("max-stale=5", RequestDirectives { max_stale: Some(5), ..nothing }),
+            ("max-stale=x", nothing),
+            ("min-fresh=5, No-Store", RequestDirectives { min_fresh: Some(5), no_store: true, ..nothing }),
+            ("only-if-cached", RequestDirectives { only_if_cached: true, ..nothing }),
+            (
+                "no-cache, stale-if-error=9",
+                RequestDirectives { no_cache: true, stale_if_error: Some(9), ..nothing },
+            ),
+            ("x=\"no-cache\"", nothing),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(RequestDirectives::parse(&fields(&[("cache-control", value)])), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn pragma_counts_without_cache_control_only() {
+        let asks = |lines: &[_]| RequestDirectives::parse(&fields(lines)).no_cache;
+        assert!(asks(&[("pragma", "x, No-Cache")]));
+        assert!(!asks(&[("pragma", "x")]));
+        assert!(!asks(&[("pragma", "no-cache"), ("cache-control", "max-age=5")]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>, text in "[a-z=\",; ?0-9.-]{0,40}") {
+            for value in [&bytes[..], text.as_bytes()] {
+                let Ok(value) = HeaderValue::from_bytes(value) else { continue };
+                let map: HeaderMap = ["cache-control", "cdn-cache-control"]
+                    .map(|name| (HeaderName::from_static(name), value.clone())).into_iter().collect();
+                RequestDirectives::parse(&map);
+                ResponseDirectives::parse(&map, &["cdn-cache-control".into()]);
+            }
+        }
+    }
+}

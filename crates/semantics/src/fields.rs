@@ -1,0 +1,184 @@
+//! Header fields wherever they are kept: one trait over maps and serialised heads, and the list
+//! syntax that many fields share (RFC 9110 section 5.6.1).
+//!
+//! Names are given in lower case and compared without regard to case. What a field means is the
+//! business of the other modules.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// A collection of field lines.
+pub trait Fields {
+    /// The values of all lines called `name` (lower case), in order.
+    fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a;
+
+    /// The value of the first line called `name`.
+    fn first<'a>(&'a self, name: &'a str) -> Option<&'a [u8]> {
+        self.lines(name).next()
+    }
+
+    /// Whether there is a line called `name`.
+    fn contains(&self, name: &str) -> bool {
+        self.lines(name).next().is_some()
+    }
+}
+
+impl Fields for HeaderMap {
+    fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        self.get_all(name).into_iter().map(HeaderValue::as_bytes)
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.contains_key(name)
+    }
+}
+
+/// Serialised field lines, `Name: value\r\n` each: no status line before, no empty line behind.
+/// What is not a field line is skipped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeadLines<'a>(pub &'a [u8]);
+
+impl<'h> HeadLines<'h> {
+    /// All lines as name and value, in order.
+    pub fn iter(self) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+        self.0.split(|&byte| byte == b'\n').filter_map(|line| {
+            let colon = line.iter().position(|&byte| byte == b':')?;
+            Some((&line[..colon], trim(line[colon + 1..].strip_suffix(b"\r").unwrap_or(&line[colon + 1..]))))
+        })
+    }
+
+    /// The same fields as a map.
+    pub fn to_map(self) -> HeaderMap {
+        let field =
+            |(name, value)| Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?));
+        let mut map = HeaderMap::new();
+        for (name, value) in self.iter().filter_map(field) {
+            map.append(name, value);
+        }
+        map
+    }
+}
+
+impl Fields for HeadLines<'_> {
+    fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        let called = move |line: &(&[u8], &[u8])| line.0.eq_ignore_ascii_case(name.as_bytes());
+        self.iter().filter(called).map(|(_, value)| value)
+    }
+}
+
+/// The members of every line of a list field; commas inside quoted strings do not separate, white
+/// space around members and empty members are dropped (RFC 9110 section 5.6.1).
+pub fn members<'a>(fields: &'a impl Fields, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+    fields.lines(name).flat_map(list)
+}
+
+/// The members of one value of a list field.
+pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    Separated { rest: value, separator: b',', escapes: true }.map(trim).filter(|member| !member.is_empty())
+}
+
+/// The members of a list of entity-tags, in which a backslash escapes nothing
+/// (RFC 9110 section 8.8.3).
+pub(crate) fn entity_tags(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    Separated { rest: value, separator: b',', escapes: false }.map(trim).filter(|member| !member.is_empty())
+}
+
+/// A member and its parameters, which semicolons separate; empty ones stay.
+pub(crate) fn parameters(member: &[u8]) -> impl Iterator<Item = &[u8]> {
+    Separated { rest: member, separator: b';', escapes: true }.map(trim)
+}
+
+/// Without optional white space at both ends (RFC 9110 section 5.6.3).
+pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+/// Whether `text` is a token (RFC 9110 section 5.6.2).
+pub(crate) fn is_token(text: &[u8]) -> bool {
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !text.is_empty() && text.iter().all(allowed)
+}
+
+/// Splits at a separator outside quoted strings. A quote that never closes reaches to the end.
+struct Separated<'a> {
+    rest: &'a [u8],
+    separator: u8,
+    escapes: bool,
+}
+
+impl<'a> Iterator for Separated<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (mut quoted, mut escaped) = (false, false);
+        let end = self.rest.iter().position(|&byte| {
+            if std::mem::take(&mut escaped) {
+                return false;
+            }
+            escaped = quoted && self.escapes && byte == b'\\';
+            quoted ^= byte == b'"';
+            byte == self.separator && !quoted
+        });
+        let (member, rest) = match end {
+            Some(end) => (&self.rest[..end], &self.rest[end + 1..]),
+            None => (self.rest, &self.rest[self.rest.len()..]),
+        };
+        self.rest = rest;
+        Some(member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lists_split_outside_quoted_strings() {
+        let cases: [(&str, &[&str]); 7] = [
+            ("", &[]),
+            (" , ,\t", &[]),
+            ("a", &["a"]),
+            ("a,b , c", &["a", "b", "c"]),
+            (r#"a="1,2", b"#, &[r#"a="1,2""#, "b"]),
+            (r#"a="\",", b"#, &[r#"a="\",""#, "b"]),
+            (r#"a, "open, b"#, &["a", r#""open, b"#]),
+        ];
+        for (value, expected) in cases {
+            let found: Vec<_> = list(value.as_bytes()).map(|m| std::str::from_utf8(m).unwrap()).collect();
+            assert_eq!(found, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_backslash_in_an_entity_tag_escapes_nothing() {
+        let found: Vec<_> = entity_tags(br#""a\", "b,c""#).collect();
+        assert_eq!(found, [&br#""a\""#[..], br#""b,c""#]);
+    }
+
+    #[test]
+    fn serialised_heads_are_fields() {
+        let head = HeadLines(b"A: 1\r\nb:2 \r\nnot a field\r\na:\t3\r\nLast: x");
+        assert_eq!(head.lines("a").collect::<Vec<_>>(), [b"1", b"3"]);
+        assert_eq!(head.first("b"), Some(&b"2"[..]));
+        assert_eq!(head.first("last"), Some(&b"x"[..]));
+        assert!(!head.contains("not a field"));
+        let map = head.to_map();
+        assert_eq!(map.lines("a").collect::<Vec<_>>(), [b"1", b"3"]);
+        assert_eq!(map.len(), 4);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_split_without_a_panic(bytes: Vec<u8>) {
+            prop_assert!(list(&bytes).all(|member| !member.is_empty()));
+            prop_assert!(HeadLines(&bytes).to_map().len() <= bytes.len());
+        }
+    }
+}

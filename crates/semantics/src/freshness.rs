@@ -1,0 +1,211 @@
+//! Age and lifetime of a stored response (RFC 9111 section 4.2), in a few integers.
+//!
+//! How they are used is decided in [`crate::reuse`]; whether a response is stored at all in
+//! [`crate::storable`].
+
+use http::StatusCode;
+
+use crate::directives::ResponseDirectives;
+use crate::fields::{Fields, list};
+use crate::storable::{Rules, Times};
+use crate::{date, wire};
+
+/// All that must be known of a stored response to decide whether it may answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freshness {
+    /// When it was received (`response_time`).
+    pub received: u32,
+    /// How old it was by then (`corrected_initial_age`), in seconds.
+    pub initial_age: u32,
+    /// How old it may become and still be fresh (`freshness_lifetime`), in seconds.
+    pub lifetime: u32,
+    /// Its `Date`, or when it was received.
+    pub date: u32,
+    /// Seconds of staleness allowed while revalidating (RFC 5861 section 3).
+    pub stale_while_revalidate: u32,
+    /// Seconds of staleness allowed when the origin fails (RFC 5861 section 4); means something
+    /// with [`Flags::STALE_IF_ERROR`] only.
+    pub stale_if_error: u32,
+    /// What is either true or not.
+    pub flags: Flags,
+}
+
+impl Freshness {
+    /// `current_age` (RFC 9111 section 4.2.3), in seconds: the value of `Age`.
+    pub fn age(&self, now: u32) -> u32 {
+        self.initial_age.saturating_add(now.saturating_sub(self.received))
+    }
+
+    /// Seconds of freshness left; zero or less: stale.
+    pub fn ttl(&self, now: u32) -> i64 {
+        i64::from(self.lifetime) - i64::from(self.age(now))
+    }
+
+    /// Seconds since it became stale; 0 while fresh.
+    pub fn staleness(&self, now: u32) -> u32 {
+        self.age(now).saturating_sub(self.lifetime)
+    }
+
+    /// The same, stale at `now`: what a soft purge leaves.
+    pub fn expired(&self, now: u32) -> Self {
+        Self { lifetime: self.lifetime.min(self.age(now)), ..*self }
+    }
+
+    /// The freshness of `response`, which may be stored; `None` if it has no explicit or heuristic
+    /// lifetime.
+    pub(crate) fn of(
+        rules: &Rules,
+        directives: &ResponseDirectives,
+        status: StatusCode,
+        response: &impl Fields,
+        times: Times,
+    ) -> (Self, Lifetime) {
+        let date = response.first("date").and_then(date::parse).unwrap_or(times.received);
+        let lifetime = lifetime(rules, directives, status, response, date);
+        let flags = [
+            (Flags::NO_CACHE, directives.no_cache),
+            (Flags::MUST_REVALIDATE, must_revalidate(directives)),
+            (Flags::IMMUTABLE, directives.immutable),
+            (Flags::HEURISTIC, matches!(lifetime, Lifetime::Heuristic(_))),
+            (Flags::VALIDATOR, response.contains("etag") || response.contains("last-modified")),
+            (Flags::STALE_IF_ERROR, directives.stale_if_error.is_some()),
+        ];
+        let set = flags.into_iter().filter(|(_, is_set)| *is_set);
+        let freshness = Self {
+            received: times.received,
+            initial_age: initial_age(response, date, times),
+            lifetime: lifetime.seconds(),
+            date,
+            stale_while_revalidate: directives.stale_while_revalidate.unwrap_or(rules.stale_while_revalidate),
+            stale_if_error: directives.stale_if_error.unwrap_or(0),
+            flags: set.fold(Flags::default(), |flags, (flag, _)| flags.with(flag)),
+        };
+        (freshness, lifetime)
+    }
+}
+
+/// A set of properties of a stored response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// Each use must be validated (RFC 9111 section 5.2.2.4).
+    pub const NO_CACHE: Self = Self(1);
+    /// Must not be used when stale: `must-revalidate`, `proxy-revalidate` or `s-maxage`
+    /// (RFC 9111 sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
+    pub const MUST_REVALIDATE: Self = Self(2);
+    /// Does not change while fresh (RFC 8246).
+    pub const IMMUTABLE: Self = Self(4);
+    /// The lifetime is a guess (RFC 9111 section 4.2.2).
+    pub const HEURISTIC: Self = Self(8);
+    /// Has an `ETag` or `Last-Modified` to validate with.
+    pub const VALIDATOR: Self = Self(16);
+    /// The origin said how long it may stand in when the origin fails.
+    pub const STALE_IF_ERROR: Self = Self(32);
+
+    /// Whether all of `other` are in this set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is in this set.
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Where a lifetime comes from; in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    Explicit(u32),
+    Heuristic(u32),
+    Unknown,
+}
+
+impl Lifetime {
+    fn seconds(self) -> u32 {
+        match self {
+            Self::Explicit(seconds) | Self::Heuristic(seconds) => seconds,
+            Self::Unknown => 0,
+        }
+    }
+}
+
+/// Whether staleness is forbidden to a shared cache.
+fn must_revalidate(directives: &ResponseDirectives) -> bool {
+    directives.must_revalidate || directives.proxy_revalidate || directives.s_maxage.is_some()
+}
+
+/// RFC 9111 sections 4.2.1 and 4.2.2.
+fn lifetime(
+    rules: &Rules,
+    directives: &ResponseDirectives,
+    status: StatusCode,
+    response: &impl Fields,
+    date: u32,
+) -> Lifetime {
+    if let Some(seconds) = directives.s_maxage.or(directives.max_age) {
+        return Lifetime::Explicit(seconds);
+    }
+    if let Some(expires) = response.first("expires").filter(|_| !directives.targeted) {
+        return Lifetime::Explicit(date::parse(expires).unwrap_or(0).saturating_sub(date));
+    }
+    let modified = response.first("last-modified").and_then(date::parse).filter(|&modified| modified < date);
+    match modified {
+        Some(modified) if is_heuristically_cacheable(status) || directives.public => {
+            let guess = u64::from(date - modified) * u64::from(rules.heuristic_percent) / 100;
+            Lifetime::Heuristic(guess.min(rules.heuristic_max.into()) as u32)
+        }
+        _ => Lifetime::Unknown,
+    }
+}
+
+/// The status codes defined as heuristically cacheable (RFC 9110 section 15.1).
+pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// `corrected_initial_age` (RFC 9111 section 4.2.3).
+fn initial_age(response: &impl Fields, date: u32, times: Times) -> u32 {
+    let apparent = times.received.saturating_sub(date);
+    let delay = times.received.saturating_sub(times.requested);
+    apparent.max(age_value(response).saturating_add(delay))
+}
+
+/// The first member of the first `Age` line, 0 when it is not a number (RFC 9111 section 5.1).
+fn age_value(response: &impl Fields) -> u32 {
+    let first = response.first("age").and_then(|value| list(value).next());
+    first.and_then(wire::decimal).map_or(0, |age| age.min(u32::MAX.into()) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stays_small() {
+        assert!(size_of::<Freshness>() <= 28);
+    }
+
+    #[test]
+    fn clocks_that_run_backwards_and_overflow_do_no_harm() {
+        let stored =
+            Freshness { received: 100, initial_age: u32::MAX - 1, lifetime: 10, ..Default::default() };
+        assert_eq!(stored.age(50), u32::MAX - 1);
+        assert_eq!(stored.age(u32::MAX), u32::MAX);
+        assert_eq!(stored.ttl(u32::MAX), 10 - i64::from(u32::MAX));
+    }
+
+    #[test]
+    fn a_soft_purge_leaves_a_stale_response() {
+        let stored = Freshness { received: 100, lifetime: 60, ..Default::default() };
+        assert_eq!(stored.expired(110).ttl(110), 0);
+        assert_eq!(stored.expired(200), stored);
+    }
+}

@@ -1,0 +1,73 @@
+//! What an unsafe request spoils in the cache (RFC 9111 section 4.4).
+
+use http::{Method, StatusCode};
+
+use crate::fields::Fields;
+use crate::key;
+
+/// Whether a method may change what the origin would answer. Methods that are not known to be safe
+/// are not (RFC 9110 section 9.2.1).
+pub fn is_unsafe(method: &Method) -> bool {
+    let safe = ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"];
+    !safe.contains(&method.as_str())
+}
+
+/// The keys to remove after an unsafe request for `target`, a key, was answered: `target` itself,
+/// and what `Location` and `Content-Location` name on the same origin. None after an error.
+pub fn targets(target: &[u8], status: StatusCode, response: &impl Fields) -> Vec<Vec<u8>> {
+    if !status.is_success() && !status.is_redirection() {
+        return Vec::new();
+    }
+    let mut keys = vec![target.to_vec()];
+    for reference in ["location", "content-location"].into_iter().filter_map(|name| response.first(name)) {
+        let mut named = Vec::new();
+        let resolved = key::resolve(target, reference, &mut named).is_some();
+        if resolved && key::same_origin(target, &named) && !keys.contains(&named) {
+            keys.push(named);
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::HeadLines;
+
+    fn key(authority: &str, path: &str) -> Vec<u8> {
+        let mut buf = Vec::new();
+        key::write(&mut buf, "http", authority.as_bytes(), path.as_bytes());
+        buf
+    }
+
+    #[test]
+    fn unknown_methods_are_unsafe() {
+        for method in ["POST", "PUT", "DELETE", "PATCH", "M-SEARCH", "get"] {
+            assert!(is_unsafe(&Method::from_bytes(method.as_bytes()).unwrap()), "{method}");
+        }
+        for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND"] {
+            assert!(!is_unsafe(&Method::from_bytes(method.as_bytes()).unwrap()), "{method}");
+        }
+    }
+
+    #[test]
+    fn only_the_same_origin_is_spoilt() {
+        let target = key("a", "/x/y");
+        let response = b"Location: http://A:80/l\r\nContent-Location: c\r\n";
+        let found = targets(&target, StatusCode::CREATED, &HeadLines(response));
+        assert_eq!(found, [target.clone(), key("a", "/l"), key("a", "/x/c")]);
+
+        let response = b"Location: http://b/l\r\nContent-Location: https://a/x/y\r\n";
+        assert_eq!(targets(&target, StatusCode::OK, &HeadLines(response)), [target.clone()]);
+
+        let response = b"Location: /x/y\r\nContent-Location: mailto:x\r\n";
+        assert_eq!(targets(&target, StatusCode::SEE_OTHER, &HeadLines(response)), [target]);
+    }
+
+    #[test]
+    fn errors_spoil_nothing() {
+        for status in [StatusCode::BAD_REQUEST, StatusCode::INTERNAL_SERVER_ERROR] {
+            assert!(targets(&key("a", "/"), status, &HeadLines(b"")).is_empty(), "{status}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Validation in both directions (RFC 9111 section 4.3): asking the origin whether a stored response
+//! is still good, answering clients who ask that of us, and what a 304 or a HEAD changes.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
+
+use crate::fields::{Fields, entity_tags};
+use crate::freshness::Freshness;
+use crate::storable::remove_hop_by_hop;
+use crate::{date, wire};
+
+/// Makes `out`, a client's request, ask whether `stored` is still good (section 4.3.1). The
+/// client's own conditions and ranges go, so that the answer is about the stored response and
+/// serves every client.
+pub fn condition(stored: &impl Fields, out: &mut HeaderMap) {
+    remove_conditions(out);
+    for (validator, name) in [("etag", header::IF_NONE_MATCH), ("last-modified", header::IF_MODIFIED_SINCE)] {
+        if let Some(value) = stored.first(validator).and_then(|value| HeaderValue::from_bytes(value).ok()) {
+            out.insert(name, value);
+        }
+    }
+}
+
+/// Removes every condition and range: what remains asks for the whole representation.
+pub fn remove_conditions(request: &mut HeaderMap) {
+    let names = [
+        header::IF_MATCH,
+        header::IF_NONE_MATCH,
+        header::IF_MODIFIED_SINCE,
+        header::IF_UNMODIFIED_SINCE,
+        header::IF_RANGE,
+        header::RANGE,
+    ];
+    for name in names {
+        request.remove(name);
+    }
+}
+
+/// What a client's conditions make of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// Answer as if there were none.
+    Proceed,
+    /// Answer 304: the client has it already.
+    NotModified,
+}
+
+/// Evaluates a client's conditions against the stored response it would get (section 4.3.2).
+/// `If-Match` and `If-Unmodified-Since` are for origins; and conditions say nothing about
+/// responses that are not 200 (RFC 9110 section 13.2.1) or methods other than GET and HEAD.
+pub fn precondition(
+    method: &Method,
+    request: &impl Fields,
+    status: StatusCode,
+    stored: &impl Fields,
+    freshness: &Freshness,
+) -> Precondition {
+    if status != StatusCode::OK || !matches!(*method, Method::GET | Method::HEAD) {
+        return Precondition::Proceed;
+    }
+    let not_modified = if request.contains("if-none-match") {
+        lists(request, stored)
+    } else {
+        request.first("if-modified-since").and_then(date::parse).is_some_and(|since| {
+            stored.first("last-modified").and_then(date::parse).unwrap_or(freshness.date) <= since
+        })
+    };
+    if not_modified { Precondition::NotModified } else { Precondition::Proceed }
+}
+
+/// Whether `If-None-Match` lists the stored entity-tag, or anything (RFC 9110 section 13.1.2).
+fn lists(request: &impl Fields, stored: &impl Fields) -> bool {
+    let stored = stored.first("etag").map(opaque);
+    let mut listed = request.lines("if-none-match").flat_map(entity_tags);
+    listed.any(|tag| tag == b"*" || Some(opaque(tag)) == stored)
+}
+
+/// An entity-tag as weak comparison sees it (RFC 9110 section 8.8.3.2).
+fn opaque(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+/// Whether a 304 is about the stored response it was asked about (section 4.3.4).
+///
+/// The stored validators were in the question, so a 304 without any confirms them. Tags are
+/// compared weakly: some origins weaken the tags of what they compress on the way out, but send
+/// the strong original with a 304.
+pub fn same_representation(stored: &impl Fields, not_modified: &impl Fields) -> bool {
+    match (stored.first("etag"), not_modified.first("etag")) {
+        (Some(stored), Some(new)) => opaque(stored) == opaque(new),
+        (None, Some(_)) => same_modified(stored, not_modified) && stored.contains("last-modified"),
+        (_, None) => same_modified(stored, not_modified),
+    }
+}
+
+/// Whether `Last-Modified` agrees wherever `new` has it.
+fn same_modified(stored: &impl Fields, new: &impl Fields) -> bool {
+    let stored = stored.first("last-modified").and_then(date::parse);
+    new.first("last-modified").is_none_or(|new| stored.is_some() && date::parse(new) == stored)
+}
+
+/// The stored fields after a 304, or a HEAD, brought `new` ones (section 3.2): each replaces its
+/// namesakes, except those that describe the stored content as it is.
+///
+/// What [`crate::storable::storable_fields`] leaves out is for the caller to leave out again.
+pub fn update(stored: &HeaderMap, new: &HeaderMap) -> HeaderMap {
+    let mut new = new.clone();
+    remove_hop_by_hop(&mut new);
+    for name in BOUND_TO_CONTENT {
+        new.remove(name);
+    }
+    let mut updated = stored.clone();
+    for name in new.keys() {
+        updated.remove(name);
+    }
+    for (name, value) in &new {
+        updated.append(name, value.clone());
+    }
+    updated
+}
+
+const BOUND_TO_CONTENT: [HeaderName; 4] =
+    [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_TYPE, header::CONTENT_RANGE];
+
+/// What the answer to a HEAD means for a stored response that the same GET would select.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// It is still good: [`update`] it, with the freshness of the new head.
+    Update,
+    /// It is not what the origin has now: consider it stale.
+    Stale,
+    /// The answer says nothing about it.
+    Unrelated,
+}
+
+/// Judges the answer to a HEAD against a stored response of `length` bytes (section 4.3.5).
+pub fn head(stored: &impl Fields, length: u64, status: StatusCode, answer: &impl Fields) -> Head {
+    if status != StatusCode::OK {
+        return Head::Unrelated;
+    }
+    let same_tag = answer.first("etag").is_none_or(|tag| stored.first("etag") == Some(tag));
+    let same_length = answer.first("content-length").is_none_or(|value| wire::decimal(value) == Some(length));
+    if same_tag && same_length && same_modified(stored, answer) { Head::Update } else { Head::Stale }
+}
+
+/// Whether a 304 carries this field of the stored response (RFC 9110 section 15.4.5). `name` may
+/// have any case; `has_etag`: the stored response has an `ETag`, which makes `Last-Modified`
+/// superfluous.
+pub fn in_not_modified(name: &[u8], has_etag: bool) -> bool {
+    let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
+    let always = ["cache-control", "content-location", "date", "etag", "expires", "vary"];
+    always.iter().any(|known| is(&known)) || (!has_etag && is(&"last-modified"))
+}

@@ -1,0 +1,200 @@
+//! Whether a response may be stored (RFC 9111 section 3), and which of its fields.
+
+use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+
+use crate::directives::{RequestDirectives, ResponseDirectives};
+use crate::fields::{Fields, members};
+use crate::freshness::{Flags, Freshness, Lifetime, is_heuristically_cacheable};
+use crate::range::ContentRange;
+use crate::status::Why;
+use crate::{key, vary};
+
+/// What the RFC leaves to the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Share of the time since `Last-Modified` that a response without lifetime is fresh for, in
+    /// percent (RFC 9111 section 4.2.2).
+    pub heuristic_percent: u8,
+    /// The longest such lifetime, in seconds.
+    pub heuristic_max: u32,
+    /// The targeted fields obeyed, lower case, the most important first (RFC 9213 section 2.2).
+    pub targeted: Vec<String>,
+    /// How stale a response may be when the origin fails and nobody says otherwise, in seconds
+    /// (RFC 9111 section 4.2.4).
+    pub stale_if_error: u32,
+    /// How stale a response may be while it is revalidated, where the origin does not say, in
+    /// seconds (RFC 5861 section 3).
+    pub stale_while_revalidate: u32,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            heuristic_percent: 10,
+            heuristic_max: 86_400,
+            targeted: vec!["cdn-cache-control".into()],
+            stale_if_error: 3_600,
+            stale_while_revalidate: 0,
+        }
+    }
+}
+
+/// When a response was asked for and when its head was received, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// `request_time` (RFC 9111 section 4.2.3).
+    pub requested: u32,
+    /// `response_time`.
+    pub received: u32,
+}
+
+/// Judges the response to a GET, whole or partial; that the content arrives whole, and is as long
+/// as a `Content-Range` says, is for the caller to see. A response with a validator but no
+/// lifetime is storable with lifetime 0: each use is validated.
+///
+/// Other methods are refused: HEAD has nothing to store (but see [`crate::revalidate::head`]), and
+/// POST has [`storable_post`].
+pub fn storable(
+    rules: &Rules,
+    method: &Method,
+    request: &impl Fields,
+    status: StatusCode,
+    response: &impl Fields,
+    times: Times,
+) -> Result<Freshness, Why> {
+    if method != Method::GET {
+        return Err(Why::MethodNotStorable);
+    }
+    judge(rules, request, status, response, times).map(|(freshness, _)| freshness)
+}
+
+/// Judges the response to a POST, which may be stored as the answer to later GETs of its target
+/// `target` (a key) when it says that this is what it represents, and for how long
+/// (RFC 9110 section 9.3.3).
+pub fn storable_post(
+    rules: &Rules,
+    target: &[u8],
+    request: &impl Fields,
+    status: StatusCode,
+    response: &impl Fields,
+    times: Times,
+) -> Result<Freshness, Why> {
+    let mut location = Vec::new();
+    let represents_target = response
+        .first("content-location")
+        .and_then(|reference| key::resolve(target, reference, &mut location))
+        .is_some_and(|()| location == target);
+    if !represents_target || !status.is_success() || status == StatusCode::PARTIAL_CONTENT {
+        return Err(Why::ContentLocation);
+    }
+    match judge(rules, request, status, response, times)? {
+        (freshness, Lifetime::Explicit(_)) => Ok(freshness),
+        _ => Err(Why::NoFreshness),
+    }
+}
+
+fn judge(
+    rules: &Rules,
+    request: &impl Fields,
+    status: StatusCode,
+    response: &impl Fields,
+    times: Times,
+) -> Result<(Freshness, Lifetime), Why> {
+    status_allows(status, response)?;
+    if RequestDirectives::parse(request).no_store {
+        return Err(Why::RequestNoStore);
+    }
+    let directives = ResponseDirectives::parse(response, &rules.targeted);
+    directives_allow(&directives, status)?;
+    if vary::is_any(response) {
+        return Err(Why::VaryAny);
+    }
+    // Section 3.5: these three allow sharing what was sent to somebody with credentials.
+    let shared = directives.public || directives.must_revalidate || directives.s_maxage.is_some();
+    if request.contains("authorization") && !shared {
+        return Err(Why::Authorization);
+    }
+    let (freshness, lifetime) = Freshness::of(rules, &directives, status, response, times);
+    usable(&freshness, lifetime, is_heuristically_cacheable(status) || directives.public)?;
+    Ok((freshness, lifetime))
+}
+
+/// Interim responses, and those to a condition or range of this very request, are not the
+/// representation that others ask for.
+fn status_allows(status: StatusCode, response: &impl Fields) -> Result<(), Why> {
+    match status.as_u16() {
+        ..200 | 304 | 412 | 416 => Err(Why::StatusNotStorable),
+        206 if ContentRange::of(response).is_none() => Err(Why::BadContentRange),
+        _ => Ok(()),
+    }
+}
+
+fn directives_allow(directives: &ResponseDirectives, status: StatusCode) -> Result<(), Why> {
+    if directives.must_understand && !is_understood(status) {
+        return Err(Why::NotUnderstood);
+    }
+    if directives.no_store && !directives.must_understand {
+        return Err(Why::ResponseNoStore);
+    }
+    if directives.private {
+        return Err(Why::Private);
+    }
+    Ok(())
+}
+
+/// The status codes whose caching rules are known here: those of RFC 9110 section 15.
+fn is_understood(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200..=206 | 300..=305 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 500..=505)
+}
+
+/// Whether the response can ever answer a request. `defined`: its status, or `public`, makes it
+/// storable without a lifetime.
+fn usable(freshness: &Freshness, lifetime: Lifetime, defined: bool) -> Result<(), Why> {
+    let validator = freshness.flags.contains(Flags::VALIDATOR);
+    if lifetime == Lifetime::Unknown && !(validator && defined) {
+        return Err(Why::NoFreshness);
+    }
+    let no_cache = freshness.flags.contains(Flags::NO_CACHE);
+    let allowance = freshness.stale_while_revalidate.max(freshness.stale_if_error);
+    let worthless = no_cache || (freshness.lifetime == 0 && allowance == 0);
+    if worthless && !validator { Err(Why::NeverFresh) } else { Ok(()) }
+}
+
+/// The fields of `response` that are stored (RFC 9111 section 3.1): neither those of the connection
+/// and of proxies, nor `Trailer`, nor those that `no-cache="…"` or `private="…"` withholds.
+/// Signatures ([`crate::vary`]) and freshness are made from the whole response, before this.
+pub fn storable_fields(rules: &Rules, response: &HeaderMap) -> HeaderMap {
+    let mut stored = response.clone();
+    remove_hop_by_hop(&mut stored);
+    stored.remove(header::TRAILER);
+    for name in ResponseDirectives::parse(response, &rules.targeted).withheld {
+        stored.remove(name);
+    }
+    stored
+}
+
+/// Removes the fields that concern one connection, in either direction: `Connection` and what it
+/// lists, `Upgrade`, `TE`, framing, and the conversation with proxies (RFC 9110 section 7.6.1).
+///
+/// `Trailer` stays, and `TE` goes even when it says `trailers`: a caller that forwards trailers
+/// looks at them first and sends its own `TE: trailers`.
+pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
+    let listed: Vec<_> =
+        members(fields, "connection").filter_map(|m| HeaderName::from_bytes(m).ok()).collect();
+    let own = HOP_BY_HOP.into_iter().map(HeaderName::from_static);
+    for name in own.chain(listed) {
+        fields.remove(name);
+    }
+}
+
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];

@@ -1,0 +1,349 @@
+//! Selecting among the variants of a URI (RFC 9111 section 4.1).
+//!
+//! A signature is the request fields that a response's `Vary` names, with their values normalised,
+//! in bytes that explain themselves: an entry carries its signature, and a request is matched
+//! against it without the response. Normalising changes only what means nothing: white space
+//! around commas, the distribution over lines, and for fields of weighted choices (RFC 9110
+//! section 12.4.2) letter case and the order of equals.
+
+use std::cmp::Reverse;
+
+use http::HeaderName;
+
+use crate::fields::{Fields, is_token, members, parameters, trim};
+use crate::status::Why;
+use crate::wire::{put_length, put_part, take_length, take_part};
+
+/// Whether the response varies by things that no request field shows: a `*` anywhere in `Vary`.
+pub fn is_any(response: &impl Fields) -> bool {
+    members(response, "vary").any(|member| member == b"*")
+}
+
+/// Appends the signature of `request` for `response`: nothing if the response does not vary.
+///
+/// # Errors
+/// [`Why::VaryAny`] if no signature could ever match (nothing is appended then).
+pub fn write(response: &impl Fields, request: &impl Fields, out: &mut Vec<u8>) -> Result<(), Why> {
+    let mut names = Vec::new();
+    for member in members(response, "vary") {
+        // What is not a field name is in no request, and `*` never matches.
+        names.push(HeaderName::from_bytes(member).ok().filter(|_| member != b"*").ok_or(Why::VaryAny)?);
+    }
+    names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+    names.dedup();
+    let mut value = Vec::new();
+    for name in names {
+        put_part(out, name.as_str().as_bytes());
+        if request.contains(name.as_str()) {
+            value.clear();
+            normalise(request, name.as_str(), &mut |piece| value.extend_from_slice(piece));
+            put_length(out, value.len() + 1);
+            out.extend_from_slice(&value);
+        } else {
+            put_length(out, 0);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a request selects the response with this signature.
+///
+/// `content_language` is the response's: a response in the one language that the client likes best
+/// also matches a request that says so in other words than the one it was stored for.
+pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Option<&[u8]>) -> bool {
+    while !signature.is_empty() {
+        let Some((name, stored)) = take_field(&mut signature) else { return false };
+        let same = match stored {
+            None => !request.contains(name),
+            Some(stored) => request.contains(name) && equals(stored, request, name),
+        };
+        let language = || name == "accept-language" && content_language.is_some_and(|l| prefers(request, l));
+        if !same && !language() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Takes a name and its value, if the request had one, off the front.
+fn take_field<'a>(signature: &mut &'a [u8]) -> Option<(&'a str, Option<&'a [u8]>)> {
+    let name = std::str::from_utf8(take_part(signature)?).ok()?;
+    let length = take_length(signature)?;
+    let Some(length) = length.checked_sub(1) else { return Some((name, None)) };
+    let (value, rest) = signature.split_at_checked(length)?;
+    *signature = rest;
+    Some((name, Some(value)))
+}
+
+/// Whether the request's field, normalised, is `stored`.
+fn equals(stored: &[u8], request: &impl Fields, name: &str) -> bool {
+    let mut rest = Some(stored);
+    normalise(request, name, &mut |piece| rest = rest.and_then(|rest| rest.strip_prefix(piece)));
+    rest.is_some_and(<[u8]>::is_empty)
+}
+
+/// Emits the normal form of a field, piece by piece.
+fn normalise(request: &impl Fields, name: &str, emit: &mut impl FnMut(&[u8])) {
+    match name {
+        "accept-encoding" | "accept-language" | "accept-charset" => match Choices::of(request, name) {
+            Some(choices) => choices.emit(emit),
+            None => join(members(request, name), emit),
+        },
+        // Not lists: a comma in them is text, and so is the space behind it.
+        "authorization" | "cookie" | "origin" | "referer" | "user-agent" => {
+            join(request.lines(name).map(trim), emit);
+        }
+        _ => join(members(request, name), emit),
+    }
+}
+
+fn join<'a>(parts: impl Iterator<Item = &'a [u8]>, emit: &mut impl FnMut(&[u8])) {
+    for (index, part) in parts.enumerate() {
+        emit(if index == 0 { b"" } else { b"," });
+        emit(part);
+    }
+}
+
+/// As many weighted choices as are normalised; longer lists count as written.
+const MOST_CHOICES: usize = 24;
+
+/// The members of `Accept-Language` and its like, the best first, equals by name.
+struct Choices<'a> {
+    sorted: [Choice<'a>; MOST_CHOICES],
+    count: usize,
+}
+
+/// A choice, and its weight in thousandths.
+#[derive(Clone, Copy, Default)]
+struct Choice<'a> {
+    name: &'a [u8],
+    weight: u16,
+}
+
+impl<'a> Choices<'a> {
+    /// `None` if a member is malformed or there are too many.
+    fn of(request: &'a impl Fields, name: &'a str) -> Option<Self> {
+        let mut choices = Self { sorted: [Choice::default(); MOST_CHOICES], count: 0 };
+        for member in members(request, name) {
+            *choices.sorted.get_mut(choices.count)? = Choice::parse(member)?;
+            choices.count += 1;
+        }
+        let order = |choice: &Choice<'_>, other: &Choice<'_>| {
+            let names = || lower_of(choice.name).cmp(lower_of(other.name));
+            Reverse(choice.weight).cmp(&Reverse(other.weight)).then_with(names)
+        };
+        choices.sorted[..choices.count].sort_unstable_by(order);
+        Some(choices)
+    }
+
+    fn emit(&self, emit: &mut impl FnMut(&[u8])) {
+        for (index, choice) in self.sorted[..self.count].iter().enumerate() {
+            emit(if index == 0 { b"" } else { b"," });
+            lower_of(choice.name).for_each(|byte| emit(&[byte]));
+            if choice.weight < 1000 {
+                let digit = |unit| b'0' + (choice.weight / unit % 10) as u8;
+                emit(&[b';', b'q', b'=', b'0', b'.', digit(100), digit(10), digit(1)]);
+            }
+        }
+    }
+}
+
+impl<'a> Choice<'a> {
+    fn parse(member: &'a [u8]) -> Option<Self> {
+        let mut parts = parameters(member);
+        let name = parts.next().filter(|name| is_token(name))?;
+        let weight = match parts.next() {
+            None => 1000,
+            Some([b'q' | b'Q', b'=', value @ ..]) => weight(value)?,
+            Some(_) => return None,
+        };
+        parts.next().is_none().then_some(Self { name, weight })
+    }
+}
+
+fn lower_of(name: &[u8]) -> impl Iterator<Item = u8> {
+    name.iter().map(u8::to_ascii_lowercase)
+}
+
+/// A `qvalue` in thousandths (RFC 9110 section 12.4.2).
+fn weight(value: &[u8]) -> Option<u16> {
+    let (&unit, rest) = value.split_first()?;
+    let decimals = match rest {
+        [] => rest,
+        [b'.', decimals @ ..] if decimals.len() <= 3 && decimals.iter().all(u8::is_ascii_digit) => decimals,
+        _ => return None,
+    };
+    let digit = |at: usize| u16::from(decimals.get(at).map_or(0, |digit| digit - b'0'));
+    let thousandths = digit(0) * 100 + digit(1) * 10 + digit(2);
+    match unit {
+        b'0' => Some(thousandths),
+        b'1' if thousandths == 0 => Some(1000),
+        _ => None,
+    }
+}
+
+/// Whether `language` is the one that the client wants most, and no other as much.
+fn prefers(request: &impl Fields, language: &[u8]) -> bool {
+    let Some(choices) = Choices::of(request, "accept-language") else { return false };
+    match &choices.sorted[..choices.count] {
+        [] => false,
+        [best, rest @ ..] => {
+            let only = rest.first().is_none_or(|next| next.weight < best.weight);
+            only && best.weight > 0 && best.name.eq_ignore_ascii_case(trim(language))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fields(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(*name, value.parse().unwrap());
+        }
+        map
+    }
+
+    fn signature(vary: &str, request: &[(&'static str, &str)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(&fields(&[("vary", vary)]), &fields(request), &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_star_anywhere_never_matches() {
+        for lines in
+            [&["*"][..], &["*, *"], &["*", "*"], &[", *"], &["", "*"], &["*, foo"], &["foo, *"], &["a b"]]
+        {
+            let vary: Vec<_> = lines.iter().map(|line| ("vary", *line)).collect();
+            let mut out = Vec::new();
+            assert_eq!(write(&fields(&vary), &fields(&[]), &mut out), Err(Why::VaryAny), "{lines:?}");
+            assert!(out.is_empty());
+        }
+    }
+
+    #[test]
+    fn without_vary_everything_matches() {
+        assert!(signature("", &[("foo", "1")]).is_empty());
+        assert!(matches(&[], &fields(&[("foo", "2")]), None));
+    }
+
+    #[test]
+    fn all_named_fields_must_match() {
+        let stored = signature("Foo, bar,FOO", &[("foo", "1"), ("bar", "abc"), ("other", "2")]);
+        let cases: [(&[(&str, &str)], bool); 5] = [
+            (&[("bar", "abc"), ("foo", "1"), ("other", "3")], true),
+            (&[("foo", "2"), ("bar", "abc")], false),
+            (&[("foo", "1"), ("bar", "abcde")], false),
+            (&[("foo", "1")], false),
+            (&[], false),
+        ];
+        for (request, expected) in cases {
+            assert_eq!(matches(&stored, &fields(request), None), expected, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn an_absent_field_matches_an_absent_field_only() {
+        let stored = signature("foo", &[]);
+        assert!(matches(&stored, &fields(&[]), None));
+        assert!(!matches(&stored, &fields(&[("foo", "")]), None));
+        assert!(!matches(&signature("foo", &[("foo", "")]), &fields(&[]), None));
+    }
+
+    #[test]
+    fn what_means_nothing_does_not_matter() {
+        type Lines = &'static [(&'static str, &'static str)];
+        let cases: [(&str, Lines, Lines, bool); 13] = [
+            ("foo", &[("foo", "1, 2")], &[("foo", "1"), ("foo", "2")], true),
+            ("foo", &[("foo", "1,2")], &[("foo", " 1, 2 ")], true),
+            ("foo", &[("foo", "1,2")], &[("foo", "2,1")], false),
+            ("foo", &[("foo", "a")], &[("foo", "A")], false),
+            ("foo", &[("foo", "\"a,b\"")], &[("foo", "\"a, b\"")], false),
+            ("user-agent", &[("user-agent", "(a, b)")], &[("user-agent", "(a,b)")], false),
+            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "De,eN")], true),
+            (
+                "accept-language",
+                &[("accept-language", "en, de;q=0.5")],
+                &[("accept-language", "de;q=0.50, en;q=1")],
+                true,
+            ),
+            (
+                "accept-language",
+                &[("accept-language", "en, de;q=0.5")],
+                &[("accept-language", "en, de;q=0.6")],
+                false,
+            ),
+            ("accept-encoding", &[("accept-encoding", "gzip, br")], &[("accept-encoding", "br, GZIP")], true),
+            ("accept-encoding", &[("accept-encoding", "gzip;q=0")], &[("accept-encoding", "gzip")], false),
+            ("accept-encoding", &[("accept-encoding", "gzip;q=x")], &[("accept-encoding", "gzip;q=x")], true),
+            (
+                "accept-encoding",
+                &[("accept-encoding", "gzip;q=x")],
+                &[("accept-encoding", "gzip;q=y")],
+                false,
+            ),
+        ];
+        for (vary, one, other, expected) in cases {
+            assert_eq!(matches(&signature(vary, one), &fields(other), None), expected, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn the_preferred_language_selects() {
+        let stored = signature("accept-language", &[("accept-language", "en, de")]);
+        let cases = [
+            ("fr;q=0.5, de;q=1.0", true),
+            ("DE", true),
+            ("fr, de;q=0.5", false),
+            ("fr, de", false),
+            ("de;q=0", false),
+            ("de-AT, de;q=0.9", false),
+        ];
+        for (asked, expected) in cases {
+            let request = fields(&[("accept-language", asked)]);
+            assert_eq!(matches(&stored, &request, Some(b"de")), expected, "{asked}");
+            assert!(!matches(&stored, &request, None));
+        }
+    }
+
+    #[test]
+    fn long_lists_count_as_written() {
+        let long = (0..30).map(|n| format!("l{n}")).collect::<Vec<_>>().join(", ");
+        let stored = signature("accept-language", &[("accept-language", &long)]);
+        assert!(matches(&stored, &fields(&[("accept-language", &long)]), None));
+        assert!(!matches(&stored, &fields(&[("accept-language", &long.to_uppercase())]), None));
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_matches_its_own_signature_and_normalising_twice_changes_nothing(
+            values in proptest::collection::vec("[a-cA-C;q=0-9., \"*]{0,12}", 0..3),
+            name in prop::sample::select(vec!["accept-language", "accept-encoding", "cookie", "foo"]),
+        ) {
+            let lines: Vec<_> = values.iter().map(|value| (name, value.trim())).collect();
+            let stored = signature(name, &lines);
+            prop_assert!(matches(&stored, &fields(&lines), None));
+
+            let (_, value) = take_field(&mut &stored[..]).unwrap();
+            let again: Vec<_> = value.iter().map(|v| (name, std::str::from_utf8(v).unwrap())).collect();
+            prop_assert_eq!(signature(name, &again), stored);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(signature: Vec<u8>, value: Vec<u8>) {
+            let mut request = HeaderMap::new();
+            if let Ok(value) = HeaderValue::from_bytes(&value) {
+                request.insert("accept-language", value);
+            }
+            matches(&signature, &request, Some(b"de"));
+            let vary = fields(&[("vary", "accept-language, foo")]);
+            prop_assert!(write(&vary, &request, &mut Vec::new()).is_ok());
+        }
+    }
+}
