@@ -24,6 +24,9 @@ use std::time::Duration;
 const SERVER_CORE: usize = 0;
 const LOAD_CORE: usize = 1;
 
+/// Load average over the last minute, before the bench adds its own, from which figures are doubtful.
+const BUSY: f64 = 1.0;
+
 /// What is measured.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
@@ -141,6 +144,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
     println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
+    warn_if_busy();
+    server::remove_leftovers();
     let origin = origin::Origin::start()?;
     let mut failures = Vec::new();
     let mut servers = Vec::new();
@@ -187,6 +192,15 @@ fn present(options: &Options) -> Result<Vec<&'static Peer>> {
     }
     let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
     Ok(options.peers.iter().copied().filter(here).collect())
+}
+
+/// Says when others use the machine: servers of several threads suffer from that more than the floor does.
+fn warn_if_busy() {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
+    if let Some(load) = load.filter(|load| *load > BUSY) {
+        println!("the load average is {load}: others use this machine, so expect ratios to be off");
+    }
 }
 
 /// Keeps this process, and the load generator that it starts, off the server's core.

@@ -113,17 +113,51 @@ impl Drop for Running {
     }
 }
 
-/// A new folder, in memory where the system offers that.
-fn make_folder(name: &str) -> Result<PathBuf> {
+/// Where servers keep their files: in memory, where the system offers that.
+fn base_folder() -> PathBuf {
     let shared = Path::new("/dev/shm");
-    let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
-    let folder = base.join(format!("larder-bench-{}-{name}", std::process::id()));
+    if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
+}
+
+const FOLDER_PREFIX: &str = "larder-bench-";
+
+fn make_folder(name: &str) -> Result<PathBuf> {
+    let folder = base_folder().join(format!("{FOLDER_PREFIX}{}-{name}", std::process::id()));
     fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
+}
+
+/// Removes the folders of benches that were interrupted, which would keep their bytes in memory.
+pub(super) fn remove_leftovers() {
+    for entry in fs::read_dir(base_folder()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if maker(&name).is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists()) {
+            // Another user's folder stays, and is that user's to remove.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The process that made a folder of this name.
+fn maker(name: &str) -> Option<u32> {
+    name.strip_prefix(FOLDER_PREFIX)?.split_once('-')?.0.parse().ok()
 }
 
 /// A port that nobody listens on now.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
     Ok(listener.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FOLDER_PREFIX, maker};
+
+    #[test]
+    fn only_folders_of_a_bench_have_a_maker() {
+        assert_eq!(maker(&format!("{FOLDER_PREFIX}42-nginx")), Some(42));
+        for name in ["nginx", "larder-42-nginx", "larder-bench-x-nginx", "larder-bench-42"] {
+            assert_eq!(maker(name), None, "{name}");
+        }
+    }
 }
