@@ -78,7 +78,7 @@ fn weekday(name: &[u8], length: usize) -> Option<()> {
         3 => day.as_bytes()[..3].eq_ignore_ascii_case(name),
         _ => day.as_bytes().eq_ignore_ascii_case(name),
     };
-    WEEKDAYS.iter().any(|day| is(&day)).then_some(())
+    WEEKDAYS.iter().any(is).then_some(())
 }
 
 fn month(name: &[u8]) -> Option<u32> {

@@ -101,6 +101,13 @@ pub(crate) fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(allowed)
 }
 
+/// Whether a quoted string begins in `value` and does not end.
+pub(crate) fn is_open(value: &[u8]) -> bool {
+    let mut quotes = Quotes { escapes: true, ..Quotes::default() };
+    value.iter().for_each(|&byte| _ = quotes.enclose(byte));
+    quotes.open
+}
+
 /// Splits at a separator outside quoted strings. A quote that never closes reaches to the end.
 struct Separated<'a> {
     rest: &'a [u8],
@@ -115,21 +122,34 @@ impl<'a> Iterator for Separated<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let (mut quoted, mut escaped) = (false, false);
-        let end = self.rest.iter().position(|&byte| {
-            if std::mem::take(&mut escaped) {
-                return false;
-            }
-            escaped = quoted && self.escapes && byte == b'\\';
-            quoted ^= byte == b'"';
-            byte == self.separator && !quoted
-        });
+        let mut quotes = Quotes { escapes: self.escapes, ..Quotes::default() };
+        let end = self.rest.iter().position(|&byte| !quotes.enclose(byte) && byte == self.separator);
         let (member, rest) = match end {
             Some(end) => (&self.rest[..end], &self.rest[end + 1..]),
             None => (self.rest, &self.rest[self.rest.len()..]),
         };
         self.rest = rest;
         Some(member)
+    }
+}
+
+/// Follows a value byte by byte in and out of quoted strings.
+#[derive(Default)]
+struct Quotes {
+    escapes: bool,
+    open: bool,
+    escaped: bool,
+}
+
+impl Quotes {
+    /// Goes past `byte` and tells whether it is inside a quoted string, or opens one.
+    fn enclose(&mut self, byte: u8) -> bool {
+        if std::mem::take(&mut self.escaped) {
+            return true;
+        }
+        self.escaped = self.open && self.escapes && byte == b'\\';
+        self.open ^= byte == b'"';
+        self.open
     }
 }
 

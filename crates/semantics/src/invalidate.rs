@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(found, [target.clone(), key("a", "/l"), key("a", "/x/c")]);
 
         let response = b"Location: http://b/l\r\nContent-Location: https://a/x/y\r\n";
-        assert_eq!(targets(&target, StatusCode::OK, &HeadLines(response)), [target.clone()]);
+        assert_eq!(targets(&target, StatusCode::OK, &HeadLines(response)), std::slice::from_ref(&target));
 
         let response = b"Location: /x/y\r\nContent-Location: mailto:x\r\n";
         assert_eq!(targets(&target, StatusCode::SEE_OTHER, &HeadLines(response)), [target]);

@@ -147,7 +147,147 @@ pub fn head(stored: &impl Fields, length: u64, status: StatusCode, answer: &impl
 /// have any case; `has_etag`: the stored response has an `ETag`, which makes `Last-Modified`
 /// superfluous.
 pub fn in_not_modified(name: &[u8], has_etag: bool) -> bool {
-    let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
+    let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
     let always = ["cache-control", "content-location", "date", "etag", "expires", "vary"];
-    always.iter().any(|known| is(&known)) || (!has_etag && is(&"last-modified"))
+    always.into_iter().any(is) || (!has_etag && is("last-modified"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::HeadLines;
+
+    const MODIFIED: &str = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+
+    fn not_modified(request: &str, stored: &str) -> bool {
+        let freshness = Freshness { date: 784_111_778, ..Default::default() };
+        let (request, stored) = (HeadLines(request.as_bytes()), HeadLines(stored.as_bytes()));
+        precondition(&Method::GET, &request, StatusCode::OK, &stored, &freshness) == Precondition::NotModified
+    }
+
+    #[test]
+    fn if_none_match_compares_weakly() {
+        let cases = [
+            ("\"a\"", "\"a\"", true),
+            ("\"b\"", "\"a\"", false),
+            ("W/\"a\"", "\"a\"", true),
+            ("\"a\"", "W/\"a\"", true),
+            ("w/\"a\"", "W/\"a\"", false),
+            ("\"b\", \"a\", \"c\"", "\"a\"", true),
+            ("\"b,\"a\"", "\"a\"", false),
+            ("*", "\"a\"", true),
+            ("a", "a", true),
+            ("a", "\"a\"", false),
+        ];
+        for (asked, tag, expected) in cases {
+            let found = not_modified(&format!("If-None-Match: {asked}\r\n"), &format!("ETag: {tag}\r\n"));
+            assert_eq!(found, expected, "{asked} of {tag}");
+        }
+        assert!(not_modified("If-None-Match: \"b\"\r\nIf-None-Match: \"a\"\r\n", "ETag: \"a\"\r\n"));
+        assert!(!not_modified("If-None-Match: \"a\"\r\n", MODIFIED), "no tag, no match");
+    }
+
+    #[test]
+    fn if_modified_since_compares_with_last_modified_or_else_date() {
+        let cases = [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", MODIFIED, true),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", MODIFIED, true),
+            ("Mon, 07 Nov 1994 08:49:37 GMT", MODIFIED, true),
+            ("Sun, 06 Nov 1994 08:49:36 GMT", MODIFIED, false),
+            ("yesterday", MODIFIED, false),
+            ("Sun, 06 Nov 1994 08:49:38 GMT", "", true),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", "", false),
+        ];
+        for (since, stored, expected) in cases {
+            assert_eq!(not_modified(&format!("If-Modified-Since: {since}\r\n"), stored), expected, "{since}");
+        }
+    }
+
+    #[test]
+    fn if_none_match_takes_precedence() {
+        let stored = format!("ETag: \"a\"\r\n{MODIFIED}");
+        let later = "If-Modified-Since: Mon, 07 Nov 1994 08:49:37 GMT\r\n";
+        assert!(!not_modified(&format!("If-None-Match: \"b\"\r\n{later}"), &stored));
+        let earlier = "If-Modified-Since: Sat, 05 Nov 1994 08:49:37 GMT\r\n";
+        assert!(not_modified(&format!("{earlier}If-None-Match: \"a\"\r\n"), &stored));
+    }
+
+    #[test]
+    fn conditions_say_nothing_of_other_statuses_and_methods() {
+        let (request, stored) = (HeadLines(b"If-None-Match: *\r\n"), HeadLines(b"ETag: \"a\"\r\n"));
+        let evaluate =
+            |method, status| precondition(&method, &request, status, &stored, &Freshness::default());
+        assert_eq!(evaluate(Method::HEAD, StatusCode::OK), Precondition::NotModified);
+        assert_eq!(evaluate(Method::GET, StatusCode::NOT_FOUND), Precondition::Proceed);
+        assert_eq!(evaluate(Method::POST, StatusCode::OK), Precondition::Proceed);
+    }
+
+    #[test]
+    fn the_question_to_the_origin_is_ours_alone() {
+        let client =
+            b"If-None-Match: \"x\"\r\nIf-Match: *\r\nRange: bytes=0-1\r\nIf-Range: \"x\"\r\nA: 1\r\n";
+        let asked = |stored: &str| {
+            let mut out = HeadLines(client).to_map();
+            condition(&HeadLines(stored.as_bytes()), &mut out);
+            out
+        };
+        let both = asked(&format!("ETag: W/\"s\"\r\n{MODIFIED}"));
+        assert_eq!(both.len(), 3);
+        assert_eq!(both["if-none-match"], "W/\"s\"");
+        assert_eq!(both["if-modified-since"], "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(asked("").len(), 1);
+    }
+
+    #[test]
+    fn a_304_confirms_what_it_was_asked_about() {
+        let other = "Last-Modified: Mon, 07 Nov 1994 08:49:37 GMT\r\n";
+        let cases = [
+            ("ETag: \"a\"\r\n", "ETag: \"a\"\r\n", true),
+            ("ETag: \"a\"\r\n", "ETag: \"b\"\r\n", false),
+            ("ETag: W/\"a\"\r\n", "ETag: \"a\"\r\n", true),
+            ("ETag: \"a\"\r\n", "", true),
+            (MODIFIED, MODIFIED, true),
+            (MODIFIED, other, false),
+            (MODIFIED, "", true),
+            (MODIFIED, "ETag: \"a\"\r\n", true),
+            ("ETag: \"a\"\r\n", other, false),
+            ("", "ETag: \"a\"\r\n", false),
+        ];
+        for (stored, new, expected) in cases {
+            let found = same_representation(&HeadLines(stored.as_bytes()), &HeadLines(new.as_bytes()));
+            assert_eq!(found, expected, "{stored} {new}");
+        }
+    }
+
+    #[test]
+    fn a_304_replaces_all_but_what_describes_the_content() {
+        let stored = b"A: 1\r\nA: 2\r\nB: 1\r\nContent-Type: text/plain\r\nCache-Control: max-age=1\r\n";
+        let new = b"A: 3\r\nContent-Type: text/html\r\nContent-Length: 9\r\nContent-Encoding: br\r\n\
+            Cache-Control: max-age=9\r\nConnection: c\r\nC: 1\r\nKeep-Alive: x\r\nD: 1\r\nD: 2\r\n";
+        let updated = update(&HeadLines(stored).to_map(), &HeadLines(new).to_map());
+        let expected =
+            b"A: 3\r\nB: 1\r\nContent-Type: text/plain\r\nCache-Control: max-age=9\r\nD: 1\r\nD: 2\r\n";
+        assert_eq!(updated, HeadLines(expected).to_map());
+    }
+
+    #[test]
+    fn a_head_updates_or_spoils() {
+        let stored = format!("ETag: \"a\"\r\n{MODIFIED}");
+        let judge = |status, answer: &str| {
+            head(&HeadLines(stored.as_bytes()), 10, status, &HeadLines(answer.as_bytes()))
+        };
+        assert_eq!(judge(StatusCode::OK, ""), Head::Update);
+        assert_eq!(judge(StatusCode::OK, "ETag: \"a\"\r\nContent-Length: 10\r\n"), Head::Update);
+        assert_eq!(judge(StatusCode::OK, "ETag: \"b\"\r\n"), Head::Stale);
+        assert_eq!(judge(StatusCode::OK, "Content-Length: 11\r\n"), Head::Stale);
+        assert_eq!(judge(StatusCode::OK, "Last-Modified: Mon, 07 Nov 1994 08:49:37 GMT\r\n"), Head::Stale);
+        assert_eq!(judge(StatusCode::GONE, "ETag: \"b\"\r\n"), Head::Unrelated);
+    }
+
+    #[test]
+    fn a_304_is_short() {
+        assert!(in_not_modified(b"ETag", true) && in_not_modified(b"cache-control", true));
+        assert!(!in_not_modified(b"Content-Type", false));
+        assert!(in_not_modified(b"Last-Modified", false) && !in_not_modified(b"Last-Modified", true));
+    }
 }
