@@ -33,6 +33,13 @@ impl Spec {
     }
 }
 
+impl Default for Spec {
+    /// What users get who name no policy.
+    fn default() -> Self {
+        Self::Lru(Default::default())
+    }
+}
+
 impl FromStr for Spec {
     type Err = SpecError;
 

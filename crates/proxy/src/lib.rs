@@ -1,1 +1,32 @@
-//! placeholder
+//! The proxy: sockets, and the way of a request from a client to the cache, to an origin, and back.
+//!
+//! The files in the order a request meets them: [`listen`] accepts, `http1` reads it, `request` and
+//! `route` say what it is and where it belongs, `serve` is the flow, `origin` asks those who know,
+//! `reply` carries the answer. What may be cached is decided in `larder-semantics`, where it lives
+//! in `larder-store`.
+
+mod admin;
+mod answer;
+mod clock;
+mod combine;
+mod error;
+mod fetch;
+mod health;
+pub mod http1;
+pub mod listen;
+mod observe;
+pub mod origin;
+pub mod outcome;
+mod pass;
+pub mod reply;
+mod request;
+mod route;
+mod serve;
+pub mod settings;
+mod tunnel;
+mod upstream;
+mod worker;
+
+pub use error::Error;
+pub use listen::{Control, Server};
+pub use settings::Settings;

@@ -17,9 +17,9 @@ pub fn format(time: u32) -> [u8; 29] {
     let (year, month, day) = civil(days);
     let mut out = *b"Thu, 00 Jan 0000 00:00:00 GMT";
     let weekday = (days as usize + 4) % 7;
-    out[..3].copy_from_slice(&WEEKDAYS[weekday].as_bytes()[..3]);
+    out[..3].copy_from_slice(&WEEKDAYS[weekday][..3]);
     two_digits(&mut out[5..], day);
-    out[8..11].copy_from_slice(MONTHS[month as usize - 1].as_bytes());
+    out[8..11].copy_from_slice(MONTHS[month as usize - 1]);
     two_digits(&mut out[12..], year / 100);
     two_digits(&mut out[14..], year % 100);
     two_digits(&mut out[17..], seconds / 3600);
@@ -28,9 +28,10 @@ pub fn format(time: u32) -> [u8; 29] {
     out
 }
 
-const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const WEEKDAYS: [&[u8]; 7] =
+    [b"Sunday", b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday"];
+const MONTHS: [&[u8; 3]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
 fn two_digits(out: &mut [u8], value: u32) {
     out[0] = b'0' + (value / 10) as u8;
@@ -74,15 +75,12 @@ fn spelt(value: &[u8], separators: &[(usize, u8)]) -> Option<()> {
 
 /// The abbreviation of `length` letters, or the whole name when that is its length.
 fn weekday(name: &[u8], length: usize) -> Option<()> {
-    let is = |day: &&str| match length {
-        3 => day.as_bytes()[..3].eq_ignore_ascii_case(name),
-        _ => day.as_bytes().eq_ignore_ascii_case(name),
-    };
+    let is = |day: &&[u8]| if length == 3 { &day[..3] } else { day }.eq_ignore_ascii_case(name);
     WEEKDAYS.iter().any(is).then_some(())
 }
 
 fn month(name: &[u8]) -> Option<u32> {
-    let index = MONTHS.iter().position(|month| month.as_bytes().eq_ignore_ascii_case(name))?;
+    let index = MONTHS.iter().position(|month| month.eq_ignore_ascii_case(name))?;
     Some(index as u32 + 1)
 }
 

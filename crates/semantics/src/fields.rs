@@ -5,6 +5,7 @@
 //! business of the other modules.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use memchr::memchr;
 
 /// A collection of field lines.
 pub trait Fields {
@@ -40,9 +41,18 @@ pub struct HeadLines<'a>(pub &'a [u8]);
 impl<'h> HeadLines<'h> {
     /// All lines as name and value, in order.
     pub fn iter(self) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
-        self.0.split(|&byte| byte == b'\n').filter_map(|line| {
-            let colon = line.iter().position(|&byte| byte == b':')?;
-            Some((&line[..colon], trim(line[colon + 1..].strip_suffix(b"\r").unwrap_or(&line[colon + 1..]))))
+        self.split()
+            .filter_map(|line| line.split_at_checked(memchr(b':', line)?))
+            .map(|(name, rest)| (name, trim(&rest[1..])))
+    }
+
+    fn split(self) -> impl Iterator<Item = &'h [u8]> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let end = memchr(b'\n', rest).unwrap_or(rest.len());
+            let line = rest.get(..end).filter(|_| !rest.is_empty())?;
+            rest = rest.get(end + 1..).unwrap_or_default();
+            Some(line.strip_suffix(b"\r").unwrap_or(line))
         })
     }
 
@@ -60,8 +70,12 @@ impl<'h> HeadLines<'h> {
 
 impl Fields for HeadLines<'_> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        let called = move |line: &(&[u8], &[u8])| line.0.eq_ignore_ascii_case(name.as_bytes());
-        self.iter().filter(called).map(|(_, value)| value)
+        // The colon must stand right behind the name: most lines are passed over at a glance.
+        self.split().filter_map(move |line| {
+            let (start, rest) = line.split_at_checked(name.len())?;
+            let value = rest.strip_prefix(b":")?;
+            start.eq_ignore_ascii_case(name.as_bytes()).then(|| trim(value))
+        })
     }
 }
 

@@ -36,19 +36,32 @@ pub fn write(response: &impl Fields, request: &impl Fields, out: &mut Vec<u8>) -
     }
     names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
     names.dedup();
-    let mut value = Vec::new();
     for name in names {
-        put_part(out, name.as_str().as_bytes());
-        if request.contains(name.as_str()) {
-            value.clear();
-            normalise(request, name.as_str(), &mut |piece| value.extend_from_slice(piece));
-            put_length(out, value.len() + 1);
-            out.extend_from_slice(&value);
-        } else {
-            put_length(out, 0);
-        }
+        write_field(request, name.as_str(), out);
     }
     Ok(())
+}
+
+fn write_field(request: &impl Fields, name: &str, out: &mut Vec<u8>) {
+    put_part(out, name.as_bytes());
+    if request.contains(name) {
+        let mut value = Vec::new();
+        normalise(request, name, &mut |piece| value.extend_from_slice(piece));
+        put_length(out, value.len() + 1);
+        out.extend_from_slice(&value);
+    } else {
+        put_length(out, 0);
+    }
+}
+
+/// The signature that `request` has for a response that varies by the same fields as the one with
+/// this `signature`.
+pub fn again(mut signature: &[u8], request: &impl Fields) -> Vec<u8> {
+    let mut out = Vec::with_capacity(signature.len());
+    while let Some((name, _)) = (!signature.is_empty()).then(|| take_field(&mut signature)).flatten() {
+        write_field(request, name, &mut out);
+    }
+    out
 }
 
 /// Whether a request selects the response with this signature.
@@ -60,7 +73,7 @@ pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Op
         let Some((name, stored)) = take_field(&mut signature) else { return false };
         let same = match stored {
             None => !request.contains(name),
-            Some(stored) => request.contains(name) && equals(stored, request, name),
+            Some(stored) => equals(stored, request, name) && (!stored.is_empty() || request.contains(name)),
         };
         let language = || name == "accept-language" && content_language.is_some_and(|l| prefers(request, l));
         if !same && !language() {
@@ -121,7 +134,7 @@ fn join<'a>(parts: impl Iterator<Item = &'a [u8]>, emit: &mut impl FnMut(&[u8]))
 }
 
 /// As many weighted choices as are normalised; longer lists count as written.
-const MOST_CHOICES: usize = 24;
+const MOST_CHOICES: usize = 16;
 
 /// The members of `Accept-Language` and its like, the best first, equals by name.
 struct Choices<'a> {
@@ -155,7 +168,11 @@ impl<'a> Choices<'a> {
     fn emit(&self, emit: &mut impl FnMut(&[u8])) {
         for (index, choice) in self.sorted[..self.count].iter().enumerate() {
             emit(if index == 0 { b"" } else { b"," });
-            lower_of(choice.name).for_each(|byte| emit(&[byte]));
+            if choice.name.iter().any(u8::is_ascii_uppercase) {
+                lower_of(choice.name).for_each(|byte| emit(&[byte]));
+            } else {
+                emit(choice.name);
+            }
             if choice.weight < 1000 {
                 let digit = |unit| b'0' + (choice.weight / unit % 10) as u8;
                 emit(&[b';', b'q', b'=', b'0', b'.', digit(100), digit(10), digit(1)]);

@@ -1,0 +1,117 @@
+//! The admin listener: `/stats`, `/healthz`, `/readyz`. Loopback by default; it has no secrets, and
+//! no way to change anything.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use larder_evict::By;
+use serde::Serialize;
+use tokio::net::TcpListener;
+
+use crate::observe::counters::Totals;
+use crate::worker::Shared;
+
+/// What `GET /stats` answers.
+#[derive(Debug, Serialize)]
+struct Stats {
+    #[serde(flatten)]
+    totals: Totals,
+    hit_ratio: f64,
+    byte_hit_ratio: f64,
+    objects: u64,
+    bytes_stored: u64,
+    evictions: u64,
+    bytes_filling: u64,
+    fills: usize,
+    policy: String,
+    capacity: u64,
+    by: &'static str,
+    connections: usize,
+    in_flight: usize,
+    queued: usize,
+}
+
+impl Stats {
+    fn gather(shared: &Shared) -> Self {
+        let (totals, usage) = (shared.totals(), shared.memory.usage());
+        let (in_flight, queued) = shared.gate.occupancy();
+        let capacity = shared.memory.capacity();
+        Self {
+            totals,
+            hit_ratio: totals.hit_ratio(),
+            byte_hit_ratio: totals.byte_hit_ratio(),
+            objects: usage.objects,
+            bytes_stored: usage.bytes,
+            evictions: usage.evictions,
+            bytes_filling: usage.filling,
+            fills: shared.fills.under_way(),
+            policy: shared.plan().settings.memory.policy.to_string(),
+            capacity: capacity.amount,
+            by: match capacity.by {
+                By::Bytes => "bytes",
+                By::Entries => "entries",
+            },
+            connections: shared.connections.load(Ordering::Relaxed),
+            in_flight,
+            queued,
+        }
+    }
+}
+
+/// Answers on `listener` until the process ends.
+pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            continue;
+        };
+        let shared = Arc::clone(&shared);
+        let service = service_fn(move |request| {
+            let response = answer(&shared, &request);
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let connection =
+            http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("admin connection ended: {error}");
+            }
+        });
+    }
+}
+
+fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let json = "application/json";
+    let text = "text/plain; charset=utf-8";
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return response(StatusCode::METHOD_NOT_ALLOWED, text, "only GET is understood here\n".into());
+    }
+    match request.uri().path() {
+        "/stats" => match serde_json::to_vec_pretty(&Stats::gather(shared)) {
+            Ok(stats) => response(StatusCode::OK, json, stats),
+            Err(error) => response(StatusCode::INTERNAL_SERVER_ERROR, text, error.to_string().into()),
+        },
+        "/healthz" => response(StatusCode::OK, text, "alive\n".into()),
+        "/readyz" if shared.is_draining() => {
+            response(StatusCode::SERVICE_UNAVAILABLE, text, "draining\n".into())
+        }
+        "/readyz" => response(StatusCode::OK, text, "ready\n".into()),
+        _ => response(StatusCode::NOT_FOUND, text, "try /stats, /healthz or /readyz\n".into()),
+    }
+}
+
+fn response(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    response
+}

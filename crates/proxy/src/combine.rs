@@ -1,0 +1,49 @@
+//! Joins two stored parts of one representation (RFC 9111 section 3.4).
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use larder_semantics::range::{self, ContentRange};
+use larder_store::entry::{Parts, serialise};
+use larder_store::{Body, Entry};
+
+/// Parts beyond this many bytes together stay apart: joining copies them.
+const MOST: u64 = 8 << 20;
+
+/// One response from a `new` part and an `old` one, under the new one's head; whole if nothing is
+/// missing. `None` when they do not belong together.
+pub(crate) fn join(new: &Entry, old: &Entry) -> Option<Entry> {
+    let (new_range, old_range) = (ContentRange::of(&new.fields())?, ContentRange::of(&old.fields())?);
+    let joined = range::combined((&new_range, &new.fields()), (&old_range, &old.fields()))?;
+    if joined.length() > MOST || joined == new_range {
+        return None;
+    }
+    let (first, second) = if new_range.range().start() <= old_range.range().start() {
+        ((new, &new_range), (old, &old_range))
+    } else {
+        ((old, &old_range), (new, &new_range))
+    };
+    let length = usize::try_from(joined.length()).ok()?;
+    let mut bytes = Vec::with_capacity(length);
+    for (entry, held) in [first, second] {
+        let skip = (joined.range().start() + bytes.len() as u64).saturating_sub(*held.range().start());
+        bytes.extend_from_slice(&entry.body().copy(skip, length).ok()?);
+    }
+    let mut fields = new.fields().to_map();
+    let status = describe(&mut fields, &joined)?;
+    Entry::new(Parts {
+        key: new.key(),
+        signature: new.signature(),
+        status,
+        freshness: *new.freshness(),
+        fields: &serialise(&fields),
+        body: Body::Heap(bytes.into()),
+    })
+}
+
+fn describe(fields: &mut HeaderMap, joined: &ContentRange) -> Option<StatusCode> {
+    if joined.is_whole() {
+        fields.remove(header::CONTENT_RANGE);
+        return Some(StatusCode::OK);
+    }
+    fields.insert(header::CONTENT_RANGE, HeaderValue::try_from(joined.to_string()).ok()?);
+    Some(StatusCode::PARTIAL_CONTENT)
+}

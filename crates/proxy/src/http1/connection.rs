@@ -1,0 +1,360 @@
+//! The loop that a client meets: read a head, answer it, again.
+//!
+//! A request that memory can answer is answered right here, synchronously, with borrowed fields and
+//! no allocation; replies to pipelined requests gather in one write. Everything else becomes an
+//! owned [`Request`] and goes the long way through [`serve::serve`], while its content is pumped
+//! beside the answer.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use larder_store::entry::write_line;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use super::head::{self, Framing as Delimited, Head, MOST_FIELDS, Parsed, Refusal};
+use super::io::{Reading, Writing};
+use super::send::{SendError, send};
+use super::upload::{self, Pumped};
+use crate::clock;
+use crate::listen::Drain;
+use crate::observe::access::Line;
+use crate::reply::{self, Content, Framing, Reply, Tunnel};
+use crate::request::{Interim, Request};
+use crate::serve;
+use crate::settings::Role;
+use crate::worker::{Plan, Worker};
+
+/// How long a refused client may go on sending before the connection is closed hard; closing at
+/// once would reset it, and the client would not see the answer.
+const LINGER: Duration = Duration::from_secs(2);
+/// Replies gathered for pipelined requests before they are sent.
+const GATHER: usize = 64 << 10;
+
+/// A client's connection.
+pub(crate) struct Connection {
+    worker: Arc<Worker>,
+    role: Role,
+    client: SocketAddr,
+    reading: Reading,
+    writing: Writing,
+    key: Vec<u8>,
+    drain: Drain,
+}
+
+/// What the loop does next.
+enum Next {
+    /// Reads another request.
+    Request,
+    /// Closes.
+    Close,
+    /// Speaks another protocol from here on.
+    Tunnel(Tunnel),
+}
+
+impl Connection {
+    pub(crate) fn new(worker: Arc<Worker>, role: Role, stream: TcpStream, client: SocketAddr) -> Self {
+        let stall = worker.plan().settings.timeouts.stall;
+        let (read, write) = stream.into_split();
+        let (reading, writing) = (Reading::new(read), Writing::new(write, stall));
+        let drain = Drain::new(&worker);
+        Self { worker, role, client, reading, writing, key: Vec::new(), drain }
+    }
+
+    /// Serves the client until one of both closes.
+    pub(crate) async fn run(mut self) {
+        let mut plan = self.worker.plan();
+        let tunnel = loop {
+            if self.worker.is_outdated(&plan) {
+                plan = self.worker.plan();
+            }
+            match self.next(&plan).await {
+                Ok(Next::Request) => {}
+                Ok(Next::Close) | Err(_) => break None,
+                Ok(Next::Tunnel(tunnel)) => break Some(tunnel),
+            }
+        };
+        if let Some(tunnel) = tunnel {
+            self.tunnel(tunnel).await;
+        }
+    }
+
+    async fn next(&mut self, plan: &Arc<Plan>) -> io::Result<Next> {
+        let mut lines = [httparse::EMPTY_HEADER; MOST_FIELDS];
+        match head::parse(&self.reading.input, &mut lines, &plan.settings.limits) {
+            Ok(Parsed::Partial) => self.read(plan).await,
+            Err(refusal) => self.refuse(plan, refusal).await,
+            Ok(Parsed::Whole(head, used)) => {
+                let started = plan.logs().then(|| Line::begin(&head, self.client));
+                let framing = framing(plan, &head, self.worker.shared.is_draining());
+                if let Some(mut reply) = serve::at_once(&self.worker, plan, &head, self.role, &mut self.key) {
+                    self.reading.consume(used);
+                    return self.answer_at_once(plan, &mut reply, &framing, started).await;
+                }
+                let (delimited, expects) = (head.framing, head.expects_continue);
+                let request = Request::take(&head, plan, self.role, self.client);
+                self.reading.consume(used);
+                self.writing.flush().await?;
+                match request
+                    .and_then(|request| upload::check(delimited, &plan.settings.limits).map(|()| request))
+                {
+                    Ok(request) => self.exchange(plan, request, delimited, expects, framing, started).await,
+                    Err(refusal) => self.refuse(plan, refusal).await,
+                }
+            }
+        }
+    }
+
+    /// Waits for more of a head. Between requests a client may take its time; inside one it may not.
+    async fn read(&mut self, plan: &Plan) -> io::Result<Next> {
+        self.writing.flush().await?;
+        let timeouts = &plan.settings.timeouts;
+        let idle = self.reading.input.is_empty();
+        if idle {
+            self.writing.rest();
+            self.reading.within(timeouts.idle);
+        }
+        let Self { reading, drain, .. } = self;
+        // An idle connection ends when a drain begins, just as when its client leaves.
+        let mut read = poll_fn(|cx| match reading.poll_more(cx) {
+            Poll::Pending if idle && drain.poll(cx) => Poll::Ready(Ok(0)),
+            polled => polled,
+        })
+        .await;
+        if idle {
+            self.reading.within(timeouts.head);
+        }
+        // The rest of a head that arrives in pieces: parse again only when it may be whole.
+        while matches!(read, Ok(1..)) && !ends_head(&self.reading.input, &plan.settings.limits) {
+            read = self.reading.more().await;
+        }
+        match read {
+            Ok(1..) => Ok(Next::Request),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && !self.reading.input.is_empty() => {
+                let reason = "request head too slow";
+                self.refuse(plan, Refusal { status: StatusCode::REQUEST_TIMEOUT, reason }).await
+            }
+            _ => Ok(Next::Close),
+        }
+    }
+
+    async fn answer_at_once(
+        &mut self,
+        plan: &Plan,
+        reply: &mut Reply,
+        framing: &Framing<'_>,
+        started: Option<Line>,
+    ) -> io::Result<Next> {
+        let before = self.writing.sent + self.writing.out.len() as u64;
+        let sent = send(&mut self.writing, reply, framing).await;
+        let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
+        self.worker.record(reply, bytes);
+        if let Some(line) = started {
+            line.end(plan.settings.access_log, reply, bytes);
+        }
+        if sent.is_err() {
+            return Ok(Next::Close);
+        }
+        if !framing.keep_alive {
+            self.writing.flush().await?;
+            return Ok(Next::Close);
+        }
+        if self.writing.out.len() > GATHER {
+            self.writing.flush().await?;
+        }
+        Ok(Next::Request)
+    }
+
+    async fn exchange(
+        &mut self,
+        plan: &Arc<Plan>,
+        mut request: Request,
+        delimited: Delimited,
+        expects: bool,
+        mut framing: Framing<'_>,
+        started: Option<Line>,
+    ) -> io::Result<Next> {
+        let limits = &plan.settings.limits;
+        let (source, content) = upload::split(&mut self.reading, delimited, limits, &plan.settings.timeouts);
+        let (interim, interims) = mpsc::unbounded_channel();
+        if expects && source.is_some() {
+            let _ = interim.send(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
+        }
+        request.content = content;
+        request.interim = framing.http11.then_some(interim);
+        let before = self.writing.sent;
+        let talked = {
+            let answer = answer(&self.worker, plan, request, &mut self.writing, interims, &mut framing);
+            talk(answer, source).await
+        };
+        let (mut reply, sent, pumped) = match talked {
+            Ok(talked) => talked,
+            Err(refusal) => return self.refuse_unless_begun(plan, refusal, before).await,
+        };
+        let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
+        self.worker.record(&reply, bytes);
+        if let Some(line) = started {
+            line.end(plan.settings.access_log, &reply, bytes);
+        }
+        self.conclude(&mut reply, sent, framing.keep_alive && pumped == Pumped::Whole).await
+    }
+
+    async fn conclude(
+        &mut self,
+        reply: &mut Reply,
+        sent: Result<(), SendError>,
+        keep_alive: bool,
+    ) -> io::Result<Next> {
+        match sent {
+            Ok(()) => {}
+            Err(SendError::Client(error)) => return Err(error),
+            Err(error @ SendError::Truncated(_)) => {
+                tracing::debug!(client = %self.client, "{error}");
+                // Whoever reads until the end of the connection must see that this is not it.
+                let _ = self.writing.flush().await;
+                self.writing.reset();
+                return Ok(Next::Close);
+            }
+        }
+        self.writing.flush().await?;
+        if let Content::Tunnel(_) = reply.content {
+            let Content::Tunnel(tunnel) = std::mem::replace(&mut reply.content, Content::None) else {
+                return Ok(Next::Close);
+            };
+            return Ok(Next::Tunnel(tunnel));
+        }
+        if !keep_alive {
+            self.linger().await;
+            return Ok(Next::Close);
+        }
+        Ok(Next::Request)
+    }
+
+    async fn refuse_unless_begun(&mut self, plan: &Plan, refusal: Refusal, before: u64) -> io::Result<Next> {
+        if self.writing.sent == before {
+            return self.refuse(plan, refusal).await;
+        }
+        self.writing.reset();
+        Ok(Next::Close)
+    }
+
+    /// Answers a request that cannot be understood or is too much, and closes.
+    async fn refuse(&mut self, plan: &Plan, refusal: Refusal) -> io::Result<Next> {
+        let mut reply = serve::refusal(refusal);
+        let name = &plan.settings.name;
+        let framing = Framing { http11: true, keep_alive: false, head_only: false, name, x_cache: false };
+        self.worker.record(&reply, 0);
+        tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
+        let _ = send(&mut self.writing, &mut reply, &framing).await;
+        self.writing.flush().await?;
+        self.linger().await;
+        Ok(Next::Close)
+    }
+
+    /// Lets the client read the answer before the connection goes.
+    async fn linger(&mut self) {
+        if self.writing.finish().await.is_err() {
+            return;
+        }
+        let end = clock::millis() + LINGER.as_millis() as u64;
+        self.reading.within(LINGER);
+        while clock::millis() < end {
+            match self.reading.more().await {
+                Ok(1..) => self.reading.input.clear(),
+                _ => return,
+            }
+        }
+    }
+
+    async fn tunnel(self, tunnel: Tunnel) {
+        let (read, input) = self.reading.into_half();
+        let Ok(client) = self.writing.into_half().reunite(read) else { return };
+        crate::tunnel::run(client, input, tunnel).await;
+    }
+}
+
+/// Answers while the request's content is carried over.
+///
+/// When the answer has left before all content came, the connection cannot go on: what is still to
+/// come could not be told from a next request.
+///
+/// # Errors
+/// The refusal of content that is not acceptable.
+async fn talk(
+    answer: impl Future<Output = (Reply, Result<(), SendError>)>,
+    source: Option<upload::Source<'_>>,
+) -> Result<(Reply, Result<(), SendError>, Pumped), Refusal> {
+    let mut answer = pin!(answer);
+    let mut pumped = Pumped::Whole;
+    if let Some(source) = source {
+        let mut pump = pin!(source.pump());
+        tokio::select! {
+            biased;
+            (reply, sent) = &mut answer => return Ok((reply, sent, Pumped::Unwanted)),
+            result = &mut pump => pumped = result?,
+        }
+    }
+    let (reply, sent) = answer.await;
+    Ok((reply, sent, pumped))
+}
+
+/// The reply to a request that goes the long way, and how sending it went.
+async fn answer(
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    request: Request,
+    writing: &mut Writing,
+    mut interims: mpsc::UnboundedReceiver<Interim>,
+    framing: &mut Framing<'_>,
+) -> (Reply, Result<(), SendError>) {
+    let mut reply = {
+        let mut serve = pin!(serve::serve(worker, plan, request));
+        loop {
+            tokio::select! {
+                biased;
+                Some(interim) = interims.recv() => {
+                    if let Err(error) = send_interim(writing, &interim).await {
+                        tracing::trace!("interim response not sent: {error}");
+                    }
+                }
+                reply = &mut serve => break reply,
+            }
+        }
+    };
+    framing.keep_alive &= !reply.close && !reply.ends_with_connection(framing);
+    let sent = send(writing, &mut reply, framing).await;
+    (reply, sent)
+}
+
+async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()> {
+    reply::write_status_line(&mut writing.out, interim.status);
+    for (name, value) in &interim.fields {
+        write_line(&mut writing.out, name.as_str().as_bytes(), value.as_bytes());
+    }
+    writing.out.extend_from_slice(b"\r\n");
+    writing.flush().await
+}
+
+fn framing<'p>(plan: &'p Plan, head: &Head<'_>, draining: bool) -> Framing<'p> {
+    Framing {
+        http11: head.http11,
+        keep_alive: head.keep_alive && !draining,
+        head_only: head.method == Method::HEAD,
+        name: &plan.settings.name,
+        x_cache: plan.settings.x_cache,
+    }
+}
+
+/// Whether a head may be whole, or too large to become so.
+fn ends_head(input: &[u8], limits: &crate::settings::Limits) -> bool {
+    input.len() >= limits.head_bytes
+        || (input.len() > limits.target_bytes + 64 && !input[..limits.target_bytes + 64].contains(&b'\n'))
+        || memchr::memmem::find(input, b"\n\r\n").is_some()
+        || memchr::memmem::find(input, b"\n\n").is_some()
+}

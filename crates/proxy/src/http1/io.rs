@@ -1,0 +1,255 @@
+//! The two halves of a client's connection: bytes in, bytes out, each with a deadline.
+//!
+//! Deadlines cost nothing while bytes flow: each half has one timer, armed when it first has to
+//! wait and only looked at when it fires; a request that is served from memory never touches it.
+//! An idle connection holds no buffer.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use rustix::fs::sendfile;
+use tokio::io::{AsyncWrite, AsyncWriteExt, Interest};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::{Instant, Sleep};
+use tokio_util::io::poll_read_buf;
+
+use crate::clock;
+
+/// Room to read into; a head rarely needs more.
+const BUFFER: usize = 16 << 10;
+/// Buffers kept per thread for connections that wake up.
+const SPARE: usize = 64;
+
+thread_local! {
+    static BUFFERS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A deadline that is cheap to move: the timer is only re-armed when it fires too early.
+#[derive(Debug, Default)]
+struct Deadline {
+    timer: Option<Pin<Box<Sleep>>>,
+    due: u64,
+}
+
+impl Deadline {
+    fn set(&mut self, after: Duration) {
+        self.due = clock::millis().saturating_add(after.as_millis() as u64);
+    }
+
+    /// Ready once the deadline has passed.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let left = Duration::from_millis(self.due.saturating_sub(clock::millis()));
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(left)));
+            ready!(timer.as_mut().poll(cx));
+            if left.is_zero() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(Instant::now() + left);
+        }
+    }
+}
+
+/// Reads from a client.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    half: OwnedReadHalf,
+    /// What has been read and not yet been consumed.
+    pub(crate) input: BytesMut,
+    deadline: Deadline,
+}
+
+impl Reading {
+    pub(crate) fn new(half: OwnedReadHalf) -> Self {
+        Self { half, input: BytesMut::new(), deadline: Deadline::default() }
+    }
+
+    /// Sets the deadline of the reads that follow.
+    pub(crate) fn within(&mut self, limit: Duration) {
+        self.deadline.set(limit);
+    }
+
+    /// Reads some bytes into `input`: how many, 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// `TimedOut` at the deadline, or the kernel's.
+    pub(crate) async fn more(&mut self) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_more(cx)).await
+    }
+
+    pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.input.capacity() == 0 {
+            self.input = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
+        self.input.reserve(if self.input.len() < BUFFER / 2 { BUFFER / 2 } else { BUFFER });
+        if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.half), cx, &mut self.input) {
+            return Poll::Ready(read);
+        }
+        if self.input.is_empty() {
+            self.give_back();
+        }
+        self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Drops `bytes` from the front of the input.
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        self.input.advance(bytes);
+    }
+
+    fn give_back(&mut self) {
+        let buffer = std::mem::take(&mut self.input);
+        BUFFERS.with_borrow_mut(|spare| {
+            if spare.len() < SPARE {
+                spare.push(buffer);
+            }
+        });
+    }
+
+    pub(crate) fn into_half(self) -> (OwnedReadHalf, BytesMut) {
+        (self.half, self.input)
+    }
+}
+
+/// Writes to a client.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    half: OwnedWriteHalf,
+    /// What is ready to leave.
+    pub(crate) out: Vec<u8>,
+    deadline: Deadline,
+    stall: Duration,
+    /// Bytes that left so far.
+    pub(crate) sent: u64,
+}
+
+impl Writing {
+    /// `stall` is how long a client may take nothing at all.
+    pub(crate) fn new(half: OwnedWriteHalf, stall: Duration) -> Self {
+        Self { half, out: Vec::new(), deadline: Deadline::default(), stall, sent: 0 }
+    }
+
+    /// Sends what is in `out`.
+    ///
+    /// # Errors
+    /// `TimedOut` when the client takes nothing for too long, or the kernel's.
+    pub(crate) async fn flush(&mut self) -> io::Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let out = std::mem::take(&mut self.out);
+        let result = self.write(&out).await;
+        self.out = out;
+        self.out.clear();
+        if self.out.capacity() > 4 * BUFFER {
+            self.out = Vec::new();
+        }
+        result
+    }
+
+    /// Lets go of the buffer while the connection has nothing to say.
+    pub(crate) fn rest(&mut self) {
+        self.out = Vec::new();
+    }
+
+    /// Sends `bytes`, past what is in `out`.
+    ///
+    /// # Errors
+    /// As [`Writing::flush`].
+    pub(crate) async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        self.deadline.set(self.stall);
+        while !bytes.is_empty() {
+            let wrote = poll_fn(|cx| match Pin::new(&mut self.half).poll_write(cx, bytes) {
+                Poll::Pending => self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
+                ready => ready,
+            });
+            let wrote = wrote.await?;
+            if wrote == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.sent += wrote as u64;
+            bytes = &bytes[wrote..];
+            self.deadline.set(self.stall);
+        }
+        Ok(())
+    }
+
+    /// Sends what is in `out`, and says to the kernel that more follows at once.
+    ///
+    /// # Errors
+    /// As [`Writing::flush`].
+    pub(crate) async fn flush_with_more(&mut self) -> io::Result<()> {
+        let stream: &tokio::net::TcpStream = self.half.as_ref();
+        let flags = rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL;
+        let sent = stream.try_io(Interest::WRITABLE, || Ok(rustix::net::send(stream, &self.out, flags)?));
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error),
+        };
+        self.sent += sent as u64;
+        self.out.drain(..sent);
+        self.flush().await
+    }
+
+    /// Sends `len` bytes of `file` from `offset` without copying them.
+    ///
+    /// # Errors
+    /// As [`Writing::flush`]; `UnexpectedEof` when the file has fewer bytes.
+    pub(crate) async fn send_file(&mut self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        let (mut at, end) = (offset, offset + len);
+        self.deadline.set(self.stall);
+        while at < end {
+            let sent = poll_fn(|cx| self.poll_send_file(cx, file, &mut at, end)).await?;
+            if sent == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.sent += sent as u64;
+            self.deadline.set(self.stall);
+        }
+        Ok(())
+    }
+
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        at: &mut u64,
+        end: u64,
+    ) -> Poll<io::Result<usize>> {
+        let stream: &tokio::net::TcpStream = self.half.as_ref();
+        loop {
+            if stream.poll_write_ready(cx)?.is_pending() {
+                return self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
+            }
+            let left = usize::try_from(end - *at).unwrap_or(usize::MAX);
+            match stream.try_io(Interest::WRITABLE, || Ok(sendfile(stream, file, Some(at), left)?)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    /// Says that nothing more follows.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) async fn finish(&mut self) -> io::Result<()> {
+        self.half.shutdown().await
+    }
+
+    /// Lets the end of the connection reach the client as an error.
+    pub(crate) fn reset(&self) {
+        let stream: &tokio::net::TcpStream = self.half.as_ref();
+        let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+    }
+
+    pub(crate) fn into_half(self) -> OwnedWriteHalf {
+        self.half
+    }
+}

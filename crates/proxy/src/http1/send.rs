@@ -1,0 +1,160 @@
+//! Turns a reply into bytes on a client's connection.
+
+use std::io;
+
+use http::HeaderMap;
+use larder_store::entry::write_line;
+use larder_store::fill::{self, Ending, Reader};
+use larder_store::{Body, Entry, Extent};
+
+use super::io::Writing;
+use crate::origin::{Chunk, Download};
+use crate::reply::{Content, Framing, Piece, Reply};
+
+/// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
+const GATHER: usize = 64 << 10;
+
+/// Why a reply was not sent whole. Either way the connection has to go.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError {
+    /// The client went away, or takes nothing.
+    #[error("client: {0}")]
+    Client(io::Error),
+    /// The content ended early; the client must not take it for whole.
+    #[error("content truncated: {0}")]
+    Truncated(String),
+}
+
+impl From<io::Error> for SendError {
+    fn from(error: io::Error) -> Self {
+        Self::Client(error)
+    }
+}
+
+/// Sends `reply`. Small ones may stay in the buffer until the next flush.
+pub(crate) async fn send(
+    writing: &mut Writing,
+    reply: &mut Reply,
+    framing: &Framing<'_>,
+) -> Result<(), SendError> {
+    reply.write_head(&mut writing.out, framing);
+    if framing.head_only || reply.is_bodiless() {
+        return Ok(());
+    }
+    let chunked = reply.is_chunked(framing);
+    match &mut reply.content {
+        Content::None | Content::Tunnel(_) => Ok(()),
+        Content::Bytes(bytes) => bytes_out(writing, bytes).await,
+        Content::Entry(entry, from, to) => stored(writing, entry, *from, *to).await,
+        Content::Pieces(pieces) => all(writing, pieces).await,
+        Content::Fill(reader) => filling(writing, reader, chunked).await,
+        Content::Origin(download) => passing(writing, download, chunked).await,
+    }
+}
+
+async fn bytes_out(writing: &mut Writing, bytes: &[u8]) -> Result<(), SendError> {
+    if writing.out.len() + bytes.len() <= GATHER {
+        writing.out.extend_from_slice(bytes);
+        return Ok(());
+    }
+    writing.flush_with_more().await?;
+    Ok(writing.write(bytes).await?)
+}
+
+async fn stored(writing: &mut Writing, entry: &Entry, from: u64, to: u64) -> Result<(), SendError> {
+    match entry.body() {
+        Body::Heap(bytes) => bytes_out(writing, &bytes[from as usize..to as usize]).await,
+        Body::File(extent) => file(writing, extent, from, to - from).await,
+    }
+}
+
+async fn file(writing: &mut Writing, extent: &Extent, from: u64, len: u64) -> Result<(), SendError> {
+    writing.flush_with_more().await?;
+    let (file, offset) = extent.at(from);
+    Ok(writing.send_file(file, offset, len).await?)
+}
+
+async fn all(writing: &mut Writing, pieces: &[Piece]) -> Result<(), SendError> {
+    for piece in pieces {
+        match piece {
+            Piece::Bytes(bytes) => bytes_out(writing, bytes).await?,
+            Piece::File(extent, from, len) => file(writing, extent, *from, *len).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn filling(writing: &mut Writing, reader: &mut Reader, chunked: bool) -> Result<(), SendError> {
+    // The head leaves at once: the origin may take its time for the rest.
+    writing.flush().await?;
+    loop {
+        match reader.next().await.map_err(|error| SendError::Truncated(error.to_string()))? {
+            fill::Piece::Bytes(bytes) => {
+                open_chunk(writing, chunked, bytes.len() as u64);
+                writing.out.extend_from_slice(&bytes);
+            }
+            fill::Piece::File(extent, from, len) => {
+                open_chunk(writing, chunked, len);
+                file(writing, &extent, from, len).await?;
+            }
+            fill::Piece::End(Ending::Complete) => {
+                close_chunks(writing, chunked, &HeaderMap::new());
+                return Ok(());
+            }
+            fill::Piece::End(Ending::Truncated) => {
+                return Err(SendError::Truncated("the origin stopped in the middle".to_owned()));
+            }
+        }
+        close_chunk(writing, chunked);
+        writing.flush().await?;
+        reader.sent();
+    }
+}
+
+async fn passing(writing: &mut Writing, download: &mut Download, chunked: bool) -> Result<(), SendError> {
+    let mut trailers = HeaderMap::new();
+    loop {
+        // What arrived with the head leaves with it; nothing waits for what has yet to arrive.
+        let next = match download.ready() {
+            Some(next) => next,
+            None => {
+                writing.flush().await?;
+                download.next().await
+            }
+        };
+        match next.map_err(SendError::Truncated)? {
+            Some(Chunk::Data(data)) => {
+                open_chunk(writing, chunked, data.len() as u64);
+                bytes_out(writing, &data).await?;
+                close_chunk(writing, chunked);
+            }
+            Some(Chunk::Trailers(fields)) => trailers = fields,
+            None => {
+                close_chunks(writing, chunked, &trailers);
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn open_chunk(writing: &mut Writing, chunked: bool, len: u64) {
+    if chunked {
+        writing.out.extend_from_slice(format!("{len:x}\r\n").as_bytes());
+    }
+}
+
+fn close_chunk(writing: &mut Writing, chunked: bool) {
+    if chunked {
+        writing.out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn close_chunks(writing: &mut Writing, chunked: bool, trailers: &HeaderMap) {
+    if chunked {
+        writing.out.extend_from_slice(b"0\r\n");
+        for (name, value) in trailers {
+            write_line(&mut writing.out, name.as_str().as_bytes(), value.as_bytes());
+        }
+        writing.out.extend_from_slice(b"\r\n");
+    }
+}

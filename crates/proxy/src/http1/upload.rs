@@ -1,0 +1,156 @@
+//! Carries a request's content from the client's connection to whoever reads it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::Frame;
+use tokio::sync::mpsc;
+
+use super::chunked::{Chunked, Step};
+use super::head::{Framing, Refusal};
+use super::io::Reading;
+use crate::clock;
+use crate::origin::body::{ClientGone, Frames, Upload};
+use crate::settings::{Limits, Timeouts};
+
+/// Content still to come from a client.
+pub(crate) struct Source<'c> {
+    reading: &'c mut Reading,
+    frames: Frames,
+    framing: Framing,
+    limits: &'c Limits,
+    timeouts: &'c Timeouts,
+    received: u64,
+    started: u64,
+}
+
+/// The two ends of a request's content, or `None` when it has none.
+pub(crate) fn split<'c>(
+    reading: &'c mut Reading,
+    framing: Framing,
+    limits: &'c Limits,
+    timeouts: &'c Timeouts,
+) -> (Option<Source<'c>>, Upload) {
+    let length = match framing {
+        Framing::Length(0) => return (None, Upload::Empty),
+        Framing::Length(length) => Some(length),
+        Framing::Chunked => None,
+    };
+    // Two frames under way: one being sent, one being read.
+    let (frames, receiver) = mpsc::channel(2);
+    let started = clock::millis();
+    let source = Source { reading, frames, framing, limits, timeouts, received: 0, started };
+    (Some(source), Upload::Frames(receiver, length))
+}
+
+/// Whether content of this framing is longer than the limit, as far as one can know beforehand.
+pub(crate) fn check(framing: Framing, limits: &Limits) -> Result<(), Refusal> {
+    match framing {
+        Framing::Length(length) if length > limits.body_bytes => Err(TOO_LARGE),
+        _ => Ok(()),
+    }
+}
+
+const TOO_LARGE: Refusal =
+    Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "request content too large" };
+const TOO_SLOW: Refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request content too slow" };
+const STOPPED: Refusal = Refusal::bad("request content ended early");
+
+impl Source<'_> {
+    /// Carries all content over. Content that nobody wants any more is left unread.
+    ///
+    /// # Errors
+    /// The refusal of content that is malformed, too large or too slow; the reader is told that the
+    /// client is gone.
+    pub(crate) async fn pump(mut self) -> Result<Pumped, Refusal> {
+        let result = match self.framing {
+            Framing::Length(length) => self.counted(length).await,
+            Framing::Chunked => self.chunked().await,
+        };
+        if result.is_err() {
+            let _ = self.frames.send(Err(ClientGone)).await;
+        }
+        result
+    }
+
+    async fn counted(&mut self, length: u64) -> Result<Pumped, Refusal> {
+        while self.received < length {
+            if self.reading.input.is_empty() {
+                self.read().await?;
+            }
+            let left = usize::try_from(length - self.received).unwrap_or(usize::MAX);
+            let take = self.reading.input.len().min(left);
+            let data = self.take(take);
+            if self.send(Frame::data(data)).await.is_err() {
+                return Ok(Pumped::Unwanted);
+            }
+        }
+        Ok(Pumped::Whole)
+    }
+
+    async fn chunked(&mut self) -> Result<Pumped, Refusal> {
+        let mut chunked = Chunked::default();
+        loop {
+            let frame = match chunked.step(&self.reading.input)? {
+                Step::More { skip } => {
+                    self.reading.consume(skip);
+                    self.read().await?;
+                    continue;
+                }
+                Step::Data { skip, len } => {
+                    self.reading.consume(skip);
+                    Frame::data(self.take(len))
+                }
+                Step::End { skip, trailers } => {
+                    self.reading.consume(skip);
+                    if !trailers.is_empty() {
+                        let _ = self.send(Frame::trailers(trailers)).await;
+                    }
+                    return Ok(Pumped::Whole);
+                }
+            };
+            if self.received > self.limits.body_bytes {
+                return Err(TOO_LARGE);
+            }
+            if self.send(frame).await.is_err() {
+                return Ok(Pumped::Unwanted);
+            }
+        }
+    }
+
+    fn take(&mut self, len: usize) -> Bytes {
+        self.received += len as u64;
+        self.reading.input.split_to(len).freeze()
+    }
+
+    async fn send(&mut self, frame: Frame<Bytes>) -> Result<(), ()> {
+        self.frames.send(Ok(frame)).await.map_err(drop)
+    }
+
+    async fn read(&mut self) -> Result<(), Refusal> {
+        self.reading.within(self.timeouts.stall);
+        match self.reading.more().await {
+            Ok(0) => Err(STOPPED),
+            Ok(_) => self.check_rate(),
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Err(TOO_SLOW),
+            Err(_) => Err(STOPPED),
+        }
+    }
+
+    /// A client that trickles holds an origin's connection: after a grace time the mean counts.
+    fn check_rate(&self) -> Result<(), Refusal> {
+        let elapsed = Duration::from_millis(clock::millis() - self.started);
+        let due = elapsed.as_secs().saturating_mul(self.timeouts.min_rate);
+        if elapsed > self.timeouts.stall && self.received < due { Err(TOO_SLOW) } else { Ok(()) }
+    }
+}
+
+/// How carrying content over ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pumped {
+    /// All of it was read from the client.
+    Whole,
+    /// The reader lost interest; the rest is unread.
+    Unwanted,
+}

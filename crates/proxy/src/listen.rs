@@ -1,0 +1,253 @@
+//! Sockets and threads: binds, starts a worker per thread, stops them gracefully.
+//!
+//! Every worker has its own accept queue on every address (`SO_REUSEPORT`), so that workers share
+//! nothing while they accept, and a connection stays on one core for its life.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::admin;
+use crate::error::Error;
+use crate::health;
+use crate::http1::Connection;
+use crate::settings::{Listener, Role, Settings};
+use crate::worker::{Shared, Worker};
+
+/// Connections the kernel holds for us between two accepts.
+const BACKLOG: i32 = 4096;
+
+/// A proxy that is bound to its addresses.
+pub struct Server {
+    shared: Arc<Shared>,
+    sockets: Vec<Vec<(Role, StdListener)>>,
+    addresses: Vec<(Role, SocketAddr)>,
+    admin: Option<StdListener>,
+}
+
+/// What a running proxy can be told.
+#[derive(Debug)]
+pub enum Control {
+    /// Use these settings from now on.
+    Reload(Box<Settings>),
+    /// Accept nothing more, finish what is under way, then end.
+    Drain,
+    /// End now.
+    Stop,
+}
+
+impl Server {
+    /// Binds every address.
+    ///
+    /// # Errors
+    /// Which address could not be had, and why.
+    pub fn bind(settings: Settings) -> Result<Self, Error> {
+        let mut sockets: Vec<Vec<_>> = (0..settings.threads.max(1)).map(|_| Vec::new()).collect();
+        let mut addresses = Vec::new();
+        for Listener { address, role } in &settings.listen {
+            let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
+            // SO_REUSEPORT would let a second process share the address unnoticed: look first.
+            let probe = socket(*address, false).map_err(busy)?;
+            let address = probe.local_addr().map_err(busy)?;
+            drop(probe);
+            for worker in &mut sockets {
+                worker.push((*role, socket(address, true).map_err(busy)?));
+            }
+            addresses.push((*role, address));
+        }
+        let admin = settings.admin.map(|address| {
+            let busy = |error| Error::new(format!("cannot listen on {address} (admin)"), explain(error));
+            socket(address, false).map_err(busy)
+        });
+        Ok(Self { admin: admin.transpose()?, shared: Shared::new(settings)?, sockets, addresses })
+    }
+
+    /// Where clients connect.
+    pub fn addresses(&self) -> Vec<(Role, SocketAddr)> {
+        self.addresses.clone()
+    }
+
+    /// Where the admin listener is.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Serves until told to end.
+    ///
+    /// # Errors
+    /// When a thread or a runtime cannot be made.
+    pub fn run(self, control: UnboundedReceiver<Control>) -> Result<(), Error> {
+        let Self { shared, sockets, admin, .. } = self;
+        for (number, sockets) in sockets.into_iter().enumerate() {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
+            let worker = Worker::new(&shared);
+            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+            let work = move || runtime.block_on(work(worker, sockets));
+            thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
+        }
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
+        runtime.block_on(supervise(&shared, admin, control));
+        Ok(())
+    }
+}
+
+fn socket(address: SocketAddr, share: bool) -> io::Result<StdListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(share)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn explain(error: io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another program listens there already".to_owned(),
+        io::ErrorKind::PermissionDenied => "ports below 1024 need privileges".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// A worker's life.
+async fn work(worker: Arc<Worker>, sockets: Vec<(Role, StdListener)>) {
+    for (role, socket) in sockets {
+        match TcpListener::from_std(socket) {
+            Ok(listener) => drop(tokio::spawn(accept(Arc::clone(&worker), role, listener))),
+            Err(error) => tracing::error!("a worker cannot listen: {error}"),
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn accept(worker: Arc<Worker>, role: Role, listener: TcpListener) {
+    let mut drain = Drain::new(&worker);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = drain.begun() => break,
+        };
+        match accepted {
+            Ok((stream, client)) => welcome(&worker, role, stream, client),
+            Err(error) => {
+                // Out of descriptors, mostly: the clients that are here get a chance to leave.
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+fn welcome(worker: &Arc<Worker>, role: Role, stream: TcpStream, client: SocketAddr) {
+    let seat = Seat::take(&worker.shared);
+    if seat.number > worker.plan().settings.limits.connections {
+        tracing::debug!(%client, "closed on arrival: too many connections");
+        return;
+    }
+    // Heads and bodies are written whole; waiting for more would only delay them.
+    let _ = stream.set_nodelay(true);
+    let connection = Connection::new(Arc::clone(worker), role, stream, client);
+    tokio::spawn(async move {
+        connection.run().await;
+        drop(seat);
+    });
+}
+
+/// A place among the connections, given back however the connection ends.
+struct Seat {
+    shared: Arc<Shared>,
+    number: usize,
+}
+
+impl Seat {
+    fn take(shared: &Arc<Shared>) -> Self {
+        let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { shared: Arc::clone(shared), number }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Lets a task see the begin of a drain, at the cost of one flag while there is none.
+pub(crate) struct Drain {
+    worker: Arc<Worker>,
+    number: u64,
+    enlisted: bool,
+}
+
+impl Drain {
+    pub(crate) fn new(worker: &Arc<Worker>) -> Self {
+        Self { worker: Arc::clone(worker), number: worker.enlist(), enlisted: false }
+    }
+
+    /// Whether it has begun; if not, the task is woken when it does.
+    pub(crate) fn poll(&mut self, cx: &std::task::Context<'_>) -> bool {
+        if !self.enlisted {
+            self.worker.wake_on_drain(self.number, cx.waker());
+            self.enlisted = true;
+        }
+        self.worker.shared.is_draining()
+    }
+
+    async fn begun(&mut self) {
+        std::future::poll_fn(|cx| match self.poll(cx) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        })
+        .await;
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        if self.enlisted {
+            self.worker.resign(self.number);
+        }
+    }
+}
+
+async fn supervise(
+    shared: &Arc<Shared>,
+    admin: Option<StdListener>,
+    mut control: UnboundedReceiver<Control>,
+) {
+    if let Some(listener) = admin.and_then(|listener| TcpListener::from_std(listener).ok()) {
+        tokio::spawn(admin::serve(Arc::clone(shared), listener));
+    }
+    let mut checks = health::start(shared);
+    loop {
+        match control.recv().await {
+            Some(Control::Reload(settings)) => {
+                shared.reload(*settings);
+                checks = health::start(shared);
+            }
+            Some(Control::Drain) => break,
+            Some(Control::Stop) | None => return,
+        }
+    }
+    drop(checks);
+    shared.drain();
+    let limit = shared.plan().settings.timeouts.drain;
+    let begun = Instant::now();
+    while shared.connections.load(Ordering::Relaxed) > 0 && begun.elapsed() < limit {
+        let stopped = tokio::time::timeout(Duration::from_millis(20), control.recv()).await;
+        if matches!(stopped, Ok(Some(Control::Stop))) {
+            return;
+        }
+    }
+}

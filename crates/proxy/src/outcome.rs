@@ -1,0 +1,86 @@
+//! What became of a request: the one record that feeds `Cache-Status`, counters and the log.
+
+use larder_semantics::status::{CacheStatus, Forward, Why};
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// How it counts.
+    pub kind: Kind,
+    /// The reason.
+    pub why: Why,
+    /// The status the origin answered with, if it was asked.
+    pub origin_status: Option<u16>,
+    /// Whether the answer is being stored.
+    pub stored: bool,
+    /// Seconds of freshness left, for answers from the cache; negative when stale.
+    pub ttl: Option<i64>,
+}
+
+/// How a request counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Answered from what was stored and fresh.
+    Hit,
+    /// Answered from what was stored and stale.
+    StaleHit,
+    /// Answered from another request's fetch.
+    Coalesced,
+    /// The origin said that what is stored is still good.
+    Revalidated,
+    /// Fetched.
+    Miss,
+    /// Not the cache's business.
+    Pass,
+    /// Refused as malformed or too much.
+    Refused,
+    /// There is no answer to give.
+    Failed,
+}
+
+impl Outcome {
+    /// An answer from the cache.
+    pub fn hit(kind: Kind, why: Why, ttl: i64) -> Self {
+        Self { kind, why, origin_status: None, stored: false, ttl: Some(ttl) }
+    }
+
+    /// A request that went, or should have gone, to the origin.
+    pub fn forwarded(kind: Kind, why: Why) -> Self {
+        Self { kind, why, origin_status: None, stored: false, ttl: None }
+    }
+
+    /// The same, answered by the origin with this status.
+    #[must_use]
+    pub fn answered(self, status: http::StatusCode) -> Self {
+        Self { origin_status: Some(status.as_u16()), ..self }
+    }
+
+    /// True when no origin was asked for this request.
+    pub fn is_hit(&self) -> bool {
+        matches!(self.kind, Kind::Hit | Kind::StaleHit)
+    }
+
+    /// The member of `Cache-Status` (RFC 9211) of a cache called `name`.
+    pub fn cache_status<'n>(&self, name: &'n str) -> CacheStatus<'n> {
+        // "hit" and "ttl" say all there is to say of an ordinary hit.
+        let obvious = matches!(self.why, Why::Fresh | Why::Absent);
+        let forward = match self.kind {
+            Kind::Hit | Kind::StaleHit => None,
+            Kind::Coalesced => Some(self.why.forward().unwrap_or(Forward::Miss)),
+            Kind::Revalidated => Some(self.why.forward().unwrap_or(Forward::Stale)),
+            Kind::Miss | Kind::Pass | Kind::Refused | Kind::Failed => {
+                Some(self.why.forward().unwrap_or(Forward::Miss))
+            }
+        };
+        CacheStatus {
+            cache: name,
+            forward,
+            forward_status: self.origin_status,
+            stored: self.stored,
+            collapsed: self.kind == Kind::Coalesced,
+            ttl: self.ttl,
+            key: None,
+            detail: (!obvious).then_some(self.why),
+        }
+    }
+}

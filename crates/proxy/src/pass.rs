@@ -1,0 +1,240 @@
+//! Requests that the cache does not answer: unsafe methods, upgrades, tunnels, and what proxies
+//! answer themselves. They change what is stored: by invalidation (RFC 9111 section 4.4), by what a
+//! HEAD reveals (4.3.5), or by a POST whose answer says that it is its target's representation.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use larder_semantics::revalidate::{self, Head as Revealed};
+use larder_semantics::status::Why;
+use larder_semantics::storable::{self, Times};
+use larder_semantics::{invalidate, vary};
+use larder_store::Entry;
+use larder_store::entry::serialise;
+use larder_store::fill::Head;
+
+use crate::clock;
+use crate::fetch;
+use crate::origin::{Download, OriginError};
+use crate::outcome::{Kind, Outcome};
+use crate::reply::{Content, Reply, Source, Tunnel};
+use crate::request::Request;
+use crate::route::{Route, host_of};
+use crate::serve::{Context, failure};
+use crate::upstream::{self, Answer};
+use crate::worker::{Plan, Worker};
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");
+
+/// What a proxy answers itself: `OPTIONS *`, and `OPTIONS` or `TRACE` that may go no further
+/// (RFC 9110 section 7.6.2).
+pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Option<Reply> {
+    let last_hop = request.fields.get(header::MAX_FORWARDS).is_some_and(|hops| hops.as_bytes() == b"0");
+    let outcome = Outcome::forwarded(Kind::Pass, Why::Method);
+    match request.method {
+        Method::OPTIONS if last_hop || request.path == "*" => {
+            let mut fields = HeaderMap::new();
+            fields.insert(header::ALLOW, METHODS);
+            let mut reply = Reply::text(StatusCode::NO_CONTENT, String::new(), outcome);
+            (reply.fields, reply.content) = (Source::Fields(fields), Content::None);
+            Some(reply)
+        }
+        Method::TRACE if last_hop => Some(trace(plan, request, outcome)),
+        _ => None,
+    }
+}
+
+/// The request as it arrived, without what could be somebody's secret (RFC 9110 section 9.3.8).
+fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
+    let mut seen =
+        format!("TRACE {} HTTP/1.1\r\nVia: 1.1 {}\r\n", request.url(), plan.settings.name).into_bytes();
+    for (name, value) in &request.fields {
+        let secret = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION].contains(name);
+        if !secret {
+            seen.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+    }
+    let mut fields = HeaderMap::new();
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("message/http"));
+    let mut reply = Reply::text(StatusCode::OK, String::new(), outcome);
+    reply.fields = Source::Fields(fields);
+    reply.length = Some(seen.len() as u64);
+    reply.content = Content::Bytes(Bytes::from(seen));
+    reply
+}
+
+/// Sends a request on and its answer back, and does to the cache what the RFC says.
+pub(crate) async fn through(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Request, why: Why) -> Reply {
+    if request.method == Method::CONNECT {
+        return connect(worker, plan, &request).await;
+    }
+    count_down_forwards(&mut request.fields);
+    let fields = request.fields.clone();
+    let requested = clock::now();
+    let Answer { response, place } = match upstream::send_for(worker, plan, &mut request, fields).await {
+        Ok(answer) => answer,
+        Err(error) => return failed(&request, &error),
+    };
+    let times = Times { requested, received: clock::now() };
+    let outcome = Outcome::forwarded(Kind::Pass, why).answered(response.status());
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return upgraded(response, outcome).await;
+    }
+    if invalidate::is_unsafe(&request.method) {
+        invalidate(worker, &request, response.status(), response.headers());
+    }
+    let (parts, body) = response.into_parts();
+    let download = Download::new(body, plan.settings.timeouts.origin_idle, Some(place));
+    if request.method == Method::POST
+        && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
+    {
+        let cx = Context { worker, plan, rules };
+        return posted(cx, &request, parts.status, parts.headers, download, times, outcome);
+    }
+    upstream::pass_on(parts.status, parts.headers, download, outcome)
+}
+
+fn failed(request: &Request, error: &OriginError) -> Reply {
+    tracing::warn!("{} {}: {error}", request.method, request.url());
+    failure(error.status, error.why)
+}
+
+fn count_down_forwards(fields: &mut HeaderMap) {
+    let hops = fields.get(header::MAX_FORWARDS).and_then(|hops| hops.to_str().ok()?.parse::<u32>().ok());
+    if let Some(left) = hops.and_then(|hops| hops.checked_sub(1)) {
+        fields.insert(header::MAX_FORWARDS, HeaderValue::from(left));
+    }
+}
+
+/// Forgets what an unsafe request has spoiled, and lets what is being fetched not be stored.
+fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &HeaderMap) {
+    for key in invalidate::targets(&request.key, status, fields) {
+        worker.shared.fills.cancel(&key);
+        worker.shared.memory.remove(&key);
+    }
+}
+
+/// The answer to a POST, stored for later GETs if it may be (RFC 9110 section 9.3.3).
+fn posted(
+    cx: Context<'_>,
+    request: &Request,
+    status: StatusCode,
+    mut fields: HeaderMap,
+    download: Download,
+    times: Times,
+    outcome: Outcome,
+) -> Reply {
+    let verdict = storable::storable_post(cx.rules, &request.key, &request.fields, status, &fields, times);
+    let mut signature = Vec::new();
+    let written = vary::write(&fields, &request.fields, &mut signature);
+    let (Ok(freshness), Ok(())) = (verdict, written) else {
+        return upstream::pass_on(status, fields, download, outcome);
+    };
+    let mut lead = cx.worker.shared.fills.alone(&request.key);
+    let stored = serialise(&storable::storable_fields(cx.rules, &fields));
+    let head = Head { status, fields: stored, signature, freshness, length: download.length() };
+    let reader = lead.reader();
+    let outcome = Outcome { stored: lead.stream(head.clone()), ..outcome };
+    storable::remove_hop_by_hop(&mut fields);
+    fetch::carry(cx.worker, lead, download);
+    Reply {
+        status,
+        fields: Source::Fields(fields),
+        age: None,
+        content_range: None,
+        outcome,
+        length: head.length,
+        content: Content::Fill(reader),
+        close: false,
+    }
+}
+
+/// A HEAD that nothing stored answers.
+pub(crate) async fn head(cx: Context<'_>, mut request: Request, why: Why, stored: Option<Entry>) -> Reply {
+    let fields = request.fields.clone();
+    let requested = clock::now();
+    let Answer { response, place } = match upstream::send(cx, &mut request, fields).await {
+        Ok(answer) => answer,
+        Err(error) => return failed(&request, &error),
+    };
+    let times = Times { requested, received: clock::now() };
+    if let Some(stored) = stored {
+        learn(cx, &request, &stored, response.status(), response.headers(), times);
+    }
+    let outcome = Outcome::forwarded(Kind::Miss, why).answered(response.status());
+    let (parts, body) = response.into_parts();
+    let announced = parts.headers.get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
+    let download = Download::new(body, cx.plan.settings.timeouts.origin_idle, Some(place));
+    let reply = upstream::pass_on(parts.status, parts.headers, download, outcome);
+    Reply { length: announced, content: Content::None, ..reply }
+}
+
+/// Freshens or gives up a stored response by what a HEAD revealed (RFC 9111 section 4.3.5).
+fn learn(
+    cx: Context<'_>,
+    request: &Request,
+    stored: &Entry,
+    status: StatusCode,
+    fields: &HeaderMap,
+    times: Times,
+) {
+    let memory = &cx.worker.shared.memory;
+    match revalidate::head(&stored.fields(), stored.body().len(), status, fields) {
+        Revealed::Unrelated => {}
+        Revealed::Stale => drop(memory.remove(&request.key)),
+        Revealed::Update => {
+            let updated = revalidate::update(&stored.fields().to_map(), fields);
+            let get = Method::GET;
+            let fresh = storable::storable(cx.rules, &get, &request.fields, stored.status(), &updated, times);
+            let updated = storable::storable_fields(cx.rules, &updated);
+            if let Some(entry) = fresh.ok().and_then(|fresh| stored.refreshed(&serialise(&updated), fresh)) {
+                memory.put(entry, Some(stored));
+            }
+        }
+    }
+}
+
+/// The origin changes protocols with the client (RFC 9110 section 7.8).
+async fn upgraded(response: http::Response<hyper::body::Incoming>, outcome: Outcome) -> Reply {
+    let mut fields = response.headers().clone();
+    let protocol = fields.get(header::UPGRADE).cloned();
+    storable::remove_hop_by_hop(&mut fields);
+    fields.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    if let Some(protocol) = protocol {
+        fields.insert(header::UPGRADE, protocol);
+    }
+    match hyper::upgrade::on(response).await {
+        Ok(upgraded) => {
+            let content = Content::Tunnel(Tunnel::Upgraded(upgraded));
+            tunnel(StatusCode::SWITCHING_PROTOCOLS, fields, content, outcome)
+        }
+        Err(error) => {
+            tracing::warn!("upgrade failed: {error}");
+            failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed)
+        }
+    }
+}
+
+/// A tunnel to a host and port that the client names (RFC 9110 section 9.3.6).
+async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
+    let outcome = Outcome::forwarded(Kind::Pass, Why::Method);
+    let host = host_of(&request.authority);
+    let port = request.authority[host.len()..].trim_start_matches(':').parse::<u16>().unwrap_or(0);
+    if !matches!(request.route, Route::Anywhere) || !plan.settings.forward.connect_ports.contains(&port) {
+        let ports: Vec<_> = plan.settings.forward.connect_ports.iter().map(ToString::to_string).collect();
+        let text =
+            format!("403: tunnels to port {port} are not allowed; connect_ports: {}\n", ports.join(", "));
+        return Reply::text(StatusCode::FORBIDDEN, text, Outcome { why: Why::OriginForbidden, ..outcome });
+    }
+    match worker.clients(plan).tunnel.tcp(host, port).await {
+        Ok(stream) => tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(Tunnel::Tcp(stream)), outcome),
+        Err(error) => failed(request, &OriginError::from(&error)),
+    }
+}
+
+fn tunnel(status: StatusCode, fields: HeaderMap, content: Content, outcome: Outcome) -> Reply {
+    let fields = Source::Fields(fields);
+    Reply { status, fields, age: None, content_range: None, outcome, length: None, content, close: false }
+}

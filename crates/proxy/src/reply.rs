@@ -1,0 +1,244 @@
+//! A reply on its way to a client, whatever it was made from.
+//!
+//! Doors turn it into bytes; [`Reply::write_head`] is how HTTP/1.1 does. Stored field lines are
+//! copied as they are, what differs from reply to reply is written behind them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use larder_semantics::date;
+use larder_semantics::fields::{Fields, HeadLines};
+use larder_semantics::range::ContentRange;
+use larder_semantics::revalidate;
+use larder_store::entry::write_line;
+use larder_store::fill::{Head, Reader};
+use larder_store::{Entry, Extent};
+
+use crate::clock;
+use crate::origin::Download;
+use crate::outcome::Outcome;
+
+/// A reply.
+#[derive(Debug)]
+pub struct Reply {
+    /// The status code.
+    pub status: StatusCode,
+    /// Where the field lines come from.
+    pub fields: Source,
+    /// For stored responses: their age in seconds.
+    pub age: Option<u32>,
+    /// For a part of a stored response: which.
+    pub content_range: Option<ContentRange>,
+    /// What the cache did.
+    pub outcome: Outcome,
+    /// The content's length, if it is known before it is sent.
+    pub length: Option<u64>,
+    /// The content.
+    pub content: Content,
+    /// The connection ends with this reply.
+    pub close: bool,
+}
+
+/// Where a reply's field lines come from.
+#[derive(Debug)]
+pub enum Source {
+    /// A stored response.
+    Entry(Entry),
+    /// A stored response, as far as a 304 repeats it.
+    NotModified(Entry),
+    /// A response on its way into the cache.
+    Fill(Arc<Head>),
+    /// The origin, or ourselves.
+    Fields(HeaderMap),
+}
+
+/// Where a reply's content comes from.
+#[derive(Debug)]
+pub enum Content {
+    /// There is none.
+    None,
+    /// These bytes.
+    Bytes(Bytes),
+    /// Bytes `from` up to and not including `to` of a stored response.
+    Entry(Entry, u64, u64),
+    /// Several pieces, one after the other (`multipart/byteranges`).
+    Pieces(Vec<Piece>),
+    /// A response on its way into the cache.
+    Fill(Reader),
+    /// The origin, directly.
+    Origin(Box<Download>),
+    /// From here on the connection speaks another protocol.
+    Tunnel(Tunnel),
+}
+
+/// One piece of a reply that is made of several.
+#[derive(Debug)]
+pub enum Piece {
+    /// These bytes.
+    Bytes(Bytes),
+    /// This many bytes of an extent, from this position.
+    File(Arc<Extent>, u64, u64),
+}
+
+/// The other end of a connection that leaves HTTP.
+pub enum Tunnel {
+    /// The origin agreed to change protocols (101).
+    Upgraded(hyper::upgrade::Upgraded),
+    /// A `CONNECT` tunnel.
+    Tcp(tokio::net::TcpStream),
+}
+
+impl std::fmt::Debug for Tunnel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tunnel")
+    }
+}
+
+/// How a head is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Framing<'n> {
+    /// The client speaks HTTP/1.1.
+    pub http11: bool,
+    /// The connection stays open.
+    pub keep_alive: bool,
+    /// The request was `HEAD`.
+    pub head_only: bool,
+    /// This proxy's name in `Via` and `Cache-Status`.
+    pub name: &'n str,
+    /// Also write `X-Cache`.
+    pub x_cache: bool,
+}
+
+impl Reply {
+    /// A reply of our own making: plain text, one line.
+    pub fn text(status: StatusCode, text: String, outcome: Outcome) -> Self {
+        let mut fields = HeaderMap::new();
+        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            fields.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        let length = Some(text.len() as u64);
+        let (fields, content) = (Source::Fields(fields), Content::Bytes(text.into()));
+        Self { status, fields, age: None, content_range: None, outcome, length, content, close: false }
+    }
+
+    /// Whether the reply, by its status, has no content at all.
+    pub fn is_bodiless(&self) -> bool {
+        self.status.is_informational() || matches!(self.status.as_u16(), 204 | 304)
+    }
+
+    /// Whether the content has to be sent chunked.
+    pub fn is_chunked(&self, framing: &Framing<'_>) -> bool {
+        framing.http11 && self.length.is_none() && !self.is_bodiless() && !framing.head_only
+    }
+
+    /// Whether only the end of the connection can end the content.
+    pub fn ends_with_connection(&self, framing: &Framing<'_>) -> bool {
+        self.length.is_none() && !framing.http11 && !self.is_bodiless() && !framing.head_only
+    }
+
+    /// Appends the head, blank line included.
+    pub fn write_head(&self, out: &mut Vec<u8>, framing: &Framing<'_>) {
+        write_status_line(out, self.status);
+        self.write_fields(out);
+        if let Some(range) = &self.content_range {
+            write_line(out, b"content-range", range.to_string().as_bytes());
+        }
+        if let Some(age) = self.age {
+            write_number(out, b"Age: ", u64::from(age));
+        }
+        out.extend_from_slice(b"Via: 1.1 ");
+        out.extend_from_slice(framing.name.as_bytes());
+        out.extend_from_slice(b"\r\nCache-Status: ");
+        self.outcome.cache_status(framing.name).write(out);
+        out.extend_from_slice(b"\r\n");
+        if framing.x_cache {
+            let hit = if self.outcome.is_hit() { &b"X-Cache: HIT\r\n"[..] } else { b"X-Cache: MISS\r\n" };
+            out.extend_from_slice(hit);
+        }
+        self.write_framing(out, framing);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn write_fields(&self, out: &mut Vec<u8>) {
+        match &self.fields {
+            Source::Entry(entry) => {
+                write_stored(out, entry.fields(), self.content_range.is_some());
+                write_date(out, entry.freshness().date);
+            }
+            Source::NotModified(entry) => {
+                let has_etag = entry.fields().contains("etag");
+                let kept = |(name, _): &(&[u8], &[u8])| revalidate::in_not_modified(name, has_etag);
+                for (name, value) in entry.fields().iter().filter(kept) {
+                    write_line(out, name, value);
+                }
+                write_date(out, entry.freshness().date);
+            }
+            Source::Fill(head) => {
+                write_stored(out, HeadLines(&head.fields), self.content_range.is_some());
+                write_date(out, head.freshness.date);
+            }
+            Source::Fields(fields) => {
+                for (name, value) in fields {
+                    write_line(out, name.as_str().as_bytes(), value.as_bytes());
+                }
+                if !fields.contains_key(header::DATE) {
+                    write_date(out, clock::now());
+                }
+            }
+        }
+    }
+
+    fn write_framing(&self, out: &mut Vec<u8>, framing: &Framing<'_>) {
+        if self.status == StatusCode::SWITCHING_PROTOCOLS || matches!(self.content, Content::Tunnel(_)) {
+            return;
+        }
+        match self.length {
+            Some(length) if !self.is_bodiless() => write_number(out, b"Content-Length: ", length),
+            _ if self.is_chunked(framing) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            _ => {}
+        }
+        if !framing.keep_alive {
+            out.extend_from_slice(b"Connection: close\r\n");
+        } else if !framing.http11 {
+            out.extend_from_slice(b"Connection: keep-alive\r\n");
+        }
+    }
+}
+
+/// Stored lines as they are; without the stored `Content-Range` where another one follows.
+fn write_stored(out: &mut Vec<u8>, lines: HeadLines<'_>, without_range: bool) {
+    if !without_range {
+        out.extend_from_slice(lines.0);
+        return;
+    }
+    for (name, value) in lines.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range")) {
+        write_line(out, name, value);
+    }
+}
+
+/// Appends `HTTP/1.1 200 OK\r\n`, or what fits the status.
+pub(crate) fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
+    if status == StatusCode::OK {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_date(out: &mut Vec<u8>, seconds: u32) {
+    out.extend_from_slice(b"Date: ");
+    out.extend_from_slice(&date::format(seconds));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_number(out: &mut Vec<u8>, name: &[u8], number: u64) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}

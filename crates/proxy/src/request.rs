@@ -1,0 +1,178 @@
+//! A request as the flow sees it: whatever door it came through, with its target resolved, its
+//! hop-by-hop fields gone and its cache key made.
+
+use std::net::SocketAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use larder_semantics::directives::RequestDirectives;
+use larder_semantics::{key, storable};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::http1::head::{Head, Refusal, Target};
+use crate::origin::Upload;
+use crate::route::Route;
+use crate::settings::Role;
+use crate::worker::Plan;
+
+/// A request that memory could not answer at once.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    /// `http` or `https`.
+    pub(crate) scheme: &'static str,
+    /// What the client asked: host, and port if one was written.
+    pub(crate) authority: String,
+    /// Path and query; `*` for the server as a whole.
+    pub(crate) path: String,
+    /// The field lines that travel on.
+    pub(crate) fields: HeaderMap,
+    /// What the fields ask of a cache.
+    pub(crate) asked: RequestDirectives,
+    /// The cache key (RFC 9111 section 2).
+    pub(crate) key: Vec<u8>,
+    pub(crate) route: Route,
+    pub(crate) client: SocketAddr,
+    /// The client wants another protocol, by these `Upgrade` values.
+    pub(crate) upgrade: Option<HeaderValue>,
+    pub(crate) content: Upload,
+    /// Where interim responses go, if the client understands them.
+    pub(crate) interim: Option<UnboundedSender<Interim>>,
+}
+
+/// A 1xx response on its way to the client.
+#[derive(Debug)]
+pub(crate) struct Interim {
+    pub(crate) status: StatusCode,
+    pub(crate) fields: HeaderMap,
+}
+
+/// A request's target in parts, still borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address<'b> {
+    pub(crate) scheme: &'static str,
+    pub(crate) authority: &'b str,
+    /// As sent: may be empty, or begin with `?`.
+    pub(crate) path: &'b str,
+}
+
+impl<'b> Address<'b> {
+    /// What `target` names, for a client of a listener with this role.
+    ///
+    /// # Errors
+    /// The refusal of a form that means nothing there.
+    pub(crate) fn of(target: Target<'b>, role: Role) -> Result<Self, Refusal> {
+        match (target, role) {
+            (Target::Origin { host, path }, Role::Reverse) => {
+                Ok(Self { scheme: "http", authority: host, path })
+            }
+            (Target::Absolute { scheme, authority, path }, _) => {
+                let scheme = if scheme == "https" { "https" } else { "http" };
+                Ok(Self { scheme, authority, path })
+            }
+            (Target::Asterisk { host }, _) => Ok(Self { scheme: "http", authority: host, path: "*" }),
+            (Target::Authority(authority), Role::Forward) => {
+                Ok(Self { scheme: "https", authority, path: "" })
+            }
+            (Target::Origin { .. }, Role::Forward) => Err(NOT_A_SERVER),
+            (Target::Authority(_), Role::Reverse) => Err(NO_TUNNELS),
+        }
+    }
+}
+
+const NOT_A_SERVER: Refusal = Refusal::bad(
+    "this is a forward proxy, not a web server: set it as your client's proxy \
+     (for example curl -x http://THIS-ADDRESS http://example.com/) instead of opening it",
+);
+const NO_TUNNELS: Refusal =
+    Refusal { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT is for forward proxies" };
+const NO_SITE: Refusal =
+    Refusal { status: StatusCode::MISDIRECTED_REQUEST, reason: "no site is configured for this host" };
+
+/// The route of a request for `authority`.
+///
+/// # Errors
+/// The refusal of a host that no site speaks for.
+pub(crate) fn route(plan: &Plan, role: Role, authority: &str) -> Result<Route, Refusal> {
+    match role {
+        Role::Forward => Ok(Route::Anywhere),
+        Role::Reverse => plan.sites.find(authority).cloned().map(Route::Site).ok_or(NO_SITE),
+    }
+}
+
+impl Request {
+    /// Makes a borrowed head into a request that outlives the buffer.
+    ///
+    /// # Errors
+    /// The refusal of a target or a field that cannot be passed on.
+    pub(crate) fn take(
+        head: &Head<'_>,
+        plan: &Plan,
+        role: Role,
+        client: SocketAddr,
+    ) -> Result<Self, Refusal> {
+        let Address { scheme, authority, path } = Address::of(head.target, role)?;
+        let route = route(plan, role, authority)?;
+        let path = match path.as_bytes().first() {
+            None => "/".to_owned(),
+            Some(b'?') => format!("/{path}"),
+            Some(_) => path.to_owned(),
+        };
+        let mut fields = collect(head)?;
+        let upgrade = head.upgrade.then(|| fields.get(header::UPGRADE).cloned()).flatten();
+        storable::remove_hop_by_hop(&mut fields);
+        for name in [header::HOST, header::EXPECT, header::CONTENT_LENGTH] {
+            fields.remove(name);
+        }
+        let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
+        key::write(&mut key, scheme, authority.as_bytes(), path.as_bytes());
+        Ok(Self {
+            method: head.method.clone(),
+            scheme,
+            authority: authority.to_owned(),
+            path,
+            asked: RequestDirectives::parse(&fields),
+            fields,
+            key,
+            route,
+            client,
+            upgrade,
+            content: Upload::Empty,
+            interim: None,
+        })
+    }
+
+    /// The target as an absolute URI.
+    pub(crate) fn url(&self) -> String {
+        format!("{}://{}{}", self.scheme, self.authority, self.path)
+    }
+
+    /// A request for the same target that has no client and no content: what a refresh in the
+    /// background sends.
+    pub(crate) fn in_background(&self) -> Self {
+        Self {
+            method: Method::GET,
+            scheme: self.scheme,
+            authority: self.authority.clone(),
+            path: self.path.clone(),
+            fields: self.fields.clone(),
+            asked: RequestDirectives::default(),
+            key: self.key.clone(),
+            route: self.route.clone(),
+            client: self.client,
+            upgrade: None,
+            content: Upload::Empty,
+            interim: None,
+        }
+    }
+}
+
+fn collect(head: &Head<'_>) -> Result<HeaderMap, Refusal> {
+    let mut fields = HeaderMap::with_capacity(head.fields.len());
+    for (name, value) in head.fields.iter() {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        let name = name.map_err(|_| Refusal::bad("malformed header field name"))?;
+        let value = HeaderValue::from_bytes(value);
+        fields.append(name, value.map_err(|_| Refusal::bad("malformed header field value"))?);
+    }
+    Ok(fields)
+}

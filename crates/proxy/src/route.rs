@@ -1,0 +1,101 @@
+//! Which site a request is for.
+
+use std::sync::Arc;
+
+use larder_semantics::storable::Rules;
+
+use crate::origin::Pool;
+use crate::settings::Site;
+
+/// A configured site and what is known of its origins.
+#[derive(Debug)]
+pub(crate) struct SiteState {
+    pub(crate) settings: Site,
+    pub(crate) pool: Pool,
+}
+
+/// The configured sites, in order.
+#[derive(Debug)]
+pub(crate) struct Sites(Vec<Arc<SiteState>>);
+
+/// Where a request goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Route {
+    /// To one of a site's origins.
+    Site(Arc<SiteState>),
+    /// To the origin that the request names.
+    Anywhere,
+}
+
+impl Sites {
+    pub(crate) fn new(sites: &[Site]) -> Self {
+        let state = |site: &Site| Arc::new(SiteState { settings: site.clone(), pool: Pool::new(site) });
+        Self(sites.iter().map(state).collect())
+    }
+
+    /// The first site that speaks for `authority` (`host` or `host:port`, any case).
+    pub(crate) fn find(&self, authority: &str) -> Option<&Arc<SiteState>> {
+        self.0.iter().find(|site| site.speaks_for(host_of(authority)))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SiteState>> {
+        self.0.iter()
+    }
+}
+
+impl SiteState {
+    fn speaks_for(&self, host: &str) -> bool {
+        let hosts = &self.settings.hosts;
+        hosts.is_empty() || hosts.iter().any(|pattern| matches(pattern, host))
+    }
+}
+
+impl Route {
+    /// The caching rules, or `None` where nothing is cached.
+    pub(crate) fn rules<'r>(&'r self, forward: &'r Rules) -> Option<&'r Rules> {
+        match self {
+            Self::Site(site) => site.settings.cache.then_some(&site.settings.rules),
+            Self::Anywhere => Some(forward),
+        }
+    }
+}
+
+/// `authority` without its port.
+pub(crate) fn host_of(authority: &str) -> &str {
+    match authority.rfind(':') {
+        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
+        _ => authority,
+    }
+}
+
+fn matches(pattern: &str, host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    match pattern.strip_prefix('*') {
+        Some(suffix) => {
+            let start = host.len().saturating_sub(suffix.len());
+            start > 0 && host.is_char_boundary(start) && host[start..].eq_ignore_ascii_case(suffix)
+        }
+        None => host.eq_ignore_ascii_case(pattern),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_match_by_name_or_by_suffix() {
+        let cases = [
+            ("example.com", "EXAMPLE.com", true),
+            ("example.com", "example.com.", true),
+            ("example.com", "www.example.com", false),
+            ("*.example.com", "a.b.example.com", true),
+            ("*.example.com", "example.com", false),
+            ("*.example.com", "notexample.com", false),
+        ];
+        for (pattern, host, expected) in cases {
+            assert_eq!(matches(pattern, host), expected, "{pattern} {host}");
+        }
+        assert_eq!((host_of("a:80"), host_of("[::1]:80"), host_of("[::1]")), ("a", "[::1]", "[::1]"));
+    }
+}

@@ -1,0 +1,270 @@
+//! **The flow**: what happens to a request, in the order of RFC 9111 section 4.
+//!
+//! key -> find -> select -> reuse -> (fresh | stale-while-revalidate | revalidate | miss) -> fill ->
+//! reply. Control flow lives here; the rules are in `larder-semantics`, the bytes in
+//! `larder-store`. [`at_once`] is the same flow for what memory can answer without waiting.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use larder_semantics::directives::RequestDirectives;
+use larder_semantics::fields::Fields;
+use larder_semantics::key;
+use larder_semantics::reuse::{Reuse, reuse};
+use larder_semantics::status::Why;
+use larder_semantics::storable::Rules;
+use larder_semantics::vary;
+use larder_store::fill::{Head, Reader, Verdict};
+use larder_store::{Entry, Joined, Resident};
+
+use crate::http1::head::{self, Framing, Refusal};
+use crate::outcome::{Kind, Outcome};
+use crate::reply::{Reply, Source};
+use crate::request::{Address, Request, route};
+use crate::settings::Role;
+use crate::worker::{Plan, Worker};
+use crate::{answer, clock, fetch, pass};
+
+/// The reply to a request that memory can answer: no waiting, no allocation for an ordinary hit.
+/// `key` is scratch space.
+pub(crate) fn at_once(
+    worker: &Worker,
+    plan: &Plan,
+    head: &head::Head<'_>,
+    role: Role,
+    key: &mut Vec<u8>,
+) -> Option<Reply> {
+    let cacheable = matches!(head.method, Method::GET | Method::HEAD);
+    if !cacheable || head.framing != Framing::Length(0) || head.upgrade {
+        return None;
+    }
+    let Address { scheme, authority, path } = Address::of(head.target, role).ok()?;
+    route(plan, role, authority).ok()?.rules(&plan.settings.forward.rules)?;
+    key.clear();
+    key::write(key, scheme, authority.as_bytes(), path.as_bytes());
+    let memory = &worker.shared.memory;
+    let resident = memory.find(key, memory.hash(key))?;
+    let entry = answer::select(&resident, &head.fields)?;
+    let now = clock::now();
+    let outcome = match reuse(entry.freshness(), &RequestDirectives::parse(&head.fields), now) {
+        Reuse::Fresh => Outcome::hit(Kind::Hit, Why::Fresh, entry.freshness().ttl(now)),
+        Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
+        Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
+    };
+    answer::from_entry(&head.method, &head.fields, entry, now, outcome)
+}
+
+/// The reply to any request.
+pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: Request) -> Reply {
+    if let Some(reply) = pass::answer_ourselves(plan, &request) {
+        return reply;
+    }
+    let route = request.route.clone();
+    let Some(rules) = route.rules(&plan.settings.forward.rules) else {
+        return pass::through(worker, plan, request, Why::Bypass).await;
+    };
+    let has_content = !matches!(request.content, crate::origin::Upload::Empty);
+    let cx = Context { worker, plan, rules };
+    match request.method {
+        Method::GET if request.upgrade.is_none() && !has_content => cx.get(request).await,
+        Method::HEAD if !has_content => cx.head(request).await,
+        Method::GET => pass::through(worker, plan, request, Why::Bypass).await,
+        _ => pass::through(worker, plan, request, Why::Method).await,
+    }
+}
+
+/// The reply that says why a request is refused.
+pub(crate) fn refusal(refusal: Refusal) -> Reply {
+    let outcome = Outcome::forwarded(Kind::Refused, Why::Bypass);
+    let text = format!("{}: {}\n", refusal.status.as_str(), refusal.reason);
+    Reply { close: true, ..Reply::text(refusal.status, text, outcome) }
+}
+
+/// What a flow works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c> {
+    pub(crate) worker: &'c Arc<Worker>,
+    pub(crate) plan: &'c Arc<Plan>,
+    pub(crate) rules: &'c Rules,
+}
+
+/// What the cache has for a request.
+enum Found {
+    /// An answer.
+    Reply(Reply),
+    /// An answer, and a reason to fetch a newer one meanwhile.
+    ReplyAndRefresh(Reply, Entry),
+    /// No answer, and why; perhaps a response to validate or to complete.
+    Ask(Why, Option<Entry>),
+}
+
+/// How often a request looks for somebody to wait for before it goes alone.
+const TRIES: usize = 3;
+
+impl Context<'_> {
+    async fn get(&self, request: Request) -> Reply {
+        let memory = &self.worker.shared.memory;
+        let resident = memory.peek(&request.key, memory.hash(&request.key));
+        let (why, stored) = match self.find(&request, resident.as_ref()) {
+            Found::Reply(reply) => return reply,
+            Found::ReplyAndRefresh(reply, entry) => {
+                self.refresh(&request, entry);
+                return reply;
+            }
+            Found::Ask(why, stored) => (why, stored),
+        };
+        if request.asked.only_if_cached {
+            let outcome = Outcome::forwarded(Kind::Failed, Why::OnlyIfCached);
+            let text = "504: nothing stored answers this request, and it asked for nothing else\n";
+            return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
+        }
+        if self.goes_alone(&request) {
+            let lead = self.worker.shared.fills.alone(&request.key);
+            return fetch::lead(*self, request, lead, why, stored).await;
+        }
+        self.coalesce(request, why, stored, resident).await
+    }
+
+    /// HEAD is answered from a stored GET (`at_once`), or else by the origin, whose answer may
+    /// freshen what is stored (RFC 9111 section 4.3.5).
+    async fn head(&self, request: Request) -> Reply {
+        let memory = &self.worker.shared.memory;
+        let resident = memory.peek(&request.key, memory.hash(&request.key));
+        let why = match self.find(&request, resident.as_ref()) {
+            Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
+            Found::Ask(why, _) => why,
+        };
+        let stored = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
+        pass::head(*self, request, why, stored.cloned()).await
+    }
+
+    fn find(&self, request: &Request, resident: Option<&Resident>) -> Found {
+        let Some(resident) = resident else { return Found::Ask(Why::Absent, None) };
+        let Some(entry) = answer::select(resident, &request.fields) else {
+            // Any variant's validator may turn out to be the right one's (RFC 9111 section 4.3.1),
+            // but then the answer would have to be selected again; the origin simply answers.
+            return Found::Ask(Why::VariantAbsent, None);
+        };
+        let now = clock::now();
+        let reply = |kind, why| {
+            let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
+            answer::from_entry(&request.method, &request.fields, entry, now, outcome)
+        };
+        let reply = match reuse(entry.freshness(), &request.asked, now) {
+            Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
+            Reuse::MaxStale => reply(Kind::StaleHit, Why::MaxStale),
+            Reuse::StaleWhileRevalidate => {
+                return match reply(Kind::StaleHit, Why::StaleWhileRevalidate) {
+                    Some(reply) => Found::ReplyAndRefresh(reply, entry.clone()),
+                    None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
+                };
+            }
+            Reuse::Revalidate(why) | Reuse::OnlyIfCached(why) => {
+                return Found::Ask(why, Some(entry.clone()));
+            }
+        };
+        match reply {
+            Some(reply) => Found::Reply(reply),
+            None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
+        }
+    }
+
+    /// Whether an answer to this request is of no use to others who ask at the same time.
+    fn goes_alone(&self, request: &Request) -> bool {
+        let shared = &self.worker.shared;
+        let asked = &request.asked;
+        request.fields.contains("authorization")
+            || request.fields.contains("range")
+            || asked.no_cache
+            || asked.no_store
+            || asked.max_age.is_some()
+            || asked.min_fresh.is_some()
+            || shared.markers.marked(shared.memory.hash(&request.key), clock::now())
+    }
+
+    /// Waits for a fetch that is under way, or begins one.
+    async fn coalesce(
+        &self,
+        request: Request,
+        why: Why,
+        stored: Option<Entry>,
+        resident: Option<Resident>,
+    ) -> Reply {
+        let fills = &self.worker.shared.fills;
+        let mut signature =
+            resident.as_ref().map(|resident| expected(resident, &request)).unwrap_or_default();
+        for _ in 0..TRIES {
+            let mut reader = match fills.join(&request.key, &signature) {
+                Joined::Lead(lead) => return fetch::lead(*self, request, lead, why, stored).await,
+                Joined::Follow(reader) => reader,
+            };
+            match reader.verdict().await {
+                Verdict::Stream(head) if selects(&head, &request) => {
+                    return self.follow(&request, &head, reader, why);
+                }
+                Verdict::Stream(head) => {
+                    // Another variant is on its way. Now we know by what they differ.
+                    signature = vary::again(&head.signature, &request.fields);
+                }
+                Verdict::Stored(entry) if selects_entry(&entry, &request) => {
+                    let now = clock::now();
+                    let outcome = Outcome::hit(Kind::Coalesced, why, entry.freshness().ttl(now));
+                    let reply = answer::from_entry(&request.method, &request.fields, &entry, now, outcome);
+                    if let Some(reply) = reply {
+                        return reply;
+                    }
+                }
+                Verdict::Failed(status, failed) => return failure(status, failed),
+                Verdict::Stored(_) | Verdict::Released => break,
+            }
+        }
+        let lead = fills.alone(&request.key);
+        fetch::lead(*self, request, lead, why, stored).await
+    }
+
+    fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {
+        let outcome = Outcome { ttl: None, ..Outcome::hit(Kind::Coalesced, why, 0) };
+        let source = Source::Fill(Arc::clone(head));
+        fetch::reply(request, head, source, reader, outcome)
+    }
+
+    fn refresh(&self, request: &Request, stored: Entry) {
+        let fills = &self.worker.shared.fills;
+        let Joined::Lead(lead) = fills.join(&request.key, stored.signature()) else { return };
+        let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
+        let request = request.in_background();
+        tokio::spawn(async move {
+            let route = request.route.clone();
+            let Some(rules) = route.rules(&plan.settings.forward.rules) else { return };
+            let cx = Context { worker: &worker, plan: &plan, rules };
+            let reply = fetch::lead(cx, request, lead, Why::Expired, Some(stored)).await;
+            fetch::drain(reply).await;
+        });
+    }
+}
+
+/// The reply when there is nothing to pass on.
+pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
+    let text = format!("{}: {}\n", status.as_str(), why.explanation());
+    Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
+}
+
+/// The signature this request would have, if the answer varies as the stored ones do.
+fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
+    resident
+        .variants()
+        .first()
+        .map(|entry| vary::again(entry.signature(), &request.fields))
+        .unwrap_or_default()
+}
+
+fn selects(head: &Head, request: &Request) -> bool {
+    let fields = larder_semantics::fields::HeadLines(&head.fields);
+    head.signature.is_empty()
+        || vary::matches(&head.signature, &request.fields, fields.first("content-language"))
+}
+
+fn selects_entry(entry: &Entry, request: &Request) -> bool {
+    entry.signature().is_empty()
+        || vary::matches(entry.signature(), &request.fields, entry.fields().first("content-language"))
+}

@@ -1,0 +1,249 @@
+//! What the proxy is told: plain data, already checked.
+//!
+//! The binary turns a config file and flags into these; nothing below validates again. A reload
+//! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads` and the
+//! capacity of the memory tier, which belong to the process.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use larder_evict::{By, Capacity, Spec};
+use larder_semantics::storable::Rules;
+
+/// Everything the proxy needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where clients connect. At least one.
+    pub listen: Vec<Listener>,
+    /// Where `/stats`, `/healthz` and `/readyz` are served; `None` turns them off.
+    pub admin: Option<SocketAddr>,
+    /// Worker threads, each with its own runtime and its own accept queue. At least 1.
+    pub threads: usize,
+    /// The memory tier.
+    pub memory: MemoryTier,
+    /// Bounds on what a client may send and hold.
+    pub limits: Limits,
+    /// How long to wait for clients and origins.
+    pub timeouts: Timeouts,
+    /// Reverse-proxied sites, in the order they are matched.
+    pub sites: Vec<Site>,
+    /// How requests for other people's origins are treated.
+    pub forward: Forward,
+    /// The access log on standard error.
+    pub access_log: AccessLog,
+    /// How this proxy names itself in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
+    pub name: String,
+    /// Also send the traditional `X-Cache: HIT` or `X-Cache: MISS`.
+    pub x_cache: bool,
+    /// How the client's address is passed on.
+    pub client_address: ClientAddress,
+}
+
+/// One listening address and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// The address; port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// What clients may ask here.
+    pub role: Role,
+}
+
+/// What a listener does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Speaks for the configured sites.
+    Reverse,
+    /// Speaks to any origin for its clients: absolute-form requests and `CONNECT`.
+    Forward,
+}
+
+/// The memory tier's size and policy.
+#[derive(Clone, Debug)]
+pub struct MemoryTier {
+    /// Bytes (heads, keys and bookkeeping included) or entries.
+    pub capacity: Capacity,
+    /// The eviction policy.
+    pub policy: Spec,
+    /// The largest body stored, in bytes; `None`: as large as a shard.
+    pub max_object: Option<u64>,
+    /// Variants kept for one URL (RFC 9111 section 4.1); the oldest goes first. At least 1.
+    pub max_variants: usize,
+}
+
+/// Bounds on what a client may send and hold. Each is refused with a status of its own.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a request's head (431).
+    pub head_bytes: usize,
+    /// Field lines of a request's head (431).
+    pub head_fields: usize,
+    /// Bytes of a request-target (414).
+    pub target_bytes: usize,
+    /// Bytes of a request's content (413).
+    pub body_bytes: u64,
+    /// Client connections at once; further ones are closed on arrival.
+    pub connections: usize,
+    /// Requests to origins at once.
+    pub in_flight: usize,
+    /// Requests waiting for one of those places; beyond it: 503 with `Retry-After`.
+    pub queue: usize,
+}
+
+/// How long to wait.
+#[derive(Clone, Debug)]
+pub struct Timeouts {
+    /// From the first byte of a head to its last (408).
+    pub head: Duration,
+    /// Between two requests of a connection (closed silently).
+    pub idle: Duration,
+    /// Without a single byte of progress in a request's or response's content (408, or closed).
+    pub stall: Duration,
+    /// Bytes per second below which a request's content is refused after `stall` (408); 0: any rate.
+    pub min_rate: u64,
+    /// For a TCP (and TLS) connection to an origin (504).
+    pub connect: Duration,
+    /// From the end of a request to the first byte of the origin's answer (504).
+    pub first_byte: Duration,
+    /// Between two pieces of an origin's answer (502, or the truncation passed on).
+    pub origin_idle: Duration,
+    /// How long `SIGTERM` waits for requests under way.
+    pub drain: Duration,
+}
+
+/// A reverse-proxied site.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Its name in metrics and logs.
+    pub name: String,
+    /// Host names, lower-case, without port; `*.example.com` matches one or more leading labels;
+    /// empty: every host.
+    pub hosts: Vec<String>,
+    /// Where its content comes from. At least one.
+    pub origins: Vec<Origin>,
+    /// What the origin sees as `Host`.
+    pub host: HostHeader,
+    /// Caching rules.
+    pub rules: Rules,
+    /// False: every request passes through.
+    pub cache: bool,
+    /// Further tries of an idempotent request whose origin failed before it answered.
+    pub retries: u32,
+    /// Failures in a row after which an origin is left alone.
+    pub max_fails: u32,
+    /// How long it is left alone.
+    pub fail_timeout: Duration,
+    /// Active checks of each origin, if any.
+    pub health: Option<Health>,
+}
+
+/// An active health check: `GET path` that must answer 2xx or 3xx.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// The path asked for.
+    pub path: String,
+    /// Time between two checks.
+    pub interval: Duration,
+}
+
+/// One origin of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Spoken over TLS.
+    pub https: bool,
+    /// Host name or address, with its port if one was written.
+    pub authority: String,
+}
+
+/// What the origin sees as `Host`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostHeader {
+    /// What the client sent.
+    Preserve,
+    /// The origin's own authority.
+    Origin,
+    /// This value.
+    Set(String),
+}
+
+/// How a forward proxy behaves.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    /// Ports that `CONNECT` may reach.
+    pub connect_ports: Vec<u16>,
+    /// Let clients reach loopback, link-local, private and metadata addresses.
+    pub allow_private: bool,
+    /// Caching rules.
+    pub rules: Rules,
+}
+
+/// The access log's form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessLog {
+    /// None.
+    Off,
+    /// One readable line a request.
+    Text,
+    /// One JSON object a request.
+    Json,
+}
+
+/// How the client's address is passed on to origins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAddress {
+    /// Not at all.
+    Off,
+    /// Appended to `X-Forwarded-For`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    XForwardedFor,
+    /// Appended to `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+impl Default for MemoryTier {
+    fn default() -> Self {
+        Self {
+            capacity: Capacity { by: By::Bytes, amount: 1 << 30 },
+            policy: Spec::default(),
+            max_object: None,
+            max_variants: 32,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes: 32 << 10,
+            head_fields: 100,
+            target_bytes: 8 << 10,
+            body_bytes: 1 << 30,
+            connections: 65_536,
+            in_flight: 1_024,
+            queue: 4_096,
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            stall: Duration::from_secs(60),
+            min_rate: 100,
+            connect: Duration::from_secs(5),
+            first_byte: Duration::from_secs(60),
+            origin_idle: Duration::from_secs(60),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for Forward {
+    fn default() -> Self {
+        Self {
+            connect_ports: vec![443],
+            allow_private: false,
+            rules: Rules { targeted: Vec::new(), ..Rules::default() },
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What workers share, and what each has of its own.
+//!
+//! A [`Plan`] is the settings made ready to be used; a reload replaces it whole. [`Shared`] is one
+//! per process: plan, cache, places. A [`Worker`] is one per thread: counters and connections to
+//! origins, so that no two threads meet on a cache line while they serve hits.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+
+use arc_swap::ArcSwap;
+use larder_store::{Arena, Fills, Markers, Memory};
+use rustls::ClientConfig;
+
+use crate::error::Error;
+use crate::observe::counters::{Counters, Totals};
+use crate::origin::{Client, Connector, Gate, connect};
+use crate::reply::Reply;
+use crate::route::Sites;
+use crate::settings::{AccessLog, Settings};
+
+/// The settings, ready to be used.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) settings: Settings,
+    pub(crate) sites: Sites,
+    version: u64,
+}
+
+/// One per process.
+pub(crate) struct Shared {
+    plan: ArcSwap<Plan>,
+    version: AtomicU64,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) fills: Arc<Fills>,
+    pub(crate) markers: Markers,
+    pub(crate) gate: Gate,
+    pub(crate) connections: AtomicUsize,
+    draining: AtomicBool,
+    tls: Arc<ClientConfig>,
+    workers: Mutex<Vec<Arc<Worker>>>,
+}
+
+/// One per thread.
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    counters: Counters,
+    clients: Mutex<(u64, Clients)>,
+    waiting: Mutex<HashMap<u64, Waker>>,
+    next_waiting: AtomicU64,
+}
+
+/// Ways to origins.
+#[derive(Clone)]
+pub(crate) struct Clients {
+    /// For configured sites, wherever they are.
+    pub(crate) reverse: Client,
+    /// For whatever a client of the forward proxy names.
+    pub(crate) forward: Client,
+    /// For tunnels.
+    pub(crate) tunnel: Connector,
+}
+
+impl Plan {
+    fn new(settings: Settings, version: u64) -> Self {
+        let sites = Sites::new(&settings.sites);
+        Self { settings, sites, version }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Settings) -> Result<Arc<Self>, Error> {
+        let tier = &settings.memory;
+        let memory = Arc::new(Memory::new(tier.capacity, &tier.policy, tier.max_variants));
+        let arena = Arena::new().map_err(|error| Error::new("cannot make a memory file", error))?;
+        let max_object = max_object(&settings, &memory);
+        let fills = Arc::new(Fills::new(Arc::clone(&memory), arena, max_object));
+        let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
+        let limits = &settings.limits;
+        Ok(Arc::new(Self {
+            gate: Gate::new(limits.in_flight, limits.queue),
+            plan: ArcSwap::from_pointee(Plan::new(settings, 0)),
+            version: AtomicU64::new(0),
+            memory,
+            fills,
+            markers: Markers::default(),
+            connections: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+            tls,
+            workers: Mutex::default(),
+        }))
+    }
+
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        self.plan.load_full()
+    }
+
+    /// Puts new settings in force, for every request that begins from now on.
+    pub(crate) fn reload(&self, settings: Settings) {
+        let version = self.version.load(Ordering::Acquire) + 1;
+        self.fills.set_max_object(max_object(&settings, &self.memory));
+        self.plan.store(Arc::new(Plan::new(settings, version)));
+        self.version.store(version, Ordering::Release);
+    }
+
+    /// Lets connections end when their requests have.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        for worker in self.workers() {
+            let waiting = std::mem::take(&mut *locked(&worker.waiting));
+            waiting.into_values().for_each(Waker::wake);
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.workers().iter().for_each(|worker| totals.add(&worker.counters));
+        totals
+    }
+
+    fn workers(&self) -> Vec<Arc<Worker>> {
+        locked(&self.workers).clone()
+    }
+}
+
+fn max_object(settings: &Settings, memory: &Memory) -> u64 {
+    settings.memory.max_object.unwrap_or(u64::MAX).min(memory.largest())
+}
+
+impl Worker {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Arc<Self> {
+        let plan = shared.plan();
+        let worker = Arc::new(Self {
+            shared: Arc::clone(shared),
+            counters: Counters::default(),
+            clients: Mutex::new((plan.version, Clients::new(&plan.settings, &shared.tls))),
+            waiting: Mutex::default(),
+            next_waiting: AtomicU64::new(0),
+        });
+        locked(&shared.workers).push(Arc::clone(&worker));
+        worker
+    }
+
+    /// The plan in force.
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        self.shared.plan()
+    }
+
+    /// Whether a reload has happened since `plan`.
+    pub(crate) fn is_outdated(&self, plan: &Plan) -> bool {
+        self.shared.version.load(Ordering::Acquire) != plan.version
+    }
+
+    /// Connections to origins as `plan` wants them.
+    pub(crate) fn clients(&self, plan: &Plan) -> Clients {
+        let mut clients = locked(&self.clients);
+        if clients.0 != plan.version {
+            *clients = (plan.version, Clients::new(&plan.settings, &self.shared.tls));
+        }
+        clients.1.clone()
+    }
+
+    pub(crate) fn record(&self, reply: &Reply, bytes: u64) {
+        self.counters.record(reply, bytes);
+    }
+
+    /// A number under which a connection registers to be woken by a drain.
+    pub(crate) fn enlist(&self) -> u64 {
+        self.next_waiting.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn wake_on_drain(&self, number: u64, waker: &Waker) {
+        locked(&self.waiting).insert(number, waker.clone());
+    }
+
+    pub(crate) fn resign(&self, number: u64) {
+        locked(&self.waiting).remove(&number);
+    }
+}
+
+impl Clients {
+    fn new(settings: &Settings, tls: &Arc<ClientConfig>) -> Self {
+        let timeouts = &settings.timeouts;
+        let to_any = Connector::new(timeouts.connect, false);
+        let to_allowed = Connector::new(timeouts.connect, !settings.forward.allow_private);
+        Self {
+            reverse: Client::new(to_any.with_tls(tls), timeouts),
+            forward: Client::new(to_allowed.clone().with_tls(tls), timeouts),
+            tunnel: to_allowed,
+        }
+    }
+}
+
+impl Plan {
+    pub(crate) fn logs(&self) -> bool {
+        self.settings.access_log != AccessLog::Off
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

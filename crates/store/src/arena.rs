@@ -1,0 +1,189 @@
+//! Memory-backed files for bodies that leave by `sendfile`.
+//!
+//! An [`Extent`] is a range of an anonymous memory file. Ranges are handed out upwards and **never
+//! again**: a freed range is punched out of the file, its pages go back to the kernel, and its
+//! numbers stay unused. So a page that the network still holds can never show another object's
+//! bytes, and there is no free list to fragment. When a file's 2^62 numbers are used up, a new
+//! file takes its place.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+
+/// Extents start on a page, so that freeing one frees whole pages.
+const PAGE: u64 = 4096;
+/// Numbers reserved for a body whose length nobody knows yet.
+const OPEN_ENDED: u64 = 1 << 42;
+const LAST_OFFSET: u64 = 1 << 62;
+/// Writers of one memory file exclude each other in the kernel; a few files keep fills parallel.
+const FILES: usize = 8;
+
+/// Hands out extents. Cheap to share; one per process is enough.
+#[derive(Debug)]
+pub struct Arena {
+    files: Vec<Mutex<Numbers>>,
+    turn: AtomicUsize,
+    held: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct Numbers {
+    file: Arc<File>,
+    next: u64,
+}
+
+/// A body's range of a memory file. Dropping it gives its pages back.
+#[derive(Debug)]
+pub struct Extent {
+    file: Arc<File>,
+    offset: u64,
+    reserved: u64,
+    start: AtomicU64,
+    len: AtomicU64,
+    held: Arc<AtomicU64>,
+}
+
+impl Arena {
+    /// Makes the memory files.
+    ///
+    /// # Errors
+    /// Whatever the kernel says when it refuses an anonymous file.
+    pub fn new() -> io::Result<Self> {
+        let files = (0..FILES)
+            .map(|_| Ok(Mutex::new(Numbers { file: memory_file()?, next: 0 })))
+            .collect::<io::Result<_>>()?;
+        Ok(Self { files, turn: AtomicUsize::new(0), held: Arc::default() })
+    }
+
+    /// A new, empty extent for `expected` bytes; `None` when the length is not known.
+    ///
+    /// # Errors
+    /// When a new memory file is needed and refused.
+    pub fn extent(&self, expected: Option<u64>) -> io::Result<Extent> {
+        let reserved = expected.unwrap_or(OPEN_ENDED).max(1).next_multiple_of(PAGE);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.files.len();
+        let mut numbers = self.files[turn].lock().unwrap_or_else(PoisonError::into_inner);
+        if numbers.next.saturating_add(reserved) > LAST_OFFSET {
+            *numbers = Numbers { file: memory_file()?, next: 0 };
+        }
+        let offset = numbers.next;
+        numbers.next += reserved;
+        let file = Arc::clone(&numbers.file);
+        let (start, len) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Extent { file, offset, reserved, start, len, held: Arc::clone(&self.held) })
+    }
+
+    /// Bytes held by living extents.
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+}
+
+impl Extent {
+    /// Bytes written so far.
+    pub fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// True before the first byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The file and the absolute offset of byte `from`, for `sendfile`.
+    pub fn at(&self, from: u64) -> (&File, u64) {
+        (&self.file, self.offset + from)
+    }
+
+    /// Appends `bytes`. One writer at a time; readers see the new length once the bytes are there.
+    ///
+    /// # Errors
+    /// The kernel's (no memory left), or `FileTooLarge` beyond the reserved range.
+    pub fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let len = self.len();
+        let new = len + bytes.len() as u64;
+        if new > self.reserved {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.file.write_all_at(bytes, self.offset + len)?;
+        self.held.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.len.store(new, Ordering::Release);
+        Ok(())
+    }
+
+    /// Fills `into` with the bytes from `from` on.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the range is not all there.
+    pub fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
+        if from + into.len() as u64 > self.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.file.read_exact_at(into, self.offset + from)
+    }
+}
+
+impl Extent {
+    /// Gives back the pages that lie wholly before byte `to`; nobody may ask for them again.
+    pub fn discard(&self, to: u64) {
+        self.release(to.min(self.len()) / PAGE * PAGE);
+    }
+
+    fn release(&self, to: u64) {
+        let from = self.start.swap(to, Ordering::Relaxed);
+        if from >= to {
+            self.start.fetch_max(from, Ordering::Relaxed);
+            return;
+        }
+        self.held.fetch_sub(to.min(self.len()) - from, Ordering::Relaxed);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // A refusal costs memory until the process ends, never a wrong byte: the range is not reused.
+        let _ = fallocate(&*self.file, flags, self.offset + from, to - from);
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        self.release(self.len().next_multiple_of(PAGE));
+    }
+}
+
+fn memory_file() -> io::Result<Arc<File>> {
+    Ok(Arc::new(memfd_create("larder", MemfdFlags::CLOEXEC)?.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_keep_their_own_bytes_and_give_them_back() {
+        let arena = Arena::new().unwrap();
+        let one = arena.extent(Some(5)).unwrap();
+        let two = arena.extent(None).unwrap();
+        one.append(b"first").unwrap();
+        two.append(b"second ").unwrap();
+        two.append(b"body").unwrap();
+        let mut read = [0; 5];
+        one.read(0, &mut read).unwrap();
+        assert_eq!(&read, b"first");
+        two.read(6, &mut read).unwrap();
+        assert_eq!(&read, b" body");
+        assert_eq!(arena.held(), 16);
+        drop(one);
+        two.read(6, &mut read).unwrap();
+        assert_eq!((&read, arena.held()), (b" body", 11));
+    }
+
+    #[test]
+    fn a_range_that_is_not_there_is_refused() {
+        let extent = Arena::new().unwrap().extent(Some(4096)).unwrap();
+        extent.append(b"abc").unwrap();
+        assert_eq!(extent.read(1, &mut [0; 3]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(extent.append(&[0; 4096]).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    }
+}

@@ -1,0 +1,69 @@
+//! A bounded memory of URLs whose last answer could not be stored.
+//!
+//! Requests for a marked URL do not wait for each other: there is nothing to share. A mark fades
+//! after its time, or at once when an answer turns out storable. Marks overwrite each other freely
+//! and may be wrong once in 2^32; both only cost a coalescing opportunity.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Places in the table: 512 KiB.
+const PLACES: usize = 1 << 16;
+
+/// The table. Half of each place is a tag of the URL's hash, half the time the mark fades.
+#[derive(Debug)]
+pub struct Markers(Box<[AtomicU64]>);
+
+impl Default for Markers {
+    fn default() -> Self {
+        Self((0..PLACES).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Markers {
+    /// Marks the URL with this hash until `until` (UNIX seconds).
+    pub fn mark(&self, hash: u64, until: u32) {
+        self.place(hash).store(tag(hash) | u64::from(until), Ordering::Relaxed);
+    }
+
+    /// Takes the mark away.
+    pub fn clear(&self, hash: u64) {
+        if self.place(hash).load(Ordering::Relaxed) & TAG == tag(hash) {
+            self.place(hash).store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the URL is marked at `now`.
+    pub fn marked(&self, hash: u64, now: u32) -> bool {
+        let place = self.place(hash).load(Ordering::Relaxed);
+        place & TAG == tag(hash) && (place as u32) > now
+    }
+
+    fn place(&self, hash: u64) -> &AtomicU64 {
+        &self.0[hash as usize % PLACES]
+    }
+}
+
+const TAG: u64 = !0 << 32;
+
+fn tag(hash: u64) -> u64 {
+    hash & TAG
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_holds_for_its_url_until_its_time() {
+        let markers = Markers::default();
+        let (url, neighbour) = (7 << 32 | 1, 8 << 32 | 1);
+        markers.mark(url, 100);
+        assert!(markers.marked(url, 99));
+        assert!(!markers.marked(url, 100));
+        assert!(!markers.marked(neighbour, 99));
+        markers.clear(neighbour);
+        assert!(markers.marked(url, 99));
+        markers.clear(url);
+        assert!(!markers.marked(url, 99));
+    }
+}

@@ -1,0 +1,229 @@
+//! The memory tier: entries by key, in mutex-guarded shards of one budget.
+//!
+//! All variants of a URL are one resident: they are found by one lookup, live and die together, and
+//! a purge reaches all of them. A shard is told 64-bit keyed hashes; whether a resident is the one
+//! asked for is decided by its full key, so a collision is a miss, never another URL's bytes.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
+use siphasher::sip::SipHasher13;
+
+use crate::Entry;
+
+/// A shard is at least this large, so that small caches evict exactly as their policy says.
+const SHARD_BYTES: u64 = 64 << 20;
+const SHARD_ENTRIES: u64 = 1 << 16;
+const MOST_SHARDS: u64 = 64;
+/// What a shard's index, slots and policy take for one resident, in bytes.
+const BOOKKEEPING: u64 = 48;
+/// The part of the budget kept for responses on their way in.
+const FILLING_SHARE: u64 = 8;
+/// That part when the budget counts entries, in bytes.
+const FILLING_BYTES: u64 = 256 << 20;
+
+/// What is stored under one key.
+#[derive(Clone, Debug)]
+pub enum Resident {
+    /// One response.
+    One(Entry),
+    /// Several, selected by their signatures (RFC 9111 section 4.1); the latest first.
+    Many(Arc<Vec<Entry>>),
+}
+
+impl Resident {
+    /// The stored responses, the latest first.
+    pub fn variants(&self) -> &[Entry] {
+        match self {
+            Self::One(entry) => std::slice::from_ref(entry),
+            Self::Many(entries) => entries,
+        }
+    }
+
+    fn is_for(&self, key: &[u8]) -> bool {
+        self.variants().first().is_some_and(|entry| entry.key() == key)
+    }
+
+    fn charge(&self) -> u64 {
+        self.variants().iter().map(Entry::charge).sum()
+    }
+}
+
+type Shard = Mutex<Box<dyn AnyShard<Resident>>>;
+
+/// The memory tier.
+pub struct Memory {
+    shards: Box<[Shard]>,
+    keys: SipHasher13,
+    capacity: Capacity,
+    max_variants: usize,
+    filling: AtomicU64,
+    filling_limit: u64,
+}
+
+/// Figures of the memory tier at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// URLs stored.
+    pub objects: u64,
+    /// Bytes held, heads, keys and bookkeeping included.
+    pub bytes: u64,
+    /// Residents that had to make room so far.
+    pub evictions: u64,
+    /// Bytes of responses on their way in.
+    pub filling: u64,
+}
+
+impl Memory {
+    /// A tier of `capacity` under `policy`.
+    pub fn new(capacity: Capacity, policy: &Spec, max_variants: usize) -> Self {
+        let (shards, kept, filling_limit) = match capacity.by {
+            By::Bytes => {
+                let filling = capacity.amount / FILLING_SHARE;
+                (capacity.amount / SHARD_BYTES, capacity.amount - filling, filling)
+            }
+            By::Entries => (capacity.amount / SHARD_ENTRIES, capacity.amount, FILLING_BYTES),
+        };
+        let shards = previous_power_of_two(shards).clamp(1, MOST_SHARDS);
+        let random = RandomState::new();
+        let shards: Box<[Shard]> = (0..shards)
+            .map(|n| {
+                let amount = kept / shards + u64::from(n < kept % shards);
+                Mutex::new(policy.build(Capacity { by: capacity.by, amount }, random.hash_one(n)))
+            })
+            .collect();
+        let keys = SipHasher13::new_with_keys(random.hash_one(0_u8), random.hash_one(1_u8));
+        let filling = AtomicU64::new(0);
+        Self { shards, keys, capacity, max_variants, filling, filling_limit }
+    }
+
+    /// The keyed hash that stands for `key` here and in [`crate::Markers`].
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.keys.hash(key)
+    }
+
+    /// What is stored under `key`. Counts as a use of it.
+    pub fn find(&self, key: &[u8], hash: u64) -> Option<Resident> {
+        let mut shard = self.shard(hash);
+        shard.get(hash).filter(|resident| resident.is_for(key)).cloned()
+    }
+
+    /// The same without counting as a use.
+    pub fn peek(&self, key: &[u8], hash: u64) -> Option<Resident> {
+        self.shard(hash).peek(hash).filter(|resident| resident.is_for(key)).cloned()
+    }
+
+    /// Stores `entry` beside or instead of the variants of its URL. False when it is too large.
+    ///
+    /// `replaces` says which stored response the new one supersedes besides those of equal
+    /// signature (a refreshed head may come with another `Vary`).
+    pub fn put(&self, entry: Entry, replaces: Option<&Entry>) -> bool {
+        let hash = self.hash(entry.key());
+        let mut dropped = Vec::new();
+        let mut shard = self.shard(hash);
+        let old = shard.peek(hash).filter(|resident| resident.is_for(entry.key()));
+        let kept = old.map_or(&[][..], Resident::variants).iter().filter(|stored| {
+            stored.signature() != entry.signature()
+                && !stored.signature().is_empty()
+                && !entry.signature().is_empty()
+                && replaces.is_none_or(|replaced| replaced.signature() != stored.signature())
+        });
+        let mut variants = vec![entry.clone()];
+        variants.extend(kept.take(self.max_variants - 1).cloned());
+        let resident = match variants.len() {
+            1 => Resident::One(entry),
+            _ => Resident::Many(Arc::new(variants)),
+        };
+        let size = resident.charge() + BOOKKEEPING;
+        let stored = shard.insert(Object { key: hash, size, cost: 0 }, resident, &mut dropped);
+        drop(shard);
+        matches!(stored, Inserted::Stored)
+    }
+
+    /// Forgets everything stored under `key`; says how many responses and bytes that were.
+    pub fn remove(&self, key: &[u8]) -> (usize, u64) {
+        let hash = self.hash(key);
+        let mut shard = self.shard(hash);
+        if !shard.peek(hash).is_some_and(|resident| resident.is_for(key)) {
+            return (0, 0);
+        }
+        let removed = shard.remove(hash);
+        drop(shard);
+        removed.map_or((0, 0), |resident| (resident.variants().len(), resident.charge()))
+    }
+
+    /// Bytes of the largest response that can be stored.
+    pub fn largest(&self) -> u64 {
+        match self.capacity.by {
+            By::Bytes => (self.capacity.amount - self.filling_limit) / self.shards.len() as u64,
+            By::Entries => self.filling_limit,
+        }
+    }
+
+    /// Books `bytes` of a response on its way in. False, and nothing booked, when the part of the
+    /// budget kept for such is used up.
+    pub(crate) fn book(&self, bytes: u64) -> bool {
+        let booked = self.filling.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if booked > self.filling_limit.max(1 << 20) {
+            self.filling.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    pub(crate) fn unbook(&self, bytes: u64) {
+        self.filling.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The capacity it was made with.
+    pub fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// Figures over all shards.
+    pub fn usage(&self) -> Usage {
+        let filling = self.filling.load(Ordering::Relaxed);
+        self.shards.iter().map(lock).fold(Usage { filling, ..Usage::default() }, |sum, shard| Usage {
+            objects: sum.objects + shard.len() as u64,
+            bytes: sum.bytes + shard.used(),
+            evictions: sum.evictions + shard.evictions(),
+            ..sum
+        })
+    }
+
+    /// Checks every shard's invariants, and that every resident is found under its key.
+    ///
+    /// # Errors
+    /// What is wrong, for tests and fuzzing.
+    pub fn validate(&self) -> Result<(), String> {
+        for shard in &self.shards {
+            let shard = lock(shard);
+            shard.validate()?;
+            let mut wrong = None;
+            shard.for_each(&mut |hash, resident| {
+                if resident.variants().iter().any(|entry| self.hash(entry.key()) != hash) {
+                    wrong = Some(hash);
+                }
+            });
+            if let Some(hash) = wrong {
+                return Err(format!("resident {hash:016x} is stored under another key's hash"));
+            }
+        }
+        Ok(())
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<Resident>>> {
+        // The index inside a shard uses the low bits.
+        lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
+    }
+}
+
+fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<Resident>>> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn previous_power_of_two(n: u64) -> u64 {
+    1 << n.max(1).ilog2()
+}
