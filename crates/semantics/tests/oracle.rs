@@ -34,10 +34,13 @@ fn cache_control() -> impl Strategy<Value = Vec<String>> {
 
 prop_compose! {
     fn response()(
-        control in cache_control(), expires in proptest::option::of(-100..300_i64), age in proptest::option::of(0..100_u32),
+        control in cache_control(),
+        expires in proptest::option::of(-100..300_i64),
+        age in proptest::option::of(0..100_u32),
     ) -> HeaderMap {
         let mut map = HeaderMap::new();
-        let time = |offset: i64| header::HeaderValue::from_bytes(&date::format((i64::from(NOW) + offset) as u32)).unwrap();
+        let text = |offset: i64| date::format((i64::from(NOW) + offset) as u32);
+        let time = |offset| header::HeaderValue::from_bytes(&text(offset)).unwrap();
         map.insert(header::ETAG, "\"a\"".parse().unwrap());
         map.insert(header::DATE, time(0));
         for directive in control {
