@@ -28,7 +28,7 @@ pub struct RequestDirectives {
 
 impl RequestDirectives {
     /// Reads a request's `Cache-Control`, or in its absence `Pragma`. Of repeated directives the
-    /// first counts, and what has no number where it needs one is ignored.
+    /// first with a number counts, where a number is needed.
     pub fn parse(request: &impl Fields) -> Self {
         let mut found = Self::default();
         if !request.contains("cache-control") {
@@ -338,6 +338,8 @@ mod tests {
             ("", nothing),
             ("max-age=0", RequestDirectives { max_age: Some(0), ..nothing }),
             ("max-age=x", nothing),
+            ("max-age=1, max-age=2", RequestDirectives { max_age: Some(1), ..nothing }),
+            ("min-fresh=x, min-fresh=2", RequestDirectives { min_fresh: Some(2), ..nothing }),
             ("max-stale", RequestDirectives { max_stale: Some(u32::MAX), ..nothing }),
             ("max-stale=5", RequestDirectives { max_stale: Some(5), ..nothing }),
             ("max-stale=x", nothing),

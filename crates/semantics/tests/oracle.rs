@@ -72,7 +72,8 @@ proptest! {
         let policy = CachePolicy::new_options(&request, &theirs, at(NOW), CacheOptions::default());
 
         let times = Times { requested: NOW, received: NOW };
-        let ours = storable(&Rules::default(), &Method::GET, request.headers(), StatusCode::OK, &response, times);
+        let (rules, ok) = (Rules::default(), StatusCode::OK);
+        let ours = storable(&rules, &Method::GET, request.headers(), ok, &response, times);
         prop_assert_eq!(ours.is_ok(), policy.is_storable());
         if let Ok(ours) = ours {
             let now = NOW + later;
