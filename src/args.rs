@@ -1,0 +1,184 @@
+//! The command line: commands, flags, and their help with examples.
+//!
+//! Values are parsed here, one by one; what they mean with the file and with each other is `config`'s.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use larder_evict::Spec;
+use larder_proxy::settings::{AccessLog, Origin};
+
+use crate::config::{ENTRIES, MEMORY, THREADS, names};
+use crate::units;
+
+/// Where the admin listener is unless told otherwise.
+const ADMIN: &str = "127.0.0.1:9145";
+
+const EXAMPLES: &str = "\
+Examples:
+  larder serve
+  larder serve --origin http://127.0.0.1:3000
+  larder stats";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  larder serve
+      a forward proxy on 127.0.0.1:3128; try: curl -x http://127.0.0.1:3128 http://example.com/
+  larder serve --listen 127.0.0.1:8080 --origin http://127.0.0.1:3000
+      a cache in front of a server
+  larder serve --config larder.toml --memory 4GiB
+      what the file says, with more memory
+
+Signals: HUP reads the file again, TERM and INT finish what is under way, a second one stops at once.
+LARDER_LOG=debug shows more on standard error.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  larder check --config larder.toml
+  larder check --origin http://127.0.0.1:3000 --memory 4GiB
+  larder check --example > larder.toml";
+
+const STATS_EXAMPLES: &str = "\
+Examples:
+  larder stats
+  larder stats --admin 127.0.0.1:9146 --json";
+
+const VERSION_EXAMPLES: &str = "\
+Examples:
+  larder version";
+
+/// A caching web proxy.
+#[derive(Debug, Parser)]
+#[command(name = "larder", after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Line {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// One command each.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the proxy
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(Run),
+    /// Validate a config, and say what would run
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(Check),
+    /// Show the numbers of a running proxy
+    #[command(after_help = STATS_EXAMPLES)]
+    Stats(Stats),
+    /// Print the version
+    #[command(after_help = VERSION_EXAMPLES)]
+    Version,
+}
+
+/// What `serve` runs and `check` validates.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Run {
+    /// Read this file first; flags override it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// What overrides the file.
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+}
+
+/// What `check` validates, or prints instead.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Print a config file with every key and its default
+    #[arg(long, exclusive = true)]
+    pub(crate) example: bool,
+    /// Print the reference of all keys, in Markdown
+    #[arg(long, exclusive = true)]
+    pub(crate) reference: bool,
+    /// What would run.
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+/// Flags that override a config file.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Flags {
+    /// Serve the origins or sites here [default: 127.0.0.1:8080]; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Be a reverse proxy of this server, instead of the file's sites; repeatable
+    #[arg(long, value_name = "URL", value_parser = names::origin)]
+    pub(crate) origin: Vec<Origin>,
+    /// Be a forward proxy here [default: 127.0.0.1:3128 without an origin]; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) forward: Vec<SocketAddr>,
+    /// Memory for cached responses, such as 64MiB [default: 1GiB or a quarter of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with = "entries")]
+    pub(crate) memory: Option<u64>,
+    /// Keep this many responses instead of a size
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(ENTRIES))]
+    pub(crate) entries: Option<u64>,
+    /// Which responses make room [default: lru]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) policy: Option<Spec>,
+    /// Serve numbers and health here, or off [default: 127.0.0.1:9145]
+    #[arg(long, value_name = "ADDRESS", value_parser = admin)]
+    pub(crate) admin: Option<Admin>,
+    /// Worker threads [default: one for each core]
+    #[arg(long, value_name = "NUMBER", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// One line for each request on standard error [default: text]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) access_log: Option<LogForm>,
+    /// Let forward clients reach loopback, link-local, private and metadata addresses
+    #[arg(long)]
+    pub(crate) allow_private: bool,
+}
+
+/// What `stats` asks, and how it shows the answer.
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// The admin listener to ask
+    #[arg(long, value_name = "ADDRESS", default_value = ADMIN)]
+    pub(crate) admin: String,
+    /// Print the JSON as it came
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The admin listener's address; `None`: off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admin(pub(crate) Option<SocketAddr>);
+
+/// The access log's form.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogForm {
+    Off,
+    Text,
+    Json,
+}
+
+impl From<LogForm> for AccessLog {
+    fn from(form: LogForm) -> Self {
+        match form {
+            LogForm::Off => Self::Off,
+            LogForm::Text => Self::Text,
+            LogForm::Json => Self::Json,
+        }
+    }
+}
+
+fn admin(text: &str) -> Result<Admin, String> {
+    names::admin(text).map(Admin)
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    let size = units::parse_size(text)?;
+    let (least, most) = (units::show_size(*MEMORY.start()), units::show_size(*MEMORY.end()));
+    if MEMORY.contains(&size) { Ok(size) } else { Err(format!("expected a size from {least} to {most}")) }
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| THREADS.contains(number));
+    let number = number.and_then(|number| usize::try_from(number).ok());
+    number.ok_or_else(|| format!("expected a number from {} to {}", THREADS.start(), THREADS.end()))
+}

@@ -1,0 +1,127 @@
+//! The reference and the example file, rendered from the table of keys, so that neither can be out of step.
+
+use super::keys::{CACHING, Draft, Key, SECTIONS, SITE, SiteDraft, TOP};
+
+/// What the example says where a default would show nothing.
+const EXAMPLES: &[(&str, &str)] =
+    &[("hosts", "[\"docs.example\", \"*.docs.example\"]"), ("origin", "\"http://127.0.0.1:3000\"")];
+
+const INTRODUCTION: &str = "\
+# The config file
+
+`larder serve --config larder.toml` reads a TOML file; `larder check --config larder.toml` only validates it. Flags
+override the file. Every key is optional except a site's `origin`; an unknown key is an error.
+
+Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of bytes. Durations are a number and a
+unit (`ms` `s` `m` `h` `d`). A list of one thing needs no brackets.
+
+`SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, the listeners and the capacity and
+policy of the memory, which wait for a restart; a file with an error changes nothing.
+";
+
+const SITES: &str =
+    "Reverse-proxied sites: one such table for each, the first that matches takes the request.";
+const SITE_DEFAULTS: &str = "A site is not there by default: take away the leading signs to have one.";
+
+/// The reference of every key in Markdown: `docs/config.md`.
+pub(crate) fn reference() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let defaults = Draft::default();
+    heading(&mut page, "Above all tables", "The process.");
+    rows(&mut page, TOP, &defaults);
+    for section in SECTIONS {
+        heading(&mut page, &format!("`[{}]`", section.name), section.about);
+        rows(&mut page, section.keys, &defaults);
+        if section.name == "forward" {
+            rows(&mut page, CACHING, &defaults.forward.rules);
+        }
+    }
+    let site = SiteDraft::default();
+    heading(&mut page, "`[[site]]`", SITES);
+    rows(&mut page, SITE, &site);
+    rows(&mut page, CACHING, &site.rules);
+    page
+}
+
+/// A file that says every default: `larder.example.toml`.
+pub(crate) fn example() -> String {
+    let mut file = "# Every key with its default. Keep what you change, and delete the rest.\n".to_owned();
+    let defaults = Draft::default();
+    lines(&mut file, "", TOP, &defaults);
+    for section in SECTIONS {
+        file += &format!("\n# {}\n[{}]\n", section.about, section.name);
+        lines(&mut file, "", section.keys, &defaults);
+        if section.name == "forward" {
+            lines(&mut file, "", CACHING, &defaults.forward.rules);
+        }
+    }
+    let site = SiteDraft::default();
+    file += &format!("\n# {SITES}\n# {SITE_DEFAULTS}\n#[[site]]\n");
+    lines(&mut file, "#", SITE, &site);
+    lines(&mut file, "#", CACHING, &site.rules);
+    file
+}
+
+fn heading(page: &mut String, title: &str, about: &str) {
+    *page += &format!("\n## {title}\n\n{about}\n\n| key | values | default | meaning |\n|---|---|---|---|\n");
+}
+
+fn rows<T>(page: &mut String, keys: &[Key<T>], defaults: &T) {
+    for key in keys {
+        let (kind, default) = ((key.kind)(), (key.show)(defaults));
+        *page += &format!("| `{}` | {kind} | `{default}` | {} |\n", key.name, key.about);
+    }
+}
+
+/// A line for each key, with its meaning above it; `mark` takes it out of effect.
+fn lines<T>(file: &mut String, mark: &str, keys: &[Key<T>], defaults: &T) {
+    for key in keys {
+        let example = EXAMPLES.iter().find(|(name, _)| *name == key.name);
+        let value = example.map_or_else(|| (key.show)(defaults), |(_, value)| (*value).to_owned());
+        *file += &format!("# {}\n{mark}{} = {value}\n", key.about, key.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Flags;
+    use crate::config::{load, parse};
+
+    const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+    #[test]
+    fn the_files_in_the_tree_are_in_step_with_the_table() {
+        let table = [
+            ("docs/config.md", reference(), "larder check --reference"),
+            ("larder.example.toml", example(), "larder check --example"),
+        ];
+        for (name, expected, command) in table {
+            let written = std::fs::read_to_string(format!("{ROOT}/{name}")).unwrap_or_default();
+            assert!(written == expected, "{name} is out of step: write it anew by `{command} > {name}`");
+        }
+    }
+
+    #[test]
+    fn the_example_says_every_default() {
+        let by_example = parse("larder.example.toml", &example(), &Flags::default());
+        let by_nothing = load(None, &Flags::default());
+        assert_eq!(format!("{by_example:?}"), format!("{by_nothing:?}"));
+        assert!(by_example.is_ok());
+    }
+
+    #[test]
+    fn the_example_site_works_once_its_signs_are_taken_away() {
+        let lines = example()
+            .lines()
+            .map(|line| match line.strip_prefix('#') {
+                Some(code) if !code.starts_with(' ') => format!("{code}\n"),
+                _ => format!("{line}\n"),
+            })
+            .collect::<String>();
+        let settings = parse("larder.example.toml", &lines, &Flags::default()).expect("valid");
+        let site = &settings.sites[0];
+        assert_eq!((site.name.as_str(), site.hosts.len(), site.origins.len()), ("docs.example", 2, 1));
+        assert_eq!(format!("{:?}", site.rules), format!("{:?}", SiteDraft::default().rules));
+    }
+}

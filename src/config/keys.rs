@@ -1,0 +1,326 @@
+//! THE TABLE of keys: one row each, with its name, kind, place and meaning. Reading a file, its errors, the
+//! reference in `docs/config.md` and the example file all come from here.
+//!
+//! A [`Draft`] is what was written, on top of the defaults; what its values mean together is not decided here.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use larder_evict::Spec;
+use larder_proxy::settings::{
+    AccessLog, ClientAddress, Forward, HostHeader, Limits, MemoryTier, Origin, Timeouts,
+};
+use larder_semantics::storable::Rules;
+use toml::de::DeValue;
+
+use super::kinds::{AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Size, Text, Words};
+use super::{ENTRIES, MEMORY, THREADS, names};
+
+/// What was written, on top of the defaults.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(super) threads: Option<usize>,
+    pub(super) admin: Option<SocketAddr>,
+    pub(super) access_log: AccessLog,
+    pub(super) name: String,
+    pub(super) x_cache: bool,
+    pub(super) client_address: ClientAddress,
+    pub(super) memory: Memory,
+    pub(super) limits: Limits,
+    pub(super) timeouts: Timeouts,
+    pub(super) reverse_listen: Option<Vec<SocketAddr>>,
+    pub(super) sites: Vec<SiteDraft>,
+    pub(super) forward_listen: Option<Vec<SocketAddr>>,
+    pub(super) forward: Forward,
+    /// Where each key was written, as an error says it: `memory.size` -> `larder.toml:7`.
+    pub(super) places: BTreeMap<String, String>,
+}
+
+/// The memory tier as it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    pub(super) size: Option<u64>,
+    pub(super) entries: Option<u64>,
+    pub(super) policy: Spec,
+    pub(super) max_object: Option<u64>,
+    pub(super) max_variants: usize,
+}
+
+/// A site as it was written.
+#[derive(Clone, Debug)]
+pub(super) struct SiteDraft {
+    /// Where it begins, as an error says it.
+    pub(super) place: String,
+    pub(super) name: Option<String>,
+    pub(super) hosts: Vec<String>,
+    pub(super) origins: Vec<Origin>,
+    pub(super) host: HostHeader,
+    pub(super) cache: bool,
+    pub(super) retries: u32,
+    pub(super) max_fails: u32,
+    pub(super) fail_timeout: Duration,
+    pub(super) health: Option<String>,
+    pub(super) health_interval: Duration,
+    pub(super) rules: Rules,
+}
+
+/// One key of a `T`.
+pub(super) struct Key<T> {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// What values it takes, in words.
+    pub(super) kind: fn() -> String,
+    /// Writes a value into its place.
+    pub(super) set: fn(&mut T, &DeValue<'_>) -> Result<(), String>,
+    /// The value in its place, as TOML.
+    pub(super) show: fn(&T) -> String,
+}
+
+/// A table of the file, such as `[limits]`.
+pub(super) struct Section {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) keys: &'static [Key<Draft>],
+}
+
+macro_rules! key {
+    ($name:literal, $kind:expr, $($place:ident).+, $about:literal) => {
+        Key {
+            name: $name,
+            about: $about,
+            kind: || $kind.words(),
+            set: |target, value| {
+                target.$($place).+ = $kind.read(value)?;
+                Ok(())
+            },
+            show: |target| $kind.show(&target.$($place).+),
+        }
+    };
+}
+
+const ADDRESS: Text<SocketAddr> =
+    Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
+const POLICY: Text<Spec> = Text {
+    words: "policy, name or name:param=value",
+    parse: |text| Spec::parse(text).map_err(|error| error.to_string()),
+    show: Spec::to_string,
+};
+const TOKEN: Text<String> = Text { words: "token", parse: names::token, show: String::clone };
+const FIELD: Text<String> = Text { words: "field name", parse: names::field_name, show: String::clone };
+const HOST: Text<String> = Text { words: "host", parse: names::host, show: String::clone };
+const PATH: Text<String> = Text { words: "path", parse: names::path, show: String::clone };
+const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
+const ORIGIN: Text<Origin> =
+    Text { words: "http://host:port", parse: names::origin, show: names::show_origin };
+const HOST_HEADER: Text<HostHeader> = Text {
+    words: "\"preserve\" or \"origin\" or a host",
+    parse: names::host_header,
+    show: names::show_host_header,
+};
+const ACCESS_LOG: Choice<AccessLog> =
+    Choice(&[("off", AccessLog::Off), ("text", AccessLog::Text), ("json", AccessLog::Json)]);
+const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(&[
+    ("off", ClientAddress::Off),
+    ("x-forwarded-for", ClientAddress::XForwardedFor),
+    ("forwarded", ClientAddress::Forwarded),
+]);
+
+/// More of anything than one machine serves, and far from where arithmetic ends.
+const MANY: u64 = 10_000_000;
+
+/// The keys above all tables: the process.
+pub(super) const TOP: &[Key<Draft>] = &[
+    key!("threads", Or("auto", Count(THREADS)), threads, "worker threads; auto: one for each core"),
+    key!("admin", Or("off", ADDRESS), admin, "where /stats, /healthz and /readyz are served"),
+    key!("access_log", ACCESS_LOG, access_log, "one line for each request on standard error"),
+    key!("name", TOKEN, name, "how the proxy names itself in Via and Cache-Status"),
+    key!("x_cache", Flag, x_cache, "also send the traditional X-Cache: HIT or MISS"),
+    key!("client_address", CLIENT_ADDRESS, client_address, "how origins learn the client's address"),
+];
+
+/// Every table of the file except the sites.
+pub(super) const SECTIONS: &[Section] = &[
+    Section {
+        name: "memory",
+        about: "The memory tier. Its capacity is either a size or a number of entries.",
+        keys: &[
+            key!(
+                "size",
+                Or("auto", Size(MEMORY)),
+                memory.size,
+                "capacity with heads, keys and bookkeeping; auto: 1GiB or a quarter of the machine's memory, \
+                 whichever is less"
+            ),
+            key!(
+                "entries",
+                Or("off", Count(ENTRIES)),
+                memory.entries,
+                "capacity in responses instead of bytes"
+            ),
+            key!("policy", POLICY, memory.policy, "which responses make room"),
+            key!(
+                "max_object",
+                Or("auto", Size(MEMORY)),
+                memory.max_object,
+                "largest content stored; auto: whatever fits"
+            ),
+            key!("max_variants", Count(1..=65_536), memory.max_variants, "variants kept for one URL (Vary)"),
+        ],
+    },
+    Section {
+        name: "limits",
+        about: "What a client may send and hold. What exceeds a limit is refused with the status in brackets.",
+        keys: &[
+            key!("head", Size(256..=16 << 20), limits.head_bytes, "a request's head (431)"),
+            key!("fields", Count(1..=10_000), limits.head_fields, "field lines of a request's head (431)"),
+            key!("uri", Size(16..=65_535), limits.target_bytes, "a request's target (414)"),
+            key!("body", Size(0..=*MEMORY.end()), limits.body_bytes, "a request's content (413)"),
+            key!("connections", Count(1..=MANY), limits.connections, "client connections at once (closed)"),
+            key!("in_flight", Count(1..=MANY), limits.in_flight, "requests to origins at once (they queue)"),
+            key!("queue", Count(0..=MANY), limits.queue, "requests waiting for an origin's turn (503)"),
+        ],
+    },
+    Section {
+        name: "timeouts",
+        about: "How long to wait for clients and origins.",
+        keys: &[
+            key!("head", AtLeast(1), timeouts.head, "from a head's first byte to its last (408)"),
+            key!("idle", AtLeast(1), timeouts.idle, "between two requests of a connection (closed)"),
+            key!("stall", AtLeast(1), timeouts.stall, "without progress in any content (408, or closed)"),
+            key!(
+                "min_rate",
+                Count(0..=MANY),
+                timeouts.min_rate,
+                "bytes a second that a request's content must reach once stall has passed (408); 0: any rate"
+            ),
+            key!(
+                "connect",
+                AtLeast(1),
+                timeouts.connect,
+                "for a connection to an origin, TLS included (504)"
+            ),
+            key!("first_byte", AtLeast(1), timeouts.first_byte, "for the origin's answer to begin (504)"),
+            key!("origin_idle", AtLeast(1), timeouts.origin_idle, "between two pieces of that answer (502)"),
+            key!("drain", AtLeast(0), timeouts.drain, "for requests under way when told to stop"),
+        ],
+    },
+    Section {
+        name: "reverse",
+        about: "Where the sites are served.",
+        keys: &[key!(
+            "listen",
+            Or("auto", List(ADDRESS)),
+            reverse_listen,
+            "addresses; auto: 127.0.0.1:8080 if there is a site"
+        )],
+    },
+    Section {
+        name: "forward",
+        about: "The forward proxy, which asks any origin for its clients.",
+        keys: &[
+            key!(
+                "listen",
+                Or("auto", List(ADDRESS)),
+                forward_listen,
+                "addresses; auto: 127.0.0.1:3128 if there is no site"
+            ),
+            key!(
+                "connect_ports",
+                List(Count(1..=65_535)),
+                forward.connect_ports,
+                "ports that CONNECT may reach"
+            ),
+            key!(
+                "allow_private",
+                Flag,
+                forward.allow_private,
+                "let clients reach loopback, link-local, private and metadata addresses"
+            ),
+        ],
+    },
+];
+
+/// What a `[[site]]` says besides [`CACHING`].
+pub(super) const SITE: &[Key<SiteDraft>] = &[
+    key!("name", Or("auto", NAME), name, "its name in logs and numbers; auto: its first host"),
+    key!(
+        "hosts",
+        List(HOST),
+        hosts,
+        "host names without ports; *.example.com takes all below it; none: every host"
+    ),
+    key!("origin", List(ORIGIN), origins, "the servers behind it; at least one"),
+    key!(
+        "host",
+        HOST_HEADER,
+        host,
+        "the Host that the origin sees: the client's, the origin's own, or this one"
+    ),
+    key!("cache", Flag, cache, "false: every request passes through"),
+    key!("retries", Count(0..=100), retries, "further tries of an idempotent request that got no answer"),
+    key!("max_fails", Count(1..=MANY), max_fails, "failures in a row until an origin is left alone"),
+    key!("fail_timeout", AtLeast(1), fail_timeout, "how long it is left alone"),
+    key!("health", Or("off", PATH), health, "path that must answer 2xx or 3xx, asked of each origin"),
+    key!("health_interval", AtLeast(100), health_interval, "time between two such checks"),
+];
+
+/// What both a `[[site]]` and `[forward]` say of caching.
+pub(super) const CACHING: &[Key<Rules>] = &[
+    key!(
+        "heuristic",
+        Percent,
+        heuristic_percent,
+        "freshness without explicit lifetime: this share of the time since Last-Modified"
+    ),
+    key!("heuristic_max", Seconds, heuristic_max, "the most that heuristic freshness may come to"),
+    key!("targeted", List(FIELD), targeted, "fields obeyed before Cache-Control, first one first (RFC 9213)"),
+    key!("stale_if_error", Seconds, stale_if_error, "stale responses serve this long when the origin fails"),
+    key!(
+        "stale_while_revalidate",
+        Seconds,
+        stale_while_revalidate,
+        "stale responses serve this long while a fresh one is fetched"
+    ),
+];
+
+impl Default for Draft {
+    fn default() -> Self {
+        let MemoryTier { policy, max_object, max_variants, .. } = MemoryTier::default();
+        Self {
+            threads: None,
+            admin: Some(SocketAddr::from(([127, 0, 0, 1], 9145))),
+            access_log: AccessLog::Text,
+            name: "Larder".to_owned(),
+            x_cache: false,
+            client_address: ClientAddress::XForwardedFor,
+            memory: Memory { size: None, entries: None, policy, max_object, max_variants },
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            reverse_listen: None,
+            sites: Vec::new(),
+            forward_listen: None,
+            forward: Forward::default(),
+            places: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for SiteDraft {
+    fn default() -> Self {
+        Self {
+            place: String::new(),
+            name: None,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            host: HostHeader::Preserve,
+            cache: true,
+            retries: 1,
+            max_fails: 3,
+            fail_timeout: Duration::from_secs(10),
+            health: None,
+            health_interval: Duration::from_secs(10),
+            rules: Rules::default(),
+        }
+    }
+}

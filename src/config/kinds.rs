@@ -1,0 +1,268 @@
+//! The kinds of values that a key can have: how each is read from TOML, shown as TOML, and called in the docs.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use crate::units;
+use crate::words::hint;
+
+/// What the docs and the errors call a kind.
+pub(super) trait Words {
+    /// Such as `size`, or `"off" or an address`.
+    fn words(&self) -> String;
+}
+
+/// How a `V` is written.
+pub(super) trait Kind<V>: Words {
+    /// The value, or what is wrong with it.
+    fn read(&self, value: &DeValue<'_>) -> Result<V, String>;
+
+    /// What [`read`](Self::read) reads as the same value.
+    fn show(&self, value: &V) -> String;
+}
+
+/// `true` or `false`.
+pub(super) struct Flag;
+
+/// A whole number within bounds.
+pub(super) struct Count(pub(super) RangeInclusive<u64>);
+
+/// A number of bytes within bounds.
+pub(super) struct Size(pub(super) RangeInclusive<u64>);
+
+/// A duration of at most [`LONGEST`], and the shortest one allowed in milliseconds.
+pub(super) struct AtLeast(pub(super) u64);
+
+/// A year: far more than any wait makes sense for, and far from where clocks overflow.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+/// A duration in whole seconds, as cached responses count them.
+pub(super) struct Seconds;
+
+/// A share of 100.
+pub(super) struct Percent;
+
+/// A string that `parse` understands.
+pub(super) struct Text<V> {
+    pub(super) words: &'static str,
+    pub(super) parse: fn(&str) -> Result<V, String>,
+    pub(super) show: fn(&V) -> String,
+}
+
+/// One of a few words.
+pub(super) struct Choice<V: 'static>(pub(super) &'static [(&'static str, V)]);
+
+/// Any number of something; a single one may stand without brackets.
+pub(super) struct List<K>(pub(super) K);
+
+/// Something, or the word that stands for its absence.
+pub(super) struct Or<K>(pub(super) &'static str, pub(super) K);
+
+impl Words for Flag {
+    fn words(&self) -> String {
+        "true or false".to_owned()
+    }
+}
+
+impl Kind<bool> for Flag {
+    fn read(&self, value: &DeValue<'_>) -> Result<bool, String> {
+        value.as_bool().ok_or_else(|| mismatch(self, value))
+    }
+
+    fn show(&self, value: &bool) -> String {
+        value.to_string()
+    }
+}
+
+impl Words for Count {
+    fn words(&self) -> String {
+        format!("number from {} to {}", self.0.start(), self.0.end())
+    }
+}
+
+impl<V: Copy + TryFrom<u64> + TryInto<u64>> Kind<V> for Count {
+    fn read(&self, value: &DeValue<'_>) -> Result<V, String> {
+        let integer = value.as_integer().ok_or_else(|| mismatch(self, value))?;
+        let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        number
+            .filter(|number| self.0.contains(number))
+            .and_then(|number| V::try_from(number).ok())
+            .ok_or_else(|| format!("{} is not a {}", integer.as_str(), self.words()))
+    }
+
+    fn show(&self, value: &V) -> String {
+        (*value).try_into().unwrap_or(u64::MAX).to_string()
+    }
+}
+
+impl Words for Size {
+    fn words(&self) -> String {
+        format!("size from {} to {}", units::show_size(*self.0.start()), units::show_size(*self.0.end()))
+    }
+}
+
+impl<V: Copy + TryFrom<u64> + TryInto<u64>> Kind<V> for Size {
+    fn read(&self, value: &DeValue<'_>) -> Result<V, String> {
+        let bytes = match value {
+            DeValue::Integer(_) => Count(0..=u64::MAX).read(value)?,
+            _ => units::parse_size(text(self, value)?)?,
+        };
+        let within = Some(bytes).filter(|bytes| self.0.contains(bytes));
+        within
+            .and_then(|bytes| V::try_from(bytes).ok())
+            .ok_or_else(|| format!("{} is not a {}", units::show_size(bytes), self.words()))
+    }
+
+    fn show(&self, value: &V) -> String {
+        quoted(&units::show_size((*value).try_into().unwrap_or(u64::MAX)))
+    }
+}
+
+impl Words for AtLeast {
+    fn words(&self) -> String {
+        let least = units::show_duration(Duration::from_millis(self.0));
+        format!("duration from {least} to {}", units::show_duration(LONGEST))
+    }
+}
+
+impl Kind<Duration> for AtLeast {
+    fn read(&self, value: &DeValue<'_>) -> Result<Duration, String> {
+        let duration = units::parse_duration(text(self, value)?)?;
+        match (Duration::from_millis(self.0)..=LONGEST).contains(&duration) {
+            true => Ok(duration),
+            false => Err(format!("{} is not a {}", units::show_duration(duration), self.words())),
+        }
+    }
+
+    fn show(&self, value: &Duration) -> String {
+        quoted(&units::show_duration(*value))
+    }
+}
+
+impl Words for Seconds {
+    fn words(&self) -> String {
+        "duration in whole seconds".to_owned()
+    }
+}
+
+impl Kind<u32> for Seconds {
+    fn read(&self, value: &DeValue<'_>) -> Result<u32, String> {
+        let duration = units::parse_duration(text(self, value)?)?;
+        let seconds = u32::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
+        seconds.ok_or_else(|| format!("{} is not a {}", units::show_duration(duration), self.words()))
+    }
+
+    fn show(&self, value: &u32) -> String {
+        AtLeast(0).show(&Duration::from_secs(u64::from(*value)))
+    }
+}
+
+impl Words for Percent {
+    fn words(&self) -> String {
+        "share from 0% to 100%".to_owned()
+    }
+}
+
+impl Kind<u8> for Percent {
+    fn read(&self, value: &DeValue<'_>) -> Result<u8, String> {
+        units::parse_percent(text(self, value)?)
+    }
+
+    fn show(&self, value: &u8) -> String {
+        quoted(&format!("{value}%"))
+    }
+}
+
+impl<V> Words for Text<V> {
+    fn words(&self) -> String {
+        self.words.to_owned()
+    }
+}
+
+impl<V> Kind<V> for Text<V> {
+    fn read(&self, value: &DeValue<'_>) -> Result<V, String> {
+        (self.parse)(text(self, value)?)
+    }
+
+    fn show(&self, value: &V) -> String {
+        quoted(&(self.show)(value))
+    }
+}
+
+impl<V> Words for Choice<V> {
+    fn words(&self) -> String {
+        let names: Vec<_> = self.0.iter().map(|(name, _)| quoted(name)).collect();
+        names.join(" or ")
+    }
+}
+
+impl<V: Copy + PartialEq> Kind<V> for Choice<V> {
+    fn read(&self, value: &DeValue<'_>) -> Result<V, String> {
+        let word = text(self, value)?;
+        let names = self.0.iter().map(|(name, _)| *name);
+        match self.0.iter().find(|(name, _)| *name == word) {
+            Some((_, meaning)) => Ok(*meaning),
+            None => {
+                let known = names.clone().collect::<Vec<_>>().join(" ");
+                Err(format!("unknown word '{}'{}; known: {known}", word.escape_debug(), hint(word, names)))
+            }
+        }
+    }
+
+    fn show(&self, value: &V) -> String {
+        self.0.iter().find(|(_, meaning)| meaning == value).map_or_else(String::new, |(name, _)| quoted(name))
+    }
+}
+
+impl<K: Words> Words for List<K> {
+    fn words(&self) -> String {
+        format!("list of: {}", self.0.words())
+    }
+}
+
+impl<V, K: Kind<V>> Kind<Vec<V>> for List<K> {
+    fn read(&self, value: &DeValue<'_>) -> Result<Vec<V>, String> {
+        match value.as_array() {
+            Some(items) => items.iter().map(|item| self.0.read(item.get_ref())).collect(),
+            None => Ok(vec![self.0.read(value)?]),
+        }
+    }
+
+    fn show(&self, value: &Vec<V>) -> String {
+        let items: Vec<_> = value.iter().map(|item| self.0.show(item)).collect();
+        format!("[{}]", items.join(", "))
+    }
+}
+
+impl<K: Words> Words for Or<K> {
+    fn words(&self) -> String {
+        format!("{} or {}", quoted(self.0), self.1.words())
+    }
+}
+
+impl<V, K: Kind<V>> Kind<Option<V>> for Or<K> {
+    fn read(&self, value: &DeValue<'_>) -> Result<Option<V>, String> {
+        match value.as_str() {
+            Some(word) if word == self.0 => Ok(None),
+            _ => self.1.read(value).map(Some),
+        }
+    }
+
+    fn show(&self, value: &Option<V>) -> String {
+        value.as_ref().map_or_else(|| quoted(self.0), |value| self.1.show(value))
+    }
+}
+
+fn text<'a>(kind: &impl Words, value: &'a DeValue<'_>) -> Result<&'a str, String> {
+    value.as_str().ok_or_else(|| mismatch(kind, value))
+}
+
+fn mismatch(kind: &(impl Words + ?Sized), value: &DeValue<'_>) -> String {
+    format!("expected a {}, got type {}", kind.words(), value.type_str())
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}

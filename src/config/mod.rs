@@ -1,0 +1,184 @@
+//! What a config file and the flags mean together: the only place that validates. Below it, [`Settings`] are
+//! taken at their word.
+//!
+//! `raw` turns text into a draft by the table in `keys`; here the flags come on top, and what the values mean
+//! together is decided and checked.
+
+pub(crate) mod docs;
+mod keys;
+mod kinds;
+pub(crate) mod names;
+mod raw;
+mod settle;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Display};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use larder_evict::{By, Capacity};
+use larder_proxy::Settings;
+use larder_proxy::settings::{Origin, Role};
+
+use self::keys::{Draft, SiteDraft};
+use crate::args::Flags;
+use crate::units;
+
+/// How many worker threads there may be.
+pub(crate) const THREADS: RangeInclusive<u64> = 1..=1_024;
+/// How many bytes the memory tier may have: up to what a process can address.
+pub(crate) const MEMORY: RangeInclusive<u64> = 1..=1 << 47;
+/// How many entries the memory tier may have: its slots are 32 bits wide.
+pub(crate) const ENTRIES: RangeInclusive<u64> = 1..=u32::MAX as u64 - 1;
+
+/// All that is wrong with a config, one line each.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConfigError {
+    /// Each names the file and line, or the flag.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problems.join("\n"))
+    }
+}
+
+/// What to run: the defaults, then the file, then the flags.
+pub(crate) fn load(path: Option<&Path>, flags: &Flags) -> Result<Settings, ConfigError> {
+    let Some(path) = path else { return parse("", "", flags) };
+    match fs::read_to_string(path) {
+        Ok(text) => parse(&path.display().to_string(), &text, flags),
+        Err(error) => {
+            let problem = format!("cannot read {}: {}", path.display(), explain(&error));
+            Err(ConfigError { problems: vec![problem] })
+        }
+    }
+}
+
+fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "no such file".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// [`load`] with the file's name and text.
+fn parse(file: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError> {
+    let mut draft = Draft::default();
+    let read = raw::read(file, text, &mut draft);
+    override_with(flags, &mut draft);
+    match (read, settle::settle(draft)) {
+        (Ok(()), Ok(settings)) => Ok(settings),
+        // A value that could not be read still has its default, which is no reason to blame its neighbours.
+        (Err(problems), _) | (Ok(()), Err(problems)) => Err(ConfigError { problems }),
+    }
+}
+
+/// Puts what the flags say in the place of what the file says.
+fn override_with(flags: &Flags, draft: &mut Draft) {
+    let places = &mut draft.places;
+    let mut said = |key: &str, flag: &str| places.insert(key.to_owned(), flag.to_owned());
+    if let Some(size) = flags.memory {
+        said("memory.size", "--memory");
+        (draft.memory.size, draft.memory.entries) = (Some(size), None);
+    }
+    if let Some(entries) = flags.entries {
+        said("memory.entries", "--entries");
+        (draft.memory.size, draft.memory.entries) = (None, Some(entries));
+    }
+    if !flags.listen.is_empty() {
+        said("reverse.listen", "--listen");
+        draft.reverse_listen = Some(flags.listen.clone());
+    }
+    if !flags.forward.is_empty() {
+        said("forward.listen", "--forward");
+        draft.forward_listen = Some(flags.forward.clone());
+    }
+    if let Some(admin) = flags.admin {
+        said("admin", "--admin");
+        draft.admin = admin.0;
+    }
+    if !flags.origin.is_empty() {
+        draft.sites = vec![only_site(&flags.origin)];
+    }
+    draft.threads = flags.threads.or(draft.threads);
+    draft.memory.policy = flags.policy.clone().unwrap_or_else(|| draft.memory.policy.clone());
+    draft.access_log = flags.access_log.map_or(draft.access_log, Into::into);
+    draft.forward.allow_private |= flags.allow_private;
+}
+
+fn only_site(origins: &[Origin]) -> SiteDraft {
+    SiteDraft {
+        place: "--origin".to_owned(),
+        name: Some("default".to_owned()),
+        origins: origins.to_vec(),
+        ..SiteDraft::default()
+    }
+}
+
+/// What a reload from `running` to `wanted` cannot change, one line each: it belongs to the process.
+pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String> {
+    let rows = [
+        ("listen", show_listeners(running), show_listeners(wanted)),
+        ("admin", show_admin(running), show_admin(wanted)),
+        ("threads", running.threads.to_string(), wanted.threads.to_string()),
+        ("memory", show_memory(running), show_memory(wanted)),
+    ];
+    let changed = rows.into_iter().filter(|(_, now, then)| now != then);
+    changed
+        .map(|(what, now, then)| format!("{what} stays {now} until a restart; the config says {then}"))
+        .collect()
+}
+
+/// What would run, for people.
+pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
+    let mut rows = vec![
+        ("listen", show_listeners(settings)),
+        ("admin", show_admin(settings)),
+        ("threads", settings.threads.to_string()),
+        ("memory", show_memory(settings)),
+    ];
+    rows.extend(settings.sites.iter().map(|site| {
+        let hosts = if site.hosts.is_empty() { "every host".to_owned() } else { site.hosts.join(", ") };
+        let origins: Vec<_> = site.origins.iter().map(names::show_origin).collect();
+        let pass = if site.cache { "" } else { ", not cached" };
+        ("site", format!("{}: {hosts} from {}{pass}", site.name, origins.join(", ")))
+    }));
+    rows
+}
+
+/// The role's name in lists and logs.
+pub(crate) fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Reverse => "reverse",
+        Role::Forward => "forward",
+    }
+}
+
+fn show_listeners(settings: &Settings) -> String {
+    let listeners = settings.listen.iter();
+    let listeners: Vec<_> =
+        listeners.map(|listener| format!("{} ({})", listener.address, role_name(listener.role))).collect();
+    listeners.join(", ")
+}
+
+fn show_admin(settings: &Settings) -> String {
+    settings.admin.map_or_else(|| "off".to_owned(), |address| address.to_string())
+}
+
+fn show_memory(settings: &Settings) -> String {
+    let Capacity { by, amount } = settings.memory.capacity;
+    let capacity = match by {
+        By::Bytes => units::show_size(amount),
+        By::Entries => format!("{amount} entries"),
+    };
+    format!("{capacity}, {}", settings.memory.policy)
+}

@@ -1,0 +1,213 @@
+//! The words of a config that stand for something on the network: addresses, hosts, origins, tokens.
+
+use std::net::SocketAddr;
+
+use http::Uri;
+use larder_proxy::settings::{HostHeader, Origin};
+
+use crate::words::nearest;
+
+/// `ADDRESS:PORT`, where clients connect.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| format!("{} is not an address with a port, such as '127.0.0.1:8080'", quoted(text)))
+}
+
+/// An address, or `off`.
+pub(crate) fn admin(text: &str) -> Result<Option<SocketAddr>, String> {
+    match text {
+        "off" => Ok(None),
+        _ => address(text).map(Some).map_err(|error| format!("{error}, nor 'off'")),
+    }
+}
+
+/// `http://HOST[:PORT]` or `https://HOST[:PORT]`: an origin is a server, so a path has no place in it.
+pub(crate) fn origin(text: &str) -> Result<Origin, String> {
+    let wrong = |why: &str| format!("{}: {why}", quoted(text));
+    let uri: Uri = text.parse().map_err(|_| wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"))?;
+    let https = match uri.scheme_str() {
+        Some("http") => false,
+        Some("https") => true,
+        Some(scheme) => return Err(wrong(&format!("scheme '{scheme}' is neither http nor https"))),
+        None => {
+            return Err(wrong(&format!("write the scheme too, such as 'http://{}'", text.escape_debug())));
+        }
+    };
+    let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
+        return Err(wrong("no host in it"));
+    };
+    if authority.as_str().contains('@') {
+        return Err(wrong("user names and passwords are not sent to origins"));
+    }
+    if uri.path_and_query().is_some_and(|path| path != "/") {
+        return Err(wrong("an origin has no path; requests bring their own"));
+    }
+    match authority.as_str()[authority.host().len()..].strip_prefix(':') {
+        None => {}
+        Some(port) if port.parse::<u16>().is_ok_and(|port| port > 0) => {}
+        Some(port) => return Err(wrong(&format!("port '{port}' is not from 1 to 65535"))),
+    }
+    Ok(Origin { https, authority: authority.as_str().to_ascii_lowercase() })
+}
+
+/// How [`origin`] is written.
+pub(crate) fn show_origin(origin: &Origin) -> String {
+    format!("{}://{}", if origin.https { "https" } else { "http" }, origin.authority)
+}
+
+/// A host that a site answers for: a name, an address, or `*.` and a name; made lower-case.
+pub(crate) fn host(text: &str) -> Result<String, String> {
+    let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    if name == "*" {
+        return Err("'*': leave 'hosts' out to take every host".to_owned());
+    }
+    let literal = name.starts_with('[') && name.ends_with(']');
+    if !literal && name.contains(':') {
+        return Err(format!("{}: write it without a port", quoted(text)));
+    }
+    let valid = match literal {
+        true => name[1..name.len() - 1].parse::<std::net::Ipv6Addr>().is_ok(),
+        false => name.strip_prefix("*.").unwrap_or(&name).split('.').all(is_label),
+    };
+    if valid { Ok(name) } else { Err(format!("{} is not a host name", quoted(text))) }
+}
+
+/// Whether every request for the host `later` is one for the host `earlier` too.
+pub(super) fn covers(earlier: &str, later: &str) -> bool {
+    match earlier.strip_prefix('*') {
+        Some(suffix) => {
+            earlier == later || later.trim_start_matches('*').len() > suffix.len() && later.ends_with(suffix)
+        }
+        None => earlier == later,
+    }
+}
+
+/// What the origin sees as `Host`: `preserve`, `origin`, or a value with a port if there is one.
+pub(super) fn host_header(text: &str) -> Result<HostHeader, String> {
+    match text {
+        "preserve" => return Ok(HostHeader::Preserve),
+        "origin" => return Ok(HostHeader::Origin),
+        _ => {}
+    }
+    if let Some(near) = nearest(text, ["preserve", "origin"]) {
+        return Err(format!("unknown word {}; did you mean '{near}'?", quoted(text)));
+    }
+    match text.parse::<http::uri::Authority>() {
+        Ok(authority) if !text.contains('@') && !authority.host().is_empty() => {
+            Ok(HostHeader::Set(text.to_owned()))
+        }
+        _ => Err(format!("{} is neither 'preserve', nor 'origin', nor a host", quoted(text))),
+    }
+}
+
+/// How [`host_header`] is written.
+pub(super) fn show_host_header(host: &HostHeader) -> String {
+    match host {
+        HostHeader::Preserve => "preserve".to_owned(),
+        HostHeader::Origin => "origin".to_owned(),
+        HostHeader::Set(value) => value.clone(),
+    }
+}
+
+/// A token (RFC 9110 section 5.6.2): what a field name or a pseudonym in `Via` may be.
+pub(super) fn token(text: &str) -> Result<String, String> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_token) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{} is not a token: letters, digits and -._~ only", quoted(text))),
+    }
+}
+
+/// A field name, made lower-case.
+pub(super) fn field_name(text: &str) -> Result<String, String> {
+    token(text).map(|name| name.to_ascii_lowercase())
+}
+
+/// A path with its leading slash, without spaces or control characters.
+pub(super) fn path(text: &str) -> Result<String, String> {
+    match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{} is not a path such as '/health'", quoted(text))),
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    (1..=63).contains(&label.len())
+        && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+/// The user's own words on one line, whatever they contain.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_servers() {
+        let origin = |text| origin(text).map(|origin| show_origin(&origin));
+        for right in ["http://127.0.0.1:3000", "https://docs.example", "http://[::1]:80"] {
+            assert_eq!(origin(right), Ok(right.to_owned()));
+        }
+        assert_eq!(origin("HTTP://Docs.Example/"), Ok("http://docs.example".to_owned()));
+        let wrong = [
+            ("ftp://a", "'ftp://a': scheme 'ftp' is neither http nor https"),
+            ("localhost", "'localhost': write the scheme too, such as 'http://localhost'"),
+            ("http://a:0", "'http://a:0': port '0' is not from 1 to 65535"),
+            ("http://a:65536", "'http://a:65536': port '65536' is not from 1 to 65535"),
+            ("http://a:", "'http://a:': port '' is not from 1 to 65535"),
+            ("http://a/b", "'http://a/b': an origin has no path; requests bring their own"),
+            ("http://a/?b", "'http://a/?b': an origin has no path; requests bring their own"),
+            ("http://u:p@a", "'http://u:p@a': user names and passwords are not sent to origins"),
+            ("http://", "'http://': expected http://HOST[:PORT] or https://HOST[:PORT]"),
+            ("a b", "'a b': expected http://HOST[:PORT] or https://HOST[:PORT]"),
+        ];
+        for (text, error) in wrong {
+            assert_eq!(origin(text), Err(error.to_owned()));
+        }
+    }
+
+    #[test]
+    fn hosts_are_names_without_ports() {
+        let right =
+            [("Docs.Example.", "docs.example"), ("*.example.com", "*.example.com"), ("[::1]", "[::1]")];
+        for (text, name) in right {
+            assert_eq!(host(text), Ok(name.to_owned()));
+        }
+        let wrong = [
+            ("a.example:80", "'a.example:80': write it without a port"),
+            ("*", "'*': leave 'hosts' out to take every host"),
+            ("a.*.example", "'a.*.example' is not a host name"),
+            ("a..example", "'a..example' is not a host name"),
+            ("", "'' is not a host name"),
+            ("[::g]", "'[::g]' is not a host name"),
+        ];
+        for (text, error) in wrong {
+            assert_eq!(host(text), Err(error.to_owned()));
+        }
+    }
+
+    #[test]
+    fn wildcards_cover_one_or_more_leading_labels() {
+        let covered = [("a.example", "a.example"), ("*.example", "a.example"), ("*.example", "*.example")];
+        let free = [("*.example", "example"), ("a.example", "*.example"), ("*.b.example", "*.example")];
+        assert!(covered.into_iter().all(|(earlier, later)| covers(earlier, later)));
+        assert!(covers("*.example", "*.a.example"));
+        assert!(!free.into_iter().any(|(earlier, later)| covers(earlier, later)));
+    }
+
+    #[test]
+    fn a_misspelt_word_is_not_taken_for_a_host() {
+        assert_eq!(
+            host_header("preserv"),
+            Err("unknown word 'preserv'; did you mean 'preserve'?".to_owned())
+        );
+        assert_eq!(host_header("docs.example:81"), Ok(HostHeader::Set("docs.example:81".to_owned())));
+        assert_eq!(
+            host_header("a b"),
+            Err("'a b' is neither 'preserve', nor 'origin', nor a host".to_owned())
+        );
+    }
+}

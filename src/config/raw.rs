@@ -1,0 +1,164 @@
+//! From the text of a file to a [`Draft`]: TOML, known keys, values of the right kind.
+//!
+//! All that is wrong is collected, each with its line. What values mean together is not looked at here.
+
+use std::collections::BTreeSet;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{CACHING, Draft, Key, SECTIONS, SITE, SiteDraft, TOP};
+use crate::words::hint;
+
+/// Reads `text`, which stands in the file called `file`, on top of `draft`. Problems come in the order of their lines.
+pub(super) fn read(file: &str, text: &str, draft: &mut Draft) -> Result<(), Vec<String>> {
+    let mut reader = Reader { file, text, problems: Vec::new() };
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        reader.document(document.get_ref(), draft);
+    }
+    reader.syntax(&errors);
+    reader.problems.sort_by_key(|(start, _)| *start);
+    match reader.problems.is_empty() {
+        true => Ok(()),
+        false => Err(reader.problems.into_iter().map(|(_, problem)| problem).collect()),
+    }
+}
+
+/// What came of setting a key; `None`: no key is called so.
+type Outcome = Option<Result<(), String>>;
+
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    /// What is wrong, and the byte where it begins.
+    problems: Vec<(usize, String)>,
+}
+
+impl Reader<'_> {
+    /// The parser goes on after an error, and what it then finds on the same line follows from the first.
+    fn syntax(&mut self, errors: &[toml::de::Error]) {
+        let mut seen = BTreeSet::new();
+        for error in errors {
+            let start = error.span().map_or(0, |span| span.start);
+            if seen.insert(self.place(start)) {
+                self.problem(start, error.message().replace('\n', "; "));
+            }
+        }
+    }
+
+    fn document(&mut self, document: &DeTable<'_>, draft: &mut Draft) {
+        let tables = SECTIONS.iter().map(|section| section.name).chain(["site"]);
+        let known: Vec<_> = names(TOP).chain(tables).collect();
+        for (key, value) in document.iter() {
+            let name: &str = key.get_ref();
+            if name == "site" {
+                self.sites(value, draft);
+            } else if let Some(section) = SECTIONS.iter().find(|section| section.name == name) {
+                self.section(name, section.keys, value, draft);
+            } else {
+                let outcome = set(TOP, draft, name, value.get_ref());
+                draft.places.insert(name.to_owned(), self.place(key.span().start));
+                self.judge(("", name), &known, key.span().start, outcome);
+            }
+        }
+    }
+
+    fn section(
+        &mut self,
+        name: &str,
+        keys: &'static [Key<Draft>],
+        value: &Spanned<DeValue<'_>>,
+        draft: &mut Draft,
+    ) {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.problem(value.span().start, format!("'{name}' is a table: write [{name}]"));
+        };
+        let caching = if name == "forward" { CACHING } else { &[] };
+        let known: Vec<_> = names(keys).chain(names(caching)).collect();
+        for (key, value) in table.iter() {
+            let outcome = set(keys, draft, key.get_ref(), value.get_ref())
+                .or_else(|| set(caching, &mut draft.forward.rules, key.get_ref(), value.get_ref()));
+            draft.places.insert(path(name, key.get_ref()), self.place(key.span().start));
+            self.judge((name, key.get_ref()), &known, key.span().start, outcome);
+        }
+    }
+
+    fn sites(&mut self, value: &Spanned<DeValue<'_>>, draft: &mut Draft) {
+        let Some(sites) = value.get_ref().as_array() else {
+            return self.problem(value.span().start, "there may be several sites: write [[site]]".to_owned());
+        };
+        for site in sites.iter() {
+            match site.get_ref().as_table() {
+                Some(table) => {
+                    let site = self.site(table, site.span().start);
+                    draft.sites.push(site);
+                }
+                None => {
+                    self.problem(site.span().start, "'site' is a list of tables: write [[site]]".to_owned())
+                }
+            }
+        }
+    }
+
+    fn site(&mut self, table: &DeTable<'_>, start: usize) -> SiteDraft {
+        let mut site = SiteDraft { place: self.place(start), ..SiteDraft::default() };
+        let known: Vec<_> = names(SITE).chain(names(CACHING)).collect();
+        for (key, value) in table.iter() {
+            let outcome = set(SITE, &mut site, key.get_ref(), value.get_ref())
+                .or_else(|| set(CACHING, &mut site.rules, key.get_ref(), value.get_ref()));
+            self.judge(("site", key.get_ref()), &known, key.span().start, outcome);
+        }
+        if !table.iter().any(|(key, _)| key.get_ref() == "origin") {
+            self.problem(start, "[[site]] has no 'origin'".to_owned());
+        }
+        site
+    }
+
+    /// Notes what came of the key `name` of `table`; `None`: there is no such key.
+    fn judge(&mut self, (table, name): (&str, &str), known: &[&str], start: usize, outcome: Outcome) {
+        let problem = match outcome {
+            Some(Ok(())) => return,
+            Some(Err(problem)) => format!("{}: {problem}", path(table, name)),
+            None => {
+                let (name, hint) = (name.escape_debug(), hint(name, known.iter().copied()));
+                format!("unknown key '{name}' {}{hint}", within(table))
+            }
+        };
+        self.problem(start, problem);
+    }
+
+    fn problem(&mut self, start: usize, problem: String) {
+        let place = self.place(start);
+        self.problems.push((start, format!("{place}: {problem}")));
+    }
+
+    /// `FILE:LINE`, with lines counted from 1.
+    fn place(&self, start: usize) -> String {
+        let before = self.text.as_bytes().get(..start).unwrap_or_default();
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        format!("{}:{line}", self.file)
+    }
+}
+
+fn names<T>(keys: &'static [Key<T>]) -> impl Iterator<Item = &'static str> {
+    keys.iter().map(|key| key.name)
+}
+
+/// Sets the key `name` of `target`; `None` if no key is called so.
+fn set<T>(keys: &[Key<T>], target: &mut T, name: &str, value: &DeValue<'_>) -> Outcome {
+    keys.iter().find(|key| key.name == name).map(|key| (key.set)(target, value))
+}
+
+/// How errors call a key: `limits.head`, or `threads` above all tables.
+fn path(table: &str, name: &str) -> String {
+    if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
+}
+
+fn within(table: &str) -> String {
+    match table {
+        "" => "above all tables".to_owned(),
+        "site" => "in [[site]]".to_owned(),
+        _ => format!("in [{table}]"),
+    }
+}

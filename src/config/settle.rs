@@ -1,0 +1,177 @@
+//! From a draft to [`Settings`]: defaults that depend on the machine or on other keys, and what must agree.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread;
+
+use larder_evict::{By, Capacity};
+use larder_proxy::Settings;
+use larder_proxy::settings::{Health, Listener, MemoryTier, Role, Site};
+
+use super::keys::{Draft, Memory, SiteDraft};
+use super::names::covers;
+use crate::units::show_size;
+
+const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+const FORWARD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
+
+/// The settings that `draft` stands for, or all that does not agree in it.
+pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
+    let mut problems = Vec::new();
+    let listen = listeners(&draft);
+    check_listeners(&draft, &listen, &mut problems);
+    check_sites(&draft.sites, &mut problems);
+    check_memory(&draft, &mut problems);
+    if draft.limits.head_bytes < draft.limits.target_bytes {
+        let (head, uri) =
+            (show_size(draft.limits.head_bytes as u64), show_size(draft.limits.target_bytes as u64));
+        let place = place(&draft, &["limits.head", "limits.uri"]);
+        problems.push(format!(
+            "{place}: limits.head {head} is smaller than limits.uri {uri}, which is part of it"
+        ));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(Settings {
+        listen,
+        admin: draft.admin,
+        threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
+        memory: memory_tier(draft.memory),
+        limits: draft.limits,
+        timeouts: draft.timeouts,
+        sites: draft.sites.into_iter().enumerate().map(|(at, site)| settle_site(at, site)).collect(),
+        forward: draft.forward,
+        access_log: draft.access_log,
+        name: draft.name,
+        x_cache: draft.x_cache,
+        client_address: draft.client_address,
+    })
+}
+
+fn listeners(draft: &Draft) -> Vec<Listener> {
+    let auto = |wanted: bool, address| if wanted { vec![address] } else { Vec::new() };
+    let has_sites = !draft.sites.is_empty();
+    let reverse = draft.reverse_listen.clone().unwrap_or_else(|| auto(has_sites, REVERSE));
+    let forward = draft.forward_listen.clone().unwrap_or_else(|| auto(!has_sites, FORWARD));
+    let reverse = reverse.into_iter().map(|address| Listener { address, role: Role::Reverse });
+    reverse.chain(forward.into_iter().map(|address| Listener { address, role: Role::Forward })).collect()
+}
+
+fn check_listeners(draft: &Draft, listen: &[Listener], problems: &mut Vec<String>) {
+    let reverse = listen.iter().any(|listener| listener.role == Role::Reverse);
+    match (reverse, draft.sites.first()) {
+        (true, None) => {
+            let place = place(draft, &["reverse.listen"]);
+            problems
+                .push(format!("{place}: reverse.listen needs an origin: add a [[site]], or --origin URL"));
+        }
+        (false, Some(site)) => {
+            problems.push(format!("{}: no listener serves this site: reverse.listen is empty", site.place));
+        }
+        _ if listen.is_empty() => {
+            let place = place(draft, &["forward.listen"]);
+            problems
+                .push(format!("{place}: nothing listens: forward.listen is empty, and there is no [[site]]"));
+        }
+        _ => {}
+    }
+    let asked = listen.iter().map(|listener| match listener.role {
+        Role::Reverse => ("reverse.listen", listener.address),
+        Role::Forward => ("forward.listen", listener.address),
+    });
+    let asked: Vec<_> = asked.chain(draft.admin.map(|admin| ("admin", admin))).collect();
+    for (at, (later, address)) in asked.iter().enumerate() {
+        for (earlier, other) in asked[..at].iter().filter(|(_, other)| clash(*other, *address)) {
+            let place = place(draft, &[later, earlier]);
+            problems.push(format!("{place}: {later} {address} and {earlier} {other} cannot both listen"));
+        }
+    }
+}
+
+/// Whether two sockets cannot be bound at once.
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let overlap = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && one.is_ipv4() == other.is_ipv4() && overlap
+}
+
+fn check_sites(sites: &[SiteDraft], problems: &mut Vec<String>) {
+    for (at, site) in sites.iter().enumerate() {
+        if site.origins.is_empty() {
+            problems.push(format!("{}: [[site]] has no origin in its 'origin' list", site.place));
+        }
+        for earlier in &sites[..at] {
+            if site.name.is_some() && site.name == earlier.name {
+                let name = site.name.as_deref().unwrap_or_default();
+                problems.push(format!(
+                    "{}: the name '{name}' belongs to the site at {}",
+                    site.place, earlier.place
+                ));
+            }
+            check_hosts(site, earlier, problems);
+        }
+    }
+}
+
+/// Sites are matched in their order: what an earlier one takes never reaches a later one.
+fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Vec<String>) {
+    if earlier.hosts.is_empty() {
+        let text = format!("this [[site]] is never reached: the one at {} takes every host", earlier.place);
+        return problems.push(format!("{}: {text}; put it last", site.place));
+    }
+    for host in &site.hosts {
+        if let Some(taken) = earlier.hosts.iter().find(|taken| covers(taken, host)) {
+            let text = format!("host '{host}' is taken by '{taken}' of the [[site]] at {}", earlier.place);
+            problems.push(format!("{}: {text}", site.place));
+        }
+    }
+}
+
+fn check_memory(draft: &Draft, problems: &mut Vec<String>) {
+    let Memory { size, entries, max_object, .. } = draft.memory;
+    if let (Some(size), Some(entries)) = (size, entries) {
+        let place = place(draft, &["memory.entries", "memory.size"]);
+        let size = show_size(size);
+        problems.push(format!(
+            "{place}: memory has either a size or entries, not both {size} and {entries} entries"
+        ));
+    }
+    if let (Some(size), Some(largest)) = (size, max_object)
+        && largest > size
+    {
+        let place = place(draft, &["memory.max_object", "memory.size"]);
+        let (largest, size) = (show_size(largest), show_size(size));
+        problems.push(format!("{place}: memory.max_object {largest} is larger than memory.size {size}"));
+    }
+}
+
+fn memory_tier(memory: Memory) -> MemoryTier {
+    let capacity = match (memory.entries, memory.size) {
+        (Some(entries), _) => Capacity { by: By::Entries, amount: entries },
+        (None, Some(size)) => Capacity { by: By::Bytes, amount: size },
+        (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(machine_memory() / 4) },
+    };
+    let Memory { policy, max_object, max_variants, .. } = memory;
+    MemoryTier { capacity, policy, max_object, max_variants }
+}
+
+/// Bytes of memory that this process may use: the machine's, or its container's.
+fn machine_memory() -> u64 {
+    let machine = rustix::system::sysinfo();
+    let installed = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    limit.and_then(|limit| limit.trim().parse().ok()).map_or(installed, |limit| installed.min(limit))
+}
+
+fn settle_site(at: usize, site: SiteDraft) -> Site {
+    let SiteDraft { name, hosts, origins, host, cache, retries, max_fails, fail_timeout, rules, .. } = site;
+    let interval = site.health_interval;
+    let name = name.or_else(|| hosts.first().cloned()).unwrap_or_else(|| format!("site{}", at + 1));
+    let health = site.health.map(|path| Health { path, interval });
+    Site { name, hosts, origins, host, rules, cache, retries, max_fails, fail_timeout, health }
+}
+
+/// Where the first of `keys` that was written stands: what to blame.
+fn place(draft: &Draft, keys: &[&str]) -> String {
+    let written = keys.iter().find_map(|key| draft.places.get(*key));
+    written.cloned().unwrap_or_else(|| "defaults".to_owned())
+}

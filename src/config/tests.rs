@@ -1,0 +1,240 @@
+//! Files and flags, and the exact lines that come of them.
+
+use clap::Parser;
+use larder_evict::{By, Capacity};
+use larder_proxy::Settings;
+
+use super::{needs_restart, parse, summary};
+use crate::args::{Command, Flags, Line};
+
+fn flags(words: &[&str]) -> Flags {
+    let line = Line::try_parse_from(["larder", "serve"].iter().chain(words)).expect("valid words");
+    match line.command {
+        Command::Serve(run) => run.flags,
+        other => panic!("not serve: {other:?}"),
+    }
+}
+
+fn settings(text: &str, words: &[&str]) -> Settings {
+    parse("larder.toml", text, &flags(words)).expect("a valid config")
+}
+
+/// What is wrong with `text` under `words`, without the file's name.
+fn problems(text: &str, words: &[&str]) -> Vec<String> {
+    let wrong = parse("larder.toml", text, &flags(words)).expect_err("a wrong config").problems;
+    wrong.iter().map(|line| line.replace("larder.toml:", "")).collect()
+}
+
+/// `text` and its problem in one line.
+type Row = (&'static str, &'static str);
+
+#[test]
+fn values_of_the_wrong_kind() {
+    let table: &[Row] = &[
+        ("[timeouts]\nidle = '366d'", "2: timeouts.idle: 366d is not a duration from 1ms to 365d"),
+        ("[limits]\nqueue = 99999999", "2: limits.queue: 99999999 is not a number from 0 to 10000000"),
+        ("threads = 0", "1: threads: 0 is not a number from 1 to 1024"),
+        ("\nthreads = -1", "2: threads: -1 is not a number from 1 to 1024"),
+        ("threads = '4'", "1: threads: expected a number from 1 to 1024, got type string"),
+        ("admin = 'no'", "1: admin: 'no' is not an address with a port, such as '127.0.0.1:8080'"),
+        (
+            "access_log = 'jsn'",
+            "1: access_log: unknown word 'jsn'; did you mean 'json'?; known: off text json",
+        ),
+        ("name = 'a b'", "1: name: 'a b' is not a token: letters, digits and -._~ only"),
+        ("memory = 5", "1: 'memory' is a table: write [memory]"),
+        ("[memory]\nsize = 0", "2: memory.size: 0B is not a size from 1B to 128TiB"),
+        ("[memory]\nsize = '1GB'", "2: memory.size: unknown unit 'GB' in '1GB'; known: B KiB MiB GiB TiB"),
+        ("[memory]\nmax_variants = 0", "2: memory.max_variants: 0 is not a number from 1 to 65536"),
+        ("[memory]\npolicy = 'lur'", "2: memory.policy: unknown policy 'lur'; did you mean 'lru'?"),
+        ("[limits]\nuri = '64KiB'", "2: limits.uri: 64KiB is not a size from 16B to 65535B"),
+        ("[timeouts]\nhead = '0s'", "2: timeouts.head: 0s is not a duration from 1ms to 365d"),
+        (
+            "[timeouts]\nhead = '3 parsecs'",
+            "2: timeouts.head: unknown unit 'parsecs' in '3 parsecs'; known: ms s m h d",
+        ),
+        ("[forward]\nheuristic = '110%'", "2: forward.heuristic: '110%' is not a share from 0% to 100%"),
+        (
+            "[forward]\nheuristic_max = '1500ms'",
+            "2: forward.heuristic_max: 1500ms is not a duration in whole seconds",
+        ),
+        (
+            "[forward]\nconnect_ports = [443, 0]",
+            "2: forward.connect_ports: 0 is not a number from 1 to 65535",
+        ),
+        ("[site]\norigin = 'http://a'", "1: there may be several sites: write [[site]]"),
+        ("site = [1]", "1: 'site' is a list of tables: write [[site]]"),
+        ("[[site]]\norigin = 'http://a:0'", "2: site.origin: 'http://a:0': port '0' is not from 1 to 65535"),
+        ("[[site]]\norigin = 'http://a'\nhosts = 'b:80'", "3: site.hosts: 'b:80': write it without a port"),
+        (
+            "[[site]]\norigin = 'http://a'\nhealth = 'up'",
+            "3: site.health: 'up' is not a path such as '/health'",
+        ),
+    ];
+    for (text, line) in table {
+        let found = problems(text, &[]);
+        assert!(found.len() == 1 && found[0].starts_with(line), "{text}\n{found:?}");
+    }
+}
+
+#[test]
+fn unknown_keys_get_the_nearest_name() {
+    let table: &[Row] = &[
+        ("trheads = 4", "1: unknown key 'trheads' above all tables; did you mean 'threads'?"),
+        ("[limit]", "1: unknown key 'limit' above all tables; did you mean 'limits'?"),
+        ("colour = 'red'", "1: unknown key 'colour' above all tables"),
+        ("[limits]\nurl = '8KiB'", "2: unknown key 'url' in [limits]; did you mean 'uri'?"),
+        (
+            "[[site]]\norigin = 'http://a'\nhots = 'b'",
+            "3: unknown key 'hots' in [[site]]; did you mean 'host'?",
+        ),
+        ("\"a\\nb\" = 1", "1: unknown key 'a\\nb' above all tables"),
+    ];
+    for (text, line) in table {
+        assert_eq!(problems(text, &[]), [*line], "{text}");
+    }
+}
+
+#[test]
+fn values_that_disagree() {
+    let table: &[Row] = &[
+        (
+            "[memory]\nsize = '1GiB'\nentries = 10",
+            "3: memory has either a size or entries, not both 1GiB and 10 entries",
+        ),
+        (
+            "[memory]\nsize = '1MiB'\nmax_object = '2MiB'",
+            "3: memory.max_object 2MiB is larger than memory.size 1MiB",
+        ),
+        (
+            "[limits]\nhead = '4KiB'",
+            "2: limits.head 4KiB is smaller than limits.uri 8KiB, which is part of it",
+        ),
+        (
+            "[reverse]\nlisten = '[::1]:80'",
+            "2: reverse.listen needs an origin: add a [[site]], or --origin URL",
+        ),
+        ("[forward]\nlisten = []", "2: nothing listens: forward.listen is empty, and there is no [[site]]"),
+        (
+            "[reverse]\nlisten = []\n[[site]]\norigin = 'http://a'",
+            "3: no listener serves this site: reverse.listen is empty",
+        ),
+        ("[[site]]\nhosts = 'a'", "1: [[site]] has no 'origin'"),
+        ("[[site]]\norigin = []", "1: [[site]] has no origin in its 'origin' list"),
+        (
+            "admin = '0.0.0.0:3128'",
+            "1: admin 0.0.0.0:3128 and forward.listen 127.0.0.1:3128 cannot both listen",
+        ),
+        (
+            "[forward]\nlisten = '127.0.0.1:8080'\n[[site]]\norigin = 'http://a'",
+            "2: forward.listen 127.0.0.1:8080 and reverse.listen 127.0.0.1:8080 cannot both listen",
+        ),
+    ];
+    for (text, line) in table {
+        assert_eq!(problems(text, &[]), [*line], "{text}");
+    }
+}
+
+#[test]
+fn sites_that_no_request_reaches() {
+    let site = |name: &str, hosts: &str| {
+        format!("[[site]]\norigin = 'http://o'\nname = '{name}'\nhosts = {hosts}\n")
+    };
+    let table = [
+        (site("x", "['a', 'b']") + &site("y", "['B']"), "5: host 'b' is taken by 'b' of the [[site]] at 1"),
+        (site("x", "'*.a'") + &site("y", "'c.a'"), "5: host 'c.a' is taken by '*.a' of the [[site]] at 1"),
+        (
+            site("x", "[]") + &site("y", "'a'"),
+            "5: this [[site]] is never reached: the one at 1 takes every host; put it last",
+        ),
+        (site("x", "'a'") + &site("x", "'b'"), "5: the name 'x' belongs to the site at 1"),
+    ];
+    for (text, line) in table {
+        assert_eq!(problems(&text, &[]), [line], "{text}");
+    }
+    assert_eq!(settings(&(site("x", "'a.b'") + &site("y", "'*.b'") + &site("z", "[]")), &[]).sites.len(), 3);
+}
+
+#[test]
+fn all_problems_are_told_in_the_order_of_the_file() {
+    let text = "threads = 0\n[[site]]\norgin = 'http://a'\n[limits]\nuri = 'x'\n";
+    let expected = [
+        "1: threads: 0 is not a number from 1 to 1024",
+        "2: [[site]] has no 'origin'",
+        "3: unknown key 'orgin' in [[site]]; did you mean 'origin'?",
+        "5: limits.uri: 'x' is not a number with a unit, such as '64MiB'",
+    ];
+    assert_eq!(problems(text, &[]), expected);
+}
+
+#[test]
+fn broken_toml_names_its_line() {
+    for (text, line) in [("threads = ", "1: "), ("threads = 1\nthreads = 2", "2: "), ("\n\n[limits", "3: ")] {
+        let found = problems(text, &[]);
+        assert!(found[0].starts_with(line) && !found[0].contains('\n'), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn flags_override_the_file() {
+    let text = "threads = 2\nadmin = '127.0.0.1:9000'\naccess_log = 'json'\n[memory]\nentries = 10\n[[site]]\norigin = 'http://a'";
+    let words =
+        ["--threads", "3", "--admin", "off", "--access-log", "off", "--memory", "2MiB", "--policy", "fifo"];
+    let origins =
+        ["--origin", "http://b", "--origin", "https://c", "--listen", "127.0.0.1:81", "--allow-private"];
+    let settings = settings(text, &[words.as_slice(), &origins].concat());
+    let expected = [
+        ("listen", "127.0.0.1:81 (reverse)"),
+        ("admin", "off"),
+        ("threads", "3"),
+        ("memory", "2MiB, fifo"),
+        ("site", "default: every host from http://b, https://c"),
+    ];
+    assert_eq!(summary(&settings), expected.map(|(what, value)| (what, value.to_owned())));
+    assert!(settings.forward.allow_private);
+}
+
+#[test]
+fn entries_override_a_size() {
+    let settings = settings("[memory]\nsize = '1GiB'", &["--entries", "7"]);
+    assert_eq!(settings.memory.capacity, Capacity { by: By::Entries, amount: 7 });
+}
+
+#[test]
+fn flags_that_disagree_are_named() {
+    let listen = ["--listen", "127.0.0.1:81"];
+    assert_eq!(
+        problems("", &listen),
+        ["--listen: reverse.listen needs an origin: add a [[site]], or --origin URL"]
+    );
+    let admin = ["--admin", "127.0.0.1:3128"];
+    assert_eq!(
+        problems("", &admin),
+        ["--admin: admin 127.0.0.1:3128 and forward.listen 127.0.0.1:3128 cannot both listen"]
+    );
+}
+
+#[test]
+fn listeners_follow_what_there_is_to_serve() {
+    let listen = |words: &[&str]| summary(&settings("", words))[0].1.clone();
+    assert_eq!(listen(&[]), "127.0.0.1:3128 (forward)");
+    assert_eq!(listen(&["--origin", "http://a"]), "127.0.0.1:8080 (reverse)");
+    let both = ["--origin", "http://a", "--forward", "127.0.0.1:0"];
+    assert_eq!(listen(&both), "127.0.0.1:8080 (reverse), 127.0.0.1:0 (forward)");
+}
+
+#[test]
+fn what_a_reload_cannot_change_is_told() {
+    let old = settings("threads = 1\n[memory]\nsize = '1MiB'", &[]);
+    let new = settings("threads = 2\nx_cache = true\n[memory]\nsize = '1MiB'", &[]);
+    assert_eq!(needs_restart(&old, &new), ["threads stays 1 until a restart; the config says 2"]);
+    assert_eq!(needs_restart(&old, &old), [""; 0]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_file_is_too_strange(text: String, key in "[a-z_\\[\\]\\.]{1,12}", value in "[0-9a-z\"'\\[\\]{}=., -]{0,20}") {
+        let _ = parse("larder.toml", &text, &Flags::default());
+        let _ = parse("larder.toml", &format!("{key} = {value}\n[[site]]\n{key} = {value}"), &Flags::default());
+    }
+}

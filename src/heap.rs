@@ -1,0 +1,16 @@
+//! The allocator, and how soon it gives memory back: the memory tier promises a budget, so freed pages may not
+//! linger.
+
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static HEAP: Jemalloc = Jemalloc;
+
+/// One second of decay keeps the resident size near what is in use; no background threads, since the workers'
+/// own calls drive the decay and a cache without traffic has nothing to give back.
+const OPTIONS: &[u8; 61] = b"background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
+
+// SAFETY: the allocator declares this symbol as `const char *` and reads it as a NUL-terminated string. A
+// reference to a sized array is such a pointer, `OPTIONS` ends with NUL, and nothing else exports the symbol.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static MALLOC_CONF: &[u8; 61] = OPTIONS;

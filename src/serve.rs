@@ -1,0 +1,121 @@
+//! `larder serve`: binds, says where it listens, and turns signals into reloads, drains and stops.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::thread;
+
+use larder_proxy::settings::Role;
+use larder_proxy::{Control, Server, Settings};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tracing::{error, info, warn};
+
+use crate::args::Run;
+use crate::{Failure, config, logs, say};
+
+/// Serves until told to stop.
+pub(crate) fn run(run: &Run) -> Result<(), Failure> {
+    logs::start().map_err(Failure::Refused)?;
+    let settings = config::load(run.config.as_deref(), &run.flags)
+        .map_err(|error| Failure::Refused(error.to_string()))?;
+    raise_open_files(settings.limits.connections);
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM])
+        .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
+    let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
+    announce(&server, &settings);
+    let (sender, control) = unbounded_channel();
+    let watched = run.clone();
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || obey(signals, &settings, &watched, &sender))
+        .map_err(|error| Failure::Failed(format!("cannot watch signals: {error}")))?;
+    server.run(control).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Turns signals into what the server understands, for as long as the process lives.
+fn obey(mut signals: Signals, running: &Settings, run: &Run, sender: &UnboundedSender<Control>) {
+    let mut draining = false;
+    for signal in signals.forever() {
+        let control = match signal {
+            SIGHUP => match reload(running, run) {
+                Some(settings) => Control::Reload(Box::new(settings)),
+                None => continue,
+            },
+            _ if draining => Control::Stop,
+            _ => {
+                info!("finishing what is under way; a second signal stops at once");
+                draining = true;
+                Control::Drain
+            }
+        };
+        // A server that has ended hears nothing, and the process ends with it.
+        let _ = sender.send(control);
+    }
+}
+
+/// The settings as the file has them now; `None`, with the reasons in the log, to keep the old ones.
+fn reload(running: &Settings, run: &Run) -> Option<Settings> {
+    match config::load(run.config.as_deref(), &run.flags) {
+        Ok(settings) => {
+            for difference in config::needs_restart(running, &settings) {
+                warn!("{difference}");
+            }
+            info!("config reloaded");
+            Some(settings)
+        }
+        Err(wrong) => {
+            for problem in wrong.problems {
+                error!("{problem}");
+            }
+            error!("the old config stays in force");
+            None
+        }
+    }
+}
+
+/// Every connection is an open file, and most systems start with 1,024 of them.
+fn raise_open_files(connections: usize) {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        warn!("cannot raise the limit of open files: {error}");
+    }
+    if let Some(files) = limit.maximum.filter(|files| *files < connections as u64) {
+        info!("{files} files may be open at once, fewer than limits.connections {connections}");
+    }
+}
+
+fn announce(server: &Server, settings: &Settings) {
+    let addresses = server.addresses();
+    for (role, address) in &addresses {
+        say(&format!("listening on {address} ({})", config::role_name(*role)));
+    }
+    if let Some(admin) = server.admin() {
+        say(&format!("admin on http://{}/stats", reachable(admin)));
+    }
+    if let Some((role, address)) = addresses.first() {
+        say(&format!("try: {}", example(*role, *address, settings)));
+    }
+}
+
+/// A command that asks this listener for something.
+fn example(role: Role, address: SocketAddr, settings: &Settings) -> String {
+    let address = reachable(address);
+    match role {
+        Role::Forward => format!("curl -x http://{address} http://example.com/"),
+        Role::Reverse => match settings.sites.first().and_then(|site| site.hosts.first()) {
+            Some(host) => format!("curl -i -H 'Host: {}' http://{address}/", host.replacen('*', "www", 1)),
+            None => format!("curl -i http://{address}/"),
+        },
+    }
+}
+
+/// Where a client on this machine finds a listener of `address`.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),
+        _ => address,
+    }
+}

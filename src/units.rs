@@ -1,0 +1,149 @@
+//! Sizes, durations and percentages as users write and read them: `64MiB`, `30s`, `10%`.
+//!
+//! `parse_*` and `show_*` are exact inverses of each other; the `about_*` functions round, for people.
+
+use std::time::Duration;
+
+/// A unit's name and how many of the smallest unit it stands for, largest first.
+type Units = [(&'static str, u64)];
+
+const SIZES: &Units = &[("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const MILLISECONDS: &Units = &[("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// Bytes, from `64MiB` or a plain number of bytes. The error names the valid units.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    text.parse().or_else(|_| parse(text, "64MiB", SIZES))
+}
+
+/// A duration, from `30s`; exact to the millisecond. The error names the valid units.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    parse(text, "30s", MILLISECONDS).map(Duration::from_millis)
+}
+
+/// A share in percent, 0 to 100, from `10%`.
+pub(crate) fn parse_percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
+    number
+        .filter(|percent| *percent <= 100)
+        .ok_or_else(|| format!("'{}' is not a share from 0% to 100%", text.escape_debug()))
+}
+
+/// `bytes` in the largest unit that leaves a whole number.
+pub(crate) fn show_size(bytes: u64) -> String {
+    show(bytes, "0B", SIZES)
+}
+
+/// `duration` in the largest unit that leaves a whole number; what is below a millisecond is cut off.
+pub(crate) fn show_duration(duration: Duration) -> String {
+    show(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX), "0s", MILLISECONDS)
+}
+
+/// `bytes` to three digits or so, such as `1.18 GiB`.
+pub(crate) fn about_size(bytes: u64) -> String {
+    match SIZES.iter().find(|(_, scale)| bytes >= *scale && *scale > 1) {
+        Some((unit, scale)) => {
+            let amount = bytes as f64 / *scale as f64;
+            let decimals = if amount < 10.0 { 2 } else { 1 };
+            format!("{amount:.decimals$} {unit}")
+        }
+        None => format!("{bytes} B"),
+    }
+}
+
+/// `number` with its thousands apart: `1,234,567`.
+pub(crate) fn about_count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn parse(text: &str, example: &str, units: &Units) -> Result<u64, String> {
+    let quoted = text.escape_debug();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = (&text[..digits], text[digits..].trim_start());
+    if number.is_empty() {
+        return Err(format!("'{quoted}' is not a number with a unit, such as '{example}'"));
+    }
+    let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
+        let known = units.iter().rev().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
+        return Err(match unit {
+            "" => format!("'{quoted}' lacks a unit; known: {known}"),
+            _ => format!("unknown unit '{}' in '{quoted}'; known: {known}", unit.escape_debug()),
+        });
+    };
+    let amount = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*scale));
+    amount.ok_or_else(|| format!("'{quoted}' is too large"))
+}
+
+fn show(amount: u64, zero: &str, units: &Units) -> String {
+    match units.iter().find(|(_, scale)| amount.is_multiple_of(*scale)) {
+        Some((unit, scale)) if amount > 0 => format!("{}{unit}", amount / scale),
+        _ => zero.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_binary_units() {
+        let table = [("0B", 0), ("17", 17), ("64KiB", 65_536), ("1 GiB", 1 << 30), ("3TiB", 3 << 40)];
+        for (text, bytes) in table {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_sizes_and_durations_say_what_would_be_right() {
+        let sizes = [
+            ("64MB", "unknown unit 'MB' in '64MB'; known: B KiB MiB GiB TiB"),
+            ("1Q", "unknown unit 'Q' in '1Q'; known: B KiB MiB GiB TiB"),
+            ("big", "'big' is not a number with a unit, such as '64MiB'"),
+            ("", "'' is not a number with a unit, such as '64MiB'"),
+            ("-1MiB", "'-1MiB' is not a number with a unit, such as '64MiB'"),
+            ("17000000TiB", "'17000000TiB' is too large"),
+        ];
+        for (text, error) in sizes {
+            assert_eq!(parse_size(text), Err(error.to_owned()), "{text}");
+        }
+        let durations = [
+            ("30", "'30' lacks a unit; known: ms s m h d"),
+            ("5 weeks", "unknown unit 'weeks' in '5 weeks'; known: ms s m h d"),
+        ];
+        for (text, error) in durations {
+            assert_eq!(parse_duration(text), Err(error.to_owned()), "{text}");
+        }
+        assert_eq!(parse_percent("101%"), Err("'101%' is not a share from 0% to 100%".to_owned()));
+        assert_eq!(parse_percent("10"), Err("'10' is not a share from 0% to 100%".to_owned()));
+        assert_eq!(parse_percent("100%"), Ok(100));
+    }
+
+    #[test]
+    fn people_get_rounded_numbers() {
+        assert_eq!([0, 1023, 1024, 123_456_789].map(about_size), ["0 B", "1023 B", "1.00 KiB", "117.7 MiB"]);
+        assert_eq!([0, 999, 1_000, 1_234_567].map(about_count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read_as_the_same(amount: u64, millis in 0..u64::MAX) {
+            prop_assert_eq!(parse_size(&show_size(amount)), Ok(amount));
+            let duration = Duration::from_millis(millis);
+            prop_assert_eq!(parse_duration(&show_duration(duration)), Ok(duration));
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text: String) {
+            let _ = (parse_size(&text), parse_duration(&text), parse_percent(&text));
+        }
+    }
+}

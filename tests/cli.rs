@@ -1,0 +1,212 @@
+//! The command line as users meet it: the real binary, its output and its exit codes.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+const LARDER: &str = env!("CARGO_BIN_EXE_larder");
+
+fn larder(words: &[&str]) -> Output {
+    Command::new(LARDER)
+        .args(words)
+        .env_remove("LARDER_LOG")
+        .env_remove("RUST_LOG")
+        .output()
+        .expect("it runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A running `larder serve`, killed if a test leaves it behind.
+struct Serving {
+    child: Child,
+    /// What it says on standard output, up to the command to try.
+    said: Vec<String>,
+}
+
+impl Serving {
+    fn start(words: &[&str]) -> Self {
+        let mut command = Command::new(LARDER);
+        command
+            .arg("serve")
+            .args(words)
+            .env("LARDER_LOG", "info")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut said = Vec::new();
+        for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
+            said.push(line.expect("text"));
+            if said.last().is_some_and(|line| line.starts_with("try: ")) {
+                break;
+            }
+        }
+        Self { child, said }
+    }
+
+    fn admin(&self) -> &str {
+        let line = self.said.iter().find_map(|line| line.strip_prefix("admin on http://"));
+        line.and_then(|line| line.strip_suffix("/stats")).expect("an admin listener")
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().expect("kill runs").success());
+    }
+
+    /// Reads the log until a line has `text` in it.
+    fn wait_for(log: &mut impl BufRead, text: &str) {
+        let found = log.lines().map(|line| line.expect("text")).any(|line| line.contains(text));
+        assert!(found, "the log ended before '{text}'");
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is what most tests wait for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn every_command_shows_an_example_in_its_help() {
+    for command in ["", "serve", "check", "stats", "version"] {
+        let words: Vec<_> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let output = larder(&words);
+        assert!(output.status.success());
+        assert!(stdout(&output).contains(&format!("Examples:\n  larder {command}")), "{command}");
+    }
+}
+
+#[test]
+fn misspelt_words_get_the_nearest_one() {
+    let table: &[(&[&str], &str)] = &[
+        (&["serv"], "'serve'"),
+        (&["serve", "--polcy", "lru"], "'--policy'"),
+        (&["serve", "--policy", "lur"], "unknown policy 'lur'; did you mean 'lru'?"),
+        (&["serve", "--access-log", "jsn"], "'json'"),
+        (&["check", "--memory", "1GB"], "unknown unit 'GB' in '1GB'; known: B KiB MiB GiB TiB"),
+        (&["check", "--origin", "localhost"], "write the scheme too, such as 'http://localhost'"),
+        (&["check", "--threads", "0"], "from 1 to 1024"),
+        (&["check", "--memory", "1GiB", "--entries", "7"], "cannot be used with"),
+    ];
+    for (words, advice) in table {
+        let output = larder(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&output).contains(advice), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn check_says_what_would_run() {
+    let output =
+        larder(&["check", "--origin", "http://127.0.0.1:3000", "--memory", "64MiB", "--threads", "2"]);
+    let expected = "ok\n\
+        listen   127.0.0.1:8080 (reverse)\n\
+        admin    127.0.0.1:9145\n\
+        threads  2\n\
+        memory   64MiB, lru\n\
+        site     default: every host from http://127.0.0.1:3000\n";
+    assert_eq!((stdout(&output).as_str(), output.status.code()), (expected, Some(0)));
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_every_line_of_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("larder.toml");
+    fs::write(&file, "threads = 0\n\n[[site]]\norgin = 'http://a'\n").expect("written");
+    let file = file.display().to_string();
+    for command in ["check", "serve"] {
+        let output = larder(&[command, "--config", &file]);
+        let expected = format!(
+            "larder: {file}:1: threads: 0 is not a number from 1 to 1024\n\
+             larder: {file}:3: [[site]] has no 'origin'\n\
+             larder: {file}:4: unknown key 'orgin' in [[site]]; did you mean 'origin'?\n"
+        );
+        assert_eq!((stderr(&output), output.status.code()), (expected, Some(2)));
+    }
+    let missing = larder(&["check", "--config", "/no/such/file"]);
+    assert_eq!(stderr(&missing), "larder: cannot read /no/such/file: no such file\n");
+}
+
+#[test]
+fn stats_without_a_proxy_say_what_to_look_at() {
+    // Port 1 is reserved, and nothing of ours listens there.
+    let output = larder(&["stats", "--admin", "127.0.0.1:1"]);
+    let expected = "larder: no larder answers at 127.0.0.1:1: connection refused; is it running, or was it started \
+                    with --admin elsewhere?\n";
+    assert_eq!((stderr(&output).as_str(), output.status.code()), (expected, Some(1)));
+}
+
+#[test]
+fn a_proxy_says_where_it_listens_and_gives_its_numbers() {
+    let any = "127.0.0.1:0";
+    let proxy = Serving::start(&[
+        "--forward",
+        any,
+        "--listen",
+        any,
+        "--origin",
+        "http://127.0.0.1:1",
+        "--admin",
+        any,
+    ]);
+    assert!(proxy.said[0].starts_with("listening on 127.0.0.1:") && proxy.said[0].ends_with("(reverse)"));
+    assert!(proxy.said[1].starts_with("listening on 127.0.0.1:") && proxy.said[1].ends_with("(forward)"));
+    assert!(proxy.said[3].starts_with("try: curl -i http://127.0.0.1:"), "{:?}", proxy.said);
+
+    let table = stdout(&larder(&["stats", "--admin", proxy.admin()]));
+    for name in ["requests", "hits", "misses", "hit_ratio", "byte_hit_ratio", "bytes_stored", "policy"] {
+        assert!(table.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} in\n{table}");
+    }
+    let json = stdout(&larder(&["stats", "--json", "--admin", proxy.admin()]));
+    let numbers: serde_json::Value = serde_json::from_str(&json).expect("json");
+    assert_eq!(numbers["policy"], "lru");
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let output = larder(&["serve", "--forward", &address, "--admin", "off"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(&address), "{}", stderr(&output));
+}
+
+#[test]
+fn hangup_reloads_a_good_file_and_keeps_the_old_one_for_a_bad_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("larder.toml");
+    let with =
+        |text: &str| fs::write(&file, format!("admin = 'off'\n{text}\n[forward]\nlisten = '127.0.0.1:0'"));
+    with("threads = 1").expect("written");
+    let path = file.display().to_string();
+    let mut proxy = Serving::start(&["--config", &path]);
+    let mut log = BufReader::new(proxy.child.stderr.take().expect("a pipe"));
+
+    with("threads = 0").expect("written");
+    proxy.signal("-HUP");
+    Serving::wait_for(&mut log, ":2: threads: 0 is not a number from 1 to 1024");
+    Serving::wait_for(&mut log, "the old config stays in force");
+
+    with("threads = 2").expect("written");
+    proxy.signal("-HUP");
+    Serving::wait_for(&mut log, "threads stays 1 until a restart; the config says 2");
+    Serving::wait_for(&mut log, "config reloaded");
+}
+
+#[test]
+fn a_proxy_that_is_told_to_stop_ends_well() {
+    for signal in ["-TERM", "-INT"] {
+        let mut proxy = Serving::start(&["--forward", "127.0.0.1:0", "--admin", "off"]);
+        proxy.signal(signal);
+        assert_eq!(proxy.child.wait().expect("it ends").code(), Some(0), "{signal}");
+    }
+}
