@@ -180,7 +180,8 @@ impl Reply {
                 write_date(out, head.freshness.date);
             }
             Source::Fields(fields) => {
-                for (name, value) in fields {
+                // The framing below speaks of the length, whatever the origin's said.
+                for (name, value) in fields.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
                     write_line(out, name.as_str().as_bytes(), value.as_bytes());
                 }
                 if !fields.contains_key(header::DATE) {
