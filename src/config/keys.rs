@@ -133,7 +133,7 @@ const MANY: u64 = 10_000_000;
 pub(super) const TOP: &[Key<Draft>] = &[
     key!("threads", Or("auto", Count(THREADS)), threads, "worker threads; auto: one for each core"),
     key!("admin", Or("off", ADDRESS), admin, "where /stats, /healthz and /readyz are served"),
-    key!("access_log", ACCESS_LOG, access_log, "one line for each request on standard error"),
+    key!("access_log", ACCESS_LOG, access_log, "one line for each request on standard output"),
     key!("name", TOKEN, name, "how the proxy names itself in Via and Cache-Status"),
     key!("x_cache", Flag, x_cache, "also send the traditional X-Cache: HIT or MISS"),
     key!("client_address", CLIENT_ADDRESS, client_address, "how origins learn the client's address"),
@@ -290,7 +290,7 @@ impl Default for Draft {
         Self {
             threads: None,
             admin: Some(SocketAddr::from(([127, 0, 0, 1], 9145))),
-            access_log: AccessLog::Text,
+            access_log: AccessLog::Off,
             name: "Larder".to_owned(),
             x_cache: false,
             client_address: ClientAddress::XForwardedFor,

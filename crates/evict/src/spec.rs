@@ -36,7 +36,7 @@ impl Spec {
 impl Default for Spec {
     /// What users get who name no policy.
     fn default() -> Self {
-        Self::Lru(Default::default())
+        Self::Lru(())
     }
 }
 

@@ -167,7 +167,7 @@ impl Request {
 }
 
 fn collect(head: &Head<'_>) -> Result<HeaderMap, Refusal> {
-    let mut fields = HeaderMap::with_capacity(head.fields.len());
+    let mut fields = HeaderMap::with_capacity(head.fields.count());
     for (name, value) in head.fields.iter() {
         let name = HeaderName::from_bytes(name.as_bytes());
         let name = name.map_err(|_| Refusal::bad("malformed header field name"))?;

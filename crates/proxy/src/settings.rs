@@ -29,7 +29,7 @@ pub struct Settings {
     pub sites: Vec<Site>,
     /// How requests for other people's origins are treated.
     pub forward: Forward,
-    /// The access log on standard error.
+    /// The access log on standard output.
     pub access_log: AccessLog,
     /// How this proxy names itself in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
     pub name: String,

@@ -99,7 +99,7 @@ impl<'b> Lines<'b> {
     }
 
     /// The number of lines.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 }
