@@ -1,0 +1,134 @@
+//! RFC 9111 sections 4.2 and 5.2.1: how old a response is, how old it may be, and what clients ask.
+
+use crate::date;
+use crate::support::{Larder, Origin};
+
+/// Whether a response with these fields is fresh on the second request.
+fn is_fresh(fields: &str) -> bool {
+    let response = format!("200 OK\n{fields}\n\nbody");
+    let origin = Origin::by(move |_| response.clone());
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    larder.get("/").is_hit()
+}
+
+#[test]
+fn section_4_2_3_age_is_what_the_origin_says_and_what_passes_here() {
+    for fields in ["Age: 30".to_owned(), format!("Date: {}", date(30)), format!("Age: 5\nDate: {}", date(30))]
+    {
+        let response = format!("200 OK\nCache-Control: max-age=1000\n{fields}\n\nbody");
+        let origin = Origin::by(move |_| response.clone());
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        let age = larder.get("/").age().expect("an age");
+        assert!((30..60).contains(&age), "{fields}: {age}");
+    }
+}
+
+#[test]
+fn section_4_2_a_response_is_fresh_while_its_age_is_less_than_its_lifetime() {
+    assert!(is_fresh("Cache-Control: max-age=100\nAge: 50"));
+    assert!(!is_fresh("Cache-Control: max-age=100\nAge: 100"));
+    assert!(!is_fresh(&format!("Cache-Control: max-age=100\nDate: {}", date(100))));
+    assert!(is_fresh(&format!("Date: {}\nExpires: {}", date(50), date(-50))));
+    assert!(!is_fresh(&format!("Date: {}\nExpires: {}", date(50), date(60))));
+    assert!(!is_fresh("Expires: soon"));
+}
+
+#[test]
+fn section_4_2_2_a_lifetime_is_guessed_from_last_modified_only() {
+    let hours = |hours: i64| format!("Date: {}\nLast-Modified: {}", date(0), date(hours * 3600));
+    assert!(is_fresh(&hours(10)));
+    assert!(is_fresh(&format!("{}\nAge: 1800", hours(10))));
+    assert!(!is_fresh(&format!("{}\nAge: 3600", hours(10))));
+    assert!(!is_fresh(&format!("{}\nAge: 86400", hours(10_000))));
+    assert!(!is_fresh("ETag: \"1\""));
+    assert!(!is_fresh(&format!("Date: {}", date(0))));
+}
+
+#[test]
+fn section_4_2_2_a_lifetime_is_guessed_for_some_statuses_only() {
+    let origin = Origin::by(|seen| format!("{} Status\nLast-Modified: {}", &seen.target[1..], date(36_000)));
+    let larder = Larder::before(&origin);
+    for (status, guessed) in [("200", true), ("404", true), ("410", true), ("302", false), ("500", false)] {
+        let path = format!("/{status}");
+        larder.get(&path);
+        assert_eq!(larder.get(&path).is_hit(), guessed, "{status}");
+    }
+}
+
+#[test]
+fn rfc_9110_section_6_6_1_a_date_is_added_where_the_origin_sent_none() {
+    let origin = Origin::in_order(["200 OK", "200 OK\nDate: Thu, 01 Jan 2015 00:00:00 GMT"]);
+    let larder = Larder::before(&origin);
+    let added = larder.get("/");
+    assert_eq!(added.field("date").map(str::len), Some(29));
+    assert_eq!(larder.get("/").field("date"), Some("Thu, 01 Jan 2015 00:00:00 GMT"));
+}
+
+#[test]
+fn section_5_2_1_clients_may_ask_for_more_or_accept_less() {
+    // The stored response is 50 seconds old and good for another 50.
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\nAge: 50\nETag: \"1\"\n\nbody");
+    let cases = [
+        ("max-age=90", "hit"),
+        ("max-age=10", "fwd=request; fwd-status=200; stored; detail=request-max-age"),
+        ("max-age=0", "fwd=request; fwd-status=200; stored; detail=request-max-age"),
+        ("min-fresh=20", "hit"),
+        ("min-fresh=80", "fwd=request; fwd-status=200; stored; detail=request-min-fresh"),
+        ("no-cache", "fwd=request; fwd-status=200; stored; detail=request-no-cache"),
+        ("no-store", "hit"),
+        ("only-if-cached", "hit"),
+        ("unknown, max-age", "hit"),
+    ];
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for (directive, expected) in cases {
+        let response = larder.ask(&format!("GET /\nCache-Control: {directive}"));
+        assert_eq!(response.cache(), expected, "{directive}");
+    }
+}
+
+#[test]
+fn section_5_2_1_2_stale_responses_go_to_clients_that_accept_them() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\nAge: 150\n\nbody");
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for (directive, accepted) in [("max-stale", true), ("max-stale=1000", true), ("max-stale=10", false)] {
+        let response = larder.ask(&format!("GET /\nCache-Control: {directive}"));
+        assert_eq!(response.cache() == "hit; detail=max-stale", accepted, "{directive}: {response:?}");
+    }
+}
+
+#[test]
+fn section_5_2_2_2_nobody_gets_a_stale_response_that_must_be_revalidated() {
+    for directive in ["must-revalidate", "proxy-revalidate", "s-maxage=100", "no-cache"] {
+        let response =
+            format!("200 OK\nCache-Control: max-age=100, {directive}\nAge: 150\nETag: \"1\"\n\nbody");
+        let origin = Origin::by(move |_| response.clone());
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        let second = larder.ask("GET /\nCache-Control: max-stale");
+        assert!(second.cache().starts_with("fwd=stale"), "{directive}: {second:?}");
+    }
+}
+
+#[test]
+fn section_5_2_1_7_only_if_cached_asks_no_origin() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\nAge: 100\nETag: \"1\"\n\nbody");
+    let larder = Larder::before(&origin);
+    let absent = larder.ask("GET /\nCache-Control: only-if-cached");
+    assert_eq!((absent.status, origin.count()), (504, 0));
+    larder.get("/");
+    let stale = larder.ask("GET /\nCache-Control: only-if-cached");
+    assert_eq!((stale.status, origin.count()), (504, 1));
+}
+
+#[test]
+fn rfc_8246_an_immutable_response_is_not_validated_while_fresh() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100, immutable\nETag: \"1\"\n\nbody");
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    assert!(larder.ask("GET /\nCache-Control: max-age=0").is_hit());
+    assert!(!larder.ask("GET /\nCache-Control: no-cache").is_hit());
+}

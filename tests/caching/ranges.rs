@@ -1,0 +1,172 @@
+//! RFC 9110 section 14 and RFC 9111 sections 3.3 and 3.4: parts of responses.
+
+use crate::support::{Answer, Larder, Origin, Seen, eventually};
+
+const WHOLE: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nContent-Type: a/b\n\
+    Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\n\n0123456789";
+
+/// An origin of ten digits that knows `first-last` and `first-` ranges.
+fn digits(seen: &Seen) -> String {
+    let Some(range) = seen.field("range").and_then(|range| range.strip_prefix("bytes=")) else {
+        return WHOLE.to_owned();
+    };
+    let (first, last) = range.split_once('-').expect("a range");
+    let (first, last): (usize, usize) = (first.parse().expect("a number"), last.parse().unwrap_or(9));
+    let fields = "Cache-Control: max-age=100\nETag: \"1\"";
+    let part = &"0123456789"[first..=last];
+    format!("206 Partial Content\n{fields}\nContent-Range: bytes {first}-{last}/10\n\n{part}")
+}
+
+#[test]
+fn rfc_9110_section_14_2_ranges_of_a_whole_stored_response() {
+    let origin = Origin::always(WHOLE);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let table = [
+        ("bytes=2-4", 206, "234", Some("bytes 2-4/10")),
+        ("bytes=7-", 206, "789", Some("bytes 7-9/10")),
+        ("bytes=-2", 206, "89", Some("bytes 8-9/10")),
+        ("bytes=8-99", 206, "89", Some("bytes 8-9/10")),
+        ("bytes=-99", 206, "0123456789", Some("bytes 0-9/10")),
+        ("BYTES=0-0", 206, "0", Some("bytes 0-0/10")),
+        ("bytes=10-", 416, "", Some("bytes */10")),
+        ("bytes=-0", 416, "", Some("bytes */10")),
+        ("bytes=4-2", 200, "0123456789", None),
+        ("bytes=x", 200, "0123456789", None),
+        ("lines=1-2", 200, "0123456789", None),
+    ];
+    for (range, status, text, content_range) in table {
+        let response = larder.ask(&format!("GET /\nRange: {range}"));
+        assert_eq!((response.status, response.text()), (status, text), "{range}");
+        assert_eq!(response.field("content-range"), content_range, "{range}");
+        assert!(response.is_hit(), "{range}");
+    }
+    assert_eq!((larder.ask("HEAD /\nRange: bytes=2-4").status, origin.count()), (200, 1));
+}
+
+#[test]
+fn rfc_9110_section_14_6_several_ranges_come_in_one_answer() {
+    let origin = Origin::always(WHOLE);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let response = larder.ask("GET /\nRange: bytes=8-, 0-1");
+    let kind = response.field("content-type").expect("a type");
+    let boundary = kind.strip_prefix("multipart/byteranges; boundary=").expect("a boundary");
+    let part = |range: &str, text: &str| {
+        format!("\r\n--{boundary}\r\nContent-Type: a/b\r\nContent-Range: bytes {range}/10\r\n\r\n{text}")
+    };
+    let expected = part("8-9", "89") + &part("0-1", "01") + &format!("\r\n--{boundary}--\r\n");
+    assert_eq!((response.status, response.text()), (206, expected.as_str()));
+    assert_eq!(response.field("content-range"), None);
+}
+
+#[test]
+fn rfc_9110_section_13_1_5_if_range_counts_only_for_the_same_representation() {
+    let origin = Origin::always(WHOLE);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for (condition, status) in [
+        ("\"1\"", 206),
+        ("\"2\"", 200),
+        ("W/\"1\"", 200),
+        ("Thu, 01 Jan 2015 00:00:00 GMT", 206),
+        ("Fri, 02 Jan 2015 00:00:00 GMT", 200),
+    ] {
+        let response = larder.ask(&format!("GET /\nRange: bytes=0-1\nIf-Range: {condition}"));
+        assert_eq!((response.status, response.is_hit()), (status, true), "{condition}");
+    }
+}
+
+#[test]
+fn section_3_3_a_stored_part_answers_for_what_it_holds() {
+    let origin = Origin::by(digits);
+    let larder = Larder::before(&origin);
+    let first = larder.ask("GET /\nRange: bytes=2-6");
+    assert_eq!((first.status, first.cache().as_str()), (206, "fwd=uri-miss; fwd-status=206; stored"));
+    let inside = larder.ask("GET /\nRange: bytes=3-5");
+    assert_eq!((inside.text(), inside.is_hit()), ("345", true));
+    assert_eq!(inside.field("content-range"), Some("bytes 3-5/10"));
+    let outside = larder.ask("GET /\nRange: bytes=8-9");
+    assert_eq!(outside.text(), "89");
+    assert_eq!(outside.cache(), "fwd=partial; fwd-status=206; stored; detail=range-absent");
+}
+
+#[test]
+fn section_3_4_parts_of_one_representation_become_one() {
+    let origin = Origin::by(digits);
+    let larder = Larder::before(&origin);
+    for (range, joined) in
+        [("bytes=0-3", "bytes=0-3"), ("bytes=6-9", "bytes=6-9"), ("bytes=3-6", "bytes=3-9")]
+    {
+        larder.ask(&format!("GET /\nRange: {range}"));
+        let stored = format!("GET /\nRange: {joined}\nCache-Control: only-if-cached");
+        eventually("the joined part", || larder.ask(&stored).is_hit().then_some(()));
+    }
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
+fn section_3_4_two_halves_are_the_whole() {
+    let origin = Origin::by(digits);
+    let larder = Larder::before(&origin);
+    larder.ask("GET /\nRange: bytes=5-9");
+    larder.ask("GET /\nRange: bytes=0-4");
+    let whole = eventually("the whole", || {
+        let response = larder.ask("GET /\nCache-Control: only-if-cached");
+        response.is_hit().then_some(response)
+    });
+    assert_eq!((whole.status, whole.text(), whole.field("content-range")), (200, "0123456789", None));
+}
+
+#[test]
+fn section_3_4_only_what_is_lacking_is_fetched() {
+    let origin = Origin::by(digits);
+    let larder = Larder::before(&origin);
+    larder.ask("GET /\nRange: bytes=0-4");
+    assert_eq!(larder.get("/").text(), "0123456789");
+    let asked = origin.last();
+    assert_eq!((asked.field("range"), asked.field("if-range")), (Some("bytes=5-"), Some("\"1\"")));
+    assert!(larder.get("/").is_hit());
+}
+
+#[test]
+fn section_3_4_parts_of_different_representations_stay_apart() {
+    let part = |range: &str, tag: &str, text: &str| {
+        format!(
+            "206 Partial Content\nCache-Control: max-age=100\nETag: {tag}\n\
+             Content-Range: bytes {range}/10\n\n{text}"
+        )
+    };
+    let origin = Origin::by(move |seen| match seen.number {
+        0 => part("0-4", "\"1\"", "01234"),
+        1 => part("5-9", "\"2\"", "fghij"),
+        _ => "200 OK\nETag: \"2\"\n\nabcdefghij".to_owned(),
+    });
+    let larder = Larder::before(&origin);
+    larder.ask("GET /\nRange: bytes=0-4");
+    larder.ask("GET /\nRange: bytes=5-9");
+    assert_eq!(larder.get("/").text(), "abcdefghij");
+}
+
+#[test]
+fn rfc_9110_section_14_2_an_origin_without_ranges_gives_the_whole_to_the_cache_and_the_part_to_the_client() {
+    let origin = Origin::always(WHOLE);
+    let larder = Larder::before(&origin);
+    let part = larder.ask("GET /\nRange: bytes=2-4");
+    assert_eq!((part.status, part.text(), part.field("content-range")), (206, "234", Some("bytes 2-4/10")));
+    assert_eq!(larder.get("/").text(), "0123456789");
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn rfc_9110_section_14_2_a_large_response_is_cut_to_the_byte() {
+    let body: Vec<u8> = (0..400_000_u32).map(|n| (n % 251) as u8).collect();
+    let sent = body.clone();
+    let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=100", &sent));
+    let larder = Larder::before(&origin);
+    assert!(larder.get("/").body == body);
+    for (first, last) in [(0, 0), (65_535, 65_536), (1, 399_999), (300_000, 300_010)] {
+        let response = larder.ask(&format!("GET /\nRange: bytes={first}-{last}"));
+        assert!(response.is_hit() && response.body == body[first..=last], "{first}-{last}");
+    }
+}

@@ -1,0 +1,89 @@
+//! RFC 5861: stale responses while a new one is fetched, and when none can be.
+
+use crate::support::{Answer, Gate, Larder, Origin};
+
+#[test]
+fn rfc_5861_section_3_a_stale_response_goes_out_while_one_refresh_runs() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| match seen.number {
+        0 => {
+            Answer::with_body("200 OK\nCache-Control: max-age=9, stale-while-revalidate=900\nAge: 9", b"old")
+        }
+        _ => Answer::default()
+            .then_wait(&held)
+            .then("HTTP/1.1 200 OK\r\nCache-Control: max-age=900\r\nContent-Length: 3\r\n\r\nnew".as_bytes()),
+    });
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for _ in 0..3 {
+        let stale = larder.client().ask("GET /");
+        assert_eq!((stale.text(), stale.cache().as_str()), ("old", "hit; detail=stale-while-revalidate"));
+    }
+    origin.wait_for(2);
+    gate.open();
+    larder.settle();
+    let fresh = larder.get("/");
+    assert_eq!((fresh.text(), fresh.is_hit(), origin.count()), ("new", true, 2));
+}
+
+#[test]
+fn rfc_5861_section_3_beyond_its_window_it_is_validated_first() {
+    let stale = "200 OK\nCache-Control: max-age=9, stale-while-revalidate=9\nAge: 60\nETag: \"1\"\n\nold";
+    let origin = Origin::in_order([stale, "200 OK\nCache-Control: max-age=900\n\nnew"]);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    assert_eq!(larder.get("/").text(), "new");
+}
+
+#[test]
+fn rfc_5861_section_4_a_stale_response_stands_in_for_errors() {
+    for (directive, status, stands_in) in [
+        ("stale-if-error=900", "500 Oops", true),
+        ("stale-if-error=900", "503 Busy", true),
+        ("stale-if-error=900", "404 Not Found", false),
+        ("stale-if-error=9", "503 Busy", false),
+        ("stale-if-error=0", "503 Busy", false),
+        // Nobody says: the operator's hour counts.
+        ("public", "503 Busy", true),
+        ("must-revalidate", "503 Busy", false),
+        ("s-maxage=9", "503 Busy", false),
+    ] {
+        let origin = Origin::by(move |seen| match seen.number {
+            0 => format!("200 OK\nCache-Control: max-age=9, {directive}\nAge: 60\n\nold"),
+            _ => status.to_owned(),
+        });
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        let response = larder.get("/");
+        let code = status[..3].parse().expect("a status");
+        assert_eq!(response.status, if stands_in { 200 } else { code }, "{directive} {status}");
+        let cache = format!("hit; fwd-status={code}; detail=stale-if-error");
+        assert_eq!(response.cache() == cache, stands_in, "{directive} {status}: {response:?}");
+    }
+}
+
+#[test]
+fn section_4_2_4_a_stale_response_stands_in_for_an_origin_that_is_gone() {
+    for (directive, status) in [("public", 200), ("must-revalidate", 502), ("no-cache", 502)] {
+        let origin = Origin::by(move |_| {
+            format!("200 OK\nCache-Control: max-age=9, {directive}\nAge: 9\nETag: \"1\"\n\nold")
+        });
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        origin.die();
+        assert_eq!(larder.get("/").status, status, "{directive}");
+    }
+}
+
+#[test]
+fn rfc_5861_section_4_an_error_that_was_bridged_leaves_the_stored_response() {
+    let old = "200 OK\nCache-Control: max-age=9, stale-if-error=900\nAge: 9\nETag: \"1\"\n\nold";
+    let origin =
+        Origin::in_order([old, "500 Oops", "304 Not Modified\nCache-Control: max-age=900\nETag: \"1\""]);
+    let larder = Larder::before(&origin);
+    for cache in ["stored", "stale-if-error", "fwd-status=304", "hit"] {
+        let response = larder.get("/");
+        assert!(response.text() == "old" && response.cache().contains(cache), "{cache}: {response:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! RFC 9111 section 3: what is stored, and of whom.
+
+use crate::support::{Larder, Origin};
+
+/// Request fields, the response, and whether a second, plain request is answered from the cache.
+type Case = (&'static str, &'static str, bool);
+
+fn check(cases: &'static [Case]) {
+    let case = |target: &str| cases[target[1..].parse::<usize>().expect("a number")];
+    let origin = Origin::by(move |seen| format!("{}\n\nbody", case(&seen.target).1));
+    let larder = Larder::before(&origin);
+    for (number, (fields, response, stored)) in cases.iter().enumerate() {
+        larder.ask(&format!("GET /{number}{fields}"));
+        let second = larder.get(&format!("/{number}"));
+        assert_eq!(second.is_hit(), *stored, "{fields:?} {response:?}: {second:?}");
+        assert_eq!(second.text(), "body");
+    }
+}
+
+#[test]
+fn section_3_the_response_says_whether_it_is_stored() {
+    check(&[
+        ("", "200 OK", false),
+        ("", "200 OK\nCache-Control: max-age=60", true),
+        ("", "200 OK\nCache-Control: MAX-AGE=60", true),
+        ("", "200 OK\nCache-Control: max-age=0, s-maxage=60", true),
+        ("", "200 OK\nCache-Control: max-age=60, s-maxage=0", false),
+        ("", "200 OK\nCache-Control: max-age=60, no-store", false),
+        ("", "200 OK\nCache-Control: max-age=60, private", false),
+        ("", "200 OK\nCache-Control: max-age=60\nCache-Control: no-store", false),
+        ("", "200 OK\nExpires: Thu, 31 Dec 2099 23:59:59 GMT", true),
+        ("", "200 OK\nExpires: 0", false),
+        ("", "200 OK\nCache-Control: max-age=60\nSet-Cookie: a=b", true),
+        ("", "200 OK\nCache-Control: max-age=60\nVary: *", false),
+        ("", "200 OK\nETag: \"1\"", false),
+    ]);
+}
+
+#[test]
+fn section_3_any_final_status_with_a_lifetime_is_stored() {
+    check(&[
+        ("", "201 Created\nCache-Control: max-age=60", true),
+        ("", "302 Found\nLocation: /x\nCache-Control: max-age=60", true),
+        ("", "404 Not Found\nCache-Control: max-age=60", true),
+        ("", "500 Oops\nCache-Control: max-age=60", true),
+        ("", "599 New\nCache-Control: max-age=60", true),
+        ("", "206 Partial Content\nCache-Control: max-age=60", false),
+        ("", "416 No\nCache-Control: max-age=60", false),
+    ]);
+}
+
+#[test]
+fn section_5_2_2_3_must_understand_outweighs_no_store_for_known_statuses() {
+    check(&[
+        ("", "200 OK\nCache-Control: max-age=60, must-understand, no-store", true),
+        ("", "599 New\nCache-Control: max-age=60, must-understand", false),
+    ]);
+}
+
+#[test]
+fn section_3_5_answers_to_credentials_are_shared_only_if_they_say_so() {
+    check(&[
+        ("\nAuthorization: Basic eA==", "200 OK\nCache-Control: max-age=60", false),
+        ("\nAuthorization: Basic eA==", "200 OK\nCache-Control: max-age=60, public", true),
+        ("\nAuthorization: Basic eA==", "200 OK\nCache-Control: max-age=60, must-revalidate", true),
+        ("\nAuthorization: Basic eA==", "200 OK\nCache-Control: s-maxage=60", true),
+    ]);
+}
+
+#[test]
+fn section_5_2_1_5_a_client_that_says_no_store_leaves_nothing() {
+    check(&[("\nCache-Control: no-store", "200 OK\nCache-Control: max-age=60", false)]);
+}
+
+#[test]
+fn rfc_9213_targeted_fields_come_before_cache_control() {
+    check(&[
+        ("", "200 OK\nCDN-Cache-Control: max-age=60\nCache-Control: no-store", true),
+        ("", "200 OK\nCDN-Cache-Control: no-store\nCache-Control: max-age=60", false),
+        ("", "200 OK\nCDN-Cache-Control: max-age=0\nExpires: Thu, 31 Dec 2099 23:59:59 GMT", false),
+        ("", "200 OK\nCDN-Cache-Control: max-age=\"x\nCache-Control: max-age=60", true),
+        ("", "200 OK\nOther-Cache-Control: no-store\nCache-Control: max-age=60", true),
+    ]);
+}
+
+#[test]
+fn section_3_1_fields_of_one_connection_or_one_client_are_not_stored() {
+    let origin = Origin::always(
+        "200 OK\nCache-Control: max-age=60, no-cache=\"secret\"\nSecret: s\n\
+         Connection: hop\nHop: h\nKept: k\n\nbody",
+    );
+    let larder = Larder::before(&origin);
+    let (first, second) = (larder.get("/"), larder.get("/"));
+    assert_eq!((first.field("secret"), first.field("hop")), (Some("s"), None));
+    assert!(second.is_hit());
+    assert_eq!((second.field("secret"), second.field("hop"), second.field("kept")), (None, None, Some("k")));
+}
+
+#[test]
+fn section_2_the_whole_target_is_the_key() {
+    let origin = Origin::by(|seen| {
+        let host = seen.field("host").unwrap_or_default();
+        format!("200 OK\nCache-Control: max-age=60\n\n{host}{}", seen.target)
+    });
+    let larder = Larder::before(&origin);
+    for target in ["/a", "/a?", "/a?x", "/A", "/a/"] {
+        for host in ["a.test", "b.test", "a.test:81"] {
+            let request = format!("GET {target}\nHost: {host}");
+            let expected = format!("{host}{target}");
+            for hit in [false, true] {
+                let response = larder.ask(&request);
+                assert_eq!((response.text(), response.is_hit()), (expected.as_str(), hit), "{request}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rfc_9110_section_9_3_3_an_answer_to_post_that_represents_its_target_is_stored() {
+    let origin = Origin::by(|seen| match (seen.method.as_str(), seen.target.as_str()) {
+        ("POST", "/same") => "200 OK\nContent-Location: /same\nCache-Control: max-age=60\n\nposted".into(),
+        ("POST", "/other") => "200 OK\nContent-Location: /x\nCache-Control: max-age=60\n\nposted".into(),
+        _ => "200 OK\nCache-Control: max-age=60\n\ngot".into(),
+    });
+    let larder = Larder::before(&origin);
+    for (path, text) in [("/same", "posted"), ("/other", "got")] {
+        assert_eq!(larder.ask(&format!("POST {path}\n\nform")).text(), "posted");
+        assert_eq!(larder.get(path).text(), text);
+    }
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
+fn section_4_a_head_is_answered_from_a_stored_get() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\nbody");
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let head = larder.ask("HEAD /");
+    assert!(head.is_hit());
+    assert_eq!((head.field("content-length"), head.body.len(), origin.count()), (Some("4"), 0, 1));
+}

@@ -1,0 +1,144 @@
+//! RFC 9111 section 4.3: validation in both directions, and what the answers change.
+
+use crate::support::{Larder, Origin};
+
+const STALE: &str = "200 OK\nCache-Control: max-age=100\nAge: 100\nETag: \"1\"\n\
+    Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\nOld: o\n\nbody";
+
+#[test]
+fn section_4_3_1_a_stale_response_is_validated_with_what_it_has() {
+    let origin = Origin::in_order([STALE, "304 Not Modified\nETag: \"1\""]);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let response =
+        larder.ask("GET /\nIf-None-Match: \"mine\"\nIf-Modified-Since: Thu, 01 Jan 2004 00:00:00 GMT");
+    let asked = origin.last();
+    assert_eq!(asked.field("if-none-match"), Some("\"1\""));
+    assert_eq!(asked.field("if-modified-since"), Some("Thu, 01 Jan 2015 00:00:00 GMT"));
+    assert_eq!((response.status, response.text()), (200, "body"));
+    assert_eq!(response.cache(), "fwd=stale; fwd-status=304; detail=expired");
+}
+
+#[test]
+fn section_4_3_4_a_304_freshens_what_is_stored() {
+    let news = "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=1000\nNew: n\nContent-Type: x/y";
+    let origin = Origin::in_order([STALE, news]);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for hit in [false, true] {
+        let response = larder.get("/");
+        assert_eq!((response.text(), response.is_hit()), ("body", hit));
+        assert_eq!((response.field("new"), response.field("old")), (Some("n"), Some("o")));
+        assert_eq!((response.field("content-length"), response.field("content-type")), (Some("4"), None));
+        assert!(response.age() < Some(60));
+    }
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn section_4_3_3_a_whole_answer_takes_the_place_of_what_was_stored() {
+    let origin = Origin::in_order([STALE, "200 OK\nCache-Control: max-age=100\nETag: \"2\"\n\nnew body"]);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    assert_eq!(larder.get("/").cache(), "fwd=stale; fwd-status=200; stored; detail=expired");
+    let third = larder.get("/");
+    assert_eq!((third.text(), third.is_hit(), third.field("old")), ("new body", true, None));
+}
+
+#[test]
+fn section_4_3_4_a_304_about_something_else_is_not_believed() {
+    let origin =
+        Origin::in_order([STALE, "304 Not Modified\nETag: \"2\"", "200 OK\nETag: \"2\"\n\nnew body"]);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    assert_eq!(larder.get("/").text(), "new body");
+    assert_eq!((origin.count(), origin.last().field("if-none-match").map(str::to_owned)), (3, None));
+}
+
+#[test]
+fn section_5_2_2_5_a_304_can_forbid_storing() {
+    let news = "304 Not Modified\nETag: \"1\"\nCache-Control: no-store";
+    let origin = Origin::in_order([STALE, news, "200 OK\n\nnew body"]);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    assert_eq!(larder.get("/").text(), "body");
+    assert_eq!(larder.get("/").text(), "new body");
+    assert_eq!(origin.last().field("if-none-match"), None);
+}
+
+#[test]
+fn section_4_3_2_clients_conditions_are_answered_from_the_cache() {
+    let origin = Origin::always(
+        "200 OK\nCache-Control: max-age=100\nETag: W/\"1\"\n\
+         Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\nX: y\n\nbody",
+    );
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let table = [
+        ("If-None-Match: \"1\"", 304),
+        ("If-None-Match: \"0\", W/\"1\"", 304),
+        ("If-None-Match: *", 304),
+        ("If-None-Match: \"2\"", 200),
+        ("If-None-Match: \"2\"\nIf-Modified-Since: Fri, 01 Jan 2016 00:00:00 GMT", 200),
+        ("If-Modified-Since: Thu, 01 Jan 2015 00:00:00 GMT", 304),
+        ("If-Modified-Since: Wed, 31 Dec 2014 23:59:59 GMT", 200),
+        ("If-Modified-Since: yesterday", 200),
+    ];
+    for (fields, status) in table {
+        for method in ["GET", "HEAD"] {
+            let response = larder.ask(&format!("{method} /\n{fields}"));
+            assert_eq!((response.status, response.is_hit()), (status, true), "{method} {fields}");
+            assert_eq!(
+                (response.field("etag"), response.field("x").is_some()),
+                (Some("W/\"1\""), status == 200)
+            );
+        }
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn section_4_3_1_on_a_miss_the_whole_is_fetched_for_all_and_the_client_gets_its_304() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\nETag: \"1\"\n\nbody");
+    let larder = Larder::before(&origin);
+    assert_eq!(larder.ask("GET /\nIf-None-Match: \"1\"").status, 304);
+    assert_eq!(origin.last().field("if-none-match"), None);
+    let second = larder.get("/");
+    assert_eq!((second.text(), second.is_hit()), ("body", true));
+}
+
+#[test]
+fn section_4_3_5_a_head_freshens_or_spoils_what_is_stored() {
+    let table = [
+        ("Cache-Control: max-age=100\nETag: \"1\"\nContent-Length: 4\nNew: n", true),
+        ("Cache-Control: max-age=100\nETag: \"2\"\nContent-Length: 4", false),
+        ("Cache-Control: max-age=100\nETag: \"1\"\nContent-Length: 5", false),
+    ];
+    for (fields, good) in table {
+        let origin = Origin::by(move |seen| match seen.method.as_str() {
+            "HEAD" => format!("200 OK\n{fields}"),
+            _ => STALE.to_owned(),
+        });
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        larder.ask("HEAD /");
+        let stored = larder.ask("GET /\nCache-Control: only-if-cached");
+        assert_eq!((stored.is_hit(), stored.status == 200), (good, good), "{fields}");
+        assert_eq!(stored.field("new"), good.then_some("n"));
+    }
+}
+
+#[test]
+fn section_4_3_a_validator_without_lifetime_is_validated_each_time() {
+    let origin = Origin::by(|seen| match seen.field("if-none-match") {
+        Some("\"1\"") => "304 Not Modified\nETag: \"1\"".to_owned(),
+        _ => "200 OK\nETag: \"1\"\n\nbody".to_owned(),
+    });
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    for _ in 0..2 {
+        let response = larder.get("/");
+        assert_eq!((response.text(), response.cache().contains("fwd-status=304")), ("body", true));
+    }
+    assert_eq!(origin.count(), 3);
+}

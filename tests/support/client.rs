@@ -1,0 +1,196 @@
+//! A client that sends any bytes, and reads responses as strictly as RFC 9112 lets it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use super::{Line, PATIENCE, first, message, parts, says};
+
+/// A connection to the proxy.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    input: Vec<u8>,
+}
+
+/// A response, whole.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<Line>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Vec<Line>,
+}
+
+impl Client {
+    pub(crate) fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the proxy accepts");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
+        stream.set_nodelay(true).expect("no delay");
+        Self { stream, input: Vec::new() }
+    }
+
+    /// Sends a short request and reads its final response.
+    pub(crate) fn ask(&mut self, request: &str) -> Response {
+        self.send(request);
+        self.receive(request.split(' ').next().unwrap_or_default())
+    }
+
+    /// Sends a short request.
+    pub(crate) fn send(&mut self, request: &str) {
+        self.raw(&long(request));
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the proxy reads");
+    }
+
+    /// Says that nothing more follows.
+    pub(crate) fn finish(&self) {
+        self.stream.shutdown(Shutdown::Write).expect("still connected");
+    }
+
+    /// The response to a request with `method`, which must not be interim.
+    pub(crate) fn receive(&mut self, method: &str) -> Response {
+        let mut response = self.head();
+        assert!(response.status >= 200, "an interim response: {response:?}");
+        let bodiless = method == "HEAD" || matches!(response.status, 204 | 304);
+        let tunnel = method == "CONNECT" && response.status == 200;
+        if !bodiless && !tunnel {
+            (response.body, response.trailers) = self.content(&response);
+        }
+        response
+    }
+
+    /// The next head, interim or not.
+    pub(crate) fn head(&mut self) -> Response {
+        let head = self.until(b"\r\n\r\n");
+        let mut lines = head.strip_suffix("\r\n\r\n").expect("an end").split("\r\n");
+        let status = lines.next().expect("a status line");
+        let code = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).expect(status);
+        let status = code.parse().expect("a number");
+        Response { status, fields: lines.map(line).collect(), body: Vec::new(), trailers: Vec::new() }
+    }
+
+    /// Content of a response whose head has been read.
+    pub(crate) fn content(&mut self, head: &Response) -> (Vec<u8>, Vec<Line>) {
+        match (head.field("content-length"), head.field("transfer-encoding")) {
+            (Some(length), None) => (self.exactly(length.parse().expect("a number")), Vec::new()),
+            (None, Some("chunked")) => self.chunks(),
+            (None, None) => (self.rest().expect("an orderly end"), Vec::new()),
+            both => panic!("ambiguous framing: {both:?}"),
+        }
+    }
+
+    fn chunks(&mut self) -> (Vec<u8>, Vec<Line>) {
+        let mut content = Vec::new();
+        loop {
+            let size = self.until(b"\r\n");
+            match usize::from_str_radix(size.trim_end(), 16).expect("a chunk size") {
+                0 => break,
+                size => content.extend(self.exactly(size)),
+            }
+            assert_eq!(self.exactly(2), b"\r\n");
+        }
+        let mut trailers = Vec::new();
+        loop {
+            let trailer = self.until(b"\r\n");
+            match trailer.trim_end() {
+                "" => return (content, trailers),
+                trailer => trailers.push(line(trailer)),
+            }
+        }
+    }
+
+    /// Everything until the proxy closes; `None` if the connection was reset.
+    pub(crate) fn rest(&mut self) -> Option<Vec<u8>> {
+        while self.more()? > 0 {}
+        Some(std::mem::take(&mut self.input))
+    }
+
+    /// Whether the proxy closes, sending nothing more.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.input.is_empty() && matches!(self.more(), None | Some(0))
+    }
+
+    /// Exactly so many bytes.
+    pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
+        while self.input.len() < count {
+            assert!(matches!(self.more(), Some(1..)), "closed after {} of {count}", self.input.len());
+        }
+        self.input.drain(..count).collect()
+    }
+
+    fn until(&mut self, end: &[u8]) -> String {
+        loop {
+            if let Some(at) = self.input.windows(end.len()).position(|window| window == end) {
+                let bytes = self.input.drain(..at + end.len()).collect();
+                return String::from_utf8(bytes).expect("text");
+            }
+            let read = self.more();
+            assert!(matches!(read, Some(1..)), "closed in {:?}", String::from_utf8_lossy(&self.input));
+        }
+    }
+
+    fn more(&mut self) -> Option<usize> {
+        let mut bytes = [0; 16 << 10];
+        match self.stream.read(&mut bytes) {
+            Ok(read) => {
+                self.input.extend_from_slice(&bytes[..read]);
+                Some(read)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("the proxy says nothing; so far: {:?}", String::from_utf8_lossy(&self.input))
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+impl Response {
+    /// The only value of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let count = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count();
+        assert!(count <= 1, "{count} lines of {name}: {self:?}");
+        first(&self.fields, name)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("text")
+    }
+
+    pub(crate) fn age(&self) -> Option<u32> {
+        self.field("age").map(|age| age.parse().expect("seconds"))
+    }
+
+    /// What the cache did, as `Cache-Status` says, without the proxy's name and the time to live.
+    pub(crate) fn cache(&self) -> String {
+        let members = self.field("cache-status").expect("a cache status").split("; ");
+        members.skip(1).filter(|member| !member.starts_with("ttl=")).collect::<Vec<_>>().join("; ")
+    }
+
+    pub(crate) fn is_hit(&self) -> bool {
+        self.cache() == "hit"
+    }
+}
+
+fn line(text: &str) -> Line {
+    assert!(!text.contains(['\r', '\n']), "{text:?}");
+    let (name, value) = text.split_once(": ").unwrap_or_else(|| panic!("no field line: {text:?}"));
+    (name.to_owned(), value.to_owned())
+}
+
+/// A short request as it goes over the wire.
+pub(crate) fn long(request: &str) -> Vec<u8> {
+    let (lines, content) = parts(request.as_bytes());
+    let (first, lines) = lines.split_first().expect("a request line");
+    let first = if first.contains(" HTTP/") { (*first).to_owned() } else { format!("{first} HTTP/1.1") };
+    let mut added = Vec::new();
+    if !says(lines, "host") && !first.ends_with("/1.0") {
+        added.push("Host: site.test".to_owned());
+    }
+    if !content.is_empty() && !says(lines, "content-length") && !says(lines, "transfer-encoding") {
+        added.push(format!("Content-Length: {}", content.len()));
+    }
+    [message(&first, lines, &added).as_bytes(), content].concat()
+}

@@ -1,0 +1,172 @@
+//! The real binary, started on ports of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Client, Origin, Response, eventually};
+
+/// A running proxy; ends with the test.
+pub(crate) struct Larder {
+    child: Child,
+    directory: TempDir,
+    log: Arc<Mutex<Vec<String>>>,
+    reverse: Option<SocketAddr>,
+    /// Where it is a forward proxy.
+    pub(crate) forward: SocketAddr,
+    admin: SocketAddr,
+}
+
+impl Larder {
+    /// A reverse proxy in front of `origin`, with defaults.
+    pub(crate) fn before(origin: &Origin) -> Self {
+        Self::start(&site(&[origin], ""))
+    }
+
+    /// The same with `tables` of the config file.
+    pub(crate) fn with(origin: &Origin, tables: &str) -> Self {
+        Self::start(&format!("{tables}\n{}", site(&[origin], "")))
+    }
+
+    /// A reverse proxy in front of `origins`, with `keys` of the site's table.
+    pub(crate) fn with_site(origins: &[&Origin], keys: &str) -> Self {
+        Self::start(&site(origins, keys))
+    }
+
+    /// A proxy with this config file; what it listens to is added.
+    pub(crate) fn start(config: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = write(&directory, config);
+        let any = "127.0.0.1:0";
+        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.args(["serve", "--access-log", "off", "--threads", "2", "--forward", any, "--admin", any]);
+        if config.contains("[[site]]") {
+            command.args(["--listen", any]);
+        }
+        command.arg("--config").arg(file).env("LARDER_LOG", "info").env_remove("RUST_LOG");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let log = collect(child.stderr.take().expect("a pipe"));
+        let mut said = Vec::new();
+        for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
+            said.push(line.expect("text"));
+            if said.last().is_some_and(|line| line.starts_with("try: ")) {
+                break;
+            }
+        }
+        let address = |before: &str, after: &str| {
+            let text = said.iter().find_map(|line| line.strip_prefix(before)?.strip_suffix(after))?;
+            text.parse().ok()
+        };
+        let missing = || panic!("it does not say where it listens: {said:?} {:?}", locked(&log));
+        let reverse = address("listening on ", " (reverse)");
+        let forward = address("listening on ", " (forward)").unwrap_or_else(missing);
+        let admin = address("admin on http://", "/stats").unwrap_or_else(missing);
+        Self { child, directory, log, reverse, forward, admin }
+    }
+
+    /// Where the site is.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.reverse.expect("a site")
+    }
+
+    /// A connection to the site.
+    pub(crate) fn client(&self) -> Client {
+        Client::to(self.address())
+    }
+
+    /// A short request on a connection of its own; returns when whatever it set in motion is done.
+    pub(crate) fn ask(&self, request: &str) -> Response {
+        let response = self.client().ask(request);
+        self.settle();
+        response
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Response {
+        self.ask(&format!("GET {path}"))
+    }
+
+    /// Waits until no fetch is under way.
+    pub(crate) fn settle(&self) {
+        self.wait_for("fills", 0);
+    }
+
+    /// A number of `GET /stats`.
+    pub(crate) fn stat(&self, name: &str) -> u64 {
+        let response = Client::to(self.admin).ask("GET /stats");
+        let stats: Value = serde_json::from_slice(&response.body).expect("json");
+        stats[name].as_u64().unwrap_or_else(|| panic!("no number called {name} in {stats}"))
+    }
+
+    /// Waits until a number of `GET /stats` is `value`.
+    pub(crate) fn wait_for(&self, name: &str, value: u64) {
+        eventually(&format!("{name} = {value}"), || (self.stat(name) == value).then_some(()));
+    }
+
+    /// Waits for a line of the log that has `text` in it.
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        let found = || locked(&self.log).iter().any(|line| line.contains(text)).then_some(());
+        eventually(&format!("'{text}' in the log"), found);
+    }
+
+    /// Replaces the config file, and says so.
+    pub(crate) fn reload(&self, config: &str) {
+        write(&self.directory, config);
+        self.signal(Signal::HUP);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    }
+
+    /// Waits for the process to end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        eventually("the end of the process", || self.child.try_wait().expect("a child"))
+    }
+}
+
+impl Drop for Larder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let log = locked(&self.log);
+        let panicked = log.iter().any(|line| line.contains("panicked"));
+        if std::thread::panicking() {
+            eprintln!("{}", log.join("\n"));
+        } else {
+            assert!(!panicked, "{}", log.join("\n"));
+        }
+    }
+}
+
+/// The table of a site.
+pub(crate) fn site(origins: &[&Origin], keys: &str) -> String {
+    let origins: Vec<_> = origins.iter().map(|origin| format!("'http://{}'", origin.address)).collect();
+    format!("[[site]]\norigin = [{}]\n{keys}\n", origins.join(", "))
+}
+
+fn write(directory: &TempDir, config: &str) -> PathBuf {
+    let file = directory.path().join("larder.toml");
+    std::fs::write(&file, config).expect("written");
+    file
+}
+
+fn collect(log: impl Read + Send + 'static) -> Arc<Mutex<Vec<String>>> {
+    let lines = Arc::new(Mutex::default());
+    let collected = Arc::clone(&lines);
+    std::thread::spawn(move || {
+        for line in BufReader::new(log).lines().map_while(Result::ok) {
+            locked(&collected).push(line);
+        }
+    });
+    lines
+}
+
+fn locked(log: &Mutex<Vec<String>>) -> std::sync::MutexGuard<'_, Vec<String>> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}

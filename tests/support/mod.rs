@@ -1,0 +1,77 @@
+//! What scenarios are made of: the real binary, origins that follow a script, and a client that
+//! takes nothing for granted. Not for rules that a pure function decides: those are tested with it.
+//!
+//! Messages are written short: `"GET /a\nRange: bytes=0-1"` and `"200 OK\nETag: \"1\"\n\nbody"`;
+//! version, line ends, `Host` and `Content-Length` are added where the text does not say them.
+//! Nothing waits for luck: what takes time is held by a [`Gate`] or awaited with [`eventually`].
+
+mod client;
+mod larder;
+mod origin;
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(crate) use client::{Client, Response};
+pub(crate) use larder::Larder;
+pub(crate) use origin::{Answer, Origin, Peer, Seen};
+
+/// Beyond this a scenario has failed. Long, because machines that run tests can be busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `condition` gives something.
+pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Holds an origin back until the test lets it go on.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+
+    pub(crate) fn pass(&self) {
+        let open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.0.1.wait_timeout_while(open, PATIENCE, |open| !*open);
+        assert!(!waited.unwrap_or_else(PoisonError::into_inner).1.timed_out(), "nobody opened the gate");
+    }
+}
+
+/// Name and value of a field line.
+type Line = (String, String);
+
+fn first<'l>(lines: &'l [Line], name: &str) -> Option<&'l str> {
+    lines.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+}
+
+/// Makes a short message long: `first` is its first line, `lines` the others, `added` what it lacks.
+fn message(first_line: &str, lines: &[&str], added: &[String]) -> String {
+    let mut out = format!("{first_line}\r\n");
+    for line in lines.iter().copied().chain(added.iter().map(String::as_str)) {
+        out.push_str(line);
+        out.push_str("\r\n");
+    }
+    out + "\r\n"
+}
+
+/// The head's lines and the content of a short message.
+fn parts(text: &[u8]) -> (Vec<&str>, &[u8]) {
+    let end = text.windows(2).position(|pair| pair == b"\n\n");
+    let (head, content) = end.map_or((text, &b""[..]), |end| (&text[..end], &text[end + 2..]));
+    (std::str::from_utf8(head).expect("a head is text").split('\n').collect(), content)
+}
+
+fn says(lines: &[&str], name: &str) -> bool {
+    lines.iter().any(|line| line.split(':').next().is_some_and(|known| known.eq_ignore_ascii_case(name)))
+}
