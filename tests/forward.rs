@@ -1,0 +1,150 @@
+//! The forward proxy: any origin for its clients, tunnels, and what it must not reach
+//! (RFC 9110 sections 7.3 and 9.3.6).
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+mod support;
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use support::{Client, Larder, Origin};
+
+const OPEN: &str = "[forward]\nallow_private = true";
+
+fn body() -> Origin {
+    Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target))
+}
+
+#[test]
+fn rfc_9112_section_3_2_2_the_absolute_form_names_the_origin() {
+    let origin = body();
+    let larder = Larder::start(OPEN);
+    let mut client = Client::to(larder.forward);
+    for hit in [false, true] {
+        // The target counts, whatever `Host` says.
+        let response = client.ask(&format!("GET {}/a?b\nHost: other.test", origin.url()));
+        larder.settle();
+        assert_eq!((response.text(), response.is_hit()), ("/a?b", hit));
+    }
+    let seen = origin.last();
+    assert_eq!(
+        (seen.target.as_str(), seen.field("host")),
+        ("/a?b", Some(origin.address.to_string().as_str()))
+    );
+    assert_eq!(origin.count(), 1);
+    let empty = client.ask(&format!("GET {}", origin.url()));
+    assert_eq!(empty.text(), "/");
+}
+
+#[test]
+fn names_that_differ_in_case_only_are_one_origin() {
+    let origin = body();
+    let larder = Larder::start(OPEN);
+    let mut client = Client::to(larder.forward);
+    let port = origin.address.port();
+    client.ask(&format!("GET http://localhost:{port}/"));
+    larder.settle();
+    assert!(client.ask(&format!("GET HTTP://LocalHost:{port}/")).is_hit());
+}
+
+#[test]
+fn rfc_9110_section_9_3_6_a_tunnel_carries_bytes_both_ways() {
+    let echo = Origin::speaking(|peer| {
+        while let Some(byte) = peer.exactly(1) {
+            peer.send(&byte.to_ascii_uppercase());
+        }
+    });
+    let port = echo.address.port();
+    let larder = Larder::start(&format!("{OPEN}\nconnect_ports = [{port}]"));
+    let mut client = Client::to(larder.forward);
+    // Bytes that follow the head at once belong to the tunnel.
+    client
+        .raw(format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\nearly").as_bytes());
+    let opened = client.receive("CONNECT");
+    assert_eq!((opened.field("content-length"), opened.field("transfer-encoding")), (None, None));
+    assert_eq!(client.exactly(5), b"EARLY");
+    client.raw(b"later\r\n\r\n");
+    assert_eq!(client.exactly(9), b"LATER\r\n\r\n");
+    client.finish();
+    assert!(client.is_closed());
+}
+
+#[test]
+fn rfc_9110_section_9_3_6_a_tunnel_that_cannot_be_is_explained() {
+    let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = unused.local_addr().expect("an address").port();
+    drop(unused);
+    let larder = Larder::start(&format!("{OPEN}\nconnect_ports = [443, {port}]"));
+    let connect = |target: &str| Client::to(larder.forward).ask(&format!("CONNECT {target}\nHost: {target}"));
+    let refused = connect("127.0.0.1:25");
+    assert_eq!(refused.status, 403);
+    let text = format!("403: tunnels to port 25 are not allowed; connect_ports: 443, {port}\n");
+    assert_eq!(refused.text(), text);
+    assert_eq!(connect(&format!("127.0.0.1:{port}")).status, 502);
+    for target in ["127.0.0.1", "/", "127.0.0.1:x", "http://a:443"] {
+        assert_eq!(connect(target).status, 400, "{target}");
+    }
+}
+
+#[test]
+fn addresses_that_are_not_public_are_refused_by_default() {
+    let origin = body();
+    let port = origin.address.port();
+    let larder = Larder::start(&format!("[forward]\nconnect_ports = [{port}]"));
+    for host in [
+        "127.0.0.1",
+        "127.1.2.3",
+        "0.0.0.0",
+        "localhost",
+        "LOCALHOST",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "169.254.169.254",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.0.1",
+        "100.64.0.1",
+        "[fe80::1]",
+        "[fd00::1]",
+        "2130706433",
+        "0x7f.1",
+    ] {
+        for request in [format!("GET http://{host}:{port}/"), format!("CONNECT {host}:{port}")] {
+            let response = Client::to(larder.forward).ask(&format!("{request}\nHost: {host}:{port}"));
+            assert_eq!(response.status, 403, "{request}");
+            assert_eq!(response.text(), "403: the origin's address is not allowed\n");
+            assert!(response.cache().ends_with("detail=origin-forbidden"), "{response:?}");
+        }
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn the_guard_is_for_clients_of_the_forward_proxy_only() {
+    let origin = body();
+    let larder = Larder::before(&origin);
+    assert_eq!(larder.get("/a").text(), "/a");
+    let forward = Client::to(larder.forward).ask(&format!("GET {}/a", origin.url()));
+    assert_eq!(forward.status, 403);
+}
+
+#[test]
+fn who_takes_it_for_a_web_server_is_told() {
+    let larder = Larder::start("");
+    let mut client = Client::to(larder.forward);
+    let response = client.ask("GET /index.html");
+    assert_eq!(response.status, 400);
+    assert!(response.text().contains("this is a forward proxy"), "{response:?}");
+    assert!(response.text().contains("curl -x "), "{response:?}");
+}
+
+#[test]
+fn credentials_for_the_proxy_stay_with_it() {
+    let origin = body();
+    let larder = Larder::start(OPEN);
+    let request =
+        format!("GET {}/\nProxy-Authorization: Basic eA==\nAuthorization: Basic eQ==", origin.url());
+    Client::to(larder.forward).ask(&request);
+    let seen = origin.last();
+    assert_eq!(seen.field("proxy-authorization"), None);
+    assert_eq!(seen.field("authorization"), Some("Basic eQ=="));
+}

@@ -1,0 +1,159 @@
+//! RFC 9112 section 9: connections that stay, end, or change their protocol.
+
+use crate::support::{Answer, Gate, Larder, Origin};
+
+fn by_target() -> Origin {
+    Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target))
+}
+
+#[test]
+fn rfc_9112_section_9_3_2_pipelined_requests_are_answered_in_order() {
+    let origin = by_target();
+    let larder = Larder::before(&origin);
+    larder.get("/hit");
+    let mut client = larder.client();
+    let targets = ["/hit", "/miss", "/hit", "/other", "/hit"];
+    let all: String =
+        targets.map(|target| format!("GET {target} HTTP/1.1\r\nHost: site.test\r\n\r\n")).concat();
+    client.raw(all.as_bytes());
+    for target in targets {
+        let response = client.receive("GET");
+        assert_eq!((response.text(), response.is_hit()), (target, target == "/hit"));
+    }
+    client.finish();
+    assert!(client.is_closed());
+}
+
+#[test]
+fn rfc_9112_section_9_3_2_content_between_pipelined_requests_is_told_from_them() {
+    let origin =
+        Origin::by(|seen| format!("200 OK\n\n{} {}", seen.method, String::from_utf8_lossy(&seen.body)));
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.raw(
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nGETPUT / HTTP/1.1\r\nHost: a\r\n\
+          Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    );
+    let texts = ["POST", "PUT", "GET"].map(|method| client.receive(method).text().to_owned());
+    assert_eq!(texts, ["POST GET", "PUT abc", "GET "]);
+}
+
+#[test]
+fn rfc_9112_section_9_3_http_1_0_connections_end_unless_asked_to_stay() {
+    let origin = by_target();
+    let larder = Larder::before(&origin);
+    for target in ["/a", "/a"] {
+        let mut client = larder.client();
+        let response = client.ask(&format!("GET {target} HTTP/1.0\nHost: site.test"));
+        assert_eq!((response.text(), response.field("connection")), ("/a", Some("close")));
+        assert!(client.is_closed());
+    }
+    let mut client = larder.client();
+    for target in ["/a", "/b", "/a"] {
+        let response = client.ask(&format!("GET {target} HTTP/1.0\nHost: site.test\nConnection: keep-alive"));
+        assert_eq!((response.text(), response.field("connection")), (target, Some("keep-alive")));
+    }
+}
+
+#[test]
+fn rfc_9112_section_6_3_http_1_0_clients_get_no_chunks() {
+    let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n";
+    let origin = Origin::answering(move |_| Answer::raw(chunks));
+    let larder = Larder::before(&origin);
+    for keep in ["", "\nConnection: keep-alive"] {
+        let mut client = larder.client();
+        let response = client.ask(&format!("GET / HTTP/1.0{keep}"));
+        assert_eq!((response.text(), response.field("transfer-encoding")), ("abcdef", None));
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn rfc_9112_section_9_6_a_client_that_says_close_is_closed() {
+    let origin = by_target();
+    let larder = Larder::before(&origin);
+    for _ in 0..2 {
+        let mut client = larder.client();
+        let response = client.ask("GET /a\nConnection: x, Close");
+        assert_eq!((response.text(), response.field("connection")), ("/a", Some("close")));
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn rfc_9110_section_15_2_interim_responses_are_forwarded() {
+    let origin = Origin::answering(|_| {
+        Answer::raw(
+            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
+             HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        )
+    });
+    let larder = Larder::before(&origin);
+    for method in ["GET", "POST"] {
+        let mut client = larder.client();
+        client.send(&format!("{method} /"));
+        let early = client.head();
+        assert_eq!((early.status, early.field("link")), (103, Some("</a>")));
+        assert_eq!(client.head().status, 102);
+        assert_eq!(client.receive(method).text(), "ok");
+    }
+    // HTTP/1.0 knows no interim responses.
+    assert_eq!(larder.client().ask("GET / HTTP/1.0").text(), "ok");
+}
+
+#[test]
+fn rfc_9110_section_7_8_an_accepted_upgrade_is_a_pipe() {
+    let origin = Origin::speaking(|peer| {
+        let seen = peer.head().expect("a request");
+        peer.answer("101 Switching Protocols\nConnection: upgrade\nUpgrade: websocket\nAccept: x");
+        peer.remember(seen);
+        while let Some(byte) = peer.exactly(1) {
+            peer.send(&byte.to_ascii_uppercase());
+        }
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    // What is sent before the answer arrives belongs to the new protocol as well.
+    client.raw(b"GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nearly");
+    let switched = client.head();
+    assert_eq!((switched.status, switched.field("upgrade")), (101, Some("websocket")));
+    assert_eq!((switched.field("connection"), switched.field("accept")), (Some("upgrade"), Some("x")));
+    assert_eq!(client.exactly(5), b"EARLY");
+    client.raw(b"late");
+    assert_eq!(client.exactly(4), b"LATE");
+    origin.wait_for(1);
+    let seen = origin.last();
+    assert_eq!((seen.field("upgrade"), seen.field("connection")), (Some("websocket"), Some("upgrade")));
+    client.finish();
+    assert!(client.is_closed());
+}
+
+#[test]
+fn rfc_9110_section_7_8_a_declined_upgrade_is_an_ordinary_answer() {
+    let origin = by_target();
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for _ in 0..2 {
+        assert_eq!(client.ask("GET /a\nConnection: Upgrade\nUpgrade: websocket").text(), "/a");
+    }
+    // Without `Connection` it is not a wish to upgrade, and goes no further.
+    client.ask("GET /b\nUpgrade: websocket");
+    assert_eq!(origin.last().field("upgrade"), None);
+}
+
+#[test]
+fn a_client_that_leaves_while_the_origin_thinks_is_forgotten() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| {
+        Answer::default().then_wait(&held).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.send("POST /");
+    origin.wait_for(1);
+    drop(client);
+    gate.open();
+    larder.wait_for("connections", 0);
+    larder.wait_for("in_flight", 0);
+}

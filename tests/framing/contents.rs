@@ -1,0 +1,144 @@
+//! RFC 9112 sections 6 and 7: contents in both directions, as they come.
+
+use crate::support::{Answer, Gate, Larder, Origin};
+
+#[test]
+fn rfc_9112_section_7_1_chunked_requests_stream_with_their_trailers() {
+    let arrived = Gate::default();
+    let half = arrived.clone();
+    let origin = Origin::speaking(move |peer| {
+        let mut seen = peer.head().expect("a request");
+        peer.chunk(&mut seen).expect("a chunk");
+        half.open();
+        while peer.chunk(&mut seen).expect("a chunk") {}
+        peer.remember(seen);
+        peer.answer("200 OK");
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.send("POST /\nTransfer-Encoding: chunked\nTrailer: Sum");
+    client.raw(b"3;x=y\r\none\r\n");
+    arrived.pass();
+    client.raw(b"3\r\ntwo\r\n0\r\nSum: 6\r\n\r\n");
+    assert_eq!(client.receive("POST").status, 200);
+    let seen = origin.last();
+    assert_eq!((&seen.body[..], seen.field("transfer-encoding")), (&b"onetwo"[..], Some("chunked")));
+    assert_eq!(seen.trailers, [("Sum".to_owned(), "6".to_owned())]);
+}
+
+#[test]
+fn rfc_9112_section_7_1_chunked_responses_stream_with_their_trailers() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Sum\r\n\r\n3\r\none\r\n";
+        Answer::raw(head).then_wait(&held).then("3\r\ntwo\r\n0\r\nSum: 6\r\n\r\n")
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.send("GET /");
+    let head = client.head();
+    assert_eq!(client.exactly(8), b"3\r\none\r\n");
+    gate.open();
+    let (rest, trailers) = client.content(&head);
+    assert_eq!((&rest[..], trailers.len()), (&b"two"[..], 1));
+    assert!(trailers[0].0.eq_ignore_ascii_case("sum") && trailers[0].1 == "6");
+}
+
+#[test]
+fn stored_responses_stream_while_they_are_stored() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 6\r\n\r\none";
+        Answer::raw(head).then_wait(&held).then("two")
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.send("GET /");
+    client.head();
+    assert_eq!(client.exactly(3), b"one");
+    gate.open();
+    assert_eq!(client.exactly(3), b"two");
+    larder.settle();
+    assert_eq!(larder.get("/").text(), "onetwo");
+}
+
+#[test]
+fn large_contents_arrive_byte_for_byte() {
+    let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let origin = Origin::answering(|seen| Answer::with_body("200 OK", &seen.body));
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for _ in 0..2 {
+        client.raw(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes());
+        client.raw(&body);
+        assert!(client.receive("PUT").body == body);
+    }
+    assert_eq!(origin.last().field("content-length"), Some("3000000"));
+}
+
+#[test]
+fn rfc_9110_section_10_1_1_a_client_that_waits_is_told_to_continue() {
+    let origin = Origin::by(|seen| format!("200 OK\n\n{}", String::from_utf8_lossy(&seen.body)));
+    let larder = Larder::with(&origin, "[limits]\nbody = '1KiB'");
+    let mut client = larder.client();
+    client.send("POST /\nExpect: 100-Continue\nContent-Length: 3");
+    assert_eq!(client.head().status, 100);
+    client.raw(b"abc");
+    assert_eq!(client.receive("POST").text(), "abc");
+    assert_eq!(origin.last().field("expect"), None);
+    // What would be refused anyway is refused at once.
+    client.send("POST /\nExpect: 100-continue\nContent-Length: 2000");
+    assert_eq!(client.receive("POST").status, 413);
+}
+
+#[test]
+fn rfc_9112_section_9_5_an_answer_may_come_before_the_content_is_sent() {
+    let origin = Origin::speaking(|peer| {
+        let seen = peer.head().expect("a request");
+        peer.remember(seen);
+        peer.answer("403 Forbidden\nConnection: close\n\nno");
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.send("POST /\nContent-Length: 100000000");
+    client.raw(b"some");
+    let response = client.receive("POST");
+    assert_eq!((response.status, response.text()), (403, "no"));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn rfc_9110_section_9_3_2_answers_to_head_have_no_content() {
+    let origin = Origin::always("200 OK\nETag: \"1\"\n\nbody");
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for _ in 0..2 {
+        let response = client.ask("HEAD /");
+        assert_eq!((response.field("content-length"), response.field("etag")), (Some("4"), Some("\"1\"")));
+    }
+    assert_eq!(client.ask("GET /").text(), "body");
+}
+
+#[test]
+fn rfc_9112_section_6_3_answers_without_content_leave_the_connection_in_step() {
+    let origin = Origin::by(|seen| format!("{} Status", &seen.target[1..]));
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for status in [204, 304, 200, 404, 204] {
+        assert_eq!(client.ask(&format!("GET /{status}\nIf-None-Match: \"1\"")).status, status);
+    }
+}
+
+#[test]
+fn rfc_9112_section_6_3_an_origin_may_end_its_answer_with_the_connection() {
+    let origin = Origin::answering(|_| {
+        Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\n\r\nuntil the end").then_close()
+    });
+    let larder = Larder::before(&origin);
+    for hit in [false, true] {
+        let response = larder.get("/");
+        assert_eq!((response.text(), response.is_hit()), ("until the end", hit));
+    }
+}

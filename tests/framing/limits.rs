@@ -1,0 +1,99 @@
+//! What a client may send and how long it may take: each limit has a status of its own.
+
+use crate::support::{Client, Larder, Origin};
+
+const LIMITS: &str = "[limits]\nhead = '1KiB'\nfields = 10\nuri = '100B'\nbody = '1KiB'\n\
+                      [timeouts]\nhead = '300ms'\nstall = '300ms'\nidle = '300ms'";
+
+fn limited() -> (Origin, Larder) {
+    let origin = Origin::always("200 OK\n\nbody");
+    let larder = Larder::with(&origin, LIMITS);
+    (origin, larder)
+}
+
+#[test]
+fn what_is_too_large_is_refused_and_what_just_fits_is_not() {
+    let (origin, larder) = limited();
+    let long = |length: usize| "a".repeat(length);
+    let fields = |count| format!("GET /{}", "\nA: b".repeat(count));
+    for (request, status) in [
+        (format!("GET /{}", long(99)), 200),
+        (format!("GET /{}", long(100)), 414),
+        (fields(9), 200),
+        (fields(10), 431),
+        (format!("GET /\nA: {}", long(900)), 200),
+        (format!("GET /\nA: {}", long(1100)), 431),
+        (format!("POST /\n\n{}", long(1024)), 200),
+        (format!("POST /\n\n{}", long(1025)), 413),
+    ] {
+        let before = origin.count();
+        let mut client = larder.client();
+        let response = client.ask(&request);
+        assert_eq!(response.status, status, "{request}");
+        assert_eq!(origin.count() - before, usize::from(status == 200), "{request}");
+        assert!(status == 200 || client.is_closed(), "{request}");
+    }
+}
+
+#[test]
+fn a_head_without_end_is_refused_before_it_ends() {
+    let (_origin, larder) = limited();
+    for (bytes, status) in
+        [("a".repeat(2000), 414), (format!("GET / HTTP/1.1\r\nA: {}", "a".repeat(2000)), 431)]
+    {
+        let mut client = larder.client();
+        client.raw(bytes.as_bytes());
+        assert_eq!(client.receive("GET").status, status);
+    }
+}
+
+#[test]
+fn chunked_content_is_counted_as_it_comes() {
+    let (origin, larder) = limited();
+    let mut client = larder.client();
+    client.send("POST /\nTransfer-Encoding: chunked");
+    client.raw(format!("400\r\n{}\r\n1\r\nb\r\n", "a".repeat(1024)).as_bytes());
+    assert_eq!(client.receive("POST").status, 413);
+    assert!(client.is_closed());
+    assert_eq!(origin.count(), 0);
+}
+
+#[test]
+fn a_client_that_takes_too_long_gets_408() {
+    let (origin, larder) = limited();
+    for begun in [
+        "G",
+        "GET / HTTP/1.1\r\nHost: a\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab",
+    ] {
+        let mut client = larder.client();
+        client.raw(begun.as_bytes());
+        assert_eq!(client.receive("GET").status, 408, "{begun:?}");
+        assert!(client.is_closed(), "{begun:?}");
+    }
+    assert_eq!(origin.count(), 0);
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let (_origin, larder) = limited();
+    let mut client = larder.client();
+    assert!(client.is_closed());
+    let mut client = larder.client();
+    assert_eq!(client.ask("GET /").status, 200);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn beyond_the_limit_connections_are_closed_on_arrival() {
+    let origin = Origin::always("200 OK\n\nbody");
+    let larder = Larder::with(&origin, "[limits]\nconnections = 1");
+    let mut first = larder.client();
+    assert_eq!(first.ask("GET /").text(), "body");
+    assert!(Client::to(larder.address()).is_closed());
+    assert_eq!(first.ask("GET /").text(), "body");
+    drop(first);
+    larder.wait_for("connections", 0);
+    assert_eq!(larder.get("/").text(), "body");
+}
