@@ -5,10 +5,13 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::head::Refusal;
+use super::head::{Refusal, has_bare_line_feed};
 
 /// Bytes a chunk's size line, extensions included, may take.
 const SIZE_LINE: usize = 1024;
+/// Bytes that the extensions of one content may take: nobody reads them, and they are not counted
+/// as content.
+const EXTENSIONS: usize = 16 << 10;
 /// Bytes a trailer section may take.
 const TRAILERS: usize = 16 << 10;
 
@@ -16,6 +19,7 @@ const TRAILERS: usize = 16 << 10;
 #[derive(Debug, Default)]
 pub struct Chunked {
     state: State,
+    extensions: usize,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +70,12 @@ impl Chunked {
                 State::Size => {
                     let Some(line) = line(rest, SIZE_LINE, "chunk size line too long")? else { break };
                     skip += line.len() + 2;
-                    self.state = match size(line)? {
+                    let (size, extension) = size(line)?;
+                    self.extensions += extension;
+                    if self.extensions > EXTENSIONS {
+                        return Err(Refusal::bad("chunk extensions too large"));
+                    }
+                    self.state = match size {
                         0 => State::Trailers,
                         size => State::Data(size),
                     };
@@ -112,23 +121,30 @@ fn line<'i>(input: &'i [u8], most: usize, reason: &'static str) -> Result<Option
     }
 }
 
-fn size(line: &[u8]) -> Result<u64, Refusal> {
+/// The size in a chunk's first line, and the bytes of its extensions.
+fn size(line: &[u8]) -> Result<(u64, usize), Refusal> {
     const BAD: Refusal = Refusal::bad("malformed chunk size");
     let digits = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
     let (digits, extension) = line.split_at(digits);
     let blank = extension.trim_ascii_start();
     let extension_fits = extension.is_empty() || blank.first() == Some(&b';');
-    if !extension_fits || line.iter().any(|&byte| byte == b'\r' || byte == 0) || digits.len() > 15 {
+    if !extension_fits
+        || line.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t')
+        || digits.len() > 15
+    {
         return Err(BAD);
     }
     let digits = std::str::from_utf8(digits).map_err(|_| BAD)?;
-    u64::from_str_radix(digits, 16).map_err(|_| BAD)
+    Ok((u64::from_str_radix(digits, 16).map_err(|_| BAD)?, extension.len()))
 }
 
 fn trailers(input: &[u8]) -> Result<Option<(HeaderMap, usize)>, Refusal> {
     const BAD: Refusal = Refusal::bad("malformed trailer field");
+    const TOO_LARGE: Refusal = Refusal::bad("trailer section too large");
     let mut lines = [httparse::EMPTY_HEADER; 64];
     match httparse::parse_headers(input, &mut lines) {
+        Ok(httparse::Status::Complete((used, _))) if used > TRAILERS => Err(TOO_LARGE),
+        Ok(httparse::Status::Complete((used, _))) if has_bare_line_feed(&input[..used]) => Err(BAD),
         Ok(httparse::Status::Complete((used, lines))) => {
             let mut trailers = HeaderMap::with_capacity(lines.len());
             for line in lines {
@@ -138,7 +154,7 @@ fn trailers(input: &[u8]) -> Result<Option<(HeaderMap, usize)>, Refusal> {
             Ok(Some((trailers, used)))
         }
         Ok(httparse::Status::Partial) if input.len() < TRAILERS => Ok(None),
-        Ok(httparse::Status::Partial) => Err(Refusal::bad("trailer section too large")),
+        Ok(httparse::Status::Partial) => Err(TOO_LARGE),
         Err(_) => Err(BAD),
     }
 }
@@ -178,8 +194,14 @@ mod tests {
     }
 
     #[test]
+    fn extensions_are_bounded_as_a_whole() {
+        let wire = format!("1;{}\r\na\r\n", "x".repeat(1_000)).repeat(17) + "0\r\n\r\n";
+        assert_eq!(decode(wire.as_bytes(), 100).unwrap_err().reason, "chunk extensions too large");
+    }
+
+    #[test]
     fn deviations_are_refused() {
-        let cases: [&[u8]; 10] = [
+        let cases: [&[u8]; 13] = [
             b"4\nWiki\r\n0\r\n\r\n",
             b"g\r\n",
             b"\r\n",
@@ -190,6 +212,9 @@ mod tests {
             b"4 4\r\nWiki\r\n",
             b"ffffffffffffffff\r\n",
             b"0\r\nA : 1\r\n\r\n",
+            b"0\r\nA: 1\n\r\n",
+            b"0\r\n\n",
+            b"4\x0c;x\r\nWiki\r\n0\r\n\r\n",
         ];
         for wire in cases {
             let refusal = decode(wire, wire.len()).unwrap_err();

@@ -1,0 +1,60 @@
+//! How Larder reads a request.
+
+use http::HeaderMap;
+use larder_proxy::http1::chunked::{Chunked, Step};
+use larder_proxy::http1::head::{Framing, Head, Parsed, Target, parse, room};
+use larder_proxy::settings::Limits;
+
+use super::Seen;
+
+/// The first request of `wire`; `None` if its head is refused or not all there.
+pub(crate) fn read(wire: &[u8]) -> Option<Seen> {
+    let mut lines = room();
+    match parse(wire, &mut lines, &Limits::default()) {
+        Ok(Parsed::Whole(head, used)) => Some(seen(&head, &wire[used..])),
+        Ok(Parsed::Partial) | Err(_) => None,
+    }
+}
+
+fn seen(head: &Head<'_>, rest: &[u8]) -> Seen {
+    let (scheme, authority, path) = match head.target {
+        Target::Origin { path, .. } => ("", "", path),
+        Target::Absolute { scheme, authority, path } => (scheme, authority, path),
+        Target::Authority(authority) => ("", authority, ""),
+        Target::Asterisk { .. } => ("", "", "*"),
+    };
+    let path =
+        if path.starts_with(['/', '*']) || scheme.is_empty() { path.to_owned() } else { format!("/{path}") };
+    let mut fields: Vec<_> =
+        head.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec())).collect();
+    fields.sort_by(|one, other| one.0.cmp(&other.0));
+    Seen {
+        method: head.method.to_string(),
+        scheme: scheme.to_owned(),
+        authority: authority.to_owned(),
+        path,
+        fields,
+        content: content(head.framing, rest),
+    }
+}
+
+fn content(framing: Framing, rest: &[u8]) -> Option<(Vec<u8>, usize)> {
+    match framing {
+        Framing::Length(length) => Some((rest.get(..usize::try_from(length).ok()?)?.to_vec(), 0)),
+        Framing::Chunked => chunks(rest).map(|(content, trailers)| (content, trailers.len())),
+    }
+}
+
+fn chunks(mut rest: &[u8]) -> Option<(Vec<u8>, HeaderMap)> {
+    let (mut chunked, mut content) = (Chunked::default(), Vec::new());
+    loop {
+        match chunked.step(rest).ok()? {
+            Step::Data { skip, len } => {
+                content.extend_from_slice(&rest[skip..skip + len]);
+                rest = &rest[skip + len..];
+            }
+            Step::End { trailers, .. } => return Some((content, trailers)),
+            Step::More { .. } => return None,
+        }
+    }
+}
