@@ -62,7 +62,7 @@ impl Stored<'_> {
 
     fn whole(&self) -> Reply {
         let (entry, len) = (self.entry.clone(), self.entry.body().len());
-        let content = Content::Entry(entry.clone(), 0, len);
+        let content = Content::Stored(0, len);
         self.reply(entry.status(), Source::Entry(entry), len, content)
     }
 
@@ -74,7 +74,7 @@ impl Stored<'_> {
     /// Bytes of the representation that stand at the beginning of a stored part, or all of them.
     fn one(&self, range: &RangeInclusive<u64>, held_from: u64, complete: Option<u64>) -> Option<Reply> {
         let (from, to) = (range.start() - held_from, range.end() - held_from + 1);
-        let content = Content::Entry(self.entry.clone(), from, to);
+        let content = Content::Stored(from, to);
         let fields = Source::Entry(self.entry.clone());
         let reply = self.reply(StatusCode::PARTIAL_CONTENT, fields, to - from, content);
         Some(Reply { content_range: Some(ContentRange::new(range.clone(), complete?)?), ..reply })
@@ -97,7 +97,7 @@ impl Stored<'_> {
         if let Ok(range) = HeaderValue::try_from(range::unsatisfied(complete)) {
             fields.insert(header::CONTENT_RANGE, range);
         }
-        self.reply(StatusCode::RANGE_NOT_SATISFIABLE, Source::Fields(fields), 0, Content::None)
+        self.reply(StatusCode::RANGE_NOT_SATISFIABLE, Source::Fields(fields.into()), 0, Content::None)
     }
 
     /// `multipart/byteranges` (RFC 9110 section 14.6). `None` when the content cannot be read.
@@ -121,7 +121,7 @@ impl Stored<'_> {
         let kind = HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}")).ok()?;
         fields.insert(header::CONTENT_TYPE, kind);
         let reply =
-            self.reply(StatusCode::PARTIAL_CONTENT, Source::Fields(fields), length, Content::Pieces(pieces));
+            self.reply(StatusCode::PARTIAL_CONTENT, Source::Fields(fields.into()), length, Content::Pieces(pieces));
         Some(reply)
     }
 

@@ -261,7 +261,7 @@ impl Fetched<'_> {
         let carrier =
             Carrier { lead, expected, replaces: self.stored.cloned(), worker: Arc::clone(self.cx.worker) };
         tokio::spawn(carrier.carry(download, prefix.map(|(entry, _)| entry)));
-        reply(request, &head, Source::Fields(fields), reader, outcome)
+        reply(request, &head, Source::Fields(fields.into()), reader, outcome)
     }
 
     fn pass(
@@ -337,7 +337,7 @@ pub(crate) fn reply(
         reply.length = Some(part.length());
         reply.content_range = Some(part);
     }
-    reply.content = Content::Fill(reader);
+    reply.content = Content::Fill(reader.into());
     reply
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Option<Reply> 
             let mut fields = HeaderMap::new();
             fields.insert(header::ALLOW, METHODS);
             let mut reply = Reply::text(StatusCode::NO_CONTENT, String::new(), outcome);
-            (reply.fields, reply.content) = (Source::Fields(fields), Content::None);
+            (reply.fields, reply.content) = (Source::Fields(fields.into()), Content::None);
             Some(reply)
         }
         Method::TRACE if last_hop => Some(trace(plan, request, outcome)),
@@ -58,7 +58,7 @@ fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
     let mut fields = HeaderMap::new();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("message/http"));
     let mut reply = Reply::text(StatusCode::OK, String::new(), outcome);
-    reply.fields = Source::Fields(fields);
+    reply.fields = Source::Fields(fields.into());
     reply.length = Some(seen.len() as u64);
     reply.content = Content::Bytes(Bytes::from(seen));
     reply
@@ -140,12 +140,12 @@ fn posted(
     fetch::carry(cx.worker, lead, download);
     Reply {
         status,
-        fields: Source::Fields(fields),
+        fields: Source::Fields(fields.into()),
         age: None,
         content_range: None,
         outcome,
         length: head.length,
-        content: Content::Fill(reader),
+        content: Content::Fill(reader.into()),
         close: false,
     }
 }
@@ -235,6 +235,6 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
 }
 
 fn tunnel(status: StatusCode, fields: HeaderMap, content: Content, outcome: Outcome) -> Reply {
-    let fields = Source::Fields(fields);
+    let fields = Source::Fields(fields.into());
     Reply { status, fields, age: None, content_range: None, outcome, length: None, content, close: false }
 }

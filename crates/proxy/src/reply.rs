@@ -50,7 +50,7 @@ pub enum Source {
     /// A response on its way into the cache.
     Fill(Arc<Head>),
     /// The origin, or ourselves.
-    Fields(HeaderMap),
+    Fields(Box<HeaderMap>),
 }
 
 /// Where a reply's content comes from.
@@ -60,12 +60,13 @@ pub enum Content {
     None,
     /// These bytes.
     Bytes(Bytes),
-    /// Bytes `from` up to and not including `to` of a stored response.
-    Entry(Entry, u64, u64),
+    /// Bytes of the stored response that the fields come from: from the first position up to and not
+    /// including the second.
+    Stored(u64, u64),
     /// Several pieces, one after the other (`multipart/byteranges`).
     Pieces(Vec<Piece>),
     /// A response on its way into the cache.
-    Fill(Reader),
+    Fill(Box<Reader>),
     /// The origin, directly.
     Origin(Box<Download>),
     /// From here on the connection speaks another protocol.
@@ -119,7 +120,7 @@ impl Reply {
             fields.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         let length = Some(text.len() as u64);
-        let (fields, content) = (Source::Fields(fields), Content::Bytes(text.into()));
+        let (fields, content) = (Source::Fields(fields.into()), Content::Bytes(text.into()));
         Self { status, fields, age: None, content_range: None, outcome, length, content, close: false }
     }
 

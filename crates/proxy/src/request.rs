@@ -99,6 +99,14 @@ pub(crate) fn route(plan: &Plan, role: Role, authority: &str) -> Result<Route, R
     }
 }
 
+/// Whether a request for `authority` has a route, and one with a cache.
+pub(crate) fn is_cached(plan: &Plan, role: Role, authority: &str) -> bool {
+    match role {
+        Role::Forward => true,
+        Role::Reverse => plan.sites.find(authority).is_some_and(|site| site.settings.cache),
+    }
+}
+
 impl Request {
     /// Makes a borrowed head into a request that outlives the buffer.
     ///

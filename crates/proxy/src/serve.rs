@@ -20,7 +20,7 @@ use larder_store::{Entry, Joined, Resident};
 use crate::http1::head::{self, Framing, Refusal};
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Reply, Source};
-use crate::request::{Address, Request, route};
+use crate::request::{Address, Request, is_cached};
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
 use crate::{answer, clock, fetch, pass};
@@ -39,19 +39,19 @@ pub(crate) fn at_once(
         return None;
     }
     let Address { scheme, authority, path } = Address::of(head.target, role).ok()?;
-    route(plan, role, authority).ok()?.rules(&plan.settings.forward.rules)?;
+    is_cached(plan, role, authority).then_some(())?;
     key.clear();
     key::write(key, scheme, authority.as_bytes(), path.as_bytes());
     let memory = &worker.shared.memory;
-    let resident = memory.find(key, memory.hash(key))?;
-    let entry = answer::select(&resident, &head.fields)?;
+    let select = |resident: &Resident| answer::select(resident, &head.fields).cloned();
+    let entry = memory.find(key, memory.hash(key), select)?;
     let now = clock::now();
     let outcome = match reuse(entry.freshness(), &RequestDirectives::parse(&head.fields), now) {
         Reuse::Fresh => Outcome::hit(Kind::Hit, Why::Fresh, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
-    answer::from_entry(&head.method, &head.fields, entry, now, outcome)
+    answer::from_entry(&head.method, &head.fields, &entry, now, outcome)
 }
 
 /// The reply to any request.

@@ -215,6 +215,6 @@ pub(crate) fn pass_on(
     storable::remove_hop_by_hop(&mut fields);
     fields.remove(header::CONTENT_LENGTH);
     let length = download.length();
-    let (fields, content) = (Source::Fields(fields), Content::Origin(Box::new(download)));
+    let (fields, content) = (Source::Fields(fields.into()), Content::Origin(Box::new(download)));
     Reply { status, fields, age: None, content_range: None, outcome, length, content, close: false }
 }

@@ -14,7 +14,7 @@ use siphasher::sip::SipHasher13;
 use crate::Entry;
 
 /// A shard is at least this large, so that small caches evict exactly as their policy says.
-const SHARD_BYTES: u64 = 64 << 20;
+const SHARD_BYTES: u64 = 128 << 20;
 const SHARD_ENTRIES: u64 = 1 << 16;
 const MOST_SHARDS: u64 = 64;
 /// What a shard's index, slots and policy take for one resident, in bytes.
@@ -104,13 +104,14 @@ impl Memory {
         self.keys.hash(key)
     }
 
-    /// What is stored under `key`. Counts as a use of it.
-    pub fn find(&self, key: &[u8], hash: u64) -> Option<Resident> {
+    /// What `select` makes of what is stored under `key`, which counts as a use of it. The shard is
+    /// locked meanwhile.
+    pub fn find<T>(&self, key: &[u8], hash: u64, select: impl FnOnce(&Resident) -> Option<T>) -> Option<T> {
         let mut shard = self.shard(hash);
-        shard.get(hash).filter(|resident| resident.is_for(key)).cloned()
+        shard.get(hash).filter(|resident| resident.is_for(key)).and_then(select)
     }
 
-    /// The same without counting as a use.
+    /// What is stored under `key`, without counting as a use.
     pub fn peek(&self, key: &[u8], hash: u64) -> Option<Resident> {
         self.shard(hash).peek(hash).filter(|resident| resident.is_for(key)).cloned()
     }

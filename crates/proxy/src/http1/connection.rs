@@ -18,7 +18,7 @@ use larder_store::entry::write_line;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use super::head::{self, Framing as Delimited, Head, MOST_FIELDS, Parsed, Refusal};
+use super::head::{self, Framing as Delimited, Head, Parsed, Refusal};
 use super::io::{Reading, Writing};
 use super::send::{SendError, send};
 use super::upload::{self, Pumped};
@@ -86,7 +86,10 @@ impl Connection {
     }
 
     async fn next(&mut self, plan: &Arc<Plan>) -> io::Result<Next> {
-        let mut lines = [httparse::EMPTY_HEADER; MOST_FIELDS];
+        if self.reading.input.is_empty() {
+            return self.idle(plan).await;
+        }
+        let mut lines = head::room();
         match head::parse(&self.reading.input, &mut lines, &plan.settings.limits) {
             Ok(Parsed::Partial) => self.read(plan).await,
             Err(refusal) => self.refuse(plan, refusal).await,
@@ -111,36 +114,35 @@ impl Connection {
         }
     }
 
-    /// Waits for more of a head. Between requests a client may take its time; inside one it may not.
-    async fn read(&mut self, plan: &Plan) -> io::Result<Next> {
+    /// Waits for a request. An idle connection holds no buffer, and ends when a drain begins.
+    async fn idle(&mut self, plan: &Plan) -> io::Result<Next> {
         self.writing.flush().await?;
-        let timeouts = &plan.settings.timeouts;
-        let idle = self.reading.input.is_empty();
-        if idle {
-            self.writing.rest();
-            self.reading.within(timeouts.idle);
-        }
+        self.writing.rest();
+        self.reading.within(plan.settings.timeouts.idle);
         let Self { reading, drain, .. } = self;
-        // An idle connection ends when a drain begins, just as when its client leaves.
-        let mut read = poll_fn(|cx| match reading.poll_more(cx) {
-            Poll::Pending if idle && drain.poll(cx) => Poll::Ready(Ok(0)),
+        let read = poll_fn(|cx| match reading.poll_more(cx) {
+            Poll::Pending if drain.poll(cx) => Poll::Ready(Ok(0)),
             polled => polled,
         })
         .await;
-        if idle {
-            self.reading.within(timeouts.head);
-        }
-        // The rest of a head that arrives in pieces: parse again only when it may be whole.
-        while matches!(read, Ok(1..)) && !ends_head(&self.reading.input, &plan.settings.limits) {
-            read = self.reading.more().await;
-        }
-        match read {
-            Ok(1..) => Ok(Next::Request),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut && !self.reading.input.is_empty() => {
-                let reason = "request head too slow";
-                self.refuse(plan, Refusal { status: StatusCode::REQUEST_TIMEOUT, reason }).await
+        self.reading.within(plan.settings.timeouts.head);
+        self.writing.wake();
+        Ok(if matches!(read, Ok(1..)) { Next::Request } else { Next::Close })
+    }
+
+    /// Waits for the rest of a head, and parses it again only when it may be whole.
+    async fn read(&mut self, plan: &Plan) -> io::Result<Next> {
+        self.writing.flush().await?;
+        loop {
+            match self.reading.more().await {
+                Ok(1..) if ends_head(&self.reading.input, &plan.settings.limits) => return Ok(Next::Request),
+                Ok(1..) => {}
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    let reason = "request head too slow";
+                    return self.refuse(plan, Refusal { status: StatusCode::REQUEST_TIMEOUT, reason }).await;
+                }
+                Ok(0) | Err(_) => return Ok(Next::Close),
             }
-            _ => Ok(Next::Close),
         }
     }
 

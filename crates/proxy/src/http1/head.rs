@@ -4,6 +4,8 @@
 //! length, sent to one host. What does not is refused, never repaired: two readers of a doubtful
 //! message may see two different ones (request smuggling).
 
+use std::mem::MaybeUninit;
+
 use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;
 
@@ -11,6 +13,14 @@ use crate::settings::Limits;
 
 /// Field lines a head may have, whatever the configured limit says.
 pub const MOST_FIELDS: usize = 256;
+
+/// Room for the lines of a head. Not initialised: that would cost more than reading them.
+pub type Room<'b> = [MaybeUninit<httparse::Header<'b>>; MOST_FIELDS];
+
+/// Makes room for the lines of a head.
+pub fn room<'b>() -> Room<'b> {
+    [const { MaybeUninit::uninit() }; MOST_FIELDS]
+}
 
 /// A request's head, borrowed from the connection's buffer.
 #[derive(Debug)]
@@ -125,14 +135,10 @@ impl Refusal {
 ///
 /// # Errors
 /// The refusal of a head that is malformed, doubtful or beyond the limits.
-pub fn parse<'b>(
-    buffer: &'b [u8],
-    lines: &'b mut [httparse::Header<'b>],
-    limits: &Limits,
-) -> Result<Parsed<'b>, Refusal> {
+pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> Result<Parsed<'b>, Refusal> {
     let most = lines.len().min(limits.head_fields);
-    let mut request = httparse::Request::new(&mut lines[..most]);
-    let used = match request.parse(buffer) {
+    let mut request = httparse::Request::new(&mut []);
+    let used = match request.parse_with_uninit_headers(buffer, &mut lines[..most]) {
         Ok(httparse::Status::Complete(used)) if used <= limits.head_bytes => used,
         Ok(httparse::Status::Complete(_)) => return Err(HEAD_TOO_LARGE),
         Ok(httparse::Status::Partial) => return partial(buffer, limits),
@@ -344,6 +350,23 @@ fn absolute(target: &str) -> Option<Target<'_>> {
     is_authority(authority).then_some(Target::Absolute { scheme, authority, path })
 }
 
+/// The bytes of a registered name (RFC 3986 section 3.2.2), but for the comma, which joins repeated
+/// fields, and percent-encoding, which hides a name from whoever compares.
+const IN_HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut others = b"-._~!$&'()*+;=".as_slice();
+    while let [first, rest @ ..] = others {
+        table[*first as usize] = true;
+        others = rest;
+    }
+    table
+};
+
 /// `host` or `host:port`, without user information (RFC 9110 section 4.2.4).
 pub fn is_authority(authority: &str) -> bool {
     let (host, port) = match authority.strip_prefix('[') {
@@ -354,10 +377,11 @@ pub fn is_authority(authority: &str) -> bool {
             }
             ("v6", port)
         }
-        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+        None => {
+            authority.split_at(authority.bytes().position(|byte| byte == b':').unwrap_or(authority.len()))
+        }
     };
-    // Without the comma, which joins repeated fields, and percent-encoding, which hides a name.
-    let name = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+;=".contains(&byte));
+    let name = host.bytes().all(|byte| IN_HOST[usize::from(byte)]);
     let port = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
     !host.is_empty() && name && port
 }
@@ -371,7 +395,7 @@ mod tests {
     use super::*;
 
     fn refused(head: &str) -> Refusal {
-        let mut lines = [httparse::EMPTY_HEADER; 100];
+        let mut lines = room();
         match parse(head.as_bytes(), &mut lines, &Limits::default()) {
             Err(refusal) => refusal,
             Ok(parsed) => panic!("{head:?} was taken for {parsed:?}"),
@@ -380,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_head_is_read_into_its_parts() {
-        let mut lines = [httparse::EMPTY_HEADER; 100];
+        let mut lines = room();
         let bytes =
             b"PUT /a?b HTTP/1.1\r\nHost: x:1\r\nContent-Length: 3\r\nConnection: close, te\r\n\r\nabc";
         let Ok(Parsed::Whole(head, used)) = parse(bytes, &mut lines, &Limits::default()) else {

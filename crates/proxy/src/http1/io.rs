@@ -28,24 +28,45 @@ const SPARE: usize = 64;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
+    static REPLIES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A deadline that is cheap to move: the timer is only re-armed when it fires too early.
-#[derive(Debug, Default)]
+fn give<B>(spare: &mut Vec<B>, buffer: B) {
+    if spare.len() < SPARE {
+        spare.push(buffer);
+    }
+}
+
+/// A deadline that costs nothing until something has to be waited for: only then is the clock read,
+/// and the timer is re-armed only when it fires too early.
+#[derive(Debug)]
 struct Deadline {
     timer: Option<Pin<Box<Sleep>>>,
-    due: u64,
+    limit: Duration,
+    /// In `clock::millis`; `None` until the first wait.
+    due: Option<u64>,
 }
 
 impl Deadline {
-    fn set(&mut self, after: Duration) {
-        self.due = clock::millis().saturating_add(after.as_millis() as u64);
+    fn new(limit: Duration) -> Self {
+        Self { timer: None, limit, due: None }
+    }
+
+    /// Begins anew: `limit` from the next wait on.
+    fn set(&mut self, limit: Duration) {
+        (self.limit, self.due) = (limit, None);
+    }
+
+    /// Begins anew with the same limit.
+    fn restart(&mut self) {
+        self.due = None;
     }
 
     /// Ready once the deadline has passed.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let due = *self.due.get_or_insert_with(|| clock::millis() + self.limit.as_millis() as u64);
         loop {
-            let left = Duration::from_millis(self.due.saturating_sub(clock::millis()));
+            let left = Duration::from_millis(due.saturating_sub(clock::millis()));
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(left)));
             ready!(timer.as_mut().poll(cx));
             if left.is_zero() {
@@ -67,7 +88,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn new(half: OwnedReadHalf) -> Self {
-        Self { half, input: BytesMut::new(), deadline: Deadline::default() }
+        Self { half, input: BytesMut::new(), deadline: Deadline::new(Duration::ZERO) }
     }
 
     /// Sets the deadline of the reads that follow.
@@ -103,12 +124,7 @@ impl Reading {
     }
 
     fn give_back(&mut self) {
-        let buffer = std::mem::take(&mut self.input);
-        BUFFERS.with_borrow_mut(|spare| {
-            if spare.len() < SPARE {
-                spare.push(buffer);
-            }
-        });
+        BUFFERS.with_borrow_mut(|spare| give(spare, std::mem::take(&mut self.input)));
     }
 
     pub(crate) fn into_half(self) -> (OwnedReadHalf, BytesMut) {
@@ -123,7 +139,6 @@ pub(crate) struct Writing {
     /// What is ready to leave.
     pub(crate) out: Vec<u8>,
     deadline: Deadline,
-    stall: Duration,
     /// Bytes that left so far.
     pub(crate) sent: u64,
 }
@@ -131,7 +146,7 @@ pub(crate) struct Writing {
 impl Writing {
     /// `stall` is how long a client may take nothing at all.
     pub(crate) fn new(half: OwnedWriteHalf, stall: Duration) -> Self {
-        Self { half, out: Vec::new(), deadline: Deadline::default(), stall, sent: 0 }
+        Self { half, out: Vec::new(), deadline: Deadline::new(stall), sent: 0 }
     }
 
     /// Sends what is in `out`.
@@ -154,7 +169,14 @@ impl Writing {
 
     /// Lets go of the buffer while the connection has nothing to say.
     pub(crate) fn rest(&mut self) {
-        self.out = Vec::new();
+        REPLIES.with_borrow_mut(|spare| give(spare, std::mem::take(&mut self.out)));
+    }
+
+    /// Makes sure of a buffer to write to.
+    pub(crate) fn wake(&mut self) {
+        if self.out.capacity() == 0 {
+            self.out = REPLIES.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
     }
 
     /// Sends `bytes`, past what is in `out`.
@@ -162,7 +184,7 @@ impl Writing {
     /// # Errors
     /// As [`Writing::flush`].
     pub(crate) async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        self.deadline.set(self.stall);
+        self.deadline.restart();
         while !bytes.is_empty() {
             let wrote = poll_fn(|cx| match Pin::new(&mut self.half).poll_write(cx, bytes) {
                 Poll::Pending => self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
@@ -174,7 +196,7 @@ impl Writing {
             }
             self.sent += wrote as u64;
             bytes = &bytes[wrote..];
-            self.deadline.set(self.stall);
+            self.deadline.restart();
         }
         Ok(())
     }
@@ -203,14 +225,14 @@ impl Writing {
     /// As [`Writing::flush`]; `UnexpectedEof` when the file has fewer bytes.
     pub(crate) async fn send_file(&mut self, file: &File, offset: u64, len: u64) -> io::Result<()> {
         let (mut at, end) = (offset, offset + len);
-        self.deadline.set(self.stall);
+        self.deadline.restart();
         while at < end {
             let sent = poll_fn(|cx| self.poll_send_file(cx, file, &mut at, end)).await?;
             if sent == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             self.sent += sent as u64;
-            self.deadline.set(self.stall);
+            self.deadline.restart();
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use larder_store::{Body, Entry, Extent};
 
 use super::io::Writing;
 use crate::origin::{Chunk, Download};
-use crate::reply::{Content, Framing, Piece, Reply};
+use crate::reply::{Content, Framing, Piece, Reply, Source};
 
 /// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
 const GATHER: usize = 64 << 10;
@@ -45,7 +45,10 @@ pub(crate) async fn send(
     match &mut reply.content {
         Content::None | Content::Tunnel(_) => Ok(()),
         Content::Bytes(bytes) => bytes_out(writing, bytes).await,
-        Content::Entry(entry, from, to) => stored(writing, entry, *from, *to).await,
+        Content::Stored(from, to) => match &reply.fields {
+            Source::Entry(entry) => stored(writing, entry, *from, *to).await,
+            _ => Ok(()),
+        },
         Content::Pieces(pieces) => all(writing, pieces).await,
         Content::Fill(reader) => filling(writing, reader, chunked).await,
         Content::Origin(download) => passing(writing, download, chunked).await,
