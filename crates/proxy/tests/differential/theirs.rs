@@ -53,10 +53,10 @@ pub(crate) fn read(wire: &[u8]) -> Option<Seen> {
     let service = service_fn(|request: Request<Incoming>| {
         let first = Arc::clone(&first);
         async move {
-            if first.lock().unwrap().is_none() {
-                *first.lock().unwrap() = Some(seen(&request));
+            if first.lock().expect("no panic").is_none() {
+                *first.lock().expect("no panic") = Some(seen(&request));
                 let content = content(request).await;
-                if let Some(seen) = first.lock().unwrap().as_mut() {
+                if let Some(seen) = first.lock().expect("no panic").as_mut() {
                     seen.content = content;
                 }
             }
@@ -69,7 +69,7 @@ pub(crate) fn read(wire: &[u8]) -> Option<Seen> {
     let mut context = Context::from_waker(Waker::noop());
     let ended = (0..1_000).any(|_| serving.as_mut().poll(&mut context).is_ready());
     assert!(ended, "hyper waits on {:?}", String::from_utf8_lossy(wire));
-    first.lock().unwrap().take()
+    first.lock().expect("no panic").take()
 }
 
 fn seen(request: &Request<Incoming>) -> Seen {

@@ -1,0 +1,152 @@
+//! One fill at a time: what its leader may do, and what its readers get.
+
+use std::sync::Arc;
+
+use larder_evict::{By, Capacity};
+use larder_store::fill::{Lead, WINDOW};
+use larder_store::{Ending, Fills, Joined, Memory};
+use tokio::task::{JoinHandle, yield_now};
+
+use super::{Read, assert_genuine, content, find, head, read, store};
+
+const KEY: &[u8] = b"http://h/a";
+const LEN: u64 = 200_000;
+const PIECE: u64 = 10_000;
+
+fn lead(fills: &Arc<Fills>) -> Lead {
+    match fills.join(KEY, b"") {
+        Joined::Lead(lead) => lead,
+        Joined::Follow(_) => panic!("somebody leads already"),
+    }
+}
+
+/// A leader, and readers of the same fill: its own client's and three followers'.
+fn begin() -> (Arc<Memory>, Arc<Fills>, Lead, Vec<JoinHandle<Read>>) {
+    let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
+    let lead = lead(&fills);
+    let mut readers = vec![lead.reader()];
+    for _ in 0..3 {
+        let Joined::Follow(reader) = fills.join(KEY, b"") else { panic!("nobody leads") };
+        readers.push(reader);
+    }
+    let readers = readers.into_iter().map(|reader| tokio::spawn(read(reader, KEY, 1)));
+    (memory, fills, lead, readers.collect())
+}
+
+async fn append(lead: &mut Lead, from: u64, to: u64) {
+    for at in (from..to).step_by(PIECE as usize) {
+        lead.append(&content(KEY, 1, at, to.min(at + PIECE))).await.expect("room");
+        yield_now().await;
+    }
+}
+
+async fn all(readers: Vec<JoinHandle<Read>>) -> Vec<Read> {
+    let mut all = Vec::new();
+    for reader in readers {
+        all.push(reader.await.expect("no wrong byte"));
+    }
+    all
+}
+
+/// Asserts that nothing is left of any fill.
+fn assert_nothing_under_way(memory: &Memory, fills: &Fills) {
+    assert_eq!(memory.validate(), Ok(()));
+    assert_eq!((fills.under_way(), memory.usage().filling), (0, 0));
+    memory.remove(KEY);
+    assert_eq!((memory.usage().bytes, fills.arena().held()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_finished_fill_is_read_by_all_and_stored() {
+    let (memory, fills, mut lead, readers) = begin();
+    assert!(lead.stream(head(1, LEN, Some(LEN))));
+    append(&mut lead, 0, LEN).await;
+    assert_genuine(&lead.finish(None).expect("stored"), KEY);
+    assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
+    assert_genuine(&find(&memory, KEY).expect("stored").variants()[0], KEY);
+    assert_nothing_under_way(&memory, &fills);
+}
+
+#[tokio::test]
+async fn a_purge_during_a_fill_publishes_nothing_and_robs_nobody() {
+    let (memory, fills, mut lead, readers) = begin();
+    lead.stream(head(1, LEN, Some(LEN)));
+    append(&mut lead, 0, LEN / 2).await;
+    fills.cancel(KEY);
+    assert!(matches!(fills.join(KEY, b""), Joined::Lead(_)), "nobody joins what is purged");
+    append(&mut lead, LEN / 2, LEN).await;
+    assert!(lead.finish(None).is_none());
+    assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
+    assert!(find(&memory, KEY).is_none());
+    assert_nothing_under_way(&memory, &fills);
+}
+
+#[tokio::test]
+async fn a_leader_that_leaves_wakes_everybody() {
+    for appended in [None, Some(0), Some(LEN / 2)] {
+        let (memory, fills, mut lead, readers) = begin();
+        if let Some(appended) = appended {
+            lead.stream(head(1, LEN, None));
+            append(&mut lead, 0, appended).await;
+        }
+        yield_now().await;
+        drop(lead);
+        let expected = appended.map(|appended| (appended, Ending::Truncated));
+        assert_eq!(all(readers).await, [expected; 4]);
+        assert!(find(&memory, KEY).is_none());
+        assert_nothing_under_way(&memory, &fills);
+    }
+}
+
+#[tokio::test]
+async fn a_leader_that_panics_wakes_everybody() {
+    let (memory, fills, mut lead, readers) = begin();
+    let leading = tokio::spawn(async move {
+        lead.stream(head(1, LEN, None));
+        append(&mut lead, 0, LEN / 2).await;
+        panic!("as intended by this test");
+    });
+    assert!(leading.await.unwrap_err().is_panic());
+    assert_eq!(all(readers).await, [Some((LEN / 2, Ending::Truncated)); 4]);
+    assert_nothing_under_way(&memory, &fills);
+}
+
+/// Sends a body too large to store to readers that pause 0, 1 and 5 times for each piece.
+async fn through_a_window(length: Option<u64>) {
+    const LARGE: u64 = 6 << 20;
+    let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
+    let mut lead = lead(&fills);
+    let readers = [0, 1, 5].map(|pauses| tokio::spawn(read(lead.reader(), KEY, pauses)));
+    assert_eq!(lead.stream(head(1, LARGE, length)), length.is_none());
+    let mut most = 0;
+    for at in (0..LARGE).step_by(1 << 16) {
+        lead.append(&content(KEY, 1, at, at + (1 << 16))).await.expect("readers");
+        most = most.max(fills.arena().held());
+    }
+    assert!(lead.finish(None).is_none());
+    assert_eq!(all(readers.into()).await, [Some((LARGE, Ending::Complete)); 3]);
+    // What was stored until it proved too large, the window, and the piece and page in hand.
+    assert!(most <= (1 << 20) + WINDOW + (1 << 17), "{most} bytes held");
+    assert_nothing_under_way(&memory, &fills);
+}
+
+#[tokio::test]
+async fn a_body_known_to_be_too_large_arrives_whole_through_a_window() {
+    through_a_window(Some(6 << 20)).await;
+}
+
+#[tokio::test]
+async fn a_body_that_turns_out_too_large_arrives_whole_through_a_window() {
+    through_a_window(None).await;
+}
+
+#[tokio::test]
+async fn a_window_that_nobody_reads_ends_the_fetch() {
+    let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 10);
+    let mut lead = lead(&fills);
+    drop(lead.reader());
+    lead.stream(head(1, LEN, Some(LEN)));
+    assert!(lead.append(&content(KEY, 1, 0, PIECE)).await.is_err());
+    drop(lead);
+    assert_nothing_under_way(&memory, &fills);
+}

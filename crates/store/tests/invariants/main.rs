@@ -1,0 +1,110 @@
+//! What holds of the store whatever is asked of it, by however many threads at once.
+//!
+//! Every content is derived from its key and version, so that a reader can tell a wrong byte.
+
+mod fills;
+mod memory;
+mod storm;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use larder_evict::{Capacity, Spec};
+use larder_semantics::freshness::Freshness;
+use larder_store::entry::Parts;
+use larder_store::fill::{Head, Piece, Reader, Verdict};
+use larder_store::{Arena, Body, Ending, Entry, Fills, Memory, Resident};
+use tokio::task::yield_now;
+
+/// A store of `capacity` whose bodies are at most `max_object` bytes.
+fn store(capacity: Capacity, max_object: u64) -> (Arc<Memory>, Arc<Fills>) {
+    let memory = Arc::new(Memory::new(capacity, &Spec::default(), 3));
+    let fills = Fills::new(Arc::clone(&memory), Arena::new().expect("memory files"), max_object);
+    (memory, Arc::new(fills))
+}
+
+/// Bytes `from` up to `to` of a version of a content.
+fn content(key: &[u8], version: u64, from: u64, to: u64) -> Vec<u8> {
+    let seed =
+        key.iter().fold(version + 1, |seed, &byte| (seed ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+    (from..to).map(|at| (seed.wrapping_mul(at / 5 + 1) >> 32) as u8 ^ at as u8).collect()
+}
+
+fn fields(version: u64, len: u64) -> Vec<u8> {
+    format!("X: {version} {len}\r\n").into_bytes()
+}
+
+/// Version and length, as [`fields`] wrote them.
+fn told(fields: &[u8]) -> (u64, u64) {
+    let text = std::str::from_utf8(fields).expect("text");
+    let (version, len) = text[3..].trim_end().split_once(' ').expect("two numbers");
+    (version.parse().expect("a number"), len.parse().expect("a number"))
+}
+
+fn head(version: u64, len: u64, length: Option<u64>) -> Head {
+    let freshness = Freshness { lifetime: 60, ..Freshness::default() };
+    Head { status: StatusCode::OK, fields: fields(version, len), signature: Vec::new(), freshness, length }
+}
+
+fn entry(key: &[u8], signature: &[u8], version: u64, body: Body) -> Entry {
+    let fields = fields(version, body.len());
+    let freshness = Freshness::default();
+    Entry::new(Parts { key, signature, status: StatusCode::OK, freshness, fields: &fields, body })
+        .expect("a short key")
+}
+
+/// What is stored under `key`, asked for as a request does.
+fn find(memory: &Memory, key: &[u8]) -> Option<Resident> {
+    memory.find(key, memory.hash(key), |resident| Some(resident.clone()))
+}
+
+/// Asserts that a stored response is what was once stored under `key`.
+fn assert_genuine(entry: &Entry, key: &[u8]) {
+    assert_eq!(entry.key(), key);
+    let (version, len) = told(entry.fields().0);
+    assert_eq!(entry.body().len(), len);
+    let bytes = entry.body().copy(0, usize::MAX).expect("it can be read");
+    assert!(bytes == content(key, version, 0, len), "wrong bytes under {key:?}, version {version}");
+}
+
+/// How a reader's content ended, and after how many bytes; `None` without content.
+type Read = Option<(u64, Ending)>;
+
+/// Reads a fill of `key` to its end, and asserts every byte; lets others run `pauses` times for each piece.
+async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
+    let (version, len) = match reader.verdict().await {
+        Verdict::Stream(head) => told(&head.fields),
+        Verdict::Stored(entry) => {
+            assert_genuine(&entry, key);
+            return None;
+        }
+        Verdict::Released | Verdict::Failed(..) => return None,
+    };
+    let mut at = 0;
+    loop {
+        for _ in 0..pauses {
+            yield_now().await;
+        }
+        let bytes = match reader.next().await.expect("it can be read") {
+            Piece::Bytes(bytes) => bytes,
+            Piece::File(extent, from, len) => {
+                assert_eq!(from, at);
+                let mut bytes = vec![0; len as usize];
+                extent.read(from, &mut bytes).expect("handed out, so there");
+                Bytes::from(bytes)
+            }
+            Piece::End(ending) => {
+                assert!(ending == Ending::Truncated || at == len, "complete after {at} of {len}");
+                return Some((at, ending));
+            }
+        };
+        let end = at + bytes.len() as u64;
+        assert!(
+            bytes == content(key, version, at, end),
+            "wrong bytes from {at} of {key:?}, version {version}"
+        );
+        at = end;
+        reader.sent();
+    }
+}

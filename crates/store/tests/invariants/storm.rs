@@ -1,0 +1,130 @@
+//! Everything at once: leaders that finish, fail, panic and are purged, readers that come and go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+use larder_evict::{By, Capacity};
+use larder_store::fill::{Lead, Verdict};
+use larder_store::{Ending, Fills, Joined, Memory};
+use tokio::task::yield_now;
+
+use super::{assert_genuine, content, find, head, read, store};
+
+const KEYS: u64 = 12;
+const CLIENTS: u64 = 16;
+const REQUESTS: u64 = 500;
+const MAX_OBJECT: u64 = 150_000;
+
+/// What was met, so that a storm that turns calm is noticed.
+#[derive(Debug, Default)]
+struct Met {
+    hits: AtomicU64,
+    whole: AtomicU64,
+    truncated: AtomicU64,
+    without_content: AtomicU64,
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("http://h/{n}").into_bytes()
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Fetches some version of what `lead` leads; one fetch in eight ends in each wrong way.
+async fn fetch(mut lead: Lead, version: u64, mut rng: Rng) {
+    let key = lead.key().to_vec();
+    // Small, large, and now and then too large to be stored.
+    let most = [4_000, 120_000, 120_000, 400_000][rng.usize(..4)];
+    let len = rng.u64(..most);
+    match rng.u8(..8) {
+        0 => return lead.settle(Verdict::Released),
+        1 => return,
+        _ => lead.stream(head(version, len, rng.bool().then_some(len))),
+    };
+    let (fails, panics) = (rng.u8(..8) == 0, rng.u8(..8) == 0);
+    let mut at = 0;
+    while at < len {
+        let end = len.min(at + rng.u64(1..40_000));
+        // Readers that have all left are a reason to stop.
+        if lead.append(&content(&key, version, at, end)).await.is_err() {
+            return;
+        }
+        at = end;
+        yield_now().await;
+        if at > len / 2 && fails {
+            return;
+        }
+        assert!(at <= len / 2 || !panics, "as intended by this test");
+    }
+    lead.finish(None);
+}
+
+async fn client(memory: Arc<Memory>, fills: Arc<Fills>, number: u64, met: Arc<Met>) {
+    let mut rng = Rng::with_seed(number);
+    for request in 0..REQUESTS {
+        let key = key(rng.u64(..KEYS));
+        if rng.u8(..8) == 0 {
+            fills.cancel(&key);
+            memory.remove(&key);
+        }
+        if let Some(found) = find(&memory, &key) {
+            found.variants().iter().for_each(|entry| assert_genuine(entry, &key));
+            count(&met.hits);
+            continue;
+        }
+        let reader = match fills.join(&key, b"") {
+            Joined::Follow(reader) => reader,
+            Joined::Lead(lead) => {
+                let reader = lead.reader();
+                tokio::spawn(fetch(lead, number * REQUESTS + request, rng.fork()));
+                reader
+            }
+        };
+        let (pauses, leaves) = (rng.u8(..4), rng.u8(..10) == 0);
+        let reading = read(reader, &key, pauses);
+        if leaves {
+            // A client that goes away in the middle.
+            let _ = tokio::time::timeout(Duration::from_micros(rng.u64(..500)), reading).await;
+            continue;
+        }
+        count(match reading.await {
+            None => &met.without_content,
+            Some((_, Ending::Complete)) => &met.whole,
+            Some((_, Ending::Truncated)) => &met.truncated,
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_storm_leaves_nothing_behind() {
+    let capacity = Capacity { by: By::Bytes, amount: 600_000 };
+    let (memory, fills) = store(capacity, MAX_OBJECT);
+    let met = Arc::new(Met::default());
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| tokio::spawn(client(Arc::clone(&memory), Arc::clone(&fills), number, Arc::clone(&met))))
+        .collect();
+    for client in clients {
+        let ended = tokio::time::timeout(Duration::from_secs(60), client).await.expect("nobody is stuck");
+        ended.expect("no wrong byte");
+        assert_eq!(memory.validate(), Ok(()));
+        assert!(memory.usage().bytes <= capacity.amount, "{:?}", memory.usage());
+    }
+    // Fetches whose readers have left end by themselves.
+    let all_done = async {
+        while fills.under_way() > 0 || memory.usage().filling > 0 {
+            yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), all_done).await.expect("every fetch ends");
+    for met in [&met.hits, &met.whole, &met.truncated, &met.without_content] {
+        assert!(met.load(Ordering::Relaxed) > 20, "too calm");
+    }
+    for n in 0..KEYS {
+        memory.remove(&key(n));
+    }
+    assert_eq!((memory.usage().bytes, memory.usage().objects, fills.arena().held()), (0, 0, 0));
+}
