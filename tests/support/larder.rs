@@ -124,6 +124,11 @@ impl Larder {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the process to end.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         eventually("the end of the process", || self.child.try_wait().expect("a child"))

@@ -12,6 +12,8 @@ mod origin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 pub(crate) use client::{Client, Response};
 pub(crate) use larder::Larder;
 pub(crate) use origin::{Answer, Origin, Peer, Seen};
@@ -41,11 +43,23 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn pass(&self) {
         let open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.1.wait_timeout_while(open, PATIENCE, |open| !*open);
         assert!(!waited.unwrap_or_else(PoisonError::into_inner).1.timed_out(), "nobody opened the gate");
     }
+}
+
+/// Lets this program open as many files as the system allows; says how many those are.
+pub(crate) fn raise_open_files() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+        .expect("the hard limit is allowed");
+    limit.maximum.unwrap_or(u64::MAX)
 }
 
 /// Name and value of a field line.

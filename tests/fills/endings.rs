@@ -1,0 +1,147 @@
+//! Fetches that end otherwise than planned: a side leaves, a purge comes, there is no room.
+
+use crate::support::{Answer, Gate, Larder, Origin};
+
+/// An origin whose answer, with this head, stops after five of ten digits until the gate opens.
+fn halting(head: &'static str, gate: &Gate) -> Origin {
+    let gate = gate.clone();
+    Origin::answering(move |seen| match seen.method.as_str() {
+        "GET" => Answer::raw(head).then("01234").then_wait(&gate).then("56789"),
+        _ => Answer::with_body("200 OK", b""),
+    })
+}
+
+const TEN: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 10\r\n\r\n";
+
+#[test]
+fn the_one_who_asked_first_may_leave_while_others_read() {
+    let gate = Gate::default();
+    let origin = halting(TEN, &gate);
+    let larder = Larder::before(&origin);
+    let [mut leader, mut follower] = [larder.client(), larder.client()];
+    for client in [&mut leader, &mut follower] {
+        client.send("GET /");
+        client.head();
+        assert_eq!(client.exactly(5), b"01234");
+    }
+    drop(leader);
+    gate.open();
+    assert_eq!(follower.exactly(5), b"56789");
+    larder.settle();
+    assert!(larder.get("/").is_hit());
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn section_3_3_nobody_takes_a_truncated_body_for_a_whole_one() {
+    let counted = "Content-Length: 10\r\n\r\n01234";
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n";
+    for (framing, version) in [(counted, "1.1"), (chunked, "1.1"), (counted, "1.0")] {
+        let gate = Gate::default();
+        let held = gate.clone();
+        let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\n{framing}");
+        let origin = Origin::answering(move |_| Answer::raw(head.clone()).then_wait(&held).then_close());
+        let larder = Larder::before(&origin);
+        let mut clients = [larder.client(), larder.client()];
+        for client in &mut clients {
+            client.send(&format!("GET / HTTP/{version}\nHost: site.test"));
+            client.head();
+        }
+        gate.open();
+        for client in &mut clients {
+            // With a length or chunks an orderly end is known to be early; without, it must not be one.
+            let early = match client.rest() {
+                None => true,
+                Some(rest) if framing == counted => rest.len() < 10,
+                Some(rest) => version == "1.1" && !rest.ends_with(b"0\r\n\r\n"),
+            };
+            assert!(early, "{framing:?} {version}");
+        }
+        larder.settle();
+        assert_eq!((larder.stat("objects"), origin.count()), (0, 1));
+        larder.client().send("GET /");
+        origin.wait_for(2);
+    }
+}
+
+#[test]
+fn section_4_4_an_unsafe_request_wins_over_a_fetch_under_way() {
+    let gate = Gate::default();
+    let origin = halting(TEN, &gate);
+    let larder = Larder::before(&origin);
+    let mut early = larder.client();
+    early.send("GET /");
+    early.head();
+    assert_eq!(larder.client().ask("POST /\n\nnew").status, 200);
+    // Who asks now must see what the POST has done.
+    let mut late = larder.client();
+    late.send("GET /");
+    origin.wait_for(3);
+    gate.open();
+    assert_eq!((early.exactly(10), late.receive("GET").text()), (b"0123456789".to_vec(), "0123456789"));
+}
+
+#[test]
+fn section_4_4_what_was_asked_before_an_unsafe_request_is_not_stored_after_it() {
+    let gate = Gate::default();
+    let origin = halting(TEN, &gate);
+    let larder = Larder::before(&origin);
+    let mut early = larder.client();
+    early.send("GET /");
+    early.head();
+    larder.client().ask("DELETE /");
+    gate.open();
+    assert_eq!(early.exactly(10), b"0123456789");
+    larder.settle();
+    assert_eq!(larder.ask("GET /\nCache-Control: only-if-cached").status, 504);
+}
+
+#[test]
+fn a_body_larger_than_max_object_is_streamed_and_not_stored() {
+    let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let sent = body.clone();
+    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+        "/counted" => Answer::with_body("200 OK\nCache-Control: max-age=100", &sent),
+        _ => {
+            let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nTransfer-Encoding: chunked\r\n\r\n";
+            Answer::raw(format!("{head}{:x}\r\n", sent.len())).then(&sent[..]).then("\r\n0\r\n\r\n")
+        }
+    });
+    let larder = Larder::with(&origin, "[memory]\nmax_object = '100KiB'");
+    for path in ["/counted", "/chunked"] {
+        for _ in 0..2 {
+            let response = larder.get(path);
+            assert!(response.body == body && !response.is_hit(), "{path}");
+        }
+    }
+    assert_eq!((larder.stat("objects"), origin.count()), (0, 4));
+}
+
+#[test]
+fn a_full_memory_makes_room_and_never_fails_a_request() {
+    let origin = Origin::answering(|seen| {
+        Answer::with_body("200 OK\nCache-Control: max-age=100", seen.target.repeat(20_000).as_bytes())
+    });
+    let larder = Larder::with(&origin, "[memory]\nsize = '1MiB'");
+    for number in 0..40 {
+        let path = format!("/{number}");
+        assert!(larder.get(&path).text() == path.repeat(20_000), "{path}");
+    }
+    assert!(larder.stat("bytes_stored") <= 1 << 20);
+    assert!(larder.stat("evictions") > 0);
+    assert!(larder.get("/39").is_hit());
+}
+
+#[test]
+fn an_origin_that_stops_in_the_middle_is_given_up() {
+    let gate = Gate::default();
+    let origin = halting(TEN, &gate);
+    let larder = Larder::with(&origin, "[timeouts]\norigin_idle = '200ms'");
+    let mut client = larder.client();
+    client.send("GET /");
+    client.head();
+    assert!(client.rest().is_none_or(|rest| rest == b"01234"));
+    larder.settle();
+    assert_eq!((larder.stat("objects"), larder.stat("in_flight")), (0, 0));
+    gate.open();
+}

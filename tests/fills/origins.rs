@@ -1,0 +1,137 @@
+//! Which origin is asked, how often, and how many requests may wait.
+
+use crate::support::{Answer, Gate, Larder, Origin, eventually};
+
+/// An origin that reads requests and closes without an answer.
+fn mute() -> Origin {
+    Origin::answering(|_| Answer::default().then_close())
+}
+
+#[test]
+fn beyond_the_queue_a_request_is_refused_at_once() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| {
+        held.pass();
+        Answer::with_body("200 OK", seen.target.as_bytes())
+    });
+    let larder = Larder::with(&origin, "[limits]\nin_flight = 1\nqueue = 1");
+    let [mut first, mut second] = [larder.client(), larder.client()];
+    first.send("GET /1");
+    origin.wait_for(1);
+    second.send("GET /2");
+    larder.wait_for("queued", 1);
+    for method in ["GET", "POST"] {
+        let third = larder.client().ask(&format!("{method} /3"));
+        assert_eq!((third.status, third.field("retry-after").is_some()), (503, true), "{method}");
+        assert_eq!(third.cache(), "fwd=miss; detail=overloaded");
+    }
+    assert_eq!(origin.count(), 1);
+    gate.open();
+    assert_eq!((first.receive("GET").text(), second.receive("GET").text()), ("/1", "/2"));
+}
+
+#[test]
+fn a_full_queue_does_not_keep_hits_from_being_served() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| match seen.number {
+        0 => Answer::with_body("200 OK\nCache-Control: max-age=100", b"body"),
+        _ => Answer::default().then_wait(&held).then_close(),
+    });
+    let larder = Larder::with(&origin, "[limits]\nin_flight = 1\nqueue = 0");
+    larder.get("/");
+    let mut slow = larder.client();
+    slow.send("GET /slow");
+    origin.wait_for(2);
+    assert!(larder.client().ask("GET /").is_hit());
+    gate.open();
+}
+
+#[test]
+fn a_place_is_free_again_however_its_request_ends() {
+    let origin = Origin::answering(|seen| match seen.target.as_str() {
+        "/mute" => Answer::default().then_close(),
+        "/half" => Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").then_close(),
+        _ => Answer::with_body("200 OK", b"body"),
+    });
+    let larder = Larder::with(&origin, "[limits]\nin_flight = 1\nqueue = 0");
+    for path in ["/mute", "/half", "/", "/mute", "/half"] {
+        let mut client = larder.client();
+        client.send(&format!("GET {path}"));
+        client.finish();
+        client.rest();
+        larder.wait_for("in_flight", 0);
+    }
+    assert_eq!(larder.get("/").text(), "body");
+}
+
+#[test]
+fn rfc_9110_section_9_2_2_only_idempotent_requests_are_tried_again() {
+    for (request, tries) in [("GET /", 3), ("HEAD /", 3), ("DELETE /", 3), ("POST /", 1), ("PATCH /", 1)] {
+        let origin = mute();
+        let larder = Larder::with_site(&[&origin], "retries = 2");
+        assert_eq!((larder.ask(request).status, origin.count()), (502, tries), "{request}");
+    }
+    // Content can be sent once only.
+    let origin = mute();
+    let larder = Larder::with_site(&[&origin], "retries = 2");
+    assert_eq!((larder.ask("PUT /\n\ncontent").status, origin.count()), (502, 1));
+}
+
+#[test]
+fn another_origin_answers_for_one_that_does_not() {
+    let [bad, good] = [mute(), Origin::always("200 OK\n\ngood")];
+    let larder = Larder::with_site(&[&bad, &good], "max_fails = 1000");
+    for _ in 0..6 {
+        assert_eq!(larder.get("/").text(), "good");
+    }
+    assert!(bad.count() >= 2);
+}
+
+#[test]
+fn an_origin_that_is_gone_costs_not_even_a_post() {
+    let [bad, good] = [mute(), Origin::always("200 OK\n\ngood")];
+    bad.die();
+    let larder = Larder::with_site(&[&bad, &good], "max_fails = 1000");
+    for _ in 0..6 {
+        assert_eq!(larder.ask("POST /").text(), "good");
+    }
+}
+
+#[test]
+fn an_origin_that_fails_is_left_alone() {
+    let [bad, good] = [mute(), Origin::always("200 OK\n\ngood")];
+    let larder = Larder::with_site(&[&bad, &good], "max_fails = 2\nfail_timeout = '1h'");
+    for _ in 0..12 {
+        assert_eq!(larder.get("/").text(), "good");
+    }
+    assert_eq!((bad.count(), good.count()), (2, 12));
+}
+
+#[test]
+fn origins_take_turns() {
+    let origins = ["200 OK\n\n1", "200 OK\n\n2", "200 OK\n\n3"].map(Origin::always);
+    let larder = Larder::with_site(&origins.each_ref(), "");
+    for _ in 0..9 {
+        larder.get("/");
+    }
+    assert_eq!(origins.each_ref().map(Origin::count), [3, 3, 3]);
+}
+
+#[test]
+fn an_origin_whose_check_fails_is_left_alone_until_it_succeeds() {
+    let repaired = Gate::default();
+    let state = repaired.clone();
+    let sick = Origin::by(move |seen| match seen.target.as_str() {
+        "/health" if !state.is_open() => "500 Sick".to_owned(),
+        _ => "200 OK\n\nsick".to_owned(),
+    });
+    let well = Origin::always("200 OK\n\nwell");
+    let larder = Larder::with_site(&[&sick, &well], "health = '/health'\nhealth_interval = '100ms'");
+    let answers = || [larder.get("/"), larder.get("/")].map(|response| response.text().to_owned());
+    eventually("only the healthy one", || answers().iter().all(|text| text == "well").then_some(()));
+    assert!(answers().iter().all(|text| text == "well"));
+    repaired.open();
+    eventually("both", || answers().iter().any(|text| text == "sick").then_some(()));
+}

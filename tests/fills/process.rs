@@ -1,0 +1,98 @@
+//! What the process does when it is told to reload or to stop, while it serves.
+
+use std::net::TcpStream;
+
+use rustix::process::Signal;
+
+use crate::support::{Answer, Gate, Larder, Origin, eventually};
+
+fn halting(gate: &Gate) -> Origin {
+    let gate = gate.clone();
+    Origin::answering(move |_| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 10\r\n\r\n01234";
+        Answer::raw(head).then_wait(&gate).then("56789")
+    })
+}
+
+#[test]
+fn told_to_stop_it_finishes_what_is_under_way_and_takes_nothing_new() {
+    let gate = Gate::default();
+    let origin = halting(&gate);
+    let mut larder = Larder::before(&origin);
+    let [mut busy, mut idle] = [larder.client(), larder.client()];
+    busy.send("GET /");
+    busy.head();
+    larder.wait_for("connections", 2);
+    larder.signal(Signal::TERM);
+    assert!(idle.is_closed());
+    eventually("closed doors", || TcpStream::connect(larder.address()).is_err().then_some(()));
+    gate.open();
+    assert_eq!(busy.exactly(10), b"0123456789");
+    assert!(busy.is_closed());
+    assert_eq!(larder.ended().code(), Some(0));
+}
+
+#[test]
+fn told_to_stop_it_waits_no_longer_than_it_should() {
+    for again in [false, true] {
+        let gate = Gate::default();
+        let origin = halting(&gate);
+        let drain = if again { "1h" } else { "100ms" };
+        let mut larder = Larder::with(&origin, &format!("[timeouts]\ndrain = '{drain}'"));
+        let mut stuck = larder.client();
+        stuck.send("GET /");
+        stuck.head();
+        larder.signal(Signal::TERM);
+        if again {
+            larder.wait_for_log("finishing what is under way");
+            larder.signal(Signal::TERM);
+        }
+        assert_eq!(larder.ended().code(), Some(0));
+        gate.open();
+    }
+}
+
+#[test]
+fn a_good_config_counts_at_once_and_leaves_what_is_stored() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
+    let site = format!("[[site]]\norigin = '{}'", origin.url());
+    let larder = Larder::start(&site);
+    larder.get("/");
+    let mut client = larder.client();
+    assert_eq!(client.ask("GET /").field("via"), Some("1.1 Larder"));
+    larder.reload(&format!("name = 'pantry'\n{site}"));
+    larder.wait_for_log("config reloaded");
+    let renamed = eventually("the new name", || {
+        let response = client.ask("GET /");
+        (response.field("via") == Some("1.1 pantry")).then_some(response)
+    });
+    assert!(renamed.field("cache-status").is_some_and(|status| status.starts_with("pantry; hit")));
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_bad_config_changes_nothing() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
+    let site = format!("[[site]]\norigin = '{}'", origin.url());
+    let larder = Larder::start(&site);
+    larder.reload(&format!("name = 'pantry'\nnonsense = 1\n{site}"));
+    larder.wait_for_log("unknown key 'nonsense'");
+    larder.wait_for_log("the old config stays in force");
+    assert_eq!(larder.get("/").field("via"), Some("1.1 Larder"));
+}
+
+#[test]
+fn requests_under_way_keep_the_config_they_began_with() {
+    let gate = Gate::default();
+    let origin = halting(&gate);
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.send("GET /");
+    client.head();
+    larder.reload("[[site]]\norigin = 'http://127.0.0.1:1'");
+    larder.wait_for_log("config reloaded");
+    gate.open();
+    assert_eq!(client.exactly(10), b"0123456789");
+    eventually("the new origin, where nobody is", || (larder.get("/other").status == 502).then_some(()));
+    assert_eq!(larder.get("/").text(), "0123456789");
+}

@@ -1,0 +1,153 @@
+//! RFC 9111 section 4: one fetch for all who ask at the same time, and nobody gets another's answer.
+
+use crate::support::{Answer, Client, Gate, Larder, Origin, raise_open_files};
+
+const CACHED: &str = "200 OK\nCache-Control: max-age=100";
+
+#[test]
+fn a_thousand_followers_of_one_slow_fetch_get_every_byte() {
+    raise_open_files();
+    let gate = Gate::default();
+    let body: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
+    let (held, sent) = (gate.clone(), body.clone());
+    let origin = Origin::answering(move |_| {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: {}\r\n\r\n",
+            sent.len()
+        );
+        Answer::raw(head).then(&sent[..100]).then_wait(&held).then(&sent[100..])
+    });
+    let larder = Larder::before(&origin);
+    let mut clients: Vec<Client> = (0..1000).map(|_| larder.client()).collect();
+    for client in &mut clients {
+        client.send("GET /");
+    }
+    // Whoever has the beginning before the end has left the origin reads while it arrives.
+    for client in &mut clients {
+        assert_eq!(client.head().field("content-length"), Some("100000"));
+        assert!(client.exactly(100) == body[..100]);
+    }
+    gate.open();
+    for client in &mut clients {
+        assert!(client.exactly(body.len() - 100) == body[100..]);
+    }
+    assert_eq!(origin.count(), 1);
+    larder.settle();
+    assert!(larder.get("/").is_hit());
+}
+
+#[test]
+fn followers_say_so() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 4\r\n\r\n";
+        Answer::raw(head).then_wait(&held).then("body")
+    });
+    let larder = Larder::before(&origin);
+    let [mut leader, mut follower] = [larder.client(), larder.client()];
+    leader.send("GET /");
+    assert_eq!(leader.head().cache(), "fwd=uri-miss; fwd-status=200; stored");
+    follower.send("GET /");
+    assert_eq!(follower.head().cache(), "fwd=uri-miss; collapsed");
+    gate.open();
+    assert_eq!((leader.exactly(4), follower.exactly(4)), (b"body".to_vec(), b"body".to_vec()));
+}
+
+#[test]
+fn an_answer_for_one_user_releases_all_who_wait_at_once_and_is_remembered() {
+    let gates: [Gate; 3] = Default::default();
+    let held = gates.clone();
+    let origin = Origin::answering(move |seen| {
+        let round = [0, 1, 1, 1, 1, 1].get(seen.number).copied().unwrap_or(2);
+        held[round].pass();
+        Answer::with_body("200 OK\nCache-Control: private", seen.field("cookie").unwrap_or("?").as_bytes())
+    });
+    let larder = Larder::before(&origin);
+    let ask = |user: usize| {
+        let mut client = larder.client();
+        client.send(&format!("GET /\nCookie: {user}"));
+        client
+    };
+    let mut clients = vec![ask(0)];
+    origin.wait_for(1);
+    clients.extend((1..6).map(ask));
+    gates[0].open();
+    // Their own requests arrive together: nobody waits for another's answer.
+    origin.wait_for(6);
+    gates[1].open();
+    clients.extend((6..11).map(ask));
+    origin.wait_for(11);
+    gates[2].open();
+    for (user, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.receive("GET").text(), user.to_string());
+    }
+}
+
+#[test]
+fn section_4_1_those_who_ask_for_another_variant_get_theirs_without_waiting() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| {
+        let colour = seen.field("colour").unwrap_or("none").to_owned();
+        let head = format!("{CACHED}\nVary: Colour\nContent-Length: {}", colour.len());
+        let answer = Answer::with_body(&head, b"");
+        if colour == "red" { answer.then_wait(&held).then(colour) } else { answer.then(colour) }
+    });
+    let larder = Larder::before(&origin);
+    let mut red = larder.client();
+    red.send("GET /\nColour: red");
+    origin.wait_for(1);
+    assert_eq!(larder.client().ask("GET /\nColour: blue").text(), "blue");
+    assert_eq!(larder.client().ask("GET /\nColour: green").text(), "green");
+    gate.open();
+    assert_eq!(red.receive("GET").text(), "red");
+    larder.settle();
+    for colour in ["red", "blue", "green"] {
+        let stored = larder.ask(&format!("GET /\nColour: {colour}"));
+        assert_eq!((stored.text(), stored.is_hit()), (colour, true));
+    }
+}
+
+#[test]
+fn section_4_3_many_who_find_it_stale_ask_once() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| match seen.number {
+        0 => Answer::with_body(&format!("{CACHED}\nAge: 100\nETag: \"1\""), b"body"),
+        _ => Answer::default().then_wait(&held).then("HTTP/1.1 304 Not Modified\r\nAge: 0\r\n\r\n"),
+    });
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let mut clients: Vec<Client> = (0..20).map(|_| larder.client()).collect();
+    for client in &mut clients {
+        client.send("GET /");
+    }
+    origin.wait_for(2);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.receive("GET").text(), "body");
+    }
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn requests_with_credentials_wait_for_nobody_and_share_nothing() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| {
+        held.pass();
+        Answer::with_body(CACHED, seen.field("authorization").unwrap_or("nobody").as_bytes())
+    });
+    let larder = Larder::before(&origin);
+    let mut clients: Vec<Client> = (0..3).map(|_| larder.client()).collect();
+    for (user, client) in clients.iter_mut().enumerate() {
+        client.send(&format!("GET /\nAuthorization: Basic {user}"));
+    }
+    origin.wait_for(3);
+    gate.open();
+    for (user, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.receive("GET").text(), format!("Basic {user}"));
+    }
+    assert_eq!(larder.get("/").text(), "nobody");
+}

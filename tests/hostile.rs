@@ -1,0 +1,208 @@
+//! Clients and origins that mean no good, or mean nothing: the proxy neither falls over nor lets
+//! others wait.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use support::{Answer, Client, Larder, Origin, raise_open_files};
+
+const CACHED: &str = "200 OK\nCache-Control: max-age=100\n\nbody";
+
+/// A hit takes far less; this leaves room for a machine that does other things as well.
+const PROMPT: Duration = Duration::from_secs(2);
+
+fn serves_promptly(larder: &Larder) {
+    let begun = Instant::now();
+    assert_eq!(larder.client().ask("GET /").text(), "body");
+    assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
+}
+
+/// Resident memory of the process, in bytes.
+fn resident(larder: &Larder) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    line.trim().strip_suffix(" kB").and_then(|size| size.parse::<u64>().ok()).expect("a number") << 10
+}
+
+#[test]
+fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
+    const WANTED: u64 = 10_000;
+    let allowed = raise_open_files().saturating_sub(500);
+    let count = WANTED.min(allowed);
+    if count < WANTED {
+        println!("only {count} connections: the system allows no more open files");
+    }
+    let origin = Origin::always(CACHED);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let before = resident(&larder);
+    let mut idle: Vec<Client> = (0..count).map(|_| larder.client()).collect();
+    larder.wait_for("connections", count);
+    // Some have been used, which must not make them dearer.
+    for client in idle.iter_mut().step_by(10) {
+        assert!(client.ask("GET /").is_hit());
+    }
+    serves_promptly(&larder);
+    let each = resident(&larder).saturating_sub(before) / count;
+    assert!(each < 48 << 10, "{each} bytes for each idle connection");
+    assert!(idle.iter_mut().rev().step_by(500).all(|client| client.ask("GET /").is_hit()));
+    drop(idle);
+    larder.wait_for("connections", 0);
+}
+
+#[test]
+fn clients_that_never_read_are_dropped_and_hold_up_nobody() {
+    const LARGE: usize = 16 << 20;
+    let origin = Origin::answering(|seen| match seen.target.as_str() {
+        "/" => Answer::with_body("200 OK\nCache-Control: max-age=100", b"body"),
+        "/passed" => Answer::with_body("200 OK", &vec![b'a'; LARGE]),
+        _ => Answer::with_body("200 OK\nCache-Control: max-age=100", &vec![b'a'; LARGE]),
+    });
+    let larder = Larder::with(&origin, "[timeouts]\nstall = '500ms'\n[memory]\nsize = '256MiB'");
+    larder.get("/");
+    larder.get("/stored");
+    let mut deaf: Vec<Client> = (0..15).map(|_| larder.client()).collect();
+    for (number, client) in deaf.iter_mut().enumerate() {
+        client.send(["GET /stored", "GET /passed", "GET /filled"][number % 3]);
+    }
+    larder.wait_for("connections", 15);
+    serves_promptly(&larder);
+    larder.wait_for("connections", 0);
+    larder.wait_for("in_flight", 0);
+    larder.settle();
+    // What the others did not read was not lost for those who do.
+    assert_eq!(larder.get("/stored").body.len(), LARGE);
+}
+
+#[test]
+fn a_flood_of_pipelined_requests_is_answered_in_order() {
+    const COUNT: usize = 20_000;
+    let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target));
+    let larder = Larder::before(&origin);
+    for number in 0..10 {
+        larder.get(&format!("/{number}"));
+    }
+    let mut client = larder.client();
+    let mut writing = client.stream.try_clone().expect("a descriptor");
+    let flood = std::thread::spawn(move || {
+        for number in 0..COUNT {
+            let request = format!("GET /{} HTTP/1.1\r\nHost: site.test\r\n\r\n", number % 10);
+            writing.write_all(request.as_bytes()).expect("the proxy reads");
+        }
+    });
+    for number in 0..COUNT {
+        assert_eq!(client.receive("GET").text(), format!("/{}", number % 10));
+    }
+    flood.join().expect("all was sent");
+    assert_eq!(origin.count(), 10);
+}
+
+/// A small generator of numbers that look random (xorshift64*), so that a failure can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        (0..self.below(most)).map(|_| self.next() as u8).collect()
+    }
+
+    /// `bytes` with some changed, doubled, cut out or put in.
+    fn mutated(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        for _ in 0..=self.below(6) {
+            let at = self.below(bytes.len());
+            match self.below(4) {
+                0 => bytes[at] = self.next() as u8,
+                1 => bytes.insert(at, b"\r\n \0:;,\x7f\xff"[self.below(9)]),
+                2 => drop(bytes.drain(at..(at + 1 + self.below(8)).min(bytes.len() - 1).max(at))),
+                _ => {
+                    let again = bytes[at..(at + 1 + self.below(40)).min(bytes.len())].to_vec();
+                    bytes.splice(at..at, again);
+                }
+            }
+        }
+        bytes
+    }
+}
+
+const REQUESTS: &[&str] = &[
+    "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,3-\r\nIf-None-Match: \"1\", W/\"2\"\r\nAccept-Language: de;q=0.5, en\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    "PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: keep-alive, x\r\n\r\nabc",
+    "GET http://a/b?c HTTP/1.0\r\nCache-Control: max-age=1, no-cache=\"x\"\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+];
+
+#[test]
+fn random_bytes_from_clients_never_break_it() {
+    let origin = Origin::always(CACHED);
+    let larder = Larder::before(&origin);
+    let mut random = Random(0x1a4d_e401);
+    for round in 0..3000 {
+        let sent = match random.below(5) {
+            0 => random.bytes(2000),
+            kind => random.mutated(REQUESTS[kind - 1].as_bytes()),
+        };
+        let mut stream = TcpStream::connect(larder.address()).expect("the proxy accepts");
+        // It may have refused the beginning and closed before it got all.
+        let _ = stream.write_all(&sent).and_then(|()| stream.shutdown(Shutdown::Write));
+        stream.set_read_timeout(Some(support::PATIENCE)).expect("a limit");
+        let mut answer = Vec::new();
+        let end = stream.read_to_end(&mut answer);
+        let waited = end.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        let http = answer.is_empty() || answer.starts_with(b"HTTP/1.1 ");
+        assert!(http && !waited, "round {round}: {:?}", String::from_utf8_lossy(&sent));
+    }
+    serves_promptly(&larder);
+    larder.wait_for("connections", 0);
+    larder.wait_for("in_flight", 0);
+}
+
+const RESPONSES: &[&str] = &[
+    "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nCache-Control: max-age=9, no-cache=\"x\"\r\nVary: A, b\r\nETag: \"1\"\r\n\r\nbody",
+    "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 206 Part\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\nETag: \"1\"\r\n\r\nbody",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nAge: 7\r\nExpires: Thu, 31 Dec 2099 23:59:59 GMT\r\n\r\n4\r\nbody\r\n0\r\nA: b\r\n\r\n",
+    "HTTP/1.0 304 Not Modified\r\nETag: \"1\"\r\nDate: Thu, 31 Dec 2015 23:59:59 GMT\r\nCDN-Cache-Control: max-age=9\r\n\r\n",
+];
+
+#[test]
+fn random_bytes_from_origins_never_break_it() {
+    let origin = Origin::speaking(|peer| {
+        while let Some(seen) = peer.request() {
+            let mut random = Random(0xbad_0419 + seen.number as u64);
+            let answer = match random.below(5) {
+                0 => random.bytes(2000),
+                kind => random.mutated(RESPONSES[kind - 1].as_bytes()),
+            };
+            match seen.target.as_str() {
+                "/" => peer.answer(CACHED),
+                _ => return peer.send(&answer),
+            }
+        }
+    });
+    let larder = Larder::before(&origin);
+    let fields = ["", "\nRange: bytes=1-2", "\nIf-None-Match: \"1\"", "\nA: b"];
+    for round in 0..2000 {
+        let mut client = larder.client();
+        client.send(&format!("GET /{}{}\nConnection: close", 1 + round % 7, fields[round % 4]));
+        let answer = client.rest();
+        let http = answer.as_ref().is_none_or(|answer| answer.starts_with(b"HTTP/1.1 "));
+        assert!(http, "round {round}: {answer:?}");
+    }
+    serves_promptly(&larder);
+    larder.wait_for("in_flight", 0);
+    larder.settle();
+}
