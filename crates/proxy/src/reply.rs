@@ -11,6 +11,7 @@ use larder_semantics::date;
 use larder_semantics::fields::{Fields, HeadLines};
 use larder_semantics::range::ContentRange;
 use larder_semantics::revalidate;
+use larder_semantics::status::CacheStatus;
 use larder_store::entry::write_line;
 use larder_store::fill::{Head, Reader};
 use larder_store::{Entry, Extent};
@@ -98,17 +99,31 @@ impl std::fmt::Debug for Tunnel {
 
 /// How a head is to be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Framing<'n> {
+pub struct Framing {
     /// The client speaks HTTP/1.1.
     pub http11: bool,
     /// The connection stays open.
     pub keep_alive: bool,
     /// The request was `HEAD`.
     pub head_only: bool,
-    /// This proxy's name in `Via` and `Cache-Status`.
-    pub name: &'n str,
+}
+
+/// The lines by which a proxy names itself in every reply, ready to be copied.
+#[derive(Clone, Debug)]
+pub struct Banner {
+    /// `Via`, and the beginning of `Cache-Status`.
+    lines: Vec<u8>,
     /// Also write `X-Cache`.
-    pub x_cache: bool,
+    x_cache: bool,
+}
+
+impl Banner {
+    /// That of the proxy called `name`.
+    pub fn new(name: &str, x_cache: bool) -> Self {
+        let mut lines = format!("Via: 1.1 {name}\r\nCache-Status: ").into_bytes();
+        CacheStatus::write_name(&mut lines, name);
+        Self { lines, x_cache }
+    }
 }
 
 impl Reply {
@@ -130,17 +145,17 @@ impl Reply {
     }
 
     /// Whether the content has to be sent chunked.
-    pub fn is_chunked(&self, framing: &Framing<'_>) -> bool {
+    pub fn is_chunked(&self, framing: &Framing) -> bool {
         framing.http11 && self.length.is_none() && !self.is_bodiless() && !framing.head_only
     }
 
     /// Whether only the end of the connection can end the content.
-    pub fn ends_with_connection(&self, framing: &Framing<'_>) -> bool {
+    pub fn ends_with_connection(&self, framing: &Framing) -> bool {
         self.length.is_none() && !framing.http11 && !self.is_bodiless() && !framing.head_only
     }
 
     /// Appends the head, blank line included.
-    pub fn write_head(&self, out: &mut Vec<u8>, framing: &Framing<'_>) {
+    pub fn write_head(&self, out: &mut Vec<u8>, framing: &Framing, banner: &Banner) {
         write_status_line(out, self.status);
         self.write_fields(out);
         if let Some(range) = &self.content_range {
@@ -149,12 +164,10 @@ impl Reply {
         if let Some(age) = self.age {
             write_number(out, b"Age: ", u64::from(age));
         }
-        out.extend_from_slice(b"Via: 1.1 ");
-        out.extend_from_slice(framing.name.as_bytes());
-        out.extend_from_slice(b"\r\nCache-Status: ");
-        self.outcome.cache_status(framing.name).write(out);
+        out.extend_from_slice(&banner.lines);
+        self.outcome.cache_status("").write_parameters(out);
         out.extend_from_slice(b"\r\n");
-        if framing.x_cache {
+        if banner.x_cache {
             let hit = if self.outcome.is_hit() { &b"X-Cache: HIT\r\n"[..] } else { b"X-Cache: MISS\r\n" };
             out.extend_from_slice(hit);
         }
@@ -192,7 +205,7 @@ impl Reply {
         }
     }
 
-    fn write_framing(&self, out: &mut Vec<u8>, framing: &Framing<'_>) {
+    fn write_framing(&self, out: &mut Vec<u8>, framing: &Framing) {
         if self.status == StatusCode::SWITCHING_PROTOCOLS || matches!(self.content, Content::Tunnel(_)) {
             return;
         }

@@ -66,7 +66,22 @@ pub(crate) async fn send_for(
         }
         Route::Site(site) => to_site(&clients.reverse, &site, request, fields).await?,
     };
+    refuse_unasked_change(request, response.status())?;
     Ok(Answer { response, place })
+}
+
+/// A client that asked for no other protocol would take what follows for an answer to its next
+/// request (RFC 9110 section 15.2.2).
+fn refuse_unasked_change(request: &Request, status: StatusCode) -> Result<(), OriginError> {
+    match status == StatusCode::SWITCHING_PROTOCOLS && request.upgrade.is_none() {
+        false => Ok(()),
+        true => Err(OriginError {
+            status: StatusCode::BAD_GATEWAY,
+            why: Why::OriginMalformed,
+            detail: "the origin changed to a protocol that nobody asked for".to_owned(),
+            unsent: false,
+        }),
+    }
 }
 
 async fn to_site(

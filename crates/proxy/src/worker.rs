@@ -16,7 +16,7 @@ use rustls::ClientConfig;
 use crate::error::Error;
 use crate::observe::counters::{Counters, Totals};
 use crate::origin::{Client, Connector, Gate, connect};
-use crate::reply::Reply;
+use crate::reply::{Banner, Reply};
 use crate::route::Sites;
 use crate::settings::{AccessLog, Settings};
 
@@ -25,6 +25,7 @@ use crate::settings::{AccessLog, Settings};
 pub(crate) struct Plan {
     pub(crate) settings: Settings,
     pub(crate) sites: Sites,
+    pub(crate) banner: Banner,
     version: u64,
 }
 
@@ -65,7 +66,8 @@ pub(crate) struct Clients {
 impl Plan {
     fn new(settings: Settings, version: u64) -> Self {
         let sites = Sites::new(&settings.sites);
-        Self { settings, sites, version }
+        let banner = Banner::new(&settings.name, settings.x_cache);
+        Self { settings, sites, banner, version }
     }
 }
 

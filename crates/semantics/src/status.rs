@@ -161,7 +161,17 @@ pub struct CacheStatus<'a> {
 impl CacheStatus<'_> {
     /// Appends the member, without the field's name.
     pub fn write(&self, out: &mut Vec<u8>) {
-        put_name(out, self.cache);
+        Self::write_name(out, self.cache);
+        self.write_parameters(out);
+    }
+
+    /// Appends a cache's name as members begin with it, for those who write many.
+    pub fn write_name(out: &mut Vec<u8>, name: &str) {
+        put_name(out, name);
+    }
+
+    /// Appends the member without the name.
+    pub fn write_parameters(&self, out: &mut Vec<u8>) {
         match self.forward {
             None => out.extend_from_slice(b"; hit"),
             Some(forward) => {

@@ -18,9 +18,9 @@ use larder_store::entry::write_line;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use super::head::{self, Framing as Delimited, Head, Parsed, Refusal};
+use super::head::{self, Framing as Delimited, Parsed, Refusal};
 use super::io::{Reading, Writing};
-use super::send::{SendError, send};
+use super::send::{SendError, gather, send, send_stored};
 use super::upload::{self, Pumped};
 use crate::clock;
 use crate::listen::Drain;
@@ -34,9 +34,6 @@ use crate::worker::{Plan, Worker};
 /// How long a refused client may go on sending before the connection is closed hard; closing at
 /// once would reset it, and the client would not see the answer.
 const LINGER: Duration = Duration::from_secs(2);
-/// Replies gathered for pipelined requests before they are sent.
-const GATHER: usize = 64 << 10;
-
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
@@ -56,6 +53,41 @@ enum Next {
     Close,
     /// Speaks another protocol from here on.
     Tunnel(Tunnel),
+}
+
+/// What is there to do about the bytes that have arrived.
+enum Look {
+    /// There are none.
+    Nothing,
+    /// A head is not whole yet.
+    Partial,
+    /// A reply is in the buffer.
+    Answered,
+    /// A reply is in the buffer, and the connection ends with it.
+    LastAnswered,
+    /// A reply's head is in the buffer, and its content is large.
+    Reply(Box<Begun>),
+    /// Memory has no answer.
+    Ask(Box<Ask>),
+    /// The request is not acceptable.
+    Refuse(Refusal),
+}
+
+/// A reply whose head is in the buffer since that held `before` bytes.
+struct Begun {
+    reply: Reply,
+    framing: Framing,
+    line: Option<Box<Line>>,
+    before: usize,
+}
+
+/// A request that goes the long way.
+struct Ask {
+    request: Request,
+    delimited: Delimited,
+    expects: bool,
+    framing: Framing,
+    line: Option<Box<Line>>,
 }
 
 impl Connection {
@@ -86,37 +118,87 @@ impl Connection {
     }
 
     async fn next(&mut self, plan: &Arc<Plan>) -> io::Result<Next> {
+        match self.look(plan) {
+            Look::Nothing => self.idle(plan).await,
+            Look::Partial => self.read(plan).await,
+            Look::Answered => Ok(Next::Request),
+            Look::LastAnswered => {
+                self.writing.flush().await?;
+                Ok(Next::Close)
+            }
+            Look::Reply(mut begun) => self.reply(plan, &mut begun).await,
+            // The long way needs much room; a connection that waits for hits should not hold it.
+            Look::Ask(ask) => Box::pin(self.ask(plan, *ask)).await,
+            Look::Refuse(refusal) => Box::pin(self.refuse(plan, refusal)).await,
+        }
+    }
+
+    /// Reads what is there, and answers it if that takes no waiting.
+    fn look(&mut self, plan: &Plan) -> Look {
         if self.reading.input.is_empty() {
-            return self.idle(plan).await;
+            return Look::Nothing;
         }
         let mut lines = head::room();
-        match head::parse(&self.reading.input, &mut lines, &plan.settings.limits) {
-            Ok(Parsed::Partial) => self.read(plan).await,
-            Err(refusal) => self.refuse(plan, refusal).await,
-            Ok(Parsed::Whole(head, used)) => {
-                let started = plan.logs().then(|| Line::begin(&head, self.client));
-                let framing = framing(plan, &head, self.worker.shared.is_draining());
-                if let Some(mut reply) = serve::at_once(&self.worker, plan, &head, self.role, &mut self.key) {
-                    self.reading.consume(used);
-                    return self.answer_at_once(plan, &mut reply, &framing, started).await;
-                }
-                let (delimited, expects) = (head.framing, head.expects_continue);
-                let request = Request::take(&head, plan, self.role, self.client);
-                self.reading.consume(used);
+        let (head, used) = match head::parse(&self.reading.input, &mut lines, &plan.settings.limits) {
+            Ok(Parsed::Whole(head, used)) => (head, used),
+            Ok(Parsed::Partial) => return Look::Partial,
+            Err(refusal) => return Look::Refuse(refusal),
+        };
+        let line = plan.logs().then(|| Box::new(Line::begin(&head, self.client)));
+        let framing = Framing {
+            http11: head.http11,
+            keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
+            head_only: head.method == Method::HEAD,
+        };
+        let Some(reply) = serve::at_once(&self.worker, plan, &head, self.role, &mut self.key) else {
+            let (delimited, expects) = (head.framing, head.expects_continue);
+            let request = Request::take(&head, plan, self.role, self.client);
+            self.reading.consume(used);
+            return match request {
+                Ok(request) => Look::Ask(Box::new(Ask { request, delimited, expects, framing, line })),
+                Err(refusal) => Look::Refuse(refusal),
+            };
+        };
+        self.reading.consume(used);
+        let before = self.writing.out.len();
+        if !gather(&mut self.writing.out, &reply, &framing, &plan.banner) {
+            return Look::Reply(Box::new(Begun { reply, framing, line, before }));
+        }
+        let bytes = (self.writing.out.len() - before) as u64;
+        self.record(plan, &reply, bytes, line);
+        if framing.keep_alive { Look::Answered } else { Look::LastAnswered }
+    }
+
+    fn record(&self, plan: &Plan, reply: &Reply, bytes: u64, line: Option<Box<Line>>) {
+        self.worker.record(reply, bytes);
+        if let Some(line) = line {
+            line.end(plan.settings.access_log, reply, bytes);
+        }
+    }
+
+    /// Sends the content of a reply from memory that is too large to wait in the buffer.
+    async fn reply(&mut self, plan: &Plan, begun: &mut Begun) -> io::Result<Next> {
+        let from = self.writing.sent + begun.before as u64;
+        let sent = send_stored(&mut self.writing, &mut begun.reply).await;
+        self.worker.record(&begun.reply, self.writing.sent + self.writing.out.len() as u64 - from);
+        if let Some(line) = &begun.line {
+            line.end(plan.settings.access_log, &begun.reply, self.writing.sent - from);
+        }
+        match sent {
+            Ok(()) if begun.framing.keep_alive => Ok(Next::Request),
+            Ok(()) => {
                 self.writing.flush().await?;
-                match request
-                    .and_then(|request| upload::check(delimited, &plan.settings.limits).map(|()| request))
-                {
-                    Ok(request) => self.exchange(plan, request, delimited, expects, framing, started).await,
-                    Err(refusal) => self.refuse(plan, refusal).await,
-                }
+                Ok(Next::Close)
             }
+            Err(_) => Ok(Next::Close),
         }
     }
 
     /// Waits for a request. An idle connection holds no buffer, and ends when a drain begins.
     async fn idle(&mut self, plan: &Plan) -> io::Result<Next> {
-        self.writing.flush().await?;
+        if !self.writing.try_flush()? {
+            self.writing.flush().await?;
+        }
         self.writing.rest();
         self.reading.within(plan.settings.timeouts.idle);
         let Self { reading, drain, .. } = self;
@@ -146,42 +228,16 @@ impl Connection {
         }
     }
 
-    async fn answer_at_once(
-        &mut self,
-        plan: &Plan,
-        reply: &mut Reply,
-        framing: &Framing<'_>,
-        started: Option<Line>,
-    ) -> io::Result<Next> {
-        let before = self.writing.sent + self.writing.out.len() as u64;
-        let sent = send(&mut self.writing, reply, framing).await;
-        let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
-        self.worker.record(reply, bytes);
-        if let Some(line) = started {
-            line.end(plan.settings.access_log, reply, bytes);
+    async fn ask(&mut self, plan: &Arc<Plan>, ask: Ask) -> io::Result<Next> {
+        self.writing.flush().await?;
+        match upload::check(ask.delimited, &plan.settings.limits) {
+            Ok(()) => self.exchange(plan, ask).await,
+            Err(refusal) => self.refuse(plan, refusal).await,
         }
-        if sent.is_err() {
-            return Ok(Next::Close);
-        }
-        if !framing.keep_alive {
-            self.writing.flush().await?;
-            return Ok(Next::Close);
-        }
-        if self.writing.out.len() > GATHER {
-            self.writing.flush().await?;
-        }
-        Ok(Next::Request)
     }
 
-    async fn exchange(
-        &mut self,
-        plan: &Arc<Plan>,
-        mut request: Request,
-        delimited: Delimited,
-        expects: bool,
-        mut framing: Framing<'_>,
-        started: Option<Line>,
-    ) -> io::Result<Next> {
+    async fn exchange(&mut self, plan: &Arc<Plan>, ask: Ask) -> io::Result<Next> {
+        let Ask { mut request, delimited, expects, mut framing, line } = ask;
         let limits = &plan.settings.limits;
         let (source, content) = upload::split(&mut self.reading, delimited, limits, &plan.settings.timeouts);
         let (interim, interims) = mpsc::unbounded_channel();
@@ -200,10 +256,7 @@ impl Connection {
             Err(refusal) => return self.refuse_unless_begun(plan, refusal, before).await,
         };
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
-        self.worker.record(&reply, bytes);
-        if let Some(line) = started {
-            line.end(plan.settings.access_log, &reply, bytes);
-        }
+        self.record(plan, &reply, bytes, line);
         self.conclude(&mut reply, sent, framing.keep_alive && pumped == Pumped::Whole).await
     }
 
@@ -249,11 +302,10 @@ impl Connection {
     /// Answers a request that cannot be understood or is too much, and closes.
     async fn refuse(&mut self, plan: &Plan, refusal: Refusal) -> io::Result<Next> {
         let mut reply = serve::refusal(refusal);
-        let name = &plan.settings.name;
-        let framing = Framing { http11: true, keep_alive: false, head_only: false, name, x_cache: false };
+        let framing = Framing { http11: true, keep_alive: false, head_only: false };
         self.worker.record(&reply, 0);
         tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
-        let _ = send(&mut self.writing, &mut reply, &framing).await;
+        let _ = send(&mut self.writing, &mut reply, &framing, &plan.banner).await;
         self.writing.flush().await?;
         self.linger().await;
         Ok(Next::Close)
@@ -313,7 +365,7 @@ async fn answer(
     request: Request,
     writing: &mut Writing,
     mut interims: mpsc::UnboundedReceiver<Interim>,
-    framing: &mut Framing<'_>,
+    framing: &mut Framing,
 ) -> (Reply, Result<(), SendError>) {
     let mut reply = {
         let mut serve = pin!(serve::serve(worker, plan, request));
@@ -330,7 +382,7 @@ async fn answer(
         }
     };
     framing.keep_alive &= !reply.close && !reply.ends_with_connection(framing);
-    let sent = send(writing, &mut reply, framing).await;
+    let sent = send(writing, &mut reply, framing, &plan.banner).await;
     (reply, sent)
 }
 
@@ -341,16 +393,6 @@ async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()
     }
     writing.out.extend_from_slice(b"\r\n");
     writing.flush().await
-}
-
-fn framing<'p>(plan: &'p Plan, head: &Head<'_>, draining: bool) -> Framing<'p> {
-    Framing {
-        http11: head.http11,
-        keep_alive: head.keep_alive && !draining,
-        head_only: head.method == Method::HEAD,
-        name: &plan.settings.name,
-        x_cache: plan.settings.x_cache,
-    }
 }
 
 /// Whether a head may be whole, or too large to become so.

@@ -167,6 +167,29 @@ impl Writing {
         result
     }
 
+    /// Sends what is in `out` if the client takes it all at once: false when some of it is left.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn try_flush(&mut self) -> io::Result<bool> {
+        if self.out.is_empty() {
+            return Ok(true);
+        }
+        match self.half.try_write(&self.out) {
+            Ok(sent) => {
+                self.sent += sent as u64;
+                if sent == self.out.len() {
+                    self.out.clear();
+                    return Ok(true);
+                }
+                self.out.drain(..sent);
+                Ok(false)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Lets go of the buffer while the connection has nothing to say.
     pub(crate) fn rest(&mut self) {
         REPLIES.with_borrow_mut(|spare| give(spare, std::mem::take(&mut self.out)));

@@ -9,7 +9,7 @@ use larder_store::{Body, Entry, Extent};
 
 use super::io::Writing;
 use crate::origin::{Chunk, Download};
-use crate::reply::{Content, Framing, Piece, Reply, Source};
+use crate::reply::{Banner, Content, Framing, Piece, Reply, Source};
 
 /// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
 const GATHER: usize = 64 << 10;
@@ -31,27 +31,54 @@ impl From<io::Error> for SendError {
     }
 }
 
+/// Writes `reply` into the buffer: all of it if it is small and at hand. False when only the head
+/// was written, and the content is still to be sent.
+pub(crate) fn gather(out: &mut Vec<u8>, reply: &Reply, framing: &Framing, banner: &Banner) -> bool {
+    reply.write_head(out, framing, banner);
+    if framing.head_only || reply.is_bodiless() {
+        return true;
+    }
+    let content = match (&reply.content, &reply.fields) {
+        (Content::None, _) => return true,
+        (Content::Bytes(bytes), _) => &bytes[..],
+        (Content::Stored(from, to), Source::Entry(entry)) => match entry.body() {
+            Body::Heap(bytes) => &bytes[*from as usize..*to as usize],
+            Body::File(_) => return false,
+        },
+        _ => return false,
+    };
+    let small = out.len() + content.len() <= GATHER;
+    if small {
+        out.extend_from_slice(content);
+    }
+    small
+}
+
 /// Sends `reply`. Small ones may stay in the buffer until the next flush.
 pub(crate) async fn send(
     writing: &mut Writing,
     reply: &mut Reply,
-    framing: &Framing<'_>,
+    framing: &Framing,
+    banner: &Banner,
 ) -> Result<(), SendError> {
-    reply.write_head(&mut writing.out, framing);
-    if framing.head_only || reply.is_bodiless() {
+    if gather(&mut writing.out, reply, framing, banner) {
         return Ok(());
     }
     let chunked = reply.is_chunked(framing);
     match &mut reply.content {
-        Content::None | Content::Tunnel(_) => Ok(()),
-        Content::Bytes(bytes) => bytes_out(writing, bytes).await,
-        Content::Stored(from, to) => match &reply.fields {
-            Source::Entry(entry) => stored(writing, entry, *from, *to).await,
-            _ => Ok(()),
-        },
-        Content::Pieces(pieces) => all(writing, pieces).await,
         Content::Fill(reader) => filling(writing, reader, chunked).await,
         Content::Origin(download) => passing(writing, download, chunked).await,
+        _ => send_stored(writing, reply).await,
+    }
+}
+
+/// Sends the content of a reply that is all in memory.
+pub(crate) async fn send_stored(writing: &mut Writing, reply: &mut Reply) -> Result<(), SendError> {
+    match (&reply.content, &reply.fields) {
+        (Content::Bytes(bytes), _) => bytes_out(writing, bytes).await,
+        (Content::Stored(from, to), Source::Entry(entry)) => stored(writing, entry, *from, *to).await,
+        (Content::Pieces(pieces), _) => all(writing, pieces).await,
+        _ => Ok(()),
     }
 }
 

@@ -47,11 +47,11 @@ impl Line {
     }
 
     /// Writes it, with what came of the request. A log that cannot be written costs no request.
-    pub(crate) fn end(self, form: AccessLog, reply: &Reply, bytes: u64) {
+    pub(crate) fn end(&self, form: AccessLog, reply: &Reply, bytes: u64) {
         let mut cache = Vec::with_capacity(64);
-        reply.outcome.cache_status("larder").write(&mut cache);
+        reply.outcome.cache_status("").write_parameters(&mut cache);
         let cache = String::from_utf8_lossy(&cache);
-        let cache = cache.trim_start_matches("larder; ");
+        let cache = cache.trim_start_matches("; ");
         let time = date::format(clock::now());
         let time = std::str::from_utf8(&time).unwrap_or_default();
         let (status, micros) = (reply.status.as_u16(), self.begun.elapsed().as_micros() as u64);
@@ -59,7 +59,7 @@ impl Line {
         match form {
             AccessLog::Off => return,
             AccessLog::Text => {
-                let Self { client, method, target, .. } = &self;
+                let Self { client, method, target, .. } = self;
                 let client = client.ip();
                 let _ =
                     write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");

@@ -1,0 +1,37 @@
+//! Any bytes for chunked content: no panic, and the same content however they are cut.
+
+#![no_main]
+
+use larder_proxy::http1::chunked::{Chunked, Step};
+use libfuzzer_sys::fuzz_target;
+
+/// Content, trailer fields and bytes left over; `Ok(None)` if there is no end.
+type Decoded = Result<Option<(Vec<u8>, usize, usize)>, ()>;
+
+/// Decodes `wire` as it arrives, `piece` bytes at a time.
+fn decode(wire: &[u8], piece: usize) -> Decoded {
+    let (mut chunked, mut content) = (Chunked::default(), Vec::new());
+    let (mut at, mut there) = (0, 0);
+    loop {
+        match chunked.step(&wire[at..there]).map_err(drop)? {
+            Step::Data { skip, len } => {
+                assert!(len > 0);
+                content.extend_from_slice(&wire[at + skip..at + skip + len]);
+                at += skip + len;
+            }
+            Step::End { skip, trailers } => {
+                return Ok(Some((content, trailers.len(), wire.len() - at - skip)));
+            }
+            Step::More { .. } if there == wire.len() => return Ok(None),
+            Step::More { skip } => {
+                at += skip;
+                there = wire.len().min(there + piece);
+            }
+        }
+    }
+}
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (piece, wire) = input;
+    assert_eq!(decode(wire, usize::from(piece) + 1), decode(wire, wire.len().max(1)));
+});
