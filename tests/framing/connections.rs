@@ -142,6 +142,15 @@ fn rfc_9110_section_7_8_a_declined_upgrade_is_an_ordinary_answer() {
 }
 
 #[test]
+fn an_upgrade_that_nobody_asked_for_is_the_origins_error() {
+    let origin = Origin::always("101 Switching Protocols\nConnection: upgrade\nUpgrade: x");
+    let larder = Larder::before(&origin);
+    for method in ["GET", "POST"] {
+        assert_eq!(larder.ask(&format!("{method} /")).status, 502, "{method}");
+    }
+}
+
+#[test]
 fn a_client_that_leaves_while_the_origin_thinks_is_forgotten() {
     let gate = Gate::default();
     let held = gate.clone();
