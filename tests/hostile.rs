@@ -140,10 +140,14 @@ impl Random {
 }
 
 const REQUESTS: &[&str] = &[
-    "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,3-\r\nIf-None-Match: \"1\", W/\"2\"\r\nAccept-Language: de;q=0.5, en\r\n\r\n",
-    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-    "PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: keep-alive, x\r\n\r\nabc",
-    "GET http://a/b?c HTTP/1.0\r\nCache-Control: max-age=1, no-cache=\"x\"\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,3-\r\nIf-None-Match: \"1\", W/\"2\"\r\n\
+     Accept-Language: de;q=0.5, en\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nA: b\r\n\
+     \r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    "PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\
+     Connection: keep-alive, x\r\n\r\nabc",
+    "GET http://a/b?c HTTP/1.0\r\nCache-Control: max-age=1, no-cache=\"x\"\r\n\
+     Connection: upgrade\r\nUpgrade: x\r\n\r\n",
 ];
 
 #[test]
@@ -172,10 +176,14 @@ fn random_bytes_from_clients_never_break_it() {
 }
 
 const RESPONSES: &[&str] = &[
-    "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nCache-Control: max-age=9, no-cache=\"x\"\r\nVary: A, b\r\nETag: \"1\"\r\n\r\nbody",
-    "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 206 Part\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\nETag: \"1\"\r\n\r\nbody",
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nAge: 7\r\nExpires: Thu, 31 Dec 2099 23:59:59 GMT\r\n\r\n4\r\nbody\r\n0\r\nA: b\r\n\r\n",
-    "HTTP/1.0 304 Not Modified\r\nETag: \"1\"\r\nDate: Thu, 31 Dec 2015 23:59:59 GMT\r\nCDN-Cache-Control: max-age=9\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nCache-Control: max-age=9, no-cache=\"x\"\r\n\
+     Vary: A, b\r\nETag: \"1\"\r\n\r\nbody",
+    "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 206 Part\r\nContent-Range: bytes 0-3/9\r\n\
+     Content-Length: 4\r\nETag: \"1\"\r\n\r\nbody",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nAge: 7\r\n\
+     Expires: Thu, 31 Dec 2099 23:59:59 GMT\r\n\r\n4\r\nbody\r\n0\r\nA: b\r\n\r\n",
+    "HTTP/1.0 304 Not Modified\r\nETag: \"1\"\r\nDate: Thu, 31 Dec 2015 23:59:59 GMT\r\n\
+     CDN-Cache-Control: max-age=9\r\n\r\n",
 ];
 
 #[test]
