@@ -48,7 +48,7 @@ fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
     }
     serves_promptly(&larder);
     let each = resident(&larder).saturating_sub(before) / count;
-    assert!(each < 48 << 10, "{each} bytes for each idle connection");
+    assert!(each < 8 << 10, "{each} bytes for each idle connection");
     assert!(idle.iter_mut().rev().step_by(500).all(|client| client.ask("GET /").is_hit()));
     drop(idle);
     larder.wait_for("connections", 0);
