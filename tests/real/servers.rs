@@ -1,0 +1,119 @@
+//! Origins that people run, each a process with its own port, configuration and access log.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use tempfile::TempDir;
+
+use super::program;
+use super::support::{Client, eventually};
+
+/// A running origin; ends with the test.
+pub(crate) struct Server {
+    child: Child,
+    directory: TempDir,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// nginx, serving the files below `root` as good for an hour, text compressed for who can read it.
+    pub(crate) fn nginx(root: &Path) -> Self {
+        Self::configured(|directory, port| {
+            let file = directory.join("nginx.conf");
+            write(&file, include_str!("nginx.conf"), directory, root, port);
+            let mut command = program("nginx", "nginx-light");
+            command.arg("-e").arg(directory.join("error.log")).arg("-c").arg(file);
+            command
+        })
+    }
+
+    /// Apache, serving the files below `root` as good for an hour.
+    pub(crate) fn apache(root: &Path) -> Self {
+        Self::configured(|directory, port| {
+            let file = directory.join("apache.conf");
+            let user = if geteuid().is_root() { "User www-data\nGroup www-data\n" } else { "" };
+            let template = format!("{user}{}", include_str!("apache.conf"));
+            write(&file, &template, directory, root, port);
+            let mut command = program("apache2", "apache2");
+            command.arg("-DFOREGROUND").arg("-f").arg(file);
+            command
+        })
+    }
+
+    /// The Python server of `slow.py`.
+    pub(crate) fn python() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let log = fs::File::create(directory.path().join("access.log")).expect("a log");
+        let mut command = program("python3", "python3");
+        command.args(["-u", "-c", include_str!("slow.py")]).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().expect("it starts");
+        let mut line = String::new();
+        let said = BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line);
+        said.expect("it says its port");
+        let address = SocketAddr::from(([127, 0, 0, 1], line.trim().parse().expect("a port")));
+        Self { child, directory, address }
+    }
+
+    /// Starts what `command` makes of a directory and a free port, on another port if that one was taken
+    /// in the meantime.
+    fn configured(command: impl Fn(&Path, u16) -> Command) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        for _ in 0..5 {
+            let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+            let address = free.expect("a port");
+            let mut child = command(directory.path(), address.port()).spawn().expect("it starts");
+            let listens = eventually("a server that listens", || match child.try_wait() {
+                Ok(None) => TcpStream::connect(address).is_ok().then_some(true),
+                _ => Some(false),
+            });
+            if listens {
+                return Self { child, directory, address };
+            }
+        }
+        let log = fs::read_to_string(directory.path().join("error.log")).unwrap_or_default();
+        panic!("the server does not start: {log}");
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The access log's lines for requests under `prefix`, once all that has been answered is in it.
+    pub(crate) fn log(&self, prefix: &str) -> Vec<String> {
+        let mark = format!("/mark-{}", fastrand::u64(..));
+        Client::to(self.address).ask(&format!("GET {mark}"));
+        eventually("the access log", || {
+            let log = fs::read_to_string(self.directory.path().join("access.log")).expect("a log");
+            let lines = || log.lines().map(str::to_owned);
+            lines().any(|line| line.contains(&mark)).then(|| {
+                let wanted = format!(" {prefix}");
+                lines().filter(|line| line.contains(&wanted) && !line.contains("/mark-")).collect()
+            })
+        })
+    }
+
+    /// How many requests arrived, besides those of [`Server::log`].
+    pub(crate) fn count(&self) -> usize {
+        self.log("/").len()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Not KILL: Apache's children would stay.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+fn write(file: &Path, template: &str, directory: &Path, root: &Path, port: u16) {
+    let text = template
+        .replace("@DIRECTORY@", &directory.display().to_string())
+        .replace("@ROOT@", &root.display().to_string())
+        .replace("@PORT@", &port.to_string());
+    fs::write(file, text).expect("written");
+}
