@@ -4,7 +4,6 @@
 use std::io;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
@@ -15,10 +14,10 @@ use crate::reply::Tunnel;
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Carries bytes between `client` and the other end; `early` are bytes that the client sent already.
-pub(crate) async fn run(mut client: TcpStream, early: BytesMut, tunnel: Tunnel) {
+pub(crate) async fn run(mut client: TcpStream, early: &[u8], tunnel: Tunnel) {
     let carried = match tunnel {
-        Tunnel::Tcp(mut origin) => carry(&mut client, &early, &mut origin).await,
-        Tunnel::Upgraded(upgraded) => carry(&mut client, &early, &mut TokioIo::new(upgraded)).await,
+        Tunnel::Tcp(mut origin) => carry(&mut client, early, &mut origin).await,
+        Tunnel::Upgraded(upgraded) => carry(&mut client, early, &mut TokioIo::new(upgraded)).await,
     };
     if let Err(error) = carried {
         tracing::debug!("tunnel ended: {error}");

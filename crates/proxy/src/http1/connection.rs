@@ -139,7 +139,7 @@ impl Connection {
             return Look::Nothing;
         }
         let mut lines = head::room();
-        let (head, used) = match head::parse(&self.reading.input, &mut lines, &plan.settings.limits) {
+        let (head, used) = match head::parse(self.reading.input.unread(), &mut lines, &plan.settings.limits) {
             Ok(Parsed::Whole(head, used)) => (head, used),
             Ok(Parsed::Partial) => return Look::Partial,
             Err(refusal) => return Look::Refuse(refusal),
@@ -153,13 +153,13 @@ impl Connection {
         let Some(reply) = serve::at_once(&self.worker, plan, &head, self.role, &mut self.key) else {
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, plan, self.role, self.client);
-            self.reading.consume(used);
+            self.reading.input.consume(used);
             return match request {
                 Ok(request) => Look::Ask(Box::new(Ask { request, delimited, expects, framing, line })),
                 Err(refusal) => Look::Refuse(refusal),
             };
         };
-        self.reading.consume(used);
+        self.reading.input.consume(used);
         let before = self.writing.out.len();
         if !gather(&mut self.writing.out, &reply, &framing, &plan.banner) {
             return Look::Reply(Box::new(Begun { reply, framing, line, before }));
@@ -217,7 +217,7 @@ impl Connection {
         self.writing.flush().await?;
         loop {
             match self.reading.more().await {
-                Ok(1..) if ends_head(&self.reading.input, &plan.settings.limits) => return Ok(Next::Request),
+                Ok(1..) if ends_head(self.reading.input.unread(), &plan.settings.limits) => return Ok(Next::Request),
                 Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     let reason = "request head too slow";
@@ -329,7 +329,7 @@ impl Connection {
     async fn tunnel(self, tunnel: Tunnel) {
         let (read, input) = self.reading.into_half();
         let Ok(client) = self.writing.into_half().reunite(read) else { return };
-        crate::tunnel::run(client, input, tunnel).await;
+        crate::tunnel::run(client, input.unread(), tunnel).await;
     }
 }
 

@@ -4,52 +4,52 @@
 //! wait and only looked at when it fires; a request that is served from memory never touches it.
 //! An idle connection holds no buffer.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use rustix::buffer::spare_capacity;
 use rustix::fs::sendfile;
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncWrite, AsyncWriteExt, Interest};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, Sleep};
-use tokio_util::io::poll_read_buf;
 
+use super::input::{Input, borrow_buffer, give_buffer};
 use crate::clock;
 
-/// Room to read into; a head rarely needs more.
-const BUFFER: usize = 16 << 10;
-/// Buffers kept per thread for connections that wake up.
-const SPARE: usize = 64;
-
-thread_local! {
-    static BUFFERS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
-    static REPLIES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
-}
-
-fn give<B>(spare: &mut Vec<B>, buffer: B) {
-    if spare.len() < SPARE {
-        spare.push(buffer);
-    }
-}
-
-/// A deadline that costs nothing until something has to be waited for: only then is the clock read,
-/// and the timer is re-armed only when it fires too early.
+/// A deadline that costs nothing until something has to be waited for, and then one look at the
+/// clock: the timer is armed once, and re-armed only when it fires too early.
 #[derive(Debug)]
 struct Deadline {
-    timer: Option<Pin<Box<Sleep>>>,
     limit: Duration,
     /// In `clock::millis`; `None` until the first wait.
     due: Option<u64>,
+    timer: Option<Timer>,
+}
+
+#[derive(Debug)]
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    /// Whom it wakes.
+    waker: Waker,
+    /// When, in `clock::millis`.
+    at: u64,
+}
+
+impl Timer {
+    fn will_wake_by(&self, due: u64, cx: &Context<'_>) -> bool {
+        self.at <= due && !self.sleep.is_elapsed() && self.waker.will_wake(cx.waker())
+    }
 }
 
 impl Deadline {
     fn new(limit: Duration) -> Self {
-        Self { timer: None, limit, due: None }
+        Self { limit, due: None, timer: None }
     }
 
     /// Begins anew: `limit` from the next wait on.
@@ -64,16 +64,32 @@ impl Deadline {
 
     /// Ready once the deadline has passed.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let due = *self.due.get_or_insert_with(|| clock::millis() + self.limit.as_millis() as u64);
-        loop {
-            let left = Duration::from_millis(due.saturating_sub(clock::millis()));
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(left)));
-            ready!(timer.as_mut().poll(cx));
-            if left.is_zero() {
-                return Poll::Ready(());
-            }
-            timer.as_mut().reset(Instant::now() + left);
+        let now = clock::millis();
+        let due = *self.due.get_or_insert(now + self.limit.as_millis() as u64);
+        if due <= now {
+            return Poll::Ready(());
         }
+        match &self.timer {
+            // It will wake us in time; then it is either due, or armed again.
+            Some(timer) if timer.will_wake_by(due, cx) => {}
+            _ => self.arm(cx, now, due),
+        }
+        Poll::Pending
+    }
+
+    fn arm(&mut self, cx: &mut Context<'_>, now: u64, due: u64) {
+        let left = Duration::from_millis(due - now);
+        let mut sleep = match self.timer.take() {
+            Some(mut timer) => {
+                timer.sleep.as_mut().reset(Instant::now() + left);
+                timer.sleep
+            }
+            None => Box::pin(tokio::time::sleep(left)),
+        };
+        if sleep.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        self.timer = Some(Timer { sleep, waker: cx.waker().clone(), at: due });
     }
 }
 
@@ -82,13 +98,13 @@ impl Deadline {
 pub(crate) struct Reading {
     half: OwnedReadHalf,
     /// What has been read and not yet been consumed.
-    pub(crate) input: BytesMut,
+    pub(crate) input: Input,
     deadline: Deadline,
 }
 
 impl Reading {
     pub(crate) fn new(half: OwnedReadHalf) -> Self {
-        Self { half, input: BytesMut::new(), deadline: Deadline::new(Duration::ZERO) }
+        Self { half, input: Input::default(), deadline: Deadline::new(Duration::ZERO) }
     }
 
     /// Sets the deadline of the reads that follow.
@@ -105,31 +121,35 @@ impl Reading {
     }
 
     pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.input.capacity() == 0 {
-            self.input = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let stream: &TcpStream = self.half.as_ref();
+        loop {
+            if stream.poll_read_ready(cx)?.is_pending() {
+                self.input.rest();
+                return self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
+            }
+            match receive(stream, self.input.make_room()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                received => return Poll::Ready(received),
+            }
         }
-        self.input.reserve(if self.input.len() < BUFFER / 2 { BUFFER / 2 } else { BUFFER });
-        if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.half), cx, &mut self.input) {
-            return Poll::Ready(read);
-        }
-        if self.input.is_empty() {
-            self.give_back();
-        }
-        self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Drops `bytes` from the front of the input.
-    pub(crate) fn consume(&mut self, bytes: usize) {
-        self.input.advance(bytes);
-    }
-
-    fn give_back(&mut self) {
-        BUFFERS.with_borrow_mut(|spare| give(spare, std::mem::take(&mut self.input)));
-    }
-
-    pub(crate) fn into_half(self) -> (OwnedReadHalf, BytesMut) {
+    pub(crate) fn into_half(self) -> (OwnedReadHalf, Input) {
         (self.half, self.input)
     }
+}
+
+/// Receives into the spare capacity of `buffer`. When it was not filled the socket is empty, which
+/// is what `WouldBlock` tells the runtime; so the next read waits instead of trying in vain.
+fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut received = None;
+    let tried = stream.try_io(Interest::READABLE, || {
+        let room = buffer.capacity() - buffer.len();
+        let (count, _) = rustix::net::recv(stream, spare_capacity(buffer), RecvFlags::empty())?;
+        received = Some(count);
+        if 0 < count && count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    });
+    received.map_or(tried, Ok)
 }
 
 /// Writes to a client.
@@ -161,9 +181,6 @@ impl Writing {
         let result = self.write(&out).await;
         self.out = out;
         self.out.clear();
-        if self.out.capacity() > 4 * BUFFER {
-            self.out = Vec::new();
-        }
         result
     }
 
@@ -175,7 +192,9 @@ impl Writing {
         if self.out.is_empty() {
             return Ok(true);
         }
-        match self.half.try_write(&self.out) {
+        let stream: &TcpStream = self.half.as_ref();
+        let send = || Ok(rustix::net::send(stream, &self.out, SendFlags::NOSIGNAL)?);
+        match stream.try_io(Interest::WRITABLE, send) {
             Ok(sent) => {
                 self.sent += sent as u64;
                 if sent == self.out.len() {
@@ -192,13 +211,15 @@ impl Writing {
 
     /// Lets go of the buffer while the connection has nothing to say.
     pub(crate) fn rest(&mut self) {
-        REPLIES.with_borrow_mut(|spare| give(spare, std::mem::take(&mut self.out)));
+        if self.out.capacity() > 0 {
+            give_buffer(std::mem::take(&mut self.out));
+        }
     }
 
     /// Makes sure of a buffer to write to.
     pub(crate) fn wake(&mut self) {
         if self.out.capacity() == 0 {
-            self.out = REPLIES.with_borrow_mut(Vec::pop).unwrap_or_default();
+            self.out = borrow_buffer();
         }
     }
 
@@ -229,8 +250,8 @@ impl Writing {
     /// # Errors
     /// As [`Writing::flush`].
     pub(crate) async fn flush_with_more(&mut self) -> io::Result<()> {
-        let stream: &tokio::net::TcpStream = self.half.as_ref();
-        let flags = rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL;
+        let stream: &TcpStream = self.half.as_ref();
+        let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
         let sent = stream.try_io(Interest::WRITABLE, || Ok(rustix::net::send(stream, &self.out, flags)?));
         let sent = match sent {
             Ok(sent) => sent,
@@ -267,7 +288,7 @@ impl Writing {
         at: &mut u64,
         end: u64,
     ) -> Poll<io::Result<usize>> {
-        let stream: &tokio::net::TcpStream = self.half.as_ref();
+        let stream: &TcpStream = self.half.as_ref();
         loop {
             if stream.poll_write_ready(cx)?.is_pending() {
                 return self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
@@ -290,7 +311,7 @@ impl Writing {
 
     /// Lets the end of the connection reach the client as an error.
     pub(crate) fn reset(&self) {
-        let stream: &tokio::net::TcpStream = self.half.as_ref();
+        let stream: &TcpStream = self.half.as_ref();
         let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
     }
 

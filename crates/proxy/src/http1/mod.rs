@@ -6,6 +6,7 @@
 pub mod chunked;
 mod connection;
 pub mod head;
+mod input;
 mod io;
 mod send;
 mod upload;

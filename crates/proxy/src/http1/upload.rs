@@ -80,7 +80,7 @@ impl Source<'_> {
                 self.read().await?;
             }
             let left = usize::try_from(length - self.received).unwrap_or(usize::MAX);
-            let take = self.reading.input.len().min(left);
+            let take = self.reading.input.unread().len().min(left);
             let data = self.take(take);
             if self.send(Frame::data(data)).await.is_err() {
                 return Ok(Pumped::Unwanted);
@@ -92,18 +92,18 @@ impl Source<'_> {
     async fn chunked(&mut self) -> Result<Pumped, Refusal> {
         let mut chunked = Chunked::default();
         loop {
-            let frame = match chunked.step(&self.reading.input)? {
+            let frame = match chunked.step(self.reading.input.unread())? {
                 Step::More { skip } => {
-                    self.reading.consume(skip);
+                    self.reading.input.consume(skip);
                     self.read().await?;
                     continue;
                 }
                 Step::Data { skip, len } => {
-                    self.reading.consume(skip);
+                    self.reading.input.consume(skip);
                     Frame::data(self.take(len))
                 }
                 Step::End { skip, trailers } => {
-                    self.reading.consume(skip);
+                    self.reading.input.consume(skip);
                     if !trailers.is_empty() {
                         let _ = self.send(Frame::trailers(trailers)).await;
                     }
@@ -121,7 +121,7 @@ impl Source<'_> {
 
     fn take(&mut self, len: usize) -> Bytes {
         self.received += len as u64;
-        self.reading.input.split_to(len).freeze()
+        self.reading.input.take(len)
     }
 
     async fn send(&mut self, frame: Frame<Bytes>) -> Result<(), ()> {
