@@ -72,7 +72,9 @@ fn section_4_2_4_a_stale_response_stands_in_for_an_origin_that_is_gone() {
         let larder = Larder::before(&origin);
         larder.get("/");
         origin.die();
-        assert_eq!(larder.get("/").status, status, "{directive}");
+        for method in ["GET", "HEAD"] {
+            assert_eq!(larder.ask(&format!("{method} /")).status, status, "{method} {directive}");
+        }
     }
 }
 

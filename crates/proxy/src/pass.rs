@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
@@ -14,6 +15,7 @@ use larder_store::Entry;
 use larder_store::entry::serialise;
 use larder_store::fill::Head;
 
+use crate::answer;
 use crate::clock;
 use crate::fetch;
 use crate::origin::{Download, OriginError};
@@ -156,7 +158,10 @@ pub(crate) async fn head(cx: Context<'_>, mut request: Request, why: Why, stored
     let requested = clock::now();
     let Answer { response, place } = match upstream::send(cx, &mut request, fields).await {
         Ok(answer) => answer,
-        Err(error) => return failed(&request, &error),
+        Err(error) => {
+            let failed = || failed(&request, &error);
+            return stand_in(cx, &request, stored.as_ref()).unwrap_or_else(failed);
+        }
     };
     let times = Times { requested, received: clock::now() };
     if let Some(stored) = stored {
@@ -169,6 +174,17 @@ pub(crate) async fn head(cx: Context<'_>, mut request: Request, why: Why, stored
     let download = Download::new(body, cx.plan.settings.timeouts.origin_idle, Some(place));
     let reply = upstream::pass_on(parts.status, parts.headers, download, outcome);
     Reply { length: announced, content: Content::None, ..reply }
+}
+
+/// A stored response in place of an origin that is gone, if that is allowed (RFC 9111 section 4.2.4).
+fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Option<Reply> {
+    let (entry, now) = (stored?, clock::now());
+    let freshness = entry.freshness();
+    if !stale_on_error(freshness, &request.asked, cx.rules, now, Failure::Unreachable) {
+        return None;
+    }
+    let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, freshness.ttl(now));
+    answer::from_entry(&request.method, &request.fields, entry, now, outcome)
 }
 
 /// Freshens or gives up a stored response by what a HEAD revealed (RFC 9111 section 4.3.5).
