@@ -10,6 +10,8 @@
 //! A body that turns out too large to store goes on as a window: the origin is read no further
 //! than [`WINDOW`] ahead of the slowest reader, and what everybody has read is given back.
 
+mod reader;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +26,8 @@ use tokio::sync::watch;
 use crate::body::SENDFILE_FROM;
 use crate::entry::Parts;
 use crate::{Arena, Body, Entry, Extent, Memory};
+
+pub use reader::{Piece, Reader};
 
 /// How far an unstorable body may run ahead of its slowest reader, in bytes.
 pub const WINDOW: u64 = 1 << 20;
@@ -342,13 +346,7 @@ impl Drop for Lead {
 
 impl Fill {
     fn reader(self: &Arc<Self>) -> Reader {
-        let mut readers = locked(&self.readers);
-        readers.next += 1;
-        let id = readers.next;
-        readers.positions.insert(id, 0);
-        drop(readers);
-        let progress = self.progress.subscribe();
-        Reader { fill: Arc::clone(self), progress, position: 0, to: u64::MAX, id }
+        Reader::new(Arc::clone(self))
     }
 
     fn write(&self, bytes: &[u8], arena: &Arena, windowed: bool) -> io::Result<()> {
@@ -415,94 +413,6 @@ impl Fill {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
-    }
-}
-
-/// Reads a fill from its start, or a range of it, as it arrives.
-#[derive(Debug)]
-pub struct Reader {
-    fill: Arc<Fill>,
-    progress: watch::Receiver<Progress>,
-    position: u64,
-    to: u64,
-    id: u64,
-}
-
-/// The next piece of a body.
-#[derive(Debug)]
-pub enum Piece {
-    /// These bytes.
-    Bytes(Bytes),
-    /// This many bytes of the extent, from this position.
-    File(Arc<Extent>, u64, u64),
-    /// No more.
-    End(Ending),
-}
-
-impl Reader {
-    /// Waits for what the fill turns out to be.
-    pub async fn verdict(&mut self) -> Verdict {
-        match self.progress.wait_for(|progress| progress.verdict.is_some()).await {
-            Ok(progress) => progress.verdict.clone().unwrap_or(Verdict::Released),
-            Err(_) => Verdict::Released,
-        }
-    }
-
-    /// Reads only bytes `from` up to and not including `to`. To be said before the first piece.
-    pub fn narrow(&mut self, from: u64, to: u64) {
-        (self.position, self.to) = (from, to);
-        self.sent();
-    }
-
-    /// Waits for the next piece, at most 256 KiB.
-    ///
-    /// # Errors
-    /// When a memory file cannot be read.
-    pub async fn next(&mut self) -> io::Result<Piece> {
-        const MOST: u64 = 256 << 10;
-        let (position, to) = (self.position, self.to);
-        if position >= to {
-            return Ok(Piece::End(Ending::Complete));
-        }
-        let there = self.progress.wait_for(|p| p.len > position || p.ending.is_some()).await;
-        let (len, ending) = there.map_or((0, Some(Ending::Truncated)), |p| (p.len, p.ending));
-        if len <= position {
-            return Ok(Piece::End(ending.unwrap_or(Ending::Truncated)));
-        }
-        let take = len.min(to).saturating_sub(position).min(MOST);
-        let file = match &*locked(&self.fill.buffer) {
-            Buffer::File(extent) => Some(Arc::clone(extent)),
-            Buffer::Entry(entry) => match entry.body() {
-                Body::File(extent) => Some(Arc::clone(extent)),
-                Body::Heap(_) => None,
-            },
-            Buffer::Heap(_) => None,
-        };
-        let piece = match file {
-            Some(extent) => Piece::File(extent, position, take),
-            None => Piece::Bytes(self.fill.copy(position, take as usize)?),
-        };
-        self.position += take;
-        Ok(piece)
-    }
-
-    /// Says that everything handed out so far has left, which lets a windowed fill go on.
-    pub fn sent(&self) {
-        locked(&self.fill.readers).positions.insert(self.id, self.position);
-        self.fill.moved.send_replace(());
-    }
-
-    /// The content's length, once all of it is there.
-    pub fn total(&self) -> Option<u64> {
-        let progress = self.progress.borrow();
-        progress.ending.map(|_| progress.len)
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        locked(&self.fill.readers).positions.remove(&self.id);
-        self.fill.moved.send_replace(());
     }
 }
 
