@@ -142,7 +142,7 @@ pub(crate) fn allocated(size: usize) -> usize {
     match size {
         0 => 0,
         1..=128 => size.next_multiple_of(16),
-        _ => size.next_multiple_of((size - 1).next_power_of_two() >> 3),
+        _ => size.next_multiple_of(size.next_power_of_two() >> 3),
     }
 }
 
