@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use support::{Answer, Client, Larder, Origin, raise_open_files};
+use support::{Answer, Client, Larder, Origin, eventually, raise_open_files};
 
 const CACHED: &str = "200 OK\nCache-Control: max-age=100\n\nbody";
 
@@ -51,6 +51,28 @@ fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
     assert!(each < 8 << 10, "{each} bytes for each idle connection");
     assert!(idle.iter_mut().rev().step_by(500).all(|client| client.ask("GET /").is_hit()));
     drop(idle);
+    larder.wait_for("connections", 0);
+}
+
+#[test]
+fn clients_that_send_their_head_byte_by_byte_get_408_and_slow_nobody() {
+    let origin = Origin::always(CACHED);
+    let larder = Larder::with(&origin, "[timeouts]\nhead = '1s'");
+    larder.get("/");
+    let mut slow: Vec<Client> = (0..300).map(|_| larder.client()).collect();
+    let mut sent = "GET / HTTP/1.1\r\nHost: site.test\r\nA: aaaaaaaaaaaaaaaaaaaaa".bytes();
+    // Each byte is progress, but the head as a whole has its time.
+    eventually("300 refusals", || {
+        let byte = [sent.next().unwrap_or(b'a')];
+        for client in &mut slow {
+            // Who has been refused already cannot send more.
+            let _ = client.stream.write_all(&byte);
+        }
+        serves_promptly(&larder);
+        std::thread::sleep(Duration::from_millis(50));
+        (larder.stat("refused") == 300).then_some(())
+    });
+    drop(slow);
     larder.wait_for("connections", 0);
 }
 

@@ -91,6 +91,12 @@ fn rfc_9110_section_10_1_1_a_client_that_waits_is_told_to_continue() {
     // What would be refused anyway is refused at once.
     client.send("POST /\nExpect: 100-continue\nContent-Length: 2000");
     assert_eq!(client.receive("POST").status, 413);
+    // And so is what turns out to be too much.
+    let mut client = larder.client();
+    client.send("POST /\nExpect: 100-continue\nTransfer-Encoding: chunked");
+    assert_eq!(client.head().status, 100);
+    client.raw(format!("800\r\n{}\r\n", "a".repeat(2048)).as_bytes());
+    assert_eq!(client.receive("POST").status, 413);
 }
 
 #[test]

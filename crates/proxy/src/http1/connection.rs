@@ -51,6 +51,8 @@ enum Next {
     Request,
     /// Closes.
     Close,
+    /// Breaks the connection off, so that nobody takes what was sent for the whole.
+    Reset,
     /// Speaks another protocol from here on.
     Tunnel(Tunnel),
 }
@@ -102,18 +104,16 @@ impl Connection {
     /// Serves the client until one of both closes.
     pub(crate) async fn run(mut self) {
         let mut plan = self.worker.plan();
-        let tunnel = loop {
+        loop {
             if self.worker.is_outdated(&plan) {
                 plan = self.worker.plan();
             }
             match self.next(&plan).await {
                 Ok(Next::Request) => {}
-                Ok(Next::Close) | Err(_) => break None,
-                Ok(Next::Tunnel(tunnel)) => break Some(tunnel),
+                Ok(Next::Close) => return,
+                Ok(Next::Reset) | Err(_) => return self.writing.reset(),
+                Ok(Next::Tunnel(tunnel)) => return self.tunnel(tunnel).await,
             }
-        };
-        if let Some(tunnel) = tunnel {
-            self.tunnel(tunnel).await;
         }
     }
 
@@ -217,7 +217,9 @@ impl Connection {
         self.writing.flush().await?;
         loop {
             match self.reading.more().await {
-                Ok(1..) if ends_head(self.reading.input.unread(), &plan.settings.limits) => return Ok(Next::Request),
+                Ok(1..) if ends_head(self.reading.input.unread(), &plan.settings.limits) => {
+                    return Ok(Next::Request);
+                }
                 Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     let reason = "request head too slow";
@@ -273,8 +275,7 @@ impl Connection {
                 tracing::debug!(client = %self.client, "{error}");
                 // Whoever reads until the end of the connection must see that this is not it.
                 let _ = self.writing.flush().await;
-                self.writing.reset();
-                return Ok(Next::Close);
+                return Ok(Next::Reset);
             }
         }
         self.writing.flush().await?;
@@ -295,8 +296,7 @@ impl Connection {
         if self.writing.sent == before {
             return self.refuse(plan, refusal).await;
         }
-        self.writing.reset();
-        Ok(Next::Close)
+        Ok(Next::Reset)
     }
 
     /// Answers a request that cannot be understood or is too much, and closes.
@@ -392,7 +392,11 @@ async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()
         write_line(&mut writing.out, name.as_str().as_bytes(), value.as_bytes());
     }
     writing.out.extend_from_slice(b"\r\n");
-    writing.flush().await
+    // As long as no reply has begun, a refusal may take its place.
+    let sent = writing.sent;
+    writing.flush().await?;
+    writing.sent = sent;
+    Ok(())
 }
 
 /// Whether a head may be whole, or too large to become so.

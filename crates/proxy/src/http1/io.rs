@@ -159,7 +159,7 @@ pub(crate) struct Writing {
     /// What is ready to leave.
     pub(crate) out: Vec<u8>,
     deadline: Deadline,
-    /// Bytes that left so far.
+    /// Bytes of replies that left so far.
     pub(crate) sent: u64,
 }
 
@@ -309,10 +309,12 @@ impl Writing {
         self.half.shutdown().await
     }
 
-    /// Lets the end of the connection reach the client as an error.
-    pub(crate) fn reset(&self) {
+    /// Lets the end of the connection, once the other half is gone too, reach the client as an error.
+    pub(crate) fn reset(self) {
         let stream: &TcpStream = self.half.as_ref();
         let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        // Dropped, it would say first that all has been said.
+        self.half.forget();
     }
 
     pub(crate) fn into_half(self) -> OwnedWriteHalf {
