@@ -66,6 +66,7 @@ reasons! {
     ResponseNoStore "response-no-store" "RFC 9111 5.2.2.5" "the origin asked to store nothing";
     Private "private" "RFC 9111 5.2.2.7" "the response is for one user";
     Authorization "authorization" "RFC 9111 3.5" "the request has credentials and the response does not allow sharing";
+    SetCookie "set-cookie" "RFC 6265 4.1" "the response sets a cookie and has no lifetime of its own";
     VaryAny "vary-any" "RFC 9111 4.1" "the response varies by something other than request fields";
     NoFreshness "no-freshness" "RFC 9111 3" "neither a lifetime nor a validator comes with the response";
     NeverFresh "never-fresh" "RFC 9111 4.2" "without lifetime left, validator or stale allowance it could never be used";
@@ -81,6 +82,7 @@ reasons! {
     OriginTimeout "origin-timeout" "RFC 9110 15.6.5" "the origin did not answer in time";
     OriginMalformed "origin-malformed" "RFC 9110 15.6.3" "the origin's answer is not HTTP";
     OriginForbidden "origin-forbidden" "configuration" "the origin's address is not allowed";
+    Refused "refused" "RFC 9112" "the request is malformed, or more than is accepted";
     Overloaded "overloaded" "configuration" "too many requests wait for origins";
 }
 
@@ -142,7 +144,9 @@ impl Why {
 pub struct CacheStatus<'a> {
     /// The cache's name.
     pub cache: &'a str,
-    /// Why it went to the origin; `None`: a hit.
+    /// Whether it answered from what is stored.
+    pub hit: bool,
+    /// Why it went to the origin, if it did.
     pub forward: Option<Forward>,
     /// The status code the origin answered with.
     pub forward_status: Option<u16>,
@@ -172,12 +176,12 @@ impl CacheStatus<'_> {
 
     /// Appends the member without the name.
     pub fn write_parameters(&self, out: &mut Vec<u8>) {
-        match self.forward {
-            None => out.extend_from_slice(b"; hit"),
-            Some(forward) => {
-                out.extend_from_slice(b"; fwd=");
-                out.extend_from_slice(forward.token().as_bytes());
-            }
+        if self.hit {
+            out.extend_from_slice(b"; hit");
+        }
+        if let Some(forward) = self.forward {
+            out.extend_from_slice(b"; fwd=");
+            out.extend_from_slice(forward.token().as_bytes());
         }
         if let Some(status) = self.forward_status {
             out.extend_from_slice(b"; fwd-status=");
@@ -249,10 +253,11 @@ mod tests {
     #[test]
     fn members_are_written() {
         let larder = CacheStatus { cache: "Larder", ..Default::default() };
+        let hit = CacheStatus { hit: true, ..larder };
         let cases = [
-            (CacheStatus { ttl: Some(30), ..larder }, "Larder; hit; ttl=30"),
+            (CacheStatus { ttl: Some(30), ..hit }, "Larder; hit; ttl=30"),
             (
-                CacheStatus { ttl: Some(-3), detail: Some(Why::StaleWhileRevalidate), ..larder },
+                CacheStatus { ttl: Some(-3), detail: Some(Why::StaleWhileRevalidate), ..hit },
                 "Larder; hit; ttl=-3; detail=stale-while-revalidate",
             ),
             (
@@ -273,7 +278,7 @@ mod tests {
                 },
                 r#"Larder; fwd=stale; collapsed; key="http://a/\"\\??""#,
             ),
-            (CacheStatus { cache: "1st floor", ..larder }, "\"1st floor\"; hit"),
+            (CacheStatus { cache: "1st floor", ..hit }, "\"1st floor\"; hit"),
         ];
         for (status, expected) in cases {
             assert_eq!(written(status), expected);

@@ -116,7 +116,16 @@ fn judge(
     }
     let (freshness, lifetime) = Freshness::of(rules, &directives, status, response, times);
     usable(&freshness, lifetime, is_heuristically_cacheable(status) || directives.public)?;
+    if response.contains("set-cookie") && !is_plainly_fresh(&freshness, lifetime) {
+        return Err(Why::SetCookie);
+    }
     Ok((freshness, lifetime))
+}
+
+/// Whether the origin itself wants the response reused as it is. One with a cookie needs that: on a
+/// guess, or after a 304, one client's cookie would go to another.
+fn is_plainly_fresh(freshness: &Freshness, lifetime: Lifetime) -> bool {
+    matches!(lifetime, Lifetime::Explicit(1..)) && !freshness.flags.contains(Flags::NO_CACHE)
 }
 
 /// Interim responses, and those to a condition or range of this very request, are not the

@@ -100,6 +100,20 @@ fn section_3_without_lifetime_or_validator_nothing_is_stored() {
 }
 
 #[test]
+fn rfc_6265_a_cookie_is_shared_only_where_the_origin_gives_a_lifetime() {
+    let cases = [
+        ("Cache-Control: max-age=60", None),
+        ("Last-Modified: {-86400}", Some(Why::SetCookie)),
+        ("ETag: \"a\"", Some(Why::SetCookie)),
+        ("Cache-Control: max-age=0 | ETag: \"a\"", Some(Why::SetCookie)),
+        ("Cache-Control: no-cache, max-age=60 | ETag: \"a\"", Some(Why::SetCookie)),
+    ];
+    for (response, expected) in cases {
+        assert_eq!(refusal(200, "", &format!("{response} | Set-Cookie: a=b")), expected, "{response}");
+    }
+}
+
+#[test]
 fn section_3_1_fields_that_are_not_stored() {
     let response = fields(
         "Connection: a, close | A: 1 | Keep-Alive: x | Proxy-Authenticate: x | Proxy-Authentication-Info: x \
