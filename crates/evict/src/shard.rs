@@ -74,6 +74,9 @@ pub trait AnyShard<V>: Send {
     /// The sum of the objects' weights, in the capacity's unit: never above its amount.
     fn used(&self) -> u64;
 
+    /// The sum of the objects' sizes, whatever the capacity counts.
+    fn bytes(&self) -> u64;
+
     /// How many objects there are.
     fn len(&self) -> usize;
 
@@ -147,6 +150,10 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
         self.contents.used
     }
 
+    fn bytes(&self) -> u64 {
+        self.contents.bytes.try_into().unwrap_or(u64::MAX)
+    }
+
     fn len(&self) -> usize {
         self.contents.slab.len()
     }
@@ -190,13 +197,15 @@ struct Contents<V> {
     index: Index,
     slab: Slab<V>,
     used: u64,
+    /// Any sizes may stand side by side where entries are counted: their sum may be more than a `u64`.
+    bytes: u128,
     capacity: Capacity,
     now: u64,
 }
 
 impl<V> Contents<V> {
     const fn new(capacity: Capacity) -> Self {
-        Self { index: Index::new(), slab: Slab::new(), used: 0, capacity, now: 0 }
+        Self { index: Index::new(), slab: Slab::new(), used: 0, bytes: 0, capacity, now: 0 }
     }
 
     #[inline]
@@ -214,6 +223,7 @@ impl<V> Contents<V> {
         let slot = self.slab.insert(object, value);
         self.index.insert(object.key, slot);
         self.used += self.capacity.weigh(object.size);
+        self.bytes += u128::from(object.size);
         slot
     }
 
@@ -221,6 +231,7 @@ impl<V> Contents<V> {
         let (object, value) = self.slab.remove(slot)?;
         self.index.remove(object.key, slot);
         self.used -= self.capacity.weigh(object.size);
+        self.bytes -= u128::from(object.size);
         Some((object, value))
     }
 
@@ -230,9 +241,10 @@ impl<V> Contents<V> {
 
     fn validate(&self) -> Result<(), String> {
         self.slab.validate()?;
-        let mut used = 0;
+        let (mut used, mut bytes) = (0, 0_u128);
         for (slot, object, _) in self.slab.iter() {
             used += self.capacity.weigh(object.size);
+            bytes += u128::from(object.size);
             if self.find(object.key) != Some(slot) {
                 return Err(format!(
                     "the index leads key {} to {:?}, not to {slot}",
@@ -243,6 +255,9 @@ impl<V> Contents<V> {
         }
         if self.index.len() != self.slab.len() {
             return Err(format!("the index holds {} of {} objects", self.index.len(), self.slab.len()));
+        }
+        if bytes != self.bytes {
+            return Err(format!("{bytes} bytes held, {} counted", self.bytes));
         }
         if used != self.used || used > self.capacity.amount {
             return Err(format!("{used} used, {} counted, {} allowed", self.used, self.capacity.amount));

@@ -5,7 +5,7 @@
 //! asked for is decided by its full key, so a collision is a miss, never another URL's bytes.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
@@ -58,7 +58,7 @@ pub struct Memory {
     shards: Box<[Shard]>,
     keys: SipHasher13,
     capacity: Capacity,
-    max_variants: usize,
+    max_variants: AtomicUsize,
     filling: AtomicU64,
     filling_limit: u64,
 }
@@ -95,7 +95,7 @@ impl Memory {
             })
             .collect();
         let keys = SipHasher13::new_with_keys(random.hash_one(0_u8), random.hash_one(1_u8));
-        let filling = AtomicU64::new(0);
+        let (filling, max_variants) = (AtomicU64::new(0), AtomicUsize::new(max_variants));
         Self { shards, keys, capacity, max_variants, filling, filling_limit }
     }
 
@@ -132,7 +132,7 @@ impl Memory {
                 && replaces.is_none_or(|replaced| replaced.signature() != stored.signature())
         });
         let mut variants = vec![entry.clone()];
-        variants.extend(kept.take(self.max_variants - 1).cloned());
+        variants.extend(kept.take(self.max_variants.load(Ordering::Relaxed).saturating_sub(1)).cloned());
         let resident = match variants.len() {
             1 => Resident::One(entry),
             _ => Resident::Many(Arc::new(variants)),
@@ -153,6 +153,11 @@ impl Memory {
         let removed = shard.remove(hash);
         drop(shard);
         removed.map_or((0, 0), |resident| (resident.variants().len(), resident.charge()))
+    }
+
+    /// Changes how many variants of a URL are kept, for those stored from now on.
+    pub fn set_max_variants(&self, most: usize) {
+        self.max_variants.store(most, Ordering::Relaxed);
     }
 
     /// Bytes of the largest response that can be stored.
@@ -188,7 +193,7 @@ impl Memory {
         let filling = self.filling.load(Ordering::Relaxed);
         self.shards.iter().map(lock).fold(Usage { filling, ..Usage::default() }, |sum, shard| Usage {
             objects: sum.objects + shard.len() as u64,
-            bytes: sum.bytes + shard.used(),
+            bytes: sum.bytes + shard.bytes(),
             evictions: sum.evictions + shard.evictions(),
             ..sum
         })
