@@ -42,7 +42,7 @@ struct Stats {
 impl Stats {
     fn gather(shared: &Shared) -> Self {
         let (totals, usage) = (shared.totals(), shared.memory.usage());
-        let (in_flight, queued) = shared.gate.occupancy();
+        let (in_flight, queued) = shared.plan().gate.occupancy();
         let capacity = shared.memory.capacity();
         Self {
             totals,

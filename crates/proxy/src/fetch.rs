@@ -176,9 +176,7 @@ impl Fetched<'_> {
         let fresh = freshness.and_then(|freshness| entry.refreshed(&serialise(&updated), freshness));
         let fresh = match fresh {
             Some(fresh) => {
-                if !lead.is_cancelled() {
-                    shared.memory.put(fresh.clone(), Some(&entry));
-                }
+                lead.put(&fresh, Some(&entry));
                 fresh
             }
             None => {
@@ -255,7 +253,9 @@ impl Fetched<'_> {
         let head = Head { status, fields: stored, signature, freshness, length };
         let reader = lead.reader();
         let stored = lead.stream(head.clone());
-        let outcome = Outcome { stored, ttl: stored.then(|| freshness.ttl(self.times.received)), ..outcome };
+        let ttl = stored.then(|| freshness.ttl(self.times.received));
+        let why = if stored { outcome.why } else { Why::TooLarge };
+        let outcome = Outcome { stored, ttl, why, ..outcome };
         storable::remove_hop_by_hop(&mut fields);
         let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&fields)).flatten();
         let carrier =

@@ -65,15 +65,15 @@ impl Outcome {
         // "hit" and "ttl" say all there is to say of an ordinary hit.
         let obvious = matches!(self.why, Why::Fresh | Why::Absent);
         let forward = match self.kind {
-            Kind::Hit | Kind::StaleHit => None,
-            Kind::Coalesced => Some(self.why.forward().unwrap_or(Forward::Miss)),
+            Kind::Hit | Kind::StaleHit | Kind::Refused => None,
             Kind::Revalidated => Some(self.why.forward().unwrap_or(Forward::Stale)),
-            Kind::Miss | Kind::Pass | Kind::Refused | Kind::Failed => {
-                Some(self.why.forward().unwrap_or(Forward::Miss))
-            }
+            Kind::Coalesced | Kind::Miss | Kind::Pass => Some(self.why.forward().unwrap_or(Forward::Miss)),
+            // It may have gone nowhere, or in vain: the detail says why.
+            Kind::Failed => self.why.forward(),
         };
         CacheStatus {
             cache: name,
+            hit: self.is_hit(),
             forward,
             forward_status: self.origin_status,
             stored: self.stored,

@@ -75,7 +75,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: Reque
 
 /// The reply that says why a request is refused.
 pub(crate) fn refusal(refusal: Refusal) -> Reply {
-    let outcome = Outcome::forwarded(Kind::Refused, Why::Bypass);
+    let outcome = Outcome::forwarded(Kind::Refused, Why::Refused);
     let text = format!("{}: {}\n", refusal.status.as_str(), refusal.reason);
     Reply { close: true, ..Reply::text(refusal.status, text, outcome) }
 }

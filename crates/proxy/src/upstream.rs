@@ -56,7 +56,7 @@ pub(crate) async fn send_for(
         detail: "every place for requests to origins is taken, and so is the queue".to_owned(),
         unsent: true,
     };
-    let place = worker.shared.gate.enter().await.map_err(|_| full())?;
+    let place = plan.gate.enter().await.map_err(|_| full())?;
     let clients = worker.clients(plan);
     let response = match request.route.clone() {
         Route::Anywhere => {

@@ -26,6 +26,7 @@ pub(crate) struct Plan {
     pub(crate) settings: Settings,
     pub(crate) sites: Sites,
     pub(crate) banner: Banner,
+    pub(crate) gate: Arc<Gate>,
     version: u64,
 }
 
@@ -36,7 +37,6 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) fills: Arc<Fills>,
     pub(crate) markers: Markers,
-    pub(crate) gate: Gate,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
@@ -64,10 +64,26 @@ pub(crate) struct Clients {
 }
 
 impl Plan {
-    fn new(settings: Settings, version: u64) -> Self {
+    fn new(settings: Settings) -> Self {
         let sites = Sites::new(&settings.sites);
         let banner = Banner::new(&settings.name, settings.x_cache);
-        Self { settings, sites, banner, version }
+        let gate = Arc::new(Gate::new(settings.limits.in_flight, settings.limits.queue));
+        Self { settings, sites, banner, gate, version: 0 }
+    }
+
+    /// The plan of new settings. Requests under way keep their places if as many are to be had.
+    fn next(&self, settings: Settings) -> Self {
+        let (old, new) = (&self.settings.limits, &settings.limits);
+        let same_gate = (old.in_flight, old.queue) == (new.in_flight, new.queue);
+        let mut next = Self { version: self.version + 1, ..Self::new(settings) };
+        if same_gate {
+            next.gate = Arc::clone(&self.gate);
+        }
+        next
+    }
+
+    pub(crate) fn logs(&self) -> bool {
+        self.settings.access_log != AccessLog::Off
     }
 }
 
@@ -79,10 +95,8 @@ impl Shared {
         let max_object = max_object(&settings, &memory);
         let fills = Arc::new(Fills::new(Arc::clone(&memory), arena, max_object));
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
-        let limits = &settings.limits;
         Ok(Arc::new(Self {
-            gate: Gate::new(limits.in_flight, limits.queue),
-            plan: ArcSwap::from_pointee(Plan::new(settings, 0)),
+            plan: ArcSwap::from_pointee(Plan::new(settings)),
             version: AtomicU64::new(0),
             memory,
             fills,
@@ -100,9 +114,11 @@ impl Shared {
 
     /// Puts new settings in force, for every request that begins from now on.
     pub(crate) fn reload(&self, settings: Settings) {
-        let version = self.version.load(Ordering::Acquire) + 1;
         self.fills.set_max_object(max_object(&settings, &self.memory));
-        self.plan.store(Arc::new(Plan::new(settings, version)));
+        self.memory.set_max_variants(settings.memory.max_variants);
+        let plan = self.plan().next(settings);
+        let version = plan.version;
+        self.plan.store(Arc::new(plan));
         self.version.store(version, Ordering::Release);
     }
 
@@ -195,12 +211,6 @@ impl Clients {
             forward: Client::new(to_allowed.clone().with_tls(tls), timeouts),
             tunnel: to_allowed,
         }
-    }
-}
-
-impl Plan {
-    pub(crate) fn logs(&self) -> bool {
-        self.settings.access_log != AccessLog::Off
     }
 }
 

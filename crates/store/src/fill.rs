@@ -262,20 +262,23 @@ impl Lead {
         if let Some(entry) = &entry {
             *locked(&self.fill.buffer) = Buffer::Entry(entry.clone());
         }
-        let entry = entry.filter(|_| !self.fill.cancelled.load(Ordering::Acquire));
-        let stored = entry.filter(|entry| self.fills.memory.put(entry.clone(), replaces));
-        // A purge between the check and the put must win as well.
-        if stored.is_some() && self.fill.cancelled.load(Ordering::Acquire) {
-            self.fills.memory.remove(&self.fill.key);
-        }
+        let stored = entry.filter(|entry| self.put(entry, replaces));
         self.fills.forget(&self.fill);
         self.end(Ending::Complete);
         stored
     }
 
-    /// True once somebody purged what this fill is fetching.
-    pub fn is_cancelled(&self) -> bool {
-        self.fill.cancelled.load(Ordering::Acquire)
+    /// Stores `entry`, unless what it is about was purged since the fetch began; `replaces` as in
+    /// [`Memory::put`]. False when it was not stored.
+    pub fn put(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
+        let cancelled = || self.fill.cancelled.load(Ordering::Acquire);
+        let stored = !cancelled() && self.fills.memory.put(entry.clone(), replaces);
+        // A purge between the look and the put must win as well.
+        if stored && cancelled() {
+            self.fills.memory.remove(&self.fill.key);
+            return false;
+        }
+        stored
     }
 
     /// The cache key this is stored under.
