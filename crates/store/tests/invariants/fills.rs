@@ -1,6 +1,7 @@
 //! One fill at a time: what its leader may do, and what its readers get.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use larder_evict::{By, Capacity};
 use larder_store::fill::{Lead, WINDOW};
@@ -149,4 +150,33 @@ async fn a_window_that_nobody_reads_ends_the_fetch() {
     assert!(lead.append(&content(KEY, 1, 0, PIECE)).await.is_err());
     drop(lead);
     assert_nothing_under_way(&memory, &fills);
+}
+
+/// Whatever comes first, the purge or the end of the fill: nothing is stored once both are done.
+#[test]
+fn a_purge_beside_the_end_of_a_fill_wins() {
+    let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
+    let (begin, done) = (Barrier::new(2), Barrier::new(2));
+    const ROUNDS: usize = 20_000;
+    // Judged afterwards: a panic would leave the other thread waiting.
+    let mut survived = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                begin.wait();
+                fills.cancel(KEY);
+                memory.remove(KEY);
+                done.wait();
+            }
+        });
+        for _ in 0..ROUNDS {
+            let mut lead = lead(&fills);
+            lead.stream(head(1, 0, Some(0)));
+            begin.wait();
+            lead.finish(None);
+            done.wait();
+            survived += usize::from(find(&memory, KEY).is_some());
+        }
+    });
+    assert_eq!(survived, 0, "of {ROUNDS}");
 }
