@@ -42,6 +42,8 @@ fn section_4_2_2_a_lifetime_is_guessed_from_last_modified_only() {
     assert!(is_fresh(&format!("{}\nAge: 1800", hours(10))));
     assert!(!is_fresh(&format!("{}\nAge: 3600", hours(10))));
     assert!(!is_fresh(&format!("{}\nAge: 86400", hours(10_000))));
+    // A cookie is for one user, unless somebody says that all may have it.
+    assert!(!is_fresh(&format!("{}\nSet-Cookie: a=b", hours(10))));
     assert!(!is_fresh("ETag: \"1\""));
     assert!(!is_fresh(&format!("Date: {}", date(0))));
 }
