@@ -120,8 +120,12 @@ impl Stored<'_> {
         let mut fields = self.entry.fields().to_map();
         let kind = HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}")).ok()?;
         fields.insert(header::CONTENT_TYPE, kind);
-        let reply =
-            self.reply(StatusCode::PARTIAL_CONTENT, Source::Fields(fields.into()), length, Content::Pieces(pieces));
+        let reply = self.reply(
+            StatusCode::PARTIAL_CONTENT,
+            Source::Fields(fields.into()),
+            length,
+            Content::Pieces(pieces),
+        );
         Some(reply)
     }
 

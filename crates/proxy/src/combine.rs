@@ -2,15 +2,15 @@
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::range::{self, ContentRange};
-use larder_store::entry::{Parts, serialise};
-use larder_store::{Body, Entry};
+use larder_store::entry::Parts;
+use larder_store::{Body, Entry, Memory};
 
 /// Parts beyond this many bytes together stay apart: joining copies them.
 const MOST: u64 = 8 << 20;
 
 /// One response from a `new` part and an `old` one, under the new one's head; whole if nothing is
 /// missing. `None` when they do not belong together.
-pub(crate) fn join(new: &Entry, old: &Entry) -> Option<Entry> {
+pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
     let (new_range, old_range) = (ContentRange::of(&new.fields())?, ContentRange::of(&old.fields())?);
     let joined = range::combined((&new_range, &new.fields()), (&old_range, &old.fields()))?;
     if joined.length() > MOST || joined == new_range {
@@ -34,7 +34,7 @@ pub(crate) fn join(new: &Entry, old: &Entry) -> Option<Entry> {
         signature: new.signature(),
         status,
         freshness: *new.freshness(),
-        fields: &serialise(&fields),
+        fields: &memory.keep(&fields),
         body: Body::Heap(bytes.into()),
     })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::body::Incoming;
-use larder_semantics::fields::{Fields, HeadLines};
+use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::range::{self, ContentRange};
 use larder_semantics::reuse::{Failure, stale_on_error};
@@ -15,7 +15,6 @@ use larder_semantics::revalidate::{self, Precondition};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
 use larder_semantics::vary;
-use larder_store::entry::serialise;
 use larder_store::fill::{Ending, Head, Lead, Piece, Reader, Verdict};
 use larder_store::{Body, Entry};
 
@@ -173,7 +172,7 @@ impl Fetched<'_> {
         // Whoever may not store the new head must not keep the old one either.
         let freshness = self.freshness(entry.status(), &updated, fields);
         let shared = &self.cx.worker.shared;
-        let fresh = freshness.and_then(|freshness| entry.refreshed(&serialise(&updated), freshness));
+        let fresh = freshness.and_then(|freshness| entry.refreshed(&shared.memory.keep(&updated), freshness));
         let fresh = match fresh {
             Some(fresh) => {
                 lead.put(&fresh, Some(&entry));
@@ -249,7 +248,7 @@ impl Fetched<'_> {
         };
         let shared = &self.cx.worker.shared;
         shared.markers.clear(shared.memory.hash(&request.key));
-        let stored = serialise(&storable::storable_fields(rules, &fields));
+        let stored = shared.memory.keep(&storable::storable_fields(rules, &fields));
         let head = Head { status, fields: stored, signature, freshness, length };
         let reader = lead.reader();
         let stored = lead.stream(head.clone());
@@ -312,7 +311,7 @@ pub(crate) fn reply(
     mut reader: Reader,
     outcome: Outcome,
 ) -> Reply {
-    let lines = HeadLines(&head.fields);
+    let lines = head.fields.view();
     let condition =
         revalidate::precondition(&request.method, &request.fields, head.status, &lines, &head.freshness);
     let mut reply = Reply {
@@ -345,7 +344,7 @@ pub(crate) fn reply(
 fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
     let complete = head.length.filter(|_| head.status == StatusCode::OK)?;
     let specs = request.fields.first("range").and_then(range::parse)?;
-    if !range::if_range(&request.fields, &HeadLines(&head.fields), &head.freshness) {
+    if !range::if_range(&request.fields, &head.fields.view(), &head.freshness) {
         return None;
     }
     match range::resolve(&specs, complete) {
@@ -427,7 +426,7 @@ impl Carrier {
             return self.lead.finish_unstored();
         }
         let part = self.lead.finish(None);
-        if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(&new, &old)) {
+        if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {
             memory.put(joined, None);
         }
     }

@@ -12,7 +12,6 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
 use larder_semantics::{invalidate, vary};
 use larder_store::Entry;
-use larder_store::entry::serialise;
 use larder_store::fill::Head;
 
 use crate::answer;
@@ -134,7 +133,7 @@ fn posted(
         return upstream::pass_on(status, fields, download, outcome);
     };
     let mut lead = cx.worker.shared.fills.alone(&request.key);
-    let stored = serialise(&storable::storable_fields(cx.rules, &fields));
+    let stored = cx.worker.shared.memory.keep(&storable::storable_fields(cx.rules, &fields));
     let head = Head { status, fields: stored, signature, freshness, length: download.length() };
     let reader = lead.reader();
     let outcome = Outcome { stored: lead.stream(head.clone()), ..outcome };
@@ -205,7 +204,8 @@ fn learn(
             let get = Method::GET;
             let fresh = storable::storable(cx.rules, &get, &request.fields, stored.status(), &updated, times);
             let updated = storable::storable_fields(cx.rules, &updated);
-            if let Some(entry) = fresh.ok().and_then(|fresh| stored.refreshed(&serialise(&updated), fresh)) {
+            if let Some(entry) = fresh.ok().and_then(|fresh| stored.refreshed(&memory.keep(&updated), fresh))
+            {
                 memory.put(entry, Some(stored));
             }
         }

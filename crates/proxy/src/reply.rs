@@ -8,13 +8,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::date;
-use larder_semantics::fields::{Fields, HeadLines};
+use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
 use larder_semantics::revalidate;
 use larder_semantics::status::CacheStatus;
-use larder_store::entry::write_line;
 use larder_store::fill::{Head, Reader};
-use larder_store::{Entry, Extent};
+use larder_store::lines::write_line;
+use larder_store::{Entry, Extent, LinesRef};
 
 use crate::clock;
 use crate::origin::Download;
@@ -190,7 +190,7 @@ impl Reply {
                 write_date(out, entry.freshness().date);
             }
             Source::Fill(head) => {
-                write_stored(out, HeadLines(&head.fields), self.content_range.is_some());
+                write_stored(out, head.fields.view(), self.content_range.is_some());
                 write_date(out, head.freshness.date);
             }
             Source::Fields(fields) => {
@@ -223,9 +223,10 @@ impl Reply {
 }
 
 /// Stored lines as they are; without the stored `Content-Range` where another one follows.
-fn write_stored(out: &mut Vec<u8>, lines: HeadLines<'_>, without_range: bool) {
+fn write_stored(out: &mut Vec<u8>, lines: LinesRef<'_>, without_range: bool) {
     if !without_range {
-        out.extend_from_slice(lines.0);
+        out.extend_from_slice(lines.shared.0);
+        out.extend_from_slice(lines.own.0);
         return;
     }
     for (name, value) in lines.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range")) {

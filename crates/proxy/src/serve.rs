@@ -259,7 +259,7 @@ fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
 }
 
 fn selects(head: &Head, request: &Request) -> bool {
-    let fields = larder_semantics::fields::HeadLines(&head.fields);
+    let fields = head.fields.view();
     head.signature.is_empty()
         || vary::matches(&head.signature, &request.fields, fields.first("content-language"))
 }

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 use crate::body::SENDFILE_FROM;
 use crate::entry::Parts;
-use crate::{Arena, Body, Entry, Extent, Memory};
+use crate::{Arena, Body, Entry, Extent, Lines, Memory};
 
 pub use reader::{Piece, Reader};
 
@@ -38,7 +38,7 @@ pub struct Head {
     /// The status code.
     pub status: StatusCode,
     /// Field lines, as an entry keeps them.
-    pub fields: Vec<u8>,
+    pub fields: Lines,
     /// The request fields it is selected by; empty without `Vary`.
     pub signature: Vec<u8>,
     /// When it was received and how long it is good for.

@@ -9,6 +9,7 @@ pub mod arena;
 pub mod body;
 pub mod entry;
 pub mod fill;
+pub mod lines;
 pub mod markers;
 pub mod memory;
 
@@ -16,5 +17,6 @@ pub use arena::{Arena, Extent};
 pub use body::Body;
 pub use entry::Entry;
 pub use fill::{Ending, Fill, Fills, Joined};
+pub use lines::{LinePool, Lines, LinesRef};
 pub use markers::Markers;
 pub use memory::{Memory, Resident};

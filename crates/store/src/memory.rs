@@ -8,10 +8,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::HeaderMap;
 use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
 use siphasher::sip::SipHasher13;
 
 use crate::Entry;
+use crate::lines::{LinePool, Lines};
 
 /// A shard is at least this large, so that small caches evict exactly as their policy says.
 const SHARD_BYTES: u64 = 128 << 20;
@@ -57,6 +59,7 @@ type Shard = Mutex<Box<dyn AnyShard<Resident>>>;
 pub struct Memory {
     shards: Box<[Shard]>,
     keys: SipHasher13,
+    lines: LinePool,
     capacity: Capacity,
     max_variants: AtomicUsize,
     filling: AtomicU64,
@@ -96,12 +99,17 @@ impl Memory {
             .collect();
         let keys = SipHasher13::new_with_keys(random.hash_one(0_u8), random.hash_one(1_u8));
         let (filling, max_variants) = (AtomicU64::new(0), AtomicUsize::new(max_variants));
-        Self { shards, keys, capacity, max_variants, filling, filling_limit }
+        Self { shards, keys, lines: LinePool::default(), capacity, max_variants, filling, filling_limit }
     }
 
     /// The keyed hash that stands for `key` here and in [`crate::Markers`].
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.keys.hash(key)
+    }
+
+    /// Field lines as an entry keeps them; those that other responses have too are kept once.
+    pub fn keep(&self, fields: &HeaderMap) -> Lines {
+        self.lines.keep(fields)
     }
 
     /// What `select` makes of what is stored under `key`, which counts as a use of it. The shard is

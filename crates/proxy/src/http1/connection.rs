@@ -14,7 +14,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use larder_store::entry::write_line;
+use larder_store::lines::write_line;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 

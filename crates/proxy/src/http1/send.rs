@@ -3,8 +3,8 @@
 use std::io;
 
 use http::HeaderMap;
-use larder_store::entry::write_line;
 use larder_store::fill::{self, Ending, Reader};
+use larder_store::lines::write_line;
 use larder_store::{Body, Entry, Extent};
 
 use super::io::Writing;

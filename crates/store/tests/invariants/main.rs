@@ -9,12 +9,13 @@ mod storm;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use larder_evict::{Capacity, Spec};
+use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_store::entry::Parts;
 use larder_store::fill::{Head, Piece, Reader, Verdict};
-use larder_store::{Arena, Body, Ending, Entry, Fills, Memory, Resident};
+use larder_store::{Arena, Body, Ending, Entry, Fills, LinePool, Lines, LinesRef, Memory, Resident};
 use tokio::task::yield_now;
 
 /// A store of `capacity` whose bodies are at most `max_object` bytes.
@@ -31,14 +32,15 @@ fn content(key: &[u8], version: u64, from: u64, to: u64) -> Vec<u8> {
     (from..to).map(|at| (seed.wrapping_mul(at / 5 + 1) >> 32) as u8 ^ at as u8).collect()
 }
 
-fn fields(version: u64, len: u64) -> Vec<u8> {
-    format!("X: {version} {len}\r\n").into_bytes()
+fn fields(version: u64, len: u64) -> Lines {
+    let told = HeaderValue::try_from(format!("{version} {len}")).expect("digits");
+    LinePool::default().keep(&[(header::ETAG, told)].into_iter().collect())
 }
 
 /// Version and length, as [`fields`] wrote them.
-fn told(fields: &[u8]) -> (u64, u64) {
-    let text = std::str::from_utf8(fields).expect("text");
-    let (version, len) = text[3..].trim_end().split_once(' ').expect("two numbers");
+fn told(fields: LinesRef<'_>) -> (u64, u64) {
+    let text = std::str::from_utf8(fields.first("etag").expect("a tag")).expect("text");
+    let (version, len) = text.split_once(' ').expect("two numbers");
     (version.parse().expect("a number"), len.parse().expect("a number"))
 }
 
@@ -62,7 +64,7 @@ fn find(memory: &Memory, key: &[u8]) -> Option<Resident> {
 /// Asserts that a stored response is what was once stored under `key`.
 fn assert_genuine(entry: &Entry, key: &[u8]) {
     assert_eq!(entry.key(), key);
-    let (version, len) = told(entry.fields().0);
+    let (version, len) = told(entry.fields());
     assert_eq!(entry.body().len(), len);
     let bytes = entry.body().copy(0, usize::MAX).expect("it can be read");
     assert!(bytes == content(key, version, 0, len), "wrong bytes under {key:?}, version {version}");
@@ -74,7 +76,7 @@ type Read = Option<(u64, Ending)>;
 /// Reads a fill of `key` to its end, and asserts every byte; lets others run `pauses` times for each piece.
 async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
     let (version, len) = match reader.verdict().await {
-        Verdict::Stream(head) => told(&head.fields),
+        Verdict::Stream(head) => told(head.fields.view()),
         Verdict::Stored(entry) => {
             assert_genuine(&entry, key);
             return None;
