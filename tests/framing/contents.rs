@@ -1,5 +1,7 @@
 //! RFC 9112 sections 6 and 7: contents in both directions, as they come.
 
+use std::time::Duration;
+
 use crate::support::{Answer, Gate, Larder, Origin};
 
 #[test]
@@ -24,6 +26,20 @@ fn rfc_9112_section_7_1_chunked_requests_stream_with_their_trailers() {
     let seen = origin.last();
     assert_eq!((&seen.body[..], seen.field("transfer-encoding")), (&b"onetwo"[..], Some("chunked")));
     assert_eq!(seen.trailers, [("Sum".to_owned(), "6".to_owned())]);
+}
+
+#[test]
+fn the_time_for_an_answer_counts_from_the_end_of_the_request() {
+    let origin = Origin::always("200 OK\n\nall");
+    let larder = Larder::with(&origin, "[timeouts]\nfirst_byte = '300ms'");
+    let mut client = larder.client();
+    client.send("POST /\nContent-Length: 8");
+    for _ in 0..8 {
+        // Time has to pass for this: 800 ms in all, and never 300 ms without a byte.
+        std::thread::sleep(Duration::from_millis(100));
+        client.raw(b"x");
+    }
+    assert_eq!(client.receive("POST").status, 200);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::{key, storable};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 
 use crate::http1::head::{Head, Refusal, Target};
 use crate::origin::Upload;
@@ -36,7 +36,7 @@ pub(crate) struct Request {
     pub(crate) upgrade: Option<HeaderValue>,
     pub(crate) content: Upload,
     /// Where interim responses go, if the client understands them.
-    pub(crate) interim: Option<UnboundedSender<Interim>>,
+    pub(crate) interim: Option<Sender<Interim>>,
 }
 
 /// A 1xx response on its way to the client.

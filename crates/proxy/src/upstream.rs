@@ -154,10 +154,10 @@ fn outgoing(
     }
     if let Some(interims) = request.interim.clone() {
         hyper::ext::on_informational(&mut one, move |response| {
-            // The client waits for none any more when this fails; the answer itself goes on.
+            // More than the client takes are dropped: they announce, and the answer itself goes on.
             let mut fields = response.headers().clone();
             storable::remove_hop_by_hop(&mut fields);
-            let _ = interims.send(Interim { status: response.status(), fields });
+            let _ = interims.try_send(Interim { status: response.status(), fields });
         });
     }
     Ok(one)

@@ -34,6 +34,8 @@ use crate::worker::{Plan, Worker};
 /// How long a refused client may go on sending before the connection is closed hard; closing at
 /// once would reset it, and the client would not see the answer.
 const LINGER: Duration = Duration::from_secs(2);
+/// Interim responses on their way to a client; an origin that sends more of them loses some.
+const INTERIMS: usize = 16;
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
@@ -242,9 +244,9 @@ impl Connection {
         let Ask { mut request, delimited, expects, mut framing, line } = ask;
         let limits = &plan.settings.limits;
         let (source, content) = upload::split(&mut self.reading, delimited, limits, &plan.settings.timeouts);
-        let (interim, interims) = mpsc::unbounded_channel();
+        let (interim, interims) = mpsc::channel(INTERIMS);
         if expects && source.is_some() {
-            let _ = interim.send(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
+            let _ = interim.try_send(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
         }
         request.content = content;
         request.interim = framing.http11.then_some(interim);
@@ -364,7 +366,7 @@ async fn answer(
     plan: &Arc<Plan>,
     request: Request,
     writing: &mut Writing,
-    mut interims: mpsc::UnboundedReceiver<Interim>,
+    mut interims: mpsc::Receiver<Interim>,
     framing: &mut Framing,
 ) -> (Reply, Result<(), SendError>) {
     let mut reply = {

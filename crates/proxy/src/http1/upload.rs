@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Frame;
-use tokio::sync::mpsc;
 
 use super::chunked::{Chunked, Step};
 use super::head::{Framing, Refusal};
@@ -37,11 +36,10 @@ pub(crate) fn split<'c>(
         Framing::Length(length) => Some(length),
         Framing::Chunked => None,
     };
-    // Two frames under way: one being sent, one being read.
-    let (frames, receiver) = mpsc::channel(2);
+    let (frames, upload) = Upload::channel(length);
     let started = clock::millis();
     let source = Source { reading, frames, framing, limits, timeouts, received: 0, started };
-    (Some(source), Upload::Frames(receiver, length))
+    (Some(source), upload)
 }
 
 /// Whether content of this framing is longer than the limit, as far as one can know beforehand.

@@ -1,11 +1,15 @@
 //! Content on its way to an origin.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
+
+use crate::clock;
 
 /// What the client's side sends: frames, or the end of them because the client failed.
 pub type Frames = mpsc::Sender<Result<Frame<Bytes>, ClientGone>>;
@@ -21,8 +25,33 @@ pub struct ClientGone;
 pub enum Upload {
     /// None.
     Empty,
-    /// Frames, and the length if it is known.
-    Frames(mpsc::Receiver<Result<Frame<Bytes>, ClientGone>>, Option<u64>),
+    /// Frames.
+    Frames(Incoming),
+}
+
+/// Frames from a client.
+#[derive(Debug)]
+pub struct Incoming {
+    frames: mpsc::Receiver<Result<Frame<Bytes>, ClientGone>>,
+    length: Option<u64>,
+    moved: Arc<AtomicU64>,
+}
+
+impl Upload {
+    /// Content whose frames come over a channel of two: one being sent, one being read.
+    pub fn channel(length: Option<u64>) -> (Frames, Self) {
+        let (sender, frames) = mpsc::channel(2);
+        let moved = Arc::new(AtomicU64::new(clock::millis()));
+        (sender, Self::Frames(Incoming { frames, length, moved }))
+    }
+
+    /// When content last moved, in `clock::millis`: readable while the content is being sent.
+    pub(crate) fn moved(&self) -> Option<Arc<AtomicU64>> {
+        match self {
+            Self::Empty => None,
+            Self::Frames(incoming) => Some(Arc::clone(&incoming.moved)),
+        }
+    }
 }
 
 impl Body for Upload {
@@ -35,7 +64,13 @@ impl Body for Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, ClientGone>>> {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
-            Self::Frames(frames, _) => frames.poll_recv(cx),
+            Self::Frames(incoming) => {
+                let frame = incoming.frames.poll_recv(cx);
+                if frame.is_ready() {
+                    incoming.moved.store(clock::millis(), Ordering::Relaxed);
+                }
+                frame
+            }
         }
     }
 
@@ -46,8 +81,7 @@ impl Body for Upload {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
-            Self::Frames(_, Some(length)) => SizeHint::with_exact(*length),
-            Self::Frames(_, None) => SizeHint::default(),
+            Self::Frames(incoming) => incoming.length.map_or_else(SizeHint::default, SizeHint::with_exact),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod gate;
 pub mod guard;
 mod pool;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,6 +26,7 @@ pub use self::body::Upload;
 pub use self::connect::{ConnectError, Connector};
 pub use self::gate::{Gate, Place};
 pub use self::pool::{Pool, Turn};
+use crate::clock;
 use crate::settings::Timeouts;
 
 /// Why an origin gave no answer: what the client is told, and what the log says besides.
@@ -68,15 +70,30 @@ impl Client {
     /// # Errors
     /// Why there is none: 504 for time, 502 for the rest.
     pub async fn send(&self, request: Request<Upload>) -> Result<Response<Incoming>, OriginError> {
-        match tokio::time::timeout(self.first_byte, self.client.request(request)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(OriginError::from_client(&error)),
-            Err(_) => Err(OriginError {
-                status: StatusCode::GATEWAY_TIMEOUT,
-                why: Why::OriginTimeout,
-                detail: format!("no answer within {:?}", self.first_byte),
-                unsent: false,
-            }),
+        let moved = request.body().moved();
+        let mut answer = std::pin::pin!(self.client.request(request));
+        let mut left = self.first_byte;
+        loop {
+            match tokio::time::timeout(left, &mut answer).await {
+                Ok(Ok(response)) => return Ok(response),
+                Ok(Err(error)) => return Err(OriginError::from_client(&error)),
+                Err(_) => left = self.left_since(moved.as_deref()).ok_or_else(|| self.timed_out())?,
+            }
+        }
+    }
+
+    /// What is left of the time for the first byte: it counts from the last piece of the request.
+    fn left_since(&self, moved: Option<&AtomicU64>) -> Option<Duration> {
+        let since = clock::millis().saturating_sub(moved?.load(Ordering::Relaxed));
+        self.first_byte.checked_sub(Duration::from_millis(since)).filter(|left| !left.is_zero())
+    }
+
+    fn timed_out(&self) -> OriginError {
+        OriginError {
+            status: StatusCode::GATEWAY_TIMEOUT,
+            why: Why::OriginTimeout,
+            detail: format!("no answer within {:?}", self.first_byte),
+            unsent: false,
         }
     }
 }
