@@ -25,11 +25,12 @@ pub(crate) fn select<'r>(resident: &'r Resident, request: &impl Fields) -> Optio
 pub(crate) fn from_entry(
     method: &Method,
     request: &impl Fields,
-    entry: &Entry,
+    entry: Entry,
     now: u32,
     outcome: Outcome,
 ) -> Option<Reply> {
-    let stored = Stored { entry, age: entry.freshness().age(now), outcome };
+    let stored = Stored { age: entry.freshness().age(now), entry, outcome };
+    let entry = &stored.entry;
     if entry.status() == StatusCode::PARTIAL_CONTENT {
         return stored.part_of_part(method, request);
     }
@@ -42,28 +43,39 @@ pub(crate) fn from_entry(
     }
     let wanted = request.first("range").filter(|_| *method == Method::GET);
     match wanted.and_then(range::parse).filter(|_| range::if_range(request, &fields, freshness)) {
-        Some(specs) => Some(stored.ranges(range::resolve(&specs, entry.body().len()))),
+        Some(specs) => {
+            let resolved = range::resolve(&specs, entry.body().len());
+            Some(stored.ranges(resolved))
+        }
         None => Some(stored.whole()),
     }
 }
 
-struct Stored<'e> {
-    entry: &'e Entry,
+struct Stored {
+    entry: Entry,
     age: u32,
     outcome: Outcome,
 }
 
-impl Stored<'_> {
+impl Stored {
     fn reply(&self, status: StatusCode, fields: Source, length: u64, content: Content) -> Reply {
         let (age, outcome) = (Some(self.age), self.outcome);
         let length = Some(length);
         Reply { status, fields, age, content_range: None, outcome, length, content, close: false }
     }
 
-    fn whole(&self) -> Reply {
-        let (entry, len) = (self.entry.clone(), self.entry.body().len());
-        let content = Content::Stored(0, len);
-        self.reply(entry.status(), Source::Entry(entry), len, content)
+    fn whole(self) -> Reply {
+        let len = self.entry.body().len();
+        Reply {
+            status: self.entry.status(),
+            fields: Source::Entry(self.entry),
+            age: Some(self.age),
+            content_range: None,
+            outcome: self.outcome,
+            length: Some(len),
+            content: Content::Stored(0, len),
+            close: false,
+        }
     }
 
     fn not_modified(&self) -> Reply {
@@ -80,7 +92,7 @@ impl Stored<'_> {
         Some(Reply { content_range: Some(ContentRange::new(range.clone(), complete?)?), ..reply })
     }
 
-    fn ranges(&self, resolved: Resolved) -> Reply {
+    fn ranges(self, resolved: Resolved) -> Reply {
         let complete = self.entry.body().len();
         match resolved {
             Resolved::Ignored => self.whole(),

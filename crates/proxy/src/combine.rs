@@ -34,7 +34,7 @@ pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
         signature: new.signature(),
         status,
         freshness: *new.freshness(),
-        fields: &memory.keep(&fields),
+        fields: &memory.keep(&fields, new.freshness().date),
         body: Body::Heap(bytes.into()),
     })
 }

@@ -172,7 +172,8 @@ impl Fetched<'_> {
         // Whoever may not store the new head must not keep the old one either.
         let freshness = self.freshness(entry.status(), &updated, fields);
         let shared = &self.cx.worker.shared;
-        let fresh = freshness.and_then(|freshness| entry.refreshed(&shared.memory.keep(&updated), freshness));
+        let fresh = freshness
+            .and_then(|freshness| entry.refreshed(&shared.memory.keep(&updated, freshness.date), freshness));
         let fresh = match fresh {
             Some(fresh) => {
                 lead.put(&fresh, Some(&entry));
@@ -188,7 +189,7 @@ impl Fetched<'_> {
         let outcome = outcome.answered(StatusCode::NOT_MODIFIED);
         lead.settle(Verdict::Stored(fresh.clone()));
         let request = self.request;
-        answer::from_entry(&request.method, &request.fields, &fresh, now, outcome)
+        answer::from_entry(&request.method, &request.fields, fresh, now, outcome)
             .unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, Why::NotSelected))
     }
 
@@ -211,7 +212,7 @@ impl Fetched<'_> {
         let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, entry.freshness().ttl(now));
         let outcome = status.map_or(outcome, |status| outcome.answered(status));
         let request = self.request;
-        answer::from_entry(&request.method, &request.fields, entry, now, outcome)
+        answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
             .unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, Why::OriginUnreachable))
     }
 
@@ -248,7 +249,7 @@ impl Fetched<'_> {
         };
         let shared = &self.cx.worker.shared;
         shared.markers.clear(shared.memory.hash(&request.key));
-        let stored = shared.memory.keep(&storable::storable_fields(rules, &fields));
+        let stored = shared.memory.keep(&storable::storable_fields(rules, &fields), freshness.date);
         let head = Head { status, fields: stored, signature, freshness, length };
         let reader = lead.reader();
         let stored = lead.stream(head.clone());

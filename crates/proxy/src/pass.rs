@@ -133,7 +133,7 @@ fn posted(
         return upstream::pass_on(status, fields, download, outcome);
     };
     let mut lead = cx.worker.shared.fills.alone(&request.key);
-    let stored = cx.worker.shared.memory.keep(&storable::storable_fields(cx.rules, &fields));
+    let stored = cx.worker.shared.memory.keep(&storable::storable_fields(cx.rules, &fields), freshness.date);
     let head = Head { status, fields: stored, signature, freshness, length: download.length() };
     let reader = lead.reader();
     let outcome = Outcome { stored: lead.stream(head.clone()), ..outcome };
@@ -183,7 +183,7 @@ fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Optio
         return None;
     }
     let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, freshness.ttl(now));
-    answer::from_entry(&request.method, &request.fields, entry, now, outcome)
+    answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
 }
 
 /// Freshens or gives up a stored response by what a HEAD revealed (RFC 9111 section 4.3.5).
@@ -204,7 +204,8 @@ fn learn(
             let get = Method::GET;
             let fresh = storable::storable(cx.rules, &get, &request.fields, stored.status(), &updated, times);
             let updated = storable::storable_fields(cx.rules, &updated);
-            if let Some(entry) = fresh.ok().and_then(|fresh| stored.refreshed(&memory.keep(&updated), fresh))
+            if let Some(entry) =
+                fresh.ok().and_then(|fresh| stored.refreshed(&memory.keep(&updated, fresh.date), fresh))
             {
                 memory.put(entry, Some(stored));
             }

@@ -177,22 +177,15 @@ impl Reply {
 
     fn write_fields(&self, out: &mut Vec<u8>) {
         match &self.fields {
-            Source::Entry(entry) => {
-                write_stored(out, entry.fields(), self.content_range.is_some());
-                write_date(out, entry.freshness().date);
-            }
+            Source::Entry(entry) => write_stored(out, entry.fields(), self.content_range.is_some()),
             Source::NotModified(entry) => {
                 let has_etag = entry.fields().contains("etag");
                 let kept = |(name, _): &(&[u8], &[u8])| revalidate::in_not_modified(name, has_etag);
                 for (name, value) in entry.fields().iter().filter(kept) {
                     write_line(out, name, value);
                 }
-                write_date(out, entry.freshness().date);
             }
-            Source::Fill(head) => {
-                write_stored(out, head.fields.view(), self.content_range.is_some());
-                write_date(out, head.freshness.date);
-            }
+            Source::Fill(head) => write_stored(out, head.fields.view(), self.content_range.is_some()),
             Source::Fields(fields) => {
                 // The framing below speaks of the length, whatever the origin's said.
                 for (name, value) in fields.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {

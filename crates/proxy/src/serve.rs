@@ -51,7 +51,7 @@ pub(crate) fn at_once(
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
-    answer::from_entry(&head.method, &head.fields, &entry, now, outcome)
+    answer::from_entry(&head.method, &head.fields, entry, now, outcome)
 }
 
 /// The reply to any request.
@@ -148,7 +148,7 @@ impl Context<'_> {
         let now = clock::now();
         let reply = |kind, why| {
             let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
-            answer::from_entry(&request.method, &request.fields, entry, now, outcome)
+            answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
         };
         let reply = match reuse(entry.freshness(), &request.asked, now) {
             Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
@@ -209,7 +209,7 @@ impl Context<'_> {
                 Verdict::Stored(entry) if selects_entry(&entry, &request) => {
                     let now = clock::now();
                     let outcome = Outcome::hit(Kind::Coalesced, why, entry.freshness().ttl(now));
-                    let reply = answer::from_entry(&request.method, &request.fields, &entry, now, outcome);
+                    let reply = answer::from_entry(&request.method, &request.fields, entry, now, outcome);
                     if let Some(reply) = reply {
                         return reply;
                     }

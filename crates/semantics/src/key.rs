@@ -19,7 +19,9 @@ pub fn write(buf: &mut Vec<u8>, scheme: &str, authority: &[u8], path_and_query: 
 
     put_part(buf, scheme.as_bytes());
     put_length(buf, host.len() + port.map_or(0, |port| port.len() + 1));
-    buf.extend(host.iter().map(u8::to_ascii_lowercase));
+    let start = buf.len();
+    buf.extend_from_slice(host);
+    buf[start..].make_ascii_lowercase();
     if let Some(port) = port {
         buf.push(b':');
         buf.extend_from_slice(port);

@@ -2,8 +2,7 @@
 //! policies) are kept once for all of them; only what tells a response from others is its own.
 //!
 //! Lines are kept as they leave, `Name: value\r\n`, so that sending them is two copies. Left out are
-//! those that differ from reply to reply (`Date`, `Age`, `Content-Length`): they are made from
-//! integers.
+//! those that differ from reply to reply: `Age` and `Content-Length` are made from integers.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -11,6 +10,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
 use http::{HeaderMap, HeaderName, header};
+use larder_semantics::date;
 use larder_semantics::fields::{Fields, HeadLines};
 use triomphe::ThinArc;
 
@@ -86,8 +86,9 @@ impl Fields for LinesRef<'_> {
 }
 
 impl LinePool {
-    /// The lines of `fields`, the shared part of them taken from the pool if it is there.
-    pub fn keep(&self, fields: &HeaderMap) -> Lines {
+    /// The lines of `fields`, with `date` as their `Date`; the shared part of them is taken from the
+    /// pool if it is there.
+    pub fn keep(&self, fields: &HeaderMap, date: u32) -> Lines {
         let (mut shared, mut own) = (Vec::with_capacity(256), Vec::with_capacity(128));
         for (name, value) in fields {
             let lines = if OWN.contains(name) { &mut own } else { &mut shared };
@@ -95,6 +96,7 @@ impl LinePool {
                 write_line(lines, name.as_str().as_bytes(), value.as_bytes());
             }
         }
+        write_line(&mut own, b"date", &date::format(date));
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = table.lines.get(&shared[..]) {
             return Lines { shared: known.clone(), own, is_first: false };
@@ -176,14 +178,15 @@ mod tests {
     #[test]
     fn common_lines_are_kept_once_and_forgotten_with_their_last_user() {
         let pool = LinePool::default();
-        let page = |tag| pool.keep(&fields(&[("server", "s"), ("etag", tag), ("content-type", "text/html")]));
+        let page =
+            |tag| pool.keep(&fields(&[("server", "s"), ("etag", tag), ("content-type", "text/html")]), 0);
         let (one, other) = (page("\"1\""), page("\"2\""));
         assert!(one.is_first && !other.is_first);
         assert_eq!(one.shared.bytes().as_ptr(), other.shared.bytes().as_ptr());
-        assert_eq!(other.own, b"ETag: \"2\"\r\n");
+        assert_eq!(other.own, b"ETag: \"2\"\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
         drop((one, other));
         for n in 0..5 * SWEEP_FROM {
-            pool.keep(&fields(&[("server", &n.to_string())]));
+            pool.keep(&fields(&[("server", &n.to_string())]), 0);
         }
         assert!(pool.0.lock().unwrap().lines.len() <= SWEEP_FROM);
         assert!(page("\"3\"").is_first);
@@ -191,8 +194,9 @@ mod tests {
 
     #[test]
     fn lines_read_as_the_fields_they_were_made_from() {
-        let all = fields(&[("etag", "\"1\""), ("vary", "a"), ("set-cookie", "x=y"), ("x-a", "1")]);
-        let lines = LinePool::default().keep(&all);
+        let mut all = fields(&[("etag", "\"1\""), ("vary", "a"), ("set-cookie", "x=y"), ("x-a", "1")]);
+        let lines = LinePool::default().keep(&all, 0);
+        all.insert("date", "Thu, 01 Jan 1970 00:00:00 GMT".parse().unwrap());
         assert_eq!(lines.view().to_map(), all);
         assert_eq!(lines.view().first("set-cookie"), Some(&b"x=y"[..]));
         assert!(lines.view().contains("vary"));
@@ -200,11 +204,9 @@ mod tests {
 
     #[test]
     fn names_get_their_customary_capitals_and_varying_lines_stay_out() {
-        let all = fields(&[("content-type", "v"), ("etag", "v"), ("date", "v"), ("content-length", "1")]);
-        let lines = LinePool::default().keep(&all);
-        assert_eq!(
-            (lines.shared.bytes(), &lines.own[..]),
-            (&b"Content-Type: v\r\n"[..], &b"ETag: v\r\n"[..])
-        );
+        let all = fields(&[("content-type", "v"), ("etag", "v"), ("age", "1"), ("content-length", "1")]);
+        let lines = LinePool::default().keep(&all, 0);
+        assert_eq!(lines.shared.bytes(), b"Content-Type: v\r\n");
+        assert_eq!(lines.own, b"ETag: v\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
     }
 }

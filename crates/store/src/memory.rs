@@ -107,9 +107,10 @@ impl Memory {
         self.keys.hash(key)
     }
 
-    /// Field lines as an entry keeps them; those that other responses have too are kept once.
-    pub fn keep(&self, fields: &HeaderMap) -> Lines {
-        self.lines.keep(fields)
+    /// Field lines as an entry keeps them, with `date` as their `Date`; those that other responses have
+    /// too are kept once.
+    pub fn keep(&self, fields: &HeaderMap, date: u32) -> Lines {
+        self.lines.keep(fields, date)
     }
 
     /// What `select` makes of what is stored under `key`, which counts as a use of it. The shard is

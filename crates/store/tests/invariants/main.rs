@@ -34,7 +34,7 @@ fn content(key: &[u8], version: u64, from: u64, to: u64) -> Vec<u8> {
 
 fn fields(version: u64, len: u64) -> Lines {
     let told = HeaderValue::try_from(format!("{version} {len}")).expect("digits");
-    LinePool::default().keep(&[(header::ETAG, told)].into_iter().collect())
+    LinePool::default().keep(&[(header::ETAG, told)].into_iter().collect(), 0)
 }
 
 /// Version and length, as [`fields`] wrote them.
