@@ -61,7 +61,17 @@ impl Stored {
     fn reply(&self, status: StatusCode, fields: Source, length: u64, content: Content) -> Reply {
         let (age, outcome) = (Some(self.age), self.outcome);
         let length = Some(length);
-        Reply { status, fields, age, content_range: None, outcome, length, content, close: false }
+        Reply {
+            status,
+            fields,
+            age,
+            content_range: None,
+            extra: None,
+            outcome,
+            length,
+            content,
+            close: false,
+        }
     }
 
     fn whole(self) -> Reply {
@@ -71,6 +81,7 @@ impl Stored {
             fields: Source::Entry(self.entry),
             age: Some(self.age),
             content_range: None,
+            extra: None,
             outcome: self.outcome,
             length: Some(len),
             content: Content::Stored(0, len),

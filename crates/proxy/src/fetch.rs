@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::body::Incoming;
-use larder_semantics::fields::Fields;
+use larder_semantics::fields::{Fields, members};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::range::{self, ContentRange};
 use larder_semantics::reuse::{Failure, stale_on_error};
@@ -67,9 +67,7 @@ pub(crate) async fn lead(
             Meaning::StaleInstead(entry) => {
                 return fetched.stale(lead, &entry, Some(response.status()));
             }
-            Meaning::Completes(entry, held) => {
-                return fetched.store(lead, response, place, Some((entry, held))).await;
-            }
+            Meaning::Completes(entry) => return fetched.store(lead, response, place, Some(entry)).await,
             Meaning::Answer => return fetched.store(lead, response, place, None).await,
         }
     }
@@ -122,7 +120,7 @@ enum Meaning {
     /// The origin has trouble, and this may stand in.
     StaleInstead(Entry),
     /// It is the part that was lacking.
-    Completes(Entry, ContentRange),
+    Completes(Entry),
     /// It is the answer.
     Answer,
 }
@@ -149,7 +147,7 @@ impl Fetched<'_> {
                 let part = ContentRange::of(fields).filter(|part| *part.range().start() == held.length());
                 let joined = part.and_then(|part| range::combined((held, &entry.fields()), (&part, fields)));
                 match joined.is_some_and(|joined| joined.is_whole()) {
-                    true => Meaning::Completes(entry.clone(), *held),
+                    true => Meaning::Completes(entry.clone()),
                     false => Meaning::AskAgain,
                 }
             }
@@ -169,9 +167,13 @@ impl Fetched<'_> {
     fn still_good(&self, lead: Lead, entry: Entry, fields: &HeaderMap) -> Reply {
         let updated = revalidate::update(&entry.fields().to_map(), fields);
         let updated = storable::storable_fields(self.cx.rules, &updated);
-        // Whoever may not store the new head must not keep the old one either.
         let freshness = self.freshness(entry.status(), &updated, fields);
         let shared = &self.cx.worker.shared;
+        // Where the origin forbids storing the new head, the old one must not be kept either; where
+        // the client does, nothing changes for others.
+        let refused = freshness.as_ref().err().filter(|why| !is_by_request(**why)).is_some();
+        let storable = freshness.is_ok();
+        let freshness = freshness.ok();
         let fresh = freshness
             .and_then(|freshness| entry.refreshed(&shared.memory.keep(&updated, freshness.date), freshness));
         let fresh = match fresh {
@@ -180,20 +182,30 @@ impl Fetched<'_> {
                 fresh
             }
             None => {
-                shared.memory.remove(&self.request.key);
+                if refused {
+                    shared.memory.remove(&self.request.key);
+                }
                 entry
             }
         };
         let now = self.times.received;
         let outcome = Outcome::hit(Kind::Revalidated, self.why, fresh.freshness().ttl(now));
         let outcome = outcome.answered(StatusCode::NOT_MODIFIED);
-        lead.settle(Verdict::Stored(fresh.clone()));
+        lead.settle(if storable { Verdict::Stored(fresh.clone()) } else { Verdict::Released });
         let request = self.request;
-        answer::from_entry(&request.method, &request.fields, fresh, now, outcome)
-            .unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, Why::NotSelected))
+        let cookies: HeaderMap = fields
+            .get_all(header::SET_COOKIE)
+            .iter()
+            .map(|cookie| (header::SET_COOKIE, cookie.clone()))
+            .collect();
+        let extra = (!cookies.is_empty()).then(|| Box::new(cookies));
+        answer::from_entry(&request.method, &request.fields, fresh, now, outcome).map_or_else(
+            || failure(StatusCode::BAD_GATEWAY, Why::NotSelected),
+            |reply| Reply { extra, ..reply },
+        )
     }
 
-    fn freshness(&self, status: StatusCode, updated: &HeaderMap, news: &HeaderMap) -> Option<Freshness> {
+    fn freshness(&self, status: StatusCode, updated: &HeaderMap, news: &HeaderMap) -> Result<Freshness, Why> {
         let mut all = updated.clone();
         // The age and date of the news, not of the first response.
         for name in [header::AGE, header::DATE] {
@@ -203,11 +215,11 @@ impl Fetched<'_> {
             }
         }
         let request = self.request;
-        storable::storable(self.cx.rules, &request.method, &request.fields, status, &all, self.times).ok()
+        storable::storable(self.cx.rules, &request.method, &request.fields, status, &all, self.times)
     }
 
     fn stale(&self, lead: Lead, entry: &Entry, status: Option<StatusCode>) -> Reply {
-        lead.settle(Verdict::Stored(entry.clone()));
+        lead.settle(Verdict::StandIn(entry.clone()));
         let now = self.times.received;
         let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, entry.freshness().ttl(now));
         let outcome = status.map_or(outcome, |status| outcome.answered(status));
@@ -222,7 +234,7 @@ impl Fetched<'_> {
         mut lead: Lead,
         response: Response<Incoming>,
         place: Place,
-        prefix: Option<(Entry, ContentRange)>,
+        prefix: Option<Entry>,
     ) -> Reply {
         let (request, rules) = (self.request, self.cx.rules);
         let (parts, body) = response.into_parts();
@@ -230,17 +242,18 @@ impl Fetched<'_> {
         let idle = self.cx.plan.settings.timeouts.origin_idle;
         let download = Download::new(body, idle, Some(place));
         let mut length = download.length();
-        if let Some((entry, held)) = &prefix {
+        let whole = prefix.as_ref().and_then(|_| ContentRange::of(&fields)?.complete());
+        if let Some(entry) = &prefix {
             (status, fields) = (StatusCode::OK, revalidate::update(&entry.fields().to_map(), &fields));
             fields.remove(header::CONTENT_RANGE);
-            length = length.map(|rest| held.length() + rest);
+            length = whole;
         }
         let verdict =
             storable::storable(rules, &request.method, &request.fields, status, &fields, self.times);
         let mut signature = Vec::new();
         let verdict = verdict.and_then(|freshness| {
             vary::write(&fields, &request.fields, &mut signature)?;
-            Ok(freshness)
+            if varies_by_client(&fields) { Err(Why::VaryAny) } else { Ok(freshness) }
         });
         let outcome = Outcome::forwarded(Kind::Miss, self.why).answered(parts.status);
         let freshness = match verdict {
@@ -251,16 +264,24 @@ impl Fetched<'_> {
         shared.markers.clear(shared.memory.hash(&request.key));
         let stored = shared.memory.keep(&storable::storable_fields(rules, &fields), freshness.date);
         let head = Head { status, fields: stored, signature, freshness, length };
-        let reader = lead.reader();
+        let mut reader = lead.reader();
+        if let Some(whole) = whole {
+            reader.narrow(0, whole);
+        }
         let stored = lead.stream(head.clone());
         let ttl = stored.then(|| freshness.ttl(self.times.received));
         let why = if stored { outcome.why } else { Why::TooLarge };
         let outcome = Outcome { stored, ttl, why, ..outcome };
         storable::remove_hop_by_hop(&mut fields);
         let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&fields)).flatten();
-        let carrier =
-            Carrier { lead, expected, replaces: self.stored.cloned(), worker: Arc::clone(self.cx.worker) };
-        tokio::spawn(carrier.carry(download, prefix.map(|(entry, _)| entry)));
+        let carrier = Carrier {
+            lead,
+            expected,
+            whole,
+            replaces: self.stored.cloned(),
+            worker: Arc::clone(self.cx.worker),
+        };
+        tokio::spawn(carrier.carry(download, prefix));
         reply(request, &head, Source::Fields(fields.into()), reader, outcome)
     }
 
@@ -273,14 +294,29 @@ impl Fetched<'_> {
         outcome: Outcome,
     ) -> Reply {
         let shared = &self.cx.worker.shared;
-        shared.markers.mark(shared.memory.hash(&self.request.key), self.times.received + MARK);
         lead.settle(Verdict::Released);
+        // What this client's own fields brought about says nothing of others.
+        if is_by_request(outcome.why) || outcome.why == Why::StatusNotStorable {
+            return upstream::pass_on(false, status, fields, download, outcome);
+        }
+        shared.markers.mark(shared.memory.hash(&self.request.key), self.times.received + MARK);
         // The origin's newer word on this URL is that nothing of it be kept.
         if self.stored.is_some() && !status.is_server_error() {
             shared.memory.remove(&self.request.key);
         }
-        upstream::pass_on(status, fields, download, outcome)
+        upstream::pass_on(false, status, fields, download, outcome)
     }
+}
+
+/// Whether a response is not stored because of how it was asked for.
+fn is_by_request(why: Why) -> bool {
+    matches!(why, Why::RequestNoStore | Why::Authorization)
+}
+
+/// Whether the response varies by what proxies tell of the client, which its own fields do not show.
+fn varies_by_client(response: &HeaderMap) -> bool {
+    let told = [&b"x-forwarded-for"[..], b"forwarded"];
+    members(response, "vary").any(|name| told.iter().any(|told| name.eq_ignore_ascii_case(told)))
 }
 
 fn failed(
@@ -320,6 +356,7 @@ pub(crate) fn reply(
         fields,
         age: None,
         content_range: None,
+        extra: None,
         outcome,
         length: head.length,
         content: Content::None,
@@ -358,7 +395,7 @@ fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
 
 /// Carries `download` into the fill of `lead`, and publishes it when it is whole.
 pub(crate) fn carry(worker: &Arc<Worker>, lead: Lead, download: Download) {
-    let carrier = Carrier { lead, expected: None, replaces: None, worker: Arc::clone(worker) };
+    let carrier = Carrier { lead, expected: None, whole: None, replaces: None, worker: Arc::clone(worker) };
     tokio::spawn(carrier.carry(download, None));
 }
 
@@ -367,6 +404,8 @@ struct Carrier {
     lead: Lead,
     /// For a part: which, so that its length can be checked.
     expected: Option<ContentRange>,
+    /// For a part that completes another: how long both are together.
+    whole: Option<u64>,
     /// The stored response that the new one supersedes.
     replaces: Option<Entry>,
     worker: Arc<Worker>,
@@ -394,6 +433,10 @@ impl Carrier {
                 tracing::debug!("fetch given up: {error}");
                 return;
             }
+        }
+        if self.whole.is_some_and(|whole| whole != self.lead.len()) {
+            tracing::warn!("a partial response is not as long as its content-range says");
+            return;
         }
         match self.expected {
             None => drop(self.lead.finish(self.replaces.as_ref())),
@@ -426,9 +469,11 @@ impl Carrier {
         if fresh.as_ref().is_some_and(|held| held.status() == StatusCode::OK) {
             return self.lead.finish_unstored();
         }
+        // Begun before the part is published, so that no purge comes between unseen.
+        let joining = self.worker.shared.fills.alone(self.lead.key());
         let part = self.lead.finish(None);
         if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {
-            memory.put(joined, None);
+            joining.put(&joined, None);
         }
     }
 }

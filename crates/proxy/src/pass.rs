@@ -12,7 +12,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
 use larder_semantics::{invalidate, vary};
 use larder_store::Entry;
-use larder_store::fill::Head;
+use larder_store::fill::{Head, Lead};
 
 use crate::answer;
 use crate::clock;
@@ -93,7 +93,7 @@ pub(crate) async fn through(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request:
         let cx = Context { worker, plan, rules };
         return posted(cx, &request, parts.status, parts.headers, download, times, outcome);
     }
-    upstream::pass_on(parts.status, parts.headers, download, outcome)
+    upstream::pass_on(request.method == Method::HEAD, parts.status, parts.headers, download, outcome)
 }
 
 fn failed(request: &Request, error: &OriginError) -> Reply {
@@ -110,7 +110,8 @@ fn count_down_forwards(fields: &mut HeaderMap) {
 
 /// Forgets what an unsafe request has spoiled, and lets what is being fetched not be stored.
 fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &HeaderMap) {
-    for key in invalidate::targets(&request.key, status, fields) {
+    for target in invalidate::targets(request.target(), status, fields) {
+        let key = request.key_of(&target);
         worker.shared.fills.cancel(&key);
         worker.shared.memory.remove(&key);
     }
@@ -126,11 +127,12 @@ fn posted(
     times: Times,
     outcome: Outcome,
 ) -> Reply {
-    let verdict = storable::storable_post(cx.rules, &request.key, &request.fields, status, &fields, times);
+    let verdict =
+        storable::storable_post(cx.rules, request.target(), &request.fields, status, &fields, times);
     let mut signature = Vec::new();
     let written = vary::write(&fields, &request.fields, &mut signature);
     let (Ok(freshness), Ok(())) = (verdict, written) else {
-        return upstream::pass_on(status, fields, download, outcome);
+        return upstream::pass_on(false, status, fields, download, outcome);
     };
     let mut lead = cx.worker.shared.fills.alone(&request.key);
     let stored = cx.worker.shared.memory.keep(&storable::storable_fields(cx.rules, &fields), freshness.date);
@@ -144,6 +146,7 @@ fn posted(
         fields: Source::Fields(fields.into()),
         age: None,
         content_range: None,
+        extra: None,
         outcome,
         length: head.length,
         content: Content::Fill(reader.into()),
@@ -153,6 +156,8 @@ fn posted(
 
 /// A HEAD that nothing stored answers.
 pub(crate) async fn head(cx: Context<'_>, mut request: Request, why: Why, stored: Option<Entry>) -> Reply {
+    // Registered like a fetch, so that a purge in between is noticed.
+    let lead = cx.worker.shared.fills.alone(&request.key);
     let fields = request.fields.clone();
     let requested = clock::now();
     let Answer { response, place } = match upstream::send(cx, &mut request, fields).await {
@@ -164,15 +169,12 @@ pub(crate) async fn head(cx: Context<'_>, mut request: Request, why: Why, stored
     };
     let times = Times { requested, received: clock::now() };
     if let Some(stored) = stored {
-        learn(cx, &request, &stored, response.status(), response.headers(), times);
+        learn(cx, &lead, &request, &stored, response.status(), response.headers(), times);
     }
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(response.status());
     let (parts, body) = response.into_parts();
-    let announced = parts.headers.get(header::CONTENT_LENGTH);
-    let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
     let download = Download::new(body, cx.plan.settings.timeouts.origin_idle, Some(place));
-    let reply = upstream::pass_on(parts.status, parts.headers, download, outcome);
-    Reply { length: announced, content: Content::None, ..reply }
+    upstream::pass_on(true, parts.status, parts.headers, download, outcome)
 }
 
 /// A stored response in place of an origin that is gone, if that is allowed (RFC 9111 section 4.2.4).
@@ -189,6 +191,7 @@ fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Optio
 /// Freshens or gives up a stored response by what a HEAD revealed (RFC 9111 section 4.3.5).
 fn learn(
     cx: Context<'_>,
+    lead: &Lead,
     request: &Request,
     stored: &Entry,
     status: StatusCode,
@@ -207,7 +210,7 @@ fn learn(
             if let Some(entry) =
                 fresh.ok().and_then(|fresh| stored.refreshed(&memory.keep(&updated, fresh.date), fresh))
             {
-                memory.put(entry, Some(stored));
+                lead.put(&entry, Some(stored));
             }
         }
     }
@@ -253,5 +256,15 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
 
 fn tunnel(status: StatusCode, fields: HeaderMap, content: Content, outcome: Outcome) -> Reply {
     let fields = Source::Fields(fields.into());
-    Reply { status, fields, age: None, content_range: None, outcome, length: None, content, close: false }
+    Reply {
+        status,
+        fields,
+        age: None,
+        content_range: None,
+        extra: None,
+        outcome,
+        length: None,
+        content,
+        close: false,
+    }
 }

@@ -31,6 +31,8 @@ pub struct Reply {
     pub age: Option<u32>,
     /// For a part of a stored response: which.
     pub content_range: Option<ContentRange>,
+    /// Field lines for this client only.
+    pub extra: Option<Box<HeaderMap>>,
     /// What the cache did.
     pub outcome: Outcome,
     /// The content's length, if it is known before it is sent.
@@ -136,7 +138,17 @@ impl Reply {
         }
         let length = Some(text.len() as u64);
         let (fields, content) = (Source::Fields(fields.into()), Content::Bytes(text.into()));
-        Self { status, fields, age: None, content_range: None, outcome, length, content, close: false }
+        Self {
+            status,
+            fields,
+            age: None,
+            content_range: None,
+            extra: None,
+            outcome,
+            length,
+            content,
+            close: false,
+        }
     }
 
     /// Whether the reply, by its status, has no content at all.
@@ -158,6 +170,9 @@ impl Reply {
     pub fn write_head(&self, out: &mut Vec<u8>, framing: &Framing, banner: &Banner) {
         write_status_line(out, self.status);
         self.write_fields(out);
+        for (name, value) in self.extra.iter().flat_map(|extra| extra.iter()) {
+            write_line(out, name.as_str().as_bytes(), value.as_bytes());
+        }
         if let Some(range) = &self.content_range {
             write_line(out, b"content-range", range.to_string().as_bytes());
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use larder_semantics::directives::RequestDirectives;
-use larder_semantics::{key, storable};
+use larder_semantics::{key, revalidate, storable};
 use tokio::sync::mpsc::Sender;
 
 use crate::http1::head::{Head, Refusal, Target};
@@ -99,6 +99,16 @@ pub(crate) fn route(plan: &Plan, role: Role, authority: &str) -> Result<Route, R
     }
 }
 
+/// Writes the cache key of a target. What forward and reverse listeners fetch is kept apart, as their
+/// clients may reach different origins by one name: the last byte says whose it is.
+pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>) {
+    key::write(key, address.scheme, address.authority.as_bytes(), address.path.as_bytes());
+    key.push(match role {
+        Role::Forward => b'F',
+        Role::Reverse => b'R',
+    });
+}
+
 /// Whether a request for `authority` has a route, and one with a cache.
 pub(crate) fn is_cached(plan: &Plan, role: Role, authority: &str) -> bool {
     match role {
@@ -118,7 +128,8 @@ impl Request {
         role: Role,
         client: SocketAddr,
     ) -> Result<Self, Refusal> {
-        let Address { scheme, authority, path } = Address::of(head.target, role)?;
+        let address = Address::of(head.target, role)?;
+        let Address { scheme, authority, path } = address;
         let route = route(plan, role, authority)?;
         let path = match path.as_bytes().first() {
             None => "/".to_owned(),
@@ -126,17 +137,27 @@ impl Request {
             Some(_) => path.to_owned(),
         };
         let mut fields = collect(head)?;
-        let upgrade = head.upgrade.then(|| fields.get(header::UPGRADE).cloned()).flatten();
+        // Other protocols (h2c) would carry requests past everything that is checked here.
+        let websocket = |protocol: &HeaderValue| protocol.as_bytes().eq_ignore_ascii_case(b"websocket");
+        let upgrade =
+            fields.get(header::UPGRADE).filter(|protocol| head.upgrade && websocket(protocol)).cloned();
         storable::remove_hop_by_hop(&mut fields);
         for name in [header::HOST, header::EXPECT, header::CONTENT_LENGTH] {
             fields.remove(name);
         }
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
-        key::write(&mut key, scheme, authority.as_bytes(), path.as_bytes());
+        write_key(&mut key, role, &address);
+        let authority = match key::parse(&key) {
+            // Origins see the host as the key has it, so that all its spellings have one answer.
+            Some((_, normal, _)) if head.method != Method::CONNECT => {
+                String::from_utf8_lossy(normal).into_owned()
+            }
+            _ => authority.to_owned(),
+        };
         Ok(Self {
             method: head.method.clone(),
             scheme,
-            authority: authority.to_owned(),
+            authority,
             path,
             asked: RequestDirectives::parse(&fields),
             fields,
@@ -149,6 +170,16 @@ impl Request {
         })
     }
 
+    /// The key of the target alone, as `larder_semantics::key` reads it.
+    pub(crate) fn target(&self) -> &[u8] {
+        self.key.split_last().map_or(&[], |(_, target)| target)
+    }
+
+    /// The key, in the same space as this request's, of what a reference in its answer names.
+    pub(crate) fn key_of(&self, target: &[u8]) -> Vec<u8> {
+        [target, self.key.last().map_or(&[][..], std::slice::from_ref)].concat()
+    }
+
     /// The target as an absolute URI.
     pub(crate) fn url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
@@ -157,12 +188,14 @@ impl Request {
     /// A request for the same target that has no client and no content: what a refresh in the
     /// background sends.
     pub(crate) fn in_background(&self) -> Self {
+        let mut fields = self.fields.clone();
+        revalidate::remove_conditions(&mut fields);
         Self {
             method: Method::GET,
             scheme: self.scheme,
             authority: self.authority.clone(),
             path: self.path.clone(),
-            fields: self.fields.clone(),
+            fields,
             asked: RequestDirectives::default(),
             key: self.key.clone(),
             route: self.route.clone(),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
-use larder_semantics::key;
-use larder_semantics::reuse::{Reuse, reuse};
+use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_semantics::vary;
@@ -20,7 +20,7 @@ use larder_store::{Entry, Joined, Resident};
 use crate::http1::head::{self, Framing, Refusal};
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Reply, Source};
-use crate::request::{Address, Request, is_cached};
+use crate::request::{Address, Request, is_cached, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
 use crate::{answer, clock, fetch, pass};
@@ -38,10 +38,10 @@ pub(crate) fn at_once(
     if !cacheable || head.framing != Framing::Length(0) || head.upgrade {
         return None;
     }
-    let Address { scheme, authority, path } = Address::of(head.target, role).ok()?;
-    is_cached(plan, role, authority).then_some(())?;
+    let address = Address::of(head.target, role).ok()?;
+    is_cached(plan, role, address.authority).then_some(())?;
     key.clear();
-    key::write(key, scheme, authority.as_bytes(), path.as_bytes());
+    write_key(key, role, &address);
     let memory = &worker.shared.memory;
     let select = |resident: &Resident| answer::select(resident, &head.fields).cloned();
     let entry = memory.find(key, memory.hash(key), select)?;
@@ -118,7 +118,7 @@ impl Context<'_> {
             let text = "504: nothing stored answers this request, and it asked for nothing else\n";
             return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
         }
-        if self.goes_alone(&request) {
+        if self.goes_alone(&request) || stored.as_ref().is_some_and(is_for_one_use) {
             let lead = self.worker.shared.fills.alone(&request.key);
             return fetch::lead(*self, request, lead, why, stored).await;
         }
@@ -200,26 +200,46 @@ impl Context<'_> {
             };
             match reader.verdict().await {
                 Verdict::Stream(head) if selects(&head, &request) => {
+                    if !may_share(&head.freshness, &request) || head.status == StatusCode::PARTIAL_CONTENT {
+                        break;
+                    }
                     return self.follow(&request, &head, reader, why);
                 }
                 Verdict::Stream(head) => {
                     // Another variant is on its way. Now we know by what they differ.
                     signature = vary::again(&head.signature, &request.fields);
                 }
-                Verdict::Stored(entry) if selects_entry(&entry, &request) => {
-                    let now = clock::now();
-                    let outcome = Outcome::hit(Kind::Coalesced, why, entry.freshness().ttl(now));
-                    let reply = answer::from_entry(&request.method, &request.fields, entry, now, outcome);
-                    if let Some(reply) = reply {
-                        return reply;
+                Verdict::Stored(entry) if may_share(entry.freshness(), &request) => {
+                    match self.share(&request, entry, Kind::Coalesced, why) {
+                        Some(reply) => return reply,
+                        None => break,
+                    }
+                }
+                Verdict::StandIn(entry) if self.may_stand_in(&entry, &request) => {
+                    match self.share(&request, entry, Kind::StaleHit, Why::StaleIfError) {
+                        Some(reply) => return reply,
+                        None => break,
                     }
                 }
                 Verdict::Failed(status, failed) => return failure(status, failed),
-                Verdict::Stored(_) | Verdict::Released => break,
+                Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released => break,
             }
         }
         let lead = fills.alone(&request.key);
         fetch::lead(*self, request, lead, why, stored).await
+    }
+
+    /// The reply from what another request's fetch left stored, if it is this request's variant.
+    fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
+        let now = clock::now();
+        let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
+        selects_entry(&entry, request)
+            .then(|| answer::from_entry(&request.method, &request.fields, entry, now, outcome))?
+    }
+
+    fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {
+        let failure = Failure::Unreachable;
+        stale_on_error(entry.freshness(), &request.asked, self.rules, clock::now(), failure)
     }
 
     fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {
@@ -256,6 +276,20 @@ fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
         .first()
         .map(|entry| vary::again(entry.signature(), &request.fields))
         .unwrap_or_default()
+}
+
+/// Whether what one request fetched may answer another that came meanwhile: only what could be
+/// reused later without asking may be shared now.
+fn may_share(freshness: &Freshness, request: &Request) -> bool {
+    matches!(
+        reuse(freshness, &request.asked, clock::now()),
+        Reuse::Fresh | Reuse::MaxStale | Reuse::StaleWhileRevalidate
+    )
+}
+
+/// Whether each use of a stored response has to be validated by itself.
+fn is_for_one_use(entry: &Entry) -> bool {
+    entry.freshness().lifetime == 0 || entry.freshness().flags.contains(Flags::NO_CACHE)
 }
 
 fn selects(head: &Head, request: &Request) -> bool {

@@ -56,7 +56,9 @@ pub(crate) async fn send_for(
         detail: "every place for requests to origins is taken, and so is the queue".to_owned(),
         unsent: true,
     };
-    let place = plan.gate.enter().await.map_err(|_| full())?;
+    let patience = plan.settings.timeouts.first_byte;
+    let place = tokio::time::timeout(patience, plan.gate.enter()).await;
+    let place = place.ok().and_then(Result::ok).ok_or_else(full)?;
     let clients = worker.clients(plan);
     let response = match request.route.clone() {
         Route::Anywhere => {
@@ -142,12 +144,17 @@ fn outgoing(
         unsent: true,
     };
     let content = std::mem::replace(&mut request.content, Upload::Empty);
+    let chunked = content.is_of_unknown_length();
     let mut one = HttpRequest::new(content);
     *one.method_mut() = request.method.clone();
     *one.uri_mut() = uri(https, authority, &request.path).map_err(|error| impossible(error.to_string()))?;
     *one.headers_mut() = fields;
     let host = HeaderValue::from_str(host).map_err(|error| impossible(error.to_string()))?;
     one.headers_mut().insert(header::HOST, host);
+    if chunked {
+        // Said by ourselves, since it is unusual for a GET.
+        one.headers_mut().insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
     if let Some(upgrade) = request.upgrade.clone() {
         one.headers_mut().insert(header::UPGRADE, upgrade);
         one.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -222,14 +229,29 @@ fn is_idempotent(method: &Method) -> bool {
 
 /// The reply that passes an origin's answer to one client, as it arrives.
 pub(crate) fn pass_on(
+    to_head: bool,
     status: StatusCode,
     mut fields: HeaderMap,
     download: Download,
     outcome: Outcome,
 ) -> Reply {
     storable::remove_hop_by_hop(&mut fields);
-    fields.remove(header::CONTENT_LENGTH);
-    let length = download.length();
+    let announced = fields.remove(header::CONTENT_LENGTH);
+    // The answer to a HEAD has no content, but may say how long it would be.
+    let length = match to_head {
+        true => announced.and_then(|length| length.to_str().ok()?.parse().ok()),
+        false => download.length(),
+    };
     let (fields, content) = (Source::Fields(fields.into()), Content::Origin(Box::new(download)));
-    Reply { status, fields, age: None, content_range: None, outcome, length, content, close: false }
+    Reply {
+        status,
+        fields,
+        age: None,
+        content_range: None,
+        extra: None,
+        outcome,
+        length,
+        content,
+        close: false,
+    }
 }

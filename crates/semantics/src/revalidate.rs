@@ -119,8 +119,14 @@ pub fn update(stored: &HeaderMap, new: &HeaderMap) -> HeaderMap {
     updated
 }
 
-const BOUND_TO_CONTENT: [HeaderName; 4] =
-    [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_TYPE, header::CONTENT_RANGE];
+/// `Set-Cookie` is here because the news is for the client that asked, and what is stored for all.
+const BOUND_TO_CONTENT: [HeaderName; 5] = [
+    header::CONTENT_LENGTH,
+    header::CONTENT_ENCODING,
+    header::CONTENT_TYPE,
+    header::CONTENT_RANGE,
+    header::SET_COOKIE,
+];
 
 /// What the answer to a HEAD means for a stored response that the same GET would select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

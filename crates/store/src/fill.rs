@@ -54,6 +54,8 @@ pub enum Verdict {
     Stream(Arc<Head>),
     /// The stored response is good (again): no content travelled.
     Stored(Entry),
+    /// The origin failed, and this stored response may stand in where staleness is allowed.
+    StandIn(Entry),
     /// Nothing to share; ask the origin yourself.
     Released,
     /// The origin could not be asked; the status and reason to tell clients.
@@ -333,7 +335,9 @@ impl Lead {
     }
 
     fn book(&mut self, bytes: u64) -> bool {
-        let booked = self.fills.memory.book(bytes);
+        // Bodies that are evicted while somebody still reads them are nobody's; they count here.
+        let held = self.fills.arena.held().saturating_add(bytes);
+        let booked = held <= self.fills.memory.most_held() && self.fills.memory.book(bytes);
         self.booked += if booked { bytes } else { 0 };
         booked
     }

@@ -177,6 +177,14 @@ impl Memory {
         }
     }
 
+    /// Bytes that bodies in memory files may take, those being read after their eviction included.
+    pub(crate) fn most_held(&self) -> u64 {
+        match self.capacity.by {
+            By::Bytes => self.capacity.amount.max(SHARD_BYTES),
+            By::Entries => u64::MAX,
+        }
+    }
+
     /// Books `bytes` of a response on its way in. False, and nothing booked, when the part of the
     /// budget kept for such is used up.
     pub(crate) fn book(&self, bytes: u64) -> bool {

@@ -156,12 +156,14 @@ impl Connection {
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, plan, self.role, self.client);
             self.reading.input.consume(used);
+            self.reading.within(plan.settings.timeouts.head);
             return match request {
                 Ok(request) => Look::Ask(Box::new(Ask { request, delimited, expects, framing, line })),
                 Err(refusal) => Look::Refuse(refusal),
             };
         };
         self.reading.input.consume(used);
+        self.reading.within(plan.settings.timeouts.head);
         let before = self.writing.out.len();
         if !gather(&mut self.writing.out, &reply, &framing, &plan.banner) {
             return Look::Reply(Box::new(Begun { reply, framing, line, before }));

@@ -45,6 +45,11 @@ impl Upload {
         (sender, Self::Frames(Incoming { frames, length, moved }))
     }
 
+    /// Whether there is content whose length only its end will tell.
+    pub(crate) fn is_of_unknown_length(&self) -> bool {
+        matches!(self, Self::Frames(Incoming { length: None, .. }))
+    }
+
     /// When content last moved, in `clock::millis`: readable while the content is being sent.
     pub(crate) fn moved(&self) -> Option<Arc<AtomicU64>> {
         match self {

@@ -77,7 +77,7 @@ type Read = Option<(u64, Ending)>;
 async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
     let (version, len) = match reader.verdict().await {
         Verdict::Stream(head) => told(head.fields.view()),
-        Verdict::Stored(entry) => {
+        Verdict::Stored(entry) | Verdict::StandIn(entry) => {
             assert_genuine(&entry, key);
             return None;
         }
