@@ -47,6 +47,24 @@ fn names_that_differ_in_case_only_are_one_origin() {
 }
 
 #[test]
+fn what_forward_clients_fetched_does_not_answer_for_a_site() {
+    let origin = body();
+    let larder = Larder::with(&origin, OPEN);
+    let forward = || {
+        let response = Client::to(larder.forward).ask(&format!("GET {}/a", origin.url()));
+        larder.settle();
+        response
+    };
+    let reverse = || larder.ask(&format!("GET /a\nHost: {}", origin.address));
+    for hit in [false, true] {
+        for response in [forward(), reverse()] {
+            assert_eq!((response.text(), response.is_hit()), ("/a", hit));
+        }
+    }
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
 fn rfc_9110_section_9_3_6_a_tunnel_carries_bytes_both_ways() {
     let echo = Origin::speaking(|peer| {
         while let Some(byte) = peer.exactly(1) {

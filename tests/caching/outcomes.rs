@@ -85,6 +85,15 @@ fn a_site_without_cache_passes_everything() {
 }
 
 #[test]
+fn rfc_9110_section_8_6_a_site_without_cache_says_the_length_that_the_origin_tells_a_head() {
+    let origin = Origin::always("200 OK\n\nbody");
+    let larder = Larder::with_site(&[&origin], "cache = false");
+    let mut client = larder.client();
+    assert_eq!(client.ask("HEAD /").field("content-length"), Some("4"));
+    assert_eq!(client.ask("GET /").text(), "body");
+}
+
+#[test]
 fn the_name_and_the_traditional_field_can_be_chosen() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
     let larder = Larder::with(&origin, "name = 'pantry'\nx_cache = true");

@@ -130,6 +130,30 @@ fn section_3_4_only_what_is_lacking_is_fetched() {
 }
 
 #[test]
+fn section_3_4_a_remainder_that_is_too_short_makes_no_whole() {
+    let origin = Origin::answering(|seen| match seen.number {
+        1 => Answer::raw(
+            "HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=100\r\nETag: \"1\"\r\n\
+             Content-Range: bytes 5-9/10\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n567\r\n0\r\n\r\n",
+        ),
+        _ => {
+            let answer = digits(seen);
+            let (head, content) = answer.split_once("\n\n").expect("content");
+            Answer::with_body(head, content.as_bytes())
+        }
+    });
+    let larder = Larder::before(&origin);
+    larder.ask("GET /\nRange: bytes=0-4");
+    let mut client = larder.client();
+    client.send("GET /");
+    assert_eq!(client.head().field("content-length"), Some("10"));
+    assert!(client.rest().is_none_or(|rest| b"01234567".starts_with(&rest)));
+    larder.settle();
+    let again = larder.get("/");
+    assert_eq!((again.text(), again.is_hit(), origin.count()), ("0123456789", false, 3));
+}
+
+#[test]
 fn section_3_4_parts_of_different_representations_stay_apart() {
     let part = |range: &str, tag: &str, text: &str| {
         format!(

@@ -142,3 +142,32 @@ fn section_4_3_a_validator_without_lifetime_is_validated_each_time() {
     }
     assert_eq!(origin.count(), 3);
 }
+
+#[test]
+fn rfc_6265_a_cookie_in_a_304_is_for_the_client_that_asked() {
+    let news = "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=1000\nSet-Cookie: user=1";
+    let origin = Origin::in_order([STALE, news]);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let asked = larder.get("/");
+    assert_eq!((asked.text(), asked.field("set-cookie")), ("body", Some("user=1")));
+    let other = larder.get("/");
+    assert_eq!((other.text(), other.field("set-cookie"), other.is_hit()), ("body", None, true));
+}
+
+#[test]
+fn section_5_2_1_5_what_a_client_forbids_to_store_is_not_taken_from_others() {
+    for fields in ["Cache-Control: no-cache, no-store", "Cache-Control: no-cache\nAuthorization: Basic eA=="]
+    {
+        let origin = Origin::in_order([
+            "200 OK\nCache-Control: max-age=100\nETag: \"1\"\n\nbody",
+            "304 Not Modified\nETag: \"1\"",
+        ]);
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        assert_eq!(larder.ask(&format!("GET /\n{fields}")).text(), "body", "{fields}");
+        assert_eq!(origin.last().field("if-none-match"), Some("\"1\""), "{fields}");
+        let plain = larder.get("/");
+        assert_eq!((plain.text(), plain.is_hit(), origin.count()), ("body", true, 2), "{fields}");
+    }
+}

@@ -97,6 +97,32 @@ fn section_4_4_what_was_asked_before_an_unsafe_request_is_not_stored_after_it() 
 }
 
 #[test]
+fn section_4_4_what_a_head_reveals_does_not_outlive_an_unsafe_request() {
+    for between in ["OPTIONS /", "POST /"] {
+        let gate = Gate::default();
+        let held = gate.clone();
+        let origin = Origin::answering(move |seen| match seen.method.as_str() {
+            "HEAD" => Answer::default().then_wait(&held).then(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nETag: \"1\"\r\nContent-Length: 4\r\n\r\n",
+            ),
+            "GET" => Answer::with_body("200 OK\nCache-Control: max-age=100\nAge: 100\nETag: \"1\"", b"body"),
+            _ => Answer::with_body("200 OK", b""),
+        });
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        let mut head = larder.client();
+        head.send("HEAD /");
+        origin.wait_for(2);
+        assert_eq!(larder.client().ask(between).status, 200);
+        gate.open();
+        assert_eq!(head.receive("HEAD").status, 200);
+        larder.settle();
+        let stored = larder.ask("GET /\nCache-Control: only-if-cached").is_hit();
+        assert_eq!(stored, between == "OPTIONS /", "{between}");
+    }
+}
+
+#[test]
 fn a_body_larger_than_max_object_is_streamed_and_not_stored() {
     let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
     let sent = body.clone();

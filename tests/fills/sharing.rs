@@ -132,6 +132,28 @@ fn section_4_3_many_who_find_it_stale_ask_once() {
 }
 
 #[test]
+fn section_5_2_2_4_what_each_use_must_validate_is_not_shared_while_it_arrives() {
+    for fields in ["ETag: \"1\"", "Cache-Control: no-cache\nETag: \"1\""] {
+        let gate = Gate::default();
+        let held = gate.clone();
+        let origin = Origin::answering(move |seen| {
+            let cookie = seen.field("cookie").unwrap_or("?").to_owned();
+            let head = format!("200 OK\n{fields}\nContent-Length: {}", cookie.len());
+            Answer::with_body(&head, b"").then_wait(&held).then(cookie)
+        });
+        let larder = Larder::before(&origin);
+        let [mut first, mut second] = [larder.client(), larder.client()];
+        first.send("GET /\nCookie: one");
+        first.head();
+        second.send("GET /\nCookie: other");
+        origin.wait_for(2);
+        gate.open();
+        assert_eq!((first.exactly(3), second.receive("GET").text()), (b"one".to_vec(), "other"), "{fields}");
+        assert_eq!(origin.count(), 2, "{fields}");
+    }
+}
+
+#[test]
 fn requests_with_credentials_wait_for_nobody_and_share_nothing() {
     let gate = Gate::default();
     let held = gate.clone();

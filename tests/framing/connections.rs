@@ -142,6 +142,19 @@ fn rfc_9110_section_7_8_a_declined_upgrade_is_an_ordinary_answer() {
 }
 
 #[test]
+fn rfc_9110_section_7_8_only_websocket_is_offered_to_the_origin() {
+    let origin = Origin::always("200 OK\n\nbody");
+    let larder = Larder::before(&origin);
+    for (protocol, offered) in [("h2c", None), ("TLS/1.2", None), ("websocket", Some("websocket"))] {
+        let wish = format!("Connection: Upgrade, HTTP2-Settings\nUpgrade: {protocol}\nHTTP2-Settings: x");
+        assert_eq!(larder.ask(&format!("GET /\n{wish}")).text(), "body", "{protocol}");
+        let seen = origin.last();
+        assert_eq!((seen.field("upgrade"), seen.field("http2-settings")), (offered, None), "{protocol}");
+    }
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
 fn an_upgrade_that_nobody_asked_for_is_the_origins_error() {
     let origin = Origin::always("101 Switching Protocols\nConnection: upgrade\nUpgrade: x");
     let larder = Larder::before(&origin);

@@ -29,6 +29,19 @@ fn rfc_9112_section_7_1_chunked_requests_stream_with_their_trailers() {
 }
 
 #[test]
+fn rfc_9112_section_6_3_a_get_may_have_chunked_content() {
+    let origin = Origin::always("200 OK\n\nbody");
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for _ in 0..2 {
+        let request = "GET /\nTransfer-Encoding: chunked\n\n4\r\nwhat\r\n4\r\never\r\n0\r\n\r\n";
+        assert_eq!(client.ask(request).text(), "body");
+        assert_eq!((origin.last().method.as_str(), origin.last().body.as_slice()), ("GET", &b"whatever"[..]));
+    }
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
 fn the_time_for_an_answer_counts_from_the_end_of_the_request() {
     let origin = Origin::always("200 OK\n\nall");
     let larder = Larder::with(&origin, "[timeouts]\nfirst_byte = '300ms'");
