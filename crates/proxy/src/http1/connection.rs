@@ -372,7 +372,8 @@ async fn answer(
     framing: &mut Framing,
 ) -> (Reply, Result<(), SendError>) {
     let mut reply = {
-        let mut serve = pin!(serve::serve(worker, plan, request));
+        // Large, and on its own: every future around it would be as large, and be moved.
+        let mut serve = Box::pin(serve::serve(worker, plan, request));
         loop {
             tokio::select! {
                 biased;
