@@ -324,9 +324,11 @@ impl Lead {
 
     fn end(&mut self, ending: Ending) {
         self.settled = true;
-        self.fill.progress.send_modify(|progress| {
+        self.fill.progress.send_if_modified(|progress| {
+            let news = progress.ending.is_none();
             progress.ending.get_or_insert(ending);
             progress.verdict.get_or_insert(Verdict::Released);
+            news
         });
     }
 
