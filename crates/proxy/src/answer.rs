@@ -59,34 +59,14 @@ struct Stored {
 
 impl Stored {
     fn reply(&self, status: StatusCode, fields: Source, length: u64, content: Content) -> Reply {
-        let (age, outcome) = (Some(self.age), self.outcome);
-        let length = Some(length);
-        Reply {
-            status,
-            fields,
-            age,
-            content_range: None,
-            extra: None,
-            outcome,
-            length,
-            content,
-            close: false,
-        }
+        let (age, length) = (Some(self.age), Some(length));
+        Reply { age, length, content, ..Reply::new(status, fields, self.outcome) }
     }
 
     fn whole(self) -> Reply {
-        let len = self.entry.body().len();
-        Reply {
-            status: self.entry.status(),
-            fields: Source::Entry(self.entry),
-            age: Some(self.age),
-            content_range: None,
-            extra: None,
-            outcome: self.outcome,
-            length: Some(len),
-            content: Content::Stored(0, len),
-            close: false,
-        }
+        let (status, len) = (self.entry.status(), self.entry.body().len());
+        let reply = Reply::new(status, Source::Entry(self.entry), self.outcome);
+        Reply { age: Some(self.age), length: Some(len), content: Content::Stored(0, len), ..reply }
     }
 
     fn not_modified(&self) -> Reply {

@@ -351,17 +351,7 @@ pub(crate) fn reply(
     let lines = head.fields.view();
     let condition =
         revalidate::precondition(&request.method, &request.fields, head.status, &lines, &head.freshness);
-    let mut reply = Reply {
-        status: head.status,
-        fields,
-        age: None,
-        content_range: None,
-        extra: None,
-        outcome,
-        length: head.length,
-        content: Content::None,
-        close: false,
-    };
+    let mut reply = Reply { length: head.length, ..Reply::new(head.status, fields, outcome) };
     if matches!(reply.fields, Source::Fill(_)) && head.freshness.initial_age > 0 {
         reply.age = Some(head.freshness.age(clock::now()));
     }

@@ -141,17 +141,8 @@ fn posted(
     let outcome = Outcome { stored: lead.stream(head.clone()), ..outcome };
     storable::remove_hop_by_hop(&mut fields);
     fetch::carry(cx.worker, lead, download);
-    Reply {
-        status,
-        fields: Source::Fields(fields.into()),
-        age: None,
-        content_range: None,
-        extra: None,
-        outcome,
-        length: head.length,
-        content: Content::Fill(reader.into()),
-        close: false,
-    }
+    let reply = Reply::new(status, Source::Fields(fields.into()), outcome);
+    Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }
 }
 
 /// A HEAD that nothing stored answers.
@@ -256,15 +247,5 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
 
 fn tunnel(status: StatusCode, fields: HeaderMap, content: Content, outcome: Outcome) -> Reply {
     let fields = Source::Fields(fields.into());
-    Reply {
-        status,
-        fields,
-        age: None,
-        content_range: None,
-        extra: None,
-        outcome,
-        length: None,
-        content,
-        close: false,
-    }
+    Reply { content, ..Reply::new(status, fields, outcome) }
 }

@@ -129,6 +129,21 @@ impl Banner {
 }
 
 impl Reply {
+    /// A reply without content.
+    pub fn new(status: StatusCode, fields: Source, outcome: Outcome) -> Self {
+        Self {
+            status,
+            fields,
+            age: None,
+            content_range: None,
+            extra: None,
+            outcome,
+            length: None,
+            content: Content::None,
+            close: false,
+        }
+    }
+
     /// A reply of our own making: plain text, one line.
     pub fn text(status: StatusCode, text: String, outcome: Outcome) -> Self {
         let mut fields = HeaderMap::new();
@@ -138,17 +153,7 @@ impl Reply {
         }
         let length = Some(text.len() as u64);
         let (fields, content) = (Source::Fields(fields.into()), Content::Bytes(text.into()));
-        Self {
-            status,
-            fields,
-            age: None,
-            content_range: None,
-            extra: None,
-            outcome,
-            length,
-            content,
-            close: false,
-        }
+        Self { length, content, ..Self::new(status, fields, outcome) }
     }
 
     /// Whether the reply, by its status, has no content at all.

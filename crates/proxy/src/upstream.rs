@@ -243,15 +243,5 @@ pub(crate) fn pass_on(
         false => download.length(),
     };
     let (fields, content) = (Source::Fields(fields.into()), Content::Origin(Box::new(download)));
-    Reply {
-        status,
-        fields,
-        age: None,
-        content_range: None,
-        extra: None,
-        outcome,
-        length,
-        content,
-        close: false,
-    }
+    Reply { length, content, ..Reply::new(status, fields, outcome) }
 }
