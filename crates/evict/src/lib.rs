@@ -2,7 +2,7 @@
 //!
 //! A [`Shard`] holds keys, values and one [`Policy`], and keeps the sum of its objects' weights within a
 //! [`Capacity`]. The same policy code serves live requests and replays traces, so that what is simulated is
-//! what is served. A user names a policy by a [`Spec`] such as `lru`; [`POLICIES`] lists all there are.
+//! what is served: a [`Replay`] is a shard for requests whose keys were numbered beforehand. A user names a policy by a [`Spec`] such as `lru`; [`POLICIES`] lists all there are.
 //!
 //! Not here: locks, clocks, sockets, logs, and the meaning of a value. A shard belongs to one thread at a
 //! time, and time is a count of requests.
@@ -12,6 +12,7 @@ mod parts;
 mod policies;
 mod policy;
 mod registry;
+mod replay;
 mod shard;
 mod slab;
 mod spec;
@@ -19,5 +20,6 @@ mod spec;
 pub use policies::{Fifo, Lru};
 pub use policy::{By, Capacity, Object, Param, Params, Policy, Residents, Slot};
 pub use registry::{Listing, POLICIES, Select, Spec};
+pub use replay::{Replay, Request, Shape, spread};
 pub use shard::{AnyShard, Inserted, Shard};
 pub use spec::SpecError;

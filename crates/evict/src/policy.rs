@@ -97,6 +97,9 @@ pub trait Policy: Sized + Send + 'static {
     /// One line that says what it does, for help, docs and reports.
     const ABOUT: &'static str;
 
+    /// Whether it needs to know the future, which only a replay does: a bound to compare with.
+    const OFFLINE: bool = false;
+
     /// An empty policy. All its randomness comes from `seed`: the same seed gives the same victims. What
     /// depends on the capacity later should ask [`Residents::capacity`], since that can change.
     fn new(capacity: Capacity, params: Self::Params, seed: u64) -> Self;

@@ -25,7 +25,7 @@ pub enum Inserted<V> {
 /// Values of type `V` by key, under a policy `P` known at compile time. Its calls are those of [`AnyShard`].
 pub struct Shard<P: Policy, V> {
     policy: P,
-    contents: Contents<V>,
+    contents: Hashed<V>,
     params: P::Params,
     seed: u64,
     evictions: u64,
@@ -35,22 +35,46 @@ impl<P: Policy, V> Shard<P, V> {
     /// An empty shard. `seed` is for the policy: the same seed and calls give the same answers.
     pub fn new(capacity: Capacity, params: P::Params, seed: u64) -> Self {
         let policy = P::new(capacity, params.clone(), seed);
-        Self { policy, contents: Contents::new(capacity), params, seed, evictions: 0 }
+        Self { policy, contents: Hashed::new(capacity), params, seed, evictions: 0 }
     }
 
-    /// Evicts until `weight` more fits and a slot is left. `false` if the policy has no victim to offer.
     fn make_room(&mut self, weight: u64, dropped: &mut Vec<V>) -> bool {
-        while !self.contents.has_room(weight) {
-            let victim = self.policy.evict(&self.contents);
-            let Some((_, value)) = victim.and_then(|slot| self.contents.take(slot)) else {
-                debug_assert!(victim.is_none(), "{victim:?} was chosen and is not resident");
-                return false;
-            };
-            dropped.push(value);
-            self.evictions += 1;
-        }
-        true
+        let before = dropped.len();
+        let made = make_room(&mut self.policy, &mut self.contents, weight, |value| dropped.push(value));
+        self.evictions += (dropped.len() - before) as u64;
+        made
     }
+}
+
+/// What a policy looks at, seen by who may change it.
+pub(crate) trait Contents: Residents {
+    /// What is handed back for an object that leaves.
+    type Value;
+
+    /// Whether `weight` more fits and a slot is left.
+    fn has_room(&self, weight: u64) -> bool;
+
+    /// Vacates `slot`; `None` if it is vacant.
+    fn take(&mut self, slot: Slot) -> Option<Self::Value>;
+}
+
+/// Evicts until `weight` more fits, and hands over what leaves. `false` if the policy has no victim to offer.
+#[inline]
+pub(crate) fn make_room<P: Policy, C: Contents>(
+    policy: &mut P,
+    contents: &mut C,
+    weight: u64,
+    mut dropped: impl FnMut(C::Value),
+) -> bool {
+    while !contents.has_room(weight) {
+        let victim = policy.evict(contents);
+        let Some(value) = victim.and_then(|slot| contents.take(slot)) else {
+            debug_assert!(victim.is_none(), "{victim:?} was chosen and is not resident");
+            return false;
+        };
+        dropped(value);
+    }
+    true
 }
 
 /// A shard whose policy was chosen at run time: made by [`Spec::build`](crate::Spec::build).
@@ -137,7 +161,7 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
     fn remove(&mut self, key: u64) -> Option<V> {
         let slot = self.contents.find(key)?;
         self.policy.on_remove(slot, &self.contents);
-        self.contents.take(slot).map(|(_, value)| value)
+        self.contents.take(slot)
     }
 
     fn for_each(&self, see: &mut dyn FnMut(u64, &V)) {
@@ -174,7 +198,7 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
     fn clear(&mut self, dropped: &mut Vec<V>) {
         let capacity = self.contents.capacity;
         self.policy = P::new(capacity, self.params.clone(), self.seed);
-        let emptied = Contents { now: self.contents.now, ..Contents::new(capacity) };
+        let emptied = Hashed { now: self.contents.now, ..Hashed::new(capacity) };
         dropped.extend(std::mem::replace(&mut self.contents, emptied).slab.into_values());
     }
 
@@ -193,7 +217,7 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
 }
 
 /// Everything but the policy, apart from it so that the policy can look while it changes itself.
-struct Contents<V> {
+struct Hashed<V> {
     index: Index,
     slab: Slab<V>,
     used: u64,
@@ -203,7 +227,7 @@ struct Contents<V> {
     now: u64,
 }
 
-impl<V> Contents<V> {
+impl<V> Hashed<V> {
     const fn new(capacity: Capacity) -> Self {
         Self { index: Index::new(), slab: Slab::new(), used: 0, bytes: 0, capacity, now: 0 }
     }
@@ -213,11 +237,6 @@ impl<V> Contents<V> {
         self.index.find(key, |slot| self.slab.object(slot).is_some_and(|object| object.key == key))
     }
 
-    fn has_room(&self, weight: u64) -> bool {
-        let free = self.capacity.amount.checked_sub(self.used);
-        free.is_some_and(|free| weight <= free) && !self.slab.is_full()
-    }
-
     fn put(&mut self, object: Object, value: V) -> Slot {
         self.index.make_room(self.slab.iter().map(|(slot, object, _)| (slot, object.key)));
         let slot = self.slab.insert(object, value);
@@ -225,14 +244,6 @@ impl<V> Contents<V> {
         self.used += self.capacity.weigh(object.size);
         self.bytes += u128::from(object.size);
         slot
-    }
-
-    fn take(&mut self, slot: Slot) -> Option<(Object, V)> {
-        let (object, value) = self.slab.remove(slot)?;
-        self.index.remove(object.key, slot);
-        self.used -= self.capacity.weigh(object.size);
-        self.bytes -= u128::from(object.size);
-        Some((object, value))
     }
 
     fn overhead_bytes(&self) -> usize {
@@ -266,7 +277,24 @@ impl<V> Contents<V> {
     }
 }
 
-impl<V> Residents for Contents<V> {
+impl<V> Contents for Hashed<V> {
+    type Value = V;
+
+    fn has_room(&self, weight: u64) -> bool {
+        let free = self.capacity.amount.checked_sub(self.used);
+        free.is_some_and(|free| weight <= free) && !self.slab.is_full()
+    }
+
+    fn take(&mut self, slot: Slot) -> Option<V> {
+        let (object, value) = self.slab.remove(slot)?;
+        self.index.remove(object.key, slot);
+        self.used -= self.capacity.weigh(object.size);
+        self.bytes -= u128::from(object.size);
+        Some(value)
+    }
+}
+
+impl<V> Residents for Hashed<V> {
     #[inline]
     fn object(&self, slot: Slot) -> Object {
         match self.slab.object(slot) {

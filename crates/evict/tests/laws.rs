@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use larder_evict::{AnyShard, By, Capacity, Inserted, Object, POLICIES, Spec};
+use larder_evict::{
+    AnyShard, By, Capacity, Inserted, Object, POLICIES, Policy, Replay, Request, Select, Shape, Spec, spread,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -264,4 +266,50 @@ fn naive(mut capacity: Capacity, ops: &[Op], hits_reorder: bool) -> Vec<Answer> 
         answers.push(answer);
     }
     answers
+}
+
+/// Replays a trace and says which requests hit, checking every invariant on the way.
+struct ReplayHits<'a> {
+    capacity: Capacity,
+    requests: &'a [Request],
+}
+
+impl Select for ReplayHits<'_> {
+    type Output = (Vec<bool>, u64);
+
+    fn run<P: Policy>(self, params: P::Params) -> Self::Output {
+        let shape = Shape { objects: 48, sized: true, costed: true };
+        let mut replay = Replay::<P>::new(self.capacity, shape, params, 7);
+        let hits = self.requests.iter().map(|&request| {
+            let is_hit = replay.request(request);
+            assert_eq!(replay.validate(), Ok(()));
+            is_hit
+        });
+        (hits.collect(), replay.evictions())
+    }
+}
+
+fn requests() -> impl Strategy<Value = Vec<Request>> {
+    let size = prop_oneof![8 => 0..30_u64, 1 => 90..200_u64];
+    let request = (0..48_u32, size, 1..9_u32);
+    vec(request.prop_map(|(id, size, cost)| Request { id, size, cost, next: u64::MAX }), 0..400)
+}
+
+proptest! {
+    #[test]
+    fn what_is_simulated_is_what_is_served(capacity in capacity(), requests in requests()) {
+        for spec in all_policies() {
+            let mut shard = spec.build(capacity, 7);
+            let served: Vec<_> = requests.iter().map(|&Request { id, size, cost, .. }| {
+                let key = spread(id);
+                let is_hit = shard.get(key).is_some();
+                if !is_hit {
+                    drop(shard.insert(Object { key, size, cost }, 0_usize, &mut Vec::new()));
+                }
+                is_hit
+            }).collect();
+            let simulated = spec.select(ReplayHits { capacity, requests: &requests });
+            prop_assert_eq!(simulated, (served, shard.evictions()), "{}", spec);
+        }
+    }
 }

@@ -39,16 +39,6 @@ impl<T> Chunks<T> {
         }
     }
 
-    /// Makes `slot` valid, by filling up with `filler` as far as needed.
-    pub(crate) fn reach(&mut self, slot: Slot, filler: T)
-    where
-        T: Copy,
-    {
-        for _ in self.len()..=slot as usize {
-            self.push(filler);
-        }
-    }
-
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
         self.chunks.get(chunk(slot))?.get(offset(slot))
@@ -126,10 +116,8 @@ mod tests {
     #[test]
     fn a_few_elements_need_little_room() {
         let mut chunks = Chunks::new();
-        chunks.reach(6, 0_u64);
+        (0..7_u64).for_each(|element| chunks.push(element));
         assert_eq!(chunks.len(), 7);
         assert!(chunks.heap_bytes() < 256);
-        chunks.reach(3, 0);
-        assert_eq!(chunks.len(), 7);
     }
 }

@@ -4,7 +4,7 @@
 //! more: a slot is in at most one list of those that share [`Links`]. Nothing checks that a slot given to
 //! [`List::remove`] is in that very list; [`List::validate`] finds out.
 
-use crate::parts::chunks::Chunks;
+use crate::parts::by_slot::BySlot;
 use crate::policy::{NONE, Residents, Slot};
 
 #[derive(Clone, Copy)]
@@ -14,11 +14,11 @@ struct Link {
 }
 
 /// Every slot's neighbours.
-pub(crate) struct Links(Chunks<Link>);
+pub(crate) struct Links(BySlot<Link>);
 
 impl Links {
     pub(crate) const fn new() -> Self {
-        Self(Chunks::new())
+        Self(BySlot::new())
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -41,11 +41,11 @@ impl List {
     /// Adds `slot`, which is in no list.
     #[inline]
     pub(crate) fn push_front(&mut self, links: &mut Links, slot: Slot) {
-        links.0.reach(slot, Link { prev: NONE, next: NONE });
         self.link_front(links, slot);
     }
 
     /// Takes the last slot out.
+    #[inline]
     pub(crate) fn pop_back(&mut self, links: &mut Links) -> Option<Slot> {
         let slot = self.back;
         if slot == NONE {
@@ -114,7 +114,7 @@ impl List {
 
     #[inline]
     fn link_front(&mut self, links: &mut Links, slot: Slot) {
-        links.0[slot] = Link { prev: NONE, next: self.front };
+        links.0.put(slot, Link { prev: NONE, next: self.front });
         match self.front {
             NONE => self.back = slot,
             front => links.0[front].prev = slot,
