@@ -304,7 +304,7 @@ proptest! {
                 let key = spread(id);
                 let is_hit = shard.get(key).is_some();
                 if !is_hit {
-                    drop(shard.insert(Object { key, size, cost }, 0_usize, &mut Vec::new()));
+                    let _stored = shard.insert(Object { key, size, cost }, 0_usize, &mut Vec::new());
                 }
                 is_hit
             }).collect();

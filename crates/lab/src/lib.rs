@@ -1,0 +1,8 @@
+//! The laboratory: what a cache would have done with the requests of yesterday, or of a workload made up.
+//!
+//! A [`trace`] is read from a file or generated, its objects are numbered once, and then it is replayed through
+//! the policies of `larder-evict`: the very code that serves.
+//!
+//! Not here: sockets. A live experiment starts the real binary and talks to it as a user would.
+
+pub mod trace;

@@ -1,0 +1,70 @@
+//! Numbers objects as they come.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt::{self, Display};
+
+use super::{Record, Trace};
+
+/// Makes a [`Trace`] from records in order.
+#[derive(Debug, Default)]
+pub struct Builder {
+    trace: Trace,
+    by_number: HashMap<u64, u32>,
+    by_name: HashMap<String, u32>,
+}
+
+/// A trace has more requests, or more objects, than can be numbered: 4,294,967,294.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
+
+impl Display for TooMany {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "more than {} requests; take a sample of the trace (--sample 0.01)", u32::MAX - 1)
+    }
+}
+
+impl std::error::Error for TooMany {}
+
+impl Builder {
+    /// Adds a request for the object that the trace calls by a number.
+    pub fn push_number(&mut self, record: Record<u64>) -> Result<(), TooMany> {
+        let objects = self.trace.objects;
+        let id = *self.by_number.entry(record.key).or_insert(objects);
+        self.push(id, Record { key: (), time: record.time, size: record.size, cost: record.cost })
+    }
+
+    /// Adds a request for the object that the trace calls by a name, such as a URL.
+    pub fn push_name(&mut self, record: Record<&str>) -> Result<(), TooMany> {
+        let id = match self.by_name.get(record.key) {
+            Some(&id) => id,
+            None => {
+                self.trace.names.push(record.key.to_owned());
+                match self.by_name.entry(record.key.to_owned()) {
+                    Entry::Vacant(vacant) => *vacant.insert(self.trace.objects),
+                    Entry::Occupied(there) => *there.get(),
+                }
+            }
+        };
+        self.push(id, Record { key: (), time: record.time, size: record.size, cost: record.cost })
+    }
+
+    /// The trace so far.
+    pub fn finish(self) -> Trace {
+        self.trace
+    }
+
+    fn push(&mut self, id: u32, record: Record<()>) -> Result<(), TooMany> {
+        let trace = &mut self.trace;
+        let at = trace.ids.len();
+        if at >= u32::MAX as usize - 1 {
+            return Err(TooMany);
+        }
+        trace.objects += u32::from(id == trace.objects);
+        trace.ids.push(id);
+        trace.times.push(at, record.time);
+        trace.sizes.push(at, record.size);
+        trace.costs.push(at, record.cost);
+        Ok(())
+    }
+}
