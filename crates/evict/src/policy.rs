@@ -100,6 +100,9 @@ pub trait Policy: Sized + Send + 'static {
     /// Whether it needs to know the future, which only a replay does: a bound to compare with.
     const OFFLINE: bool = false;
 
+    /// What its dearest operation costs, for n residents: `O(1)`, `O(log n)`, `O(samples)`.
+    const COST: &'static str = "O(1)";
+
     /// An empty policy. All its randomness comes from `seed`: the same seed gives the same victims. What
     /// depends on the capacity later should ask [`Residents::capacity`], since that can change.
     fn new(capacity: Capacity, params: Self::Params, seed: u64) -> Self;

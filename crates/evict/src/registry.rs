@@ -15,6 +15,8 @@ macro_rules! registry {
             name: $name,
             about: <$policy as Policy>::ABOUT,
             source: $source,
+            cost: <$policy as Policy>::COST,
+            is_offline: <$policy as Policy>::OFFLINE,
             params: <<$policy as Policy>::Params as Params>::ALL,
         }),+];
 
@@ -73,6 +75,10 @@ pub struct Listing {
     pub about: &'static str,
     /// Where it was described.
     pub source: &'static str,
+    /// What its dearest operation costs, for n residents: `O(1)`, `O(log n)`, `O(samples)`.
+    pub cost: &'static str,
+    /// Whether it needs to know the future, which only a replay does.
+    pub is_offline: bool,
     /// What can be tuned in it.
     pub params: &'static [Param],
 }
@@ -87,6 +93,12 @@ pub trait Select {
 }
 
 impl Spec {
+    /// What the registry says of the policy.
+    pub fn listing(&self) -> &'static Listing {
+        let is_named = |listing: &&Listing| listing.name == self.name();
+        POLICIES.iter().find(is_named).expect("every spec stands for a line of the list")
+    }
+
     /// An empty shard under this policy. `seed` is for the policy's randomness.
     pub fn build<V: Send + 'static>(&self, capacity: Capacity, seed: u64) -> Box<dyn AnyShard<V>> {
         self.select(Build { capacity, seed, value: PhantomData })
