@@ -1,0 +1,452 @@
+//! Pictures of numbers: a plot as one self-contained SVG, to be opened alone or pasted into a page.
+//!
+//! Text and axes take the colour of what surrounds them, and series have colours that stand out on light and dark
+//! ground, so that one picture serves both. Its size depends on its pixels, not on how many points there are.
+//!
+//! Not here: what is worth showing.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::coord::combinators::{IntoLogRange, LogCoord};
+use plotters::coord::ranged1d::{AsRangedCoord, DefaultFormatting, KeyPointHint, Ranged};
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+/// In pixels: the whole picture, and its part to the right where the series are named.
+const SIZE: (u32, u32) = (900, 440);
+const LEGEND: u32 = 150;
+const LINE_HEIGHT: i32 = 17;
+
+/// Edge of the squares that scattered points are gathered in, in pixels.
+const DOT: i32 = 2;
+
+/// Stands for the colour of the surrounding text until the picture is done.
+const INK: RGBColor = RGBColor(1, 2, 3);
+const INK_WRITTEN: &str = "#010203";
+
+/// Colours that most people tell apart, on light and dark ground; series beyond them are dashed.
+const COLOURS: [&str; 8] =
+    ["#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#3D7FD9", "#9B6FD0", "#8A8A8A"];
+const DASHES: [&str; 3] = ["none", "7 3", "2 2"];
+
+/// What the numbers along an axis are, for their labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Counts of anything: `12k`.
+    Count,
+    /// Bytes: `4 MiB`.
+    Bytes,
+    /// Shares from 0 to 1: `25%`.
+    Share,
+    /// Seconds: `90`.
+    Seconds,
+}
+
+/// One axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    label: String,
+    unit: Unit,
+    log: bool,
+}
+
+impl Axis {
+    /// An axis with even steps.
+    pub fn linear(label: &str, unit: Unit) -> Self {
+        Self { label: label.into(), unit, log: false }
+    }
+
+    /// An axis whose steps are factors of ten. Points at 0 or below are left out.
+    pub fn log(label: &str, unit: Unit) -> Self {
+        Self { log: true, ..Self::linear(label, unit) }
+    }
+
+    fn shows(&self, value: f64) -> bool {
+        value.is_finite() && (value > 0.0 || !self.log)
+    }
+
+    /// From the least to the greatest of `values`, never empty; from 0 where a linear axis would begin near it.
+    fn span(&self, values: impl Iterator<Item = f64>) -> Range<f64> {
+        let shown = values.filter(|&value| self.shows(value));
+        let (low, high) = shown
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        match (low <= high, self.log) {
+            (false, _) => 1.0..10.0,
+            (true, true) if low == high => low / 2.0..high * 2.0,
+            (true, false) if low == high => low.min(0.0)..high.max(low.min(0.0) + 1.0),
+            (true, false) if low > 0.0 && low < high / 2.0 => 0.0..high,
+            (true, _) => low..high,
+        }
+    }
+
+    fn coordinates(&self, span: Range<f64>) -> Scale {
+        if self.log { Scale::Log(span.log_scale().into()) } else { Scale::Linear(span.into()) }
+    }
+}
+
+/// How a series is drawn.
+#[derive(Clone, Debug)]
+enum Shape {
+    Line(Vec<(f64, f64)>),
+    Dots(Vec<(f64, f64)>),
+    /// From, to, and height.
+    Bars(Vec<(f64, f64, f64)>),
+}
+
+/// Named series between two axes.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    title: String,
+    x: Axis,
+    y: Axis,
+    series: Vec<(String, Shape)>,
+}
+
+impl Plot {
+    /// An empty plot.
+    pub fn new(title: &str, x: Axis, y: Axis) -> Self {
+        Self { title: title.into(), x, y, series: Vec::new() }
+    }
+
+    /// Adds a line through `points`.
+    pub fn line(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.series.push((name.into(), Shape::Line(points)));
+        self
+    }
+
+    /// Adds a line that keeps each point's height until the next, as a cumulated share does.
+    pub fn steps(self, name: &str, points: &[(f64, f64)]) -> Self {
+        let corners = points.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
+        let corners = corners.chain(points.last().copied()).collect();
+        self.line(name, corners)
+    }
+
+    /// Adds dots at `points`, as many as there may be: those that fall on the same spot are one.
+    pub fn dots(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.series.push((name.into(), Shape::Dots(points)));
+        self
+    }
+
+    /// Adds bars, each from, to and how high; on a logarithmic height axis they stand on its lower end.
+    pub fn bars(mut self, name: &str, bars: Vec<(f64, f64, f64)>) -> Self {
+        self.series.push((name.into(), Shape::Bars(bars)));
+        self
+    }
+
+    /// The picture: one `<svg>` element.
+    pub fn svg(&self) -> String {
+        let mut svg = String::new();
+        let drawn = {
+            let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+            self.draw(&root).and_then(|series| root.present().map(|()| series))
+        };
+        // Only files fail to be drawn on, and this is a string.
+        let series = drawn.unwrap_or_default();
+        finish(&svg, &self.title, &series)
+    }
+
+    /// Draws axes and names, and gives back the series as SVG elements.
+    fn draw(&self, root: &Area) -> Result<String, Failure> {
+        let (body, legend) = root.split_horizontally((SIZE.0 - LEGEND) as i32);
+        let (x, y) = (self.x.span(self.xs()), self.y.span(self.ys()));
+        let floor = y.start;
+        let mut chart = ChartBuilder::on(&body)
+            .caption(&self.title, ("sans-serif", 16).into_font().color(&INK))
+            .margin(8)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(self.x.coordinates(x), self.y.coordinates(y))?;
+        chart
+            .configure_mesh()
+            .axis_style(INK)
+            .bold_line_style(INK.mix(0.2))
+            .light_line_style(INK.mix(0.0))
+            .label_style(("sans-serif", 12).into_font().color(&INK))
+            .x_desc(&self.x.label)
+            .y_desc(&self.y.label)
+            .x_labels(9)
+            .y_labels(9)
+            .x_label_formatter(&|&value| label(self.x.unit, value))
+            .y_label_formatter(&|&value| label(self.y.unit, value))
+            .draw()?;
+        let place = |x: f64, y: f64| {
+            let shown = self.x.shows(x) && self.y.shows(y);
+            shown.then(|| chart.backend_coord(&(x, y)))
+        };
+        let mut elements = String::new();
+        for (at, (name, shape)) in self.series.iter().enumerate() {
+            elements += &element(shape, &Pen::new(at), floor, &place);
+            name_series(&legend, at, name)?;
+        }
+        Ok(elements)
+    }
+
+    fn xs(&self) -> impl Iterator<Item = f64> {
+        self.series.iter().flat_map(|(_, shape)| match shape {
+            Shape::Line(points) | Shape::Dots(points) => points.iter().map(|point| point.0).collect(),
+            Shape::Bars(bars) => bars.iter().flat_map(|bar| [bar.0, bar.1]).collect::<Vec<_>>(),
+        })
+    }
+
+    fn ys(&self) -> impl Iterator<Item = f64> {
+        let is_linear = !self.y.log;
+        self.series.iter().flat_map(move |(_, shape)| match shape {
+            Shape::Line(points) | Shape::Dots(points) => points.iter().map(|point| point.1).collect(),
+            Shape::Bars(bars) => {
+                bars.iter().map(|bar| bar.2).chain(is_linear.then_some(0.0)).collect::<Vec<_>>()
+            }
+        })
+    }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Failure = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>;
+
+/// How the series at a place in the list is told from the others.
+struct Pen {
+    colour: &'static str,
+    dashes: &'static str,
+}
+
+impl Pen {
+    fn new(at: usize) -> Self {
+        Self { colour: COLOURS[at % COLOURS.len()], dashes: DASHES[at / COLOURS.len() % DASHES.len()] }
+    }
+}
+
+/// Writes a series' name beside the plot; [`finish`] puts its colour before it.
+fn name_series(legend: &Area, at: usize, name: &str) -> Result<(), Failure> {
+    let style = ("sans-serif", 12).into_font().color(&INK);
+    legend.draw(&Text::new(name.to_owned(), (26, legend_line(at)), style))
+}
+
+fn legend_line(at: usize) -> i32 {
+    34 + at as i32 * LINE_HEIGHT
+}
+
+/// A series as SVG elements: a path, and the stroke before its name in the legend.
+fn element(shape: &Shape, pen: &Pen, floor: f64, place: &impl Fn(f64, f64) -> Option<(i32, i32)>) -> String {
+    let Pen { colour, dashes } = pen;
+    match shape {
+        Shape::Line(points) => {
+            let places = points.iter().filter_map(|&(x, y)| place(x, y));
+            let path = line_path(places);
+            format!(
+                "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.7\" \
+                 stroke-dasharray=\"{dashes}\" stroke-linejoin=\"round\"/>\n"
+            )
+        }
+        Shape::Dots(points) => {
+            let places = points.iter().filter_map(|&(x, y)| place(x, y)).collect();
+            let path = dots_path(places);
+            format!("<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{DOT}\"/>\n")
+        }
+        Shape::Bars(bars) => {
+            let corners = bars
+                .iter()
+                .filter_map(|&(from, to, height)| Some((place(from, floor)?, place(to, height.max(floor))?)));
+            let mut path = String::new();
+            for ((left, bottom), (right, top)) in corners {
+                // Writing to a string cannot fail.
+                let _ = write!(path, "M{left} {bottom}V{top}H{}V{bottom}z", (right - 1).max(left + 1));
+            }
+            format!("<path d=\"{path}\" fill=\"{colour}\" fill-opacity=\"0.75\"/>\n")
+        }
+    }
+}
+
+fn line_path(places: impl Iterator<Item = (i32, i32)>) -> String {
+    let mut path = String::new();
+    let mut last = None;
+    for (x, y) in places {
+        if last == Some((x, y)) {
+            continue;
+        }
+        let step = if last.is_none() { 'M' } else { 'L' };
+        let _ = write!(path, "{step}{x} {y}");
+        last = Some((x, y));
+    }
+    path
+}
+
+/// Squares of [`DOT`] pixels, neighbours joined to one stroke.
+fn dots_path(places: Vec<(i32, i32)>) -> String {
+    let mut cells: Vec<_> = places.into_iter().map(|(x, y)| (y / DOT, x / DOT)).collect();
+    cells.sort_unstable();
+    cells.dedup();
+    let mut path = String::new();
+    for run in cells.chunk_by(|one, next| (one.0, one.1 + 1) == *next) {
+        let (y, x) = run[0];
+        let _ = write!(path, "M{} {}h{}", x * DOT, y * DOT, run.len() as i32 * DOT);
+    }
+    path
+}
+
+/// Joins what the library drew with the series, and lets the surroundings decide about size and ink.
+fn finish(svg: &str, title: &str, series: &str) -> String {
+    let (width, height) = SIZE;
+    let begun = svg.find("<svg").and_then(|at| svg[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
+    let end = svg.rfind("</svg>").unwrap_or(svg.len());
+    let drawn = svg[begun..end].replace(INK_WRITTEN, "currentColor");
+    let strokes: String = (0..series.lines().count()).map(legend_stroke).collect();
+    format!(
+        "<svg class=\"plot\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {width} {height}\" \
+         style=\"max-width:{width}px;width:100%;height:auto\" xmlns=\"http://www.w3.org/2000/svg\">\n\
+         <style>.plot{{color:#222}}@media(prefers-color-scheme:dark){{.plot{{color:#ddd}}}}</style>{}\n\
+         {series}{strokes}</svg>\n",
+        escape(title),
+        drawn.trim_end(),
+    )
+}
+
+fn legend_stroke(at: usize) -> String {
+    let Pen { colour, dashes } = Pen::new(at);
+    let (x, y) = ((SIZE.0 - LEGEND) as i32, legend_line(at) + 6);
+    format!(
+        "<path d=\"M{x} {y}h20\" stroke=\"{colour}\" stroke-width=\"3\" stroke-dasharray=\"{dashes}\"/>\n"
+    )
+}
+
+/// `text` as the value of an attribute.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}
+
+/// A value as the axis says it, short.
+fn label(unit: Unit, value: f64) -> String {
+    const COUNTS: &[(f64, &str)] = &[(1e9, "G"), (1e6, "M"), (1e3, "k")];
+    const BYTES: &[(f64, &str)] =
+        &[(1_099_511_627_776.0, " TiB"), (1_073_741_824.0, " GiB"), (1_048_576.0, " MiB"), (1_024.0, " KiB")];
+    let scaled = |units: &[(f64, &str)], rest: &str| {
+        let unit = units.iter().find(|(scale, _)| value.abs() >= *scale);
+        let (scale, name) = unit.copied().unwrap_or((1.0, rest));
+        format!("{}{name}", digits(value / scale))
+    };
+    match unit {
+        Unit::Count => scaled(COUNTS, ""),
+        Unit::Bytes => scaled(BYTES, " B"),
+        Unit::Share => format!("{}%", digits(value * 100.0)),
+        Unit::Seconds => digits(value),
+    }
+}
+
+/// Three digits or so, without noughts that say nothing.
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 0.01 || size == 0.0 => 2,
+        _ => return format!("{value:.0e}"),
+    };
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// An axis of either kind, since the library has a type for each.
+enum Scale {
+    Linear(RangedCoordf64),
+    Log(LogCoord<f64>),
+}
+
+impl Ranged for Scale {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        match self {
+            Self::Linear(axis) => axis.map(value, limit),
+            Self::Log(axis) => axis.map(value, limit),
+        }
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match self {
+            Self::Linear(axis) => axis.key_points(hint),
+            Self::Log(axis) => axis.key_points(hint),
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        match self {
+            Self::Linear(axis) => axis.range(),
+            Self::Log(axis) => axis.range(),
+        }
+    }
+}
+
+// The chart's builder takes what converts into coordinates; these are coordinates already.
+const _: fn() = || {
+    fn takes<T: AsRangedCoord>() {}
+    takes::<Scale>();
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes() -> (Axis, Axis) {
+        (Axis::log("cache size", Unit::Bytes), Axis::linear("miss ratio", Unit::Share))
+    }
+
+    #[test]
+    fn a_picture_names_its_axes_and_series() {
+        let (x, y) = axes();
+        let svg = Plot::new("a < b", x, y)
+            .line("lru", vec![(1024.0, 0.9), (1_048_576.0, 0.1)])
+            .steps("fifo", &[(1024.0, 0.95), (4096.0, 0.5)])
+            .bars("share", vec![(1024.0, 2048.0, 0.3)])
+            .svg();
+        for text in
+            ["aria-label=\"a &lt; b\"", "cache size", "miss ratio", "lru", "fifo", "share", "%", "B\n"]
+        {
+            assert!(svg.contains(text), "{text} in {svg}");
+        }
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+        assert_eq!(svg.matches("<svg").count(), 1);
+        assert!(!svg.contains(INK_WRITTEN) && svg.contains("currentColor"));
+    }
+
+    #[test]
+    fn a_million_dots_are_no_larger_than_their_pixels() {
+        let dots = (0..1_000_000).map(|at| (f64::from(at), f64::from(at % 1000))).collect();
+        let (x, y) = (Axis::linear("request", Unit::Count), Axis::linear("object", Unit::Count));
+        let svg = Plot::new("pattern", x, y).dots("requests", dots).svg();
+        assert!(svg.len() < 100_000, "{} bytes", svg.len());
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_left_out() {
+        for points in [vec![], vec![(0.0, 0.5)], vec![(f64::NAN, f64::INFINITY)], vec![(7.0, 0.0)]] {
+            let (x, y) = axes();
+            let svg = Plot::new("odd", x, y).line("lru", points.clone()).dots("same", points).svg();
+            assert!(svg.contains("</svg>") && !svg.contains("NaN"));
+        }
+    }
+
+    #[test]
+    fn labels_are_short() {
+        let table = [
+            (Unit::Count, 1_500.0, "1.5k"),
+            (Unit::Count, 0.0, "0"),
+            (Unit::Count, 20.0, "20"),
+            (Unit::Bytes, 4_194_304.0, "4 MiB"),
+            (Unit::Bytes, 10.0, "10 B"),
+            (Unit::Share, 0.125, "12.5%"),
+            (Unit::Share, 0.00001, "1e-3%"),
+            (Unit::Seconds, 90.0, "90"),
+        ];
+        for (unit, value, expected) in table {
+            assert_eq!(label(unit, value), expected);
+        }
+    }
+
+    #[test]
+    fn neighbouring_dots_are_one_stroke() {
+        assert_eq!(dots_path(vec![(2, 4), (0, 4), (1, 5), (8, 4), (0, 8)]), "M0 4h4M8 4h2M0 8h2");
+    }
+}
