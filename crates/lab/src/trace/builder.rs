@@ -1,8 +1,10 @@
 //! Numbers objects as they come.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt::{self, Display};
+use std::hash::BuildHasher;
+
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::{Record, Trace};
 
@@ -11,7 +13,9 @@ use super::{Record, Trace};
 pub struct Builder {
     trace: Trace,
     by_number: HashMap<u64, u32>,
-    by_name: HashMap<String, u32>,
+    /// Objects by the hash of their names, which stand in the trace.
+    by_name: HashTable<u32>,
+    hasher: DefaultHashBuilder,
 }
 
 /// A trace has more requests, or more objects, than can be numbered: 4,294,967,294.
@@ -36,17 +40,29 @@ impl Builder {
 
     /// Adds a request for the object that the trace calls by a name, such as a URL.
     pub fn push_name(&mut self, record: Record<&str>) -> Result<(), TooMany> {
-        let id = match self.by_name.get(record.key) {
-            Some(&id) => id,
-            None => {
-                self.trace.names.push(record.key.to_owned());
-                match self.by_name.entry(record.key.to_owned()) {
-                    Entry::Vacant(vacant) => *vacant.insert(self.trace.objects),
-                    Entry::Occupied(there) => *there.get(),
-                }
+        let Self { trace, by_name, hasher, .. } = self;
+        let hash = hasher.hash_one(record.key);
+        let same = |id: &u32| trace.names.get(*id) == Some(record.key);
+        let again = |id: &u32| trace.names.get(*id).map_or(0, |name| hasher.hash_one(name));
+        let id = match by_name.entry(hash, same, again) {
+            Entry::Occupied(there) => *there.get(),
+            Entry::Vacant(vacant) => {
+                vacant.insert(trace.objects);
+                trace.names.push(trace.objects, record.key);
+                trace.objects
             }
         };
         self.push(id, Record { key: (), time: record.time, size: record.size, cost: record.cost })
+    }
+
+    /// How many requests there are so far.
+    pub fn len(&self) -> usize {
+        self.trace.len()
+    }
+
+    /// Whether there is none yet.
+    pub fn is_empty(&self) -> bool {
+        self.trace.is_empty()
     }
 
     /// The trace so far.

@@ -4,12 +4,22 @@
 //! not kept.
 
 mod builder;
+mod format;
+mod formats;
+mod input;
+mod names;
+mod read;
+mod sink;
 
 use std::sync::OnceLock;
 
 use larder_evict::{Request, Shape};
 
+use names::Names;
+
 pub use builder::{Builder, TooMany};
+pub use format::Format;
+pub use read::{Error, LeftOut, Options, Reading, read};
 
 /// What one line or record of a trace file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +43,7 @@ pub struct Trace {
     sizes: Column<u64>,
     costs: Column<u32>,
     /// By object: its URL, where the trace has URLs.
-    names: Vec<String>,
+    names: Names,
     nexts: OnceLock<Vec<u32>>,
 }
 
@@ -101,7 +111,7 @@ impl Trace {
 
     /// The URL of object `id`, where the trace has URLs.
     pub fn name(&self, id: u32) -> Option<&str> {
-        self.names.get(id as usize).map(String::as_str)
+        self.names.get(id)
     }
 
     /// The number, counted from 1, of the request that asks next for the same object; `u32::MAX` for none.

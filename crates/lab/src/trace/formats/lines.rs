@@ -1,0 +1,134 @@
+//! Lines of a text, in a buffer that is used again.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+
+use memchr::memchr;
+
+use super::Fault;
+use crate::trace::read::LeftOut;
+use crate::trace::sink::{Facts, Sink};
+
+/// How much is read at once, in bytes.
+const CHUNK: usize = 256 << 10;
+
+/// No line of a log is as long as this, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// What a line says.
+#[expect(dead_code, reason = "the readers of logs come next")]
+pub(super) enum Said<'l> {
+    /// A request for an object called by a number.
+    Number(u64, Facts),
+    /// A request for an object called by a name.
+    Name(Cow<'l, str>, Facts),
+    /// A request that is not kept.
+    LeftOut(LeftOut),
+    /// Nothing, as a comment does.
+    Nothing,
+}
+
+/// What a line says, or what is wrong with it.
+pub(super) type Parsed<'l> = Result<Said<'l>, Cow<'static, str>>;
+
+/// Puts what `parse` makes of each line into `sink`.
+pub(super) fn read(
+    input: impl Read,
+    sink: &mut Sink<'_>,
+    parse: impl for<'l> Fn(&'l [u8]) -> Parsed<'l>,
+) -> Result<(), Fault> {
+    let mut lines = Lines::new(input);
+    while let Some((number, line)) = lines.next()? {
+        if line.len() >= LONGEST {
+            sink.broken(number, || format!("longer than {LONGEST} bytes"));
+            continue;
+        }
+        match parse(line) {
+            Ok(Said::Number(key, facts)) => sink.number(key, facts)?,
+            Ok(Said::Name(key, facts)) => sink.name(&key, facts)?,
+            Ok(Said::LeftOut(reason)) => sink.leave_out(reason),
+            Ok(Said::Nothing) => {}
+            Err(why) => sink.broken(number, || why.into_owned()),
+        }
+    }
+    Ok(())
+}
+
+/// The lines of an input.
+pub(super) struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    begin: usize,
+    end: usize,
+    count: u64,
+    ended: bool,
+    /// Whether a line that is too long has been given, and its end not been seen.
+    skipping: bool,
+}
+
+/// A line: its number, counted from 1, and its bytes without the line's end; of one that is
+/// too long, [`LONGEST`] or more of its bytes.
+pub(super) type Line<'l> = (u64, &'l [u8]);
+
+impl<R: Read> Lines<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, buffer: vec![0; CHUNK], begin: 0, end: 0, count: 0, ended: false, skipping: false }
+    }
+
+    /// The next line that is not empty.
+    #[inline]
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        loop {
+            let Some((begin, end)) = self.bounds()? else { return Ok(None) };
+            self.count += 1;
+            if !self.buffer[begin..end].trim_ascii().is_empty() {
+                let line = &self.buffer[begin..end];
+                return Ok(Some((self.count, line.strip_suffix(b"\r").unwrap_or(line))));
+            }
+        }
+    }
+
+    /// Where in the buffer the next line stands.
+    #[inline]
+    fn bounds(&mut self) -> io::Result<Option<(usize, usize)>> {
+        let mut searched = 0;
+        loop {
+            let from = self.begin + searched;
+            if let Some(at) = memchr(b'\n', &self.buffer[from..self.end]) {
+                let line = (self.begin, from + at);
+                self.begin = line.1 + 1;
+                if std::mem::take(&mut self.skipping) {
+                    searched = 0;
+                    continue;
+                }
+                return Ok(Some(line));
+            }
+            searched = self.end - self.begin;
+            if self.skipping {
+                (self.begin, searched) = (self.end, 0);
+            }
+            if self.ended || searched >= LONGEST {
+                let line = (self.begin, self.end);
+                self.begin = self.end;
+                self.skipping = !self.ended;
+                return Ok((searched > 0).then_some(line));
+            }
+            self.refill()?;
+        }
+    }
+
+    fn refill(&mut self) -> io::Result<()> {
+        self.buffer.copy_within(self.begin..self.end, 0);
+        (self.begin, self.end) = (0, self.end - self.begin);
+        if self.buffer.len() - self.end < CHUNK {
+            self.buffer.resize(self.end + CHUNK, 0);
+        }
+        match self.input.read(&mut self.buffer[self.end..]) {
+            Ok(0) => self.ended = true,
+            Ok(read) => self.end += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}

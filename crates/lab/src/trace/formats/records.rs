@@ -1,0 +1,77 @@
+//! Binary records of one length, one after the other.
+
+use std::io::{self, Read};
+
+use crate::trace::sink::Sink;
+
+/// About how much is read at once, in bytes.
+const CHUNK: usize = 256 << 10;
+
+/// The records of an input.
+pub(super) struct Records<R> {
+    input: R,
+    length: usize,
+    buffer: Vec<u8>,
+    begin: usize,
+    end: usize,
+    count: u64,
+}
+
+impl<R: Read> Records<R> {
+    /// Records of `length` bytes.
+    pub(super) fn new(input: R, length: usize) -> Self {
+        let buffer = vec![0; (CHUNK / length).max(1) * length];
+        Self { input, length, buffer, begin: 0, end: 0, count: 0 }
+    }
+
+    /// The next one. A last one that is not whole is broken.
+    #[inline]
+    pub(super) fn next(&mut self, sink: &mut Sink<'_>) -> io::Result<Option<&[u8]>> {
+        if self.end - self.begin < self.length {
+            self.refill()?;
+            let left = self.end - self.begin;
+            if left < self.length {
+                if left > 0 {
+                    let length = self.length;
+                    sink.broken(self.count + 1, || format!("{left} bytes of {length}, then the file ends"));
+                }
+                self.begin = self.end;
+                return Ok(None);
+            }
+        }
+        let begin = self.begin;
+        self.begin += self.length;
+        self.count += 1;
+        Ok(Some(&self.buffer[begin..self.begin]))
+    }
+
+    fn refill(&mut self) -> io::Result<()> {
+        self.buffer.copy_within(self.begin..self.end, 0);
+        (self.begin, self.end) = (0, self.end - self.begin);
+        while self.end < self.length {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The number at `at` of `record`, which is long enough.
+#[inline]
+pub(super) fn u32_at(record: &[u8], at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&record[at..at + 4]);
+    u32::from_le_bytes(bytes)
+}
+
+/// The number at `at` of `record`, which is long enough.
+#[inline]
+pub(super) fn u64_at(record: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&record[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}

@@ -1,0 +1,69 @@
+//! A file's content: unpacked if it is packed, its beginning in hand, so that its format can be seen.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use zstd::stream::read::Decoder;
+
+/// How much of a file is looked at to tell its format, in bytes.
+const HEAD: usize = 64 << 10;
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// An open trace file.
+pub(super) struct Input {
+    head: Cursor<Vec<u8>>,
+    rest: Box<dyn Read>,
+}
+
+impl Input {
+    /// Opens the file at `path`; `-` stands for standard input.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            return Self::new(io::stdin());
+        }
+        let file = File::open(path)?;
+        match file.metadata()?.is_dir() {
+            true => Err(io::Error::other("it is a directory")),
+            false => Self::new(file),
+        }
+    }
+
+    /// Takes what `packed` holds, packed by gzip, by zstd, or not at all.
+    pub(super) fn new(mut packed: impl Read + 'static) -> io::Result<Self> {
+        let magic = begin(&mut packed, ZSTD.len())?;
+        let (gzip, zstd) = (magic.starts_with(GZIP), magic.starts_with(ZSTD));
+        let whole = Cursor::new(magic).chain(packed);
+        let mut rest: Box<dyn Read> = match () {
+            () if gzip => Box::new(MultiGzDecoder::new(whole)),
+            () if zstd => Box::new(Decoder::new(whole)?),
+            () => Box::new(whole),
+        };
+        let head = Cursor::new(begin(&mut rest, HEAD)?);
+        Ok(Self { head, rest })
+    }
+
+    /// The first bytes: all there are, or [`HEAD`].
+    pub(super) fn head(&self) -> &[u8] {
+        self.head.get_ref()
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.head.read(into)? {
+            0 => self.rest.read(into),
+            read => Ok(read),
+        }
+    }
+}
+
+/// The next `most` bytes, or as many as there are.
+fn begin(source: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(most as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,174 @@
+//! Reads a trace file of any format.
+//!
+//! Nothing is skipped in silence: what was broken, and what was left out since no cache would keep it, is
+//! counted and shown.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+use std::io;
+use std::path::Path;
+
+use super::formats::{self, Fault};
+use super::input::Input;
+use super::sink::Sink;
+use super::{Format, Trace};
+
+/// How to read a trace.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file's format, if it should not be guessed.
+    pub format: Option<Format>,
+    /// The share of the objects to keep, above 0 and at most 1: all requests of an object, or none, as a hash
+    /// of its key decides (spatial sampling, as in SHARDS, FAST '15).
+    pub sample: f64,
+    /// The share of the lines that may be broken, 0 to 1.
+    pub max_broken_share: f64,
+    /// Cut URLs to their scheme and host.
+    pub base_urls: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { format: None, sample: 1.0, max_broken_share: 0.01, base_urls: false }
+    }
+}
+
+/// What became of a file's lines or records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// What the file was read as.
+    pub format: Format,
+    /// Requests found.
+    pub requests: u64,
+    /// Those of them that the sample keeps.
+    pub kept: u64,
+    /// Requests left out, by the reason.
+    pub left_out: BTreeMap<LeftOut, u64>,
+    /// Lines or records that say no request.
+    pub broken: u64,
+    /// The first of them: their number, counted from 1, and what is wrong.
+    pub first_broken: Vec<(u64, String)>,
+    /// Requests that do not say the size, which therefore was taken from others for the same object.
+    pub sizeless: u64,
+}
+
+/// Why a request is left out of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LeftOut {
+    /// Its method is not GET.
+    Method,
+    /// Its status is none that a cache keeps without being told to (RFC 9110, section 15.1).
+    Status(u16),
+}
+
+/// A file cannot be read as a trace; says the file and why, in one line.
+#[derive(Debug)]
+pub struct Error(String);
+
+/// Reads the trace in the file at `path`; `-` stands for standard input.
+///
+/// # Errors
+/// If the file cannot be opened or unpacked, has an unknown format, no requests, too many, or more broken
+/// lines than `options` allow.
+pub fn read(path: &Path, options: &Options) -> Result<(Trace, Reading), Error> {
+    let error = |why: String| Error(format!("cannot read '{}': {why}", path.display()));
+    let input = Input::open(path).map_err(|why| error(explain(&why)))?;
+    if input.head().is_empty() {
+        return Err(error("it is empty".to_owned()));
+    }
+    let format = options.format.or_else(|| Format::detect(path, input.head()));
+    let format = format.ok_or_else(|| error(unknown()))?;
+    let mut sink = Sink::new(options, Reading::new(format));
+    formats::read(format, input, &mut sink).map_err(|fault| match fault {
+        Fault::Io(why) => error(explain(&why)),
+        Fault::TooMany(why) => error(why.to_string()),
+    })?;
+    let (trace, reading) = sink.finish();
+    reading.judge(options).map_err(error)?;
+    Ok((trace, reading))
+}
+
+impl Reading {
+    fn new(format: Format) -> Self {
+        let (left_out, first_broken) = (BTreeMap::new(), Vec::new());
+        Self { format, requests: 0, kept: 0, left_out, broken: 0, first_broken, sizeless: 0 }
+    }
+
+    /// What is worth telling, a line each: the sample, what was left out, what was broken.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.kept < self.requests {
+            notes.push(format!("sampled {} of {} requests", self.kept, self.requests));
+        }
+        for (reason, count) in &self.left_out {
+            notes.push(format!("left out {count} {reason}"));
+        }
+        if self.sizeless > 0 {
+            let count = self.sizeless;
+            notes.push(format!("{count} without a size: taken from other requests for the same object"));
+        }
+        for (number, why) in &self.first_broken {
+            notes.push(format!("{} {number} is broken: {why}", self.format.unit()));
+        }
+        let more = self.broken - self.first_broken.len() as u64;
+        if more > 0 {
+            notes.push(format!("{more} more broken {}s", self.format.unit()));
+        }
+        notes
+    }
+
+    fn judge(&self, options: &Options) -> Result<(), String> {
+        let left_out: u64 = self.left_out.values().sum();
+        let lines = self.requests + left_out + self.broken;
+        let (unit, broken) = (self.format.unit(), self.broken);
+        if let Some((number, why)) = self.first_broken.first()
+            && broken as f64 > options.max_broken_share * lines as f64
+        {
+            let share = options.max_broken_share;
+            return Err(format!(
+                "{broken} of {lines} {unit}s of {} are broken, more than a share of {share}; \
+                 the first is {unit} {number}: {why}",
+                self.format
+            ));
+        }
+        match (self.requests, self.kept, left_out) {
+            (0, _, 0) => Err(format!("no requests in it, read as {}", self.format)),
+            (0, _, left) => {
+                Err(format!("no requests to keep in it: {left} left out, read as {}", self.format))
+            }
+            (found, 0, _) => Err(format!("the sample keeps none of its {found} requests")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Method => f.write_str("with a method other than GET"),
+            Self::Status(status) => write!(f, "with status {status}"),
+        }
+    }
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::UnexpectedEof => "it is cut off".to_owned(),
+        _ => error.to_string().to_lowercase(),
+    }
+}
+
+fn unknown() -> String {
+    let known = Format::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
+    format!("its format is unknown; name it, if it is one of {known}")
+}

@@ -1,0 +1,152 @@
+//! Where readers put what they find: requests, what is left out of them, and what is broken.
+
+use super::read::Reading;
+use super::{Builder, Column, Options, Record, TooMany, Trace};
+
+/// How many broken lines are remembered with their numbers.
+const REMEMBERED: usize = 5;
+
+/// What a reader knows of a request, besides its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// In microseconds of any epoch; 0 if the trace does not say.
+    pub(super) time: u64,
+    /// In bytes; nothing if this request does not say it, but others may.
+    pub(super) size: Option<u64>,
+    /// In microseconds; nothing if this request does not say it, but others may.
+    pub(super) cost: Option<u32>,
+}
+
+/// Builds the trace and the report on its reading.
+pub(super) struct Sink<'o> {
+    options: &'o Options,
+    builder: Builder,
+    reading: Reading,
+    /// Keys whose hash is at most this are kept.
+    threshold: u64,
+    sizeless: Vec<u32>,
+    costless: Vec<u32>,
+}
+
+impl<'o> Sink<'o> {
+    pub(super) fn new(options: &'o Options, reading: Reading) -> Self {
+        // A share of 1 becomes the largest number: conversion to an integer saturates.
+        let threshold = (options.sample * u64::MAX as f64) as u64;
+        let (sizeless, costless) = (Vec::new(), Vec::new());
+        Self { options, builder: Builder::default(), reading, threshold, sizeless, costless }
+    }
+
+    /// Adds a request for the object that the trace calls by a number.
+    #[inline]
+    pub(super) fn number(&mut self, key: u64, facts: Facts) -> Result<(), TooMany> {
+        self.reading.requests += 1;
+        if self.threshold != u64::MAX && mix(key) > self.threshold {
+            return Ok(());
+        }
+        self.reading.kept += 1;
+        self.note_unknown(facts);
+        self.builder.push_number(facts.of(key))
+    }
+
+    /// Adds a request for the object that the trace calls by a name.
+    #[inline]
+    pub(super) fn name(&mut self, key: &str, facts: Facts) -> Result<(), TooMany> {
+        let key = if self.options.base_urls { base(key) } else { key };
+        self.reading.requests += 1;
+        if self.threshold != u64::MAX && hash(key.as_bytes()) > self.threshold {
+            return Ok(());
+        }
+        self.reading.kept += 1;
+        self.note_unknown(facts);
+        self.builder.push_name(facts.of(key))
+    }
+
+    /// Counts line or record `number` as broken, since `why`.
+    pub(super) fn broken(&mut self, number: u64, why: impl FnOnce() -> String) {
+        self.reading.broken += 1;
+        if self.reading.first_broken.len() < REMEMBERED {
+            self.reading.first_broken.push((number, why()));
+        }
+    }
+
+    /// Counts a request that no cache would keep an answer to.
+    pub(super) fn leave_out(&mut self, reason: super::read::LeftOut) {
+        *self.reading.left_out.entry(reason).or_default() += 1;
+    }
+
+    /// The trace and the report.
+    pub(super) fn finish(self) -> (Trace, Reading) {
+        let (mut trace, mut reading) = (self.builder.finish(), self.reading);
+        let objects = trace.objects as usize;
+        reading.sizeless = self.sizeless.len() as u64;
+        trace.sizes.fill_in(&trace.ids, objects, &self.sizeless);
+        trace.costs.fill_in(&trace.ids, objects, &self.costless);
+        (trace, reading)
+    }
+
+    fn note_unknown(&mut self, facts: Facts) {
+        // The builder refuses a request that has no number, so that these fit.
+        if facts.size.is_none() {
+            self.sizeless.push(self.builder.len() as u32);
+        }
+        if facts.cost.is_none() {
+            self.costless.push(self.builder.len() as u32);
+        }
+    }
+}
+
+impl Facts {
+    fn of<K>(self, key: K) -> Record<K> {
+        let (size, cost) = (self.size.unwrap_or_default(), self.cost.unwrap_or_default());
+        Record { key, time: self.time, size, cost }
+    }
+}
+
+impl<T: Copy + PartialEq + Default> Column<T> {
+    /// Gives the requests `unknown`, in order, what the last request before them that knew said of their
+    /// object, or else the first one after them.
+    fn fill_in(&mut self, ids: &[u32], objects: usize, unknown: &[u32]) {
+        let Self::Each(values) = self else { return };
+        let mut last_known = vec![T::default(); objects];
+        let mut left = unknown;
+        for at in (0..ids.len()).rev() {
+            match left.split_last() {
+                Some((&last, others)) if last as usize == at => left = others,
+                _ => last_known[ids[at] as usize] = values[at],
+            }
+        }
+        let mut left = unknown;
+        for at in 0..ids.len() {
+            match left.split_first() {
+                Some((&first, others)) if first as usize == at => {
+                    values[at] = last_known[ids[at] as usize];
+                    left = others;
+                }
+                _ => last_known[ids[at] as usize] = values[at],
+            }
+        }
+    }
+}
+
+/// A URL cut to its scheme and host: `https://host/`. What is no URL stays as it is.
+fn base(url: &str) -> &str {
+    let Some(host) = url.find("://").map(|at| at + 3) else { return url };
+    match url[host..].find(['/', '?', '#']) {
+        Some(end) if url.as_bytes()[host + end] == b'/' => &url[..=host + end],
+        Some(end) => &url[..host + end],
+        None => url,
+    }
+}
+
+/// Spreads numbers evenly (the finaliser of SplitMix64). Fixed, so that a sample is the same everywhere.
+fn mix(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+/// Spreads names evenly: FNV-1a, then [`mix`].
+fn hash(name: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    mix(name.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
