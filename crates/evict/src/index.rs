@@ -24,12 +24,21 @@ impl Index {
         self.0.find(key, |&slot| is_key(slot)).copied()
     }
 
+    /// Whether one more slot can be inserted.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.0.len() < self.0.capacity()
+    }
+
     /// Sees to it that one more slot has room; `residents` are all slots and keys that are in.
     pub(crate) fn make_room(&mut self, residents: impl Iterator<Item = (Slot, u64)>) {
-        let len = self.0.len();
-        if len < self.0.capacity() {
-            return;
+        if !self.has_room() {
+            self.rebuild(self.len(), residents);
         }
+    }
+
+    /// Holds nothing but `residents`, of whom there are `len`, with room for an eighth more.
+    pub(crate) fn rebuild(&mut self, len: usize, residents: impl Iterator<Item = (Slot, u64)>) {
         // Emptied first, so that the old table and the new one are never there at once. The spare eighth
         // bounds how often this happens: over time, an insertion pays for at most 8 slots' moves.
         self.0 = HashTable::new();

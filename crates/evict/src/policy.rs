@@ -4,6 +4,7 @@
 //! a value, a lock or a clock; it counts nothing that its caller already counts.
 
 use std::fmt::Debug;
+use std::ops::RangeInclusive;
 
 /// Where a resident object stands: dense, from 0, used again after the object has gone.
 pub type Slot = u32;
@@ -51,12 +52,27 @@ impl Capacity {
             By::Entries => 1,
         }
     }
+
+    /// `share` of the amount, rounded down: what a queue may hold that is given that part of the cache.
+    #[inline]
+    pub(crate) fn share(self, share: f64) -> u64 {
+        (self.amount as f64 * share) as u64
+    }
 }
 
 /// A policy's view of the cache that it serves: look, don't touch.
 pub trait Residents {
     /// The object in `slot`. Panics if the slot is vacant, which only a broken policy can ask for.
     fn object(&self, slot: Slot) -> Object;
+
+    /// What the object in `slot` takes of the capacity, in its unit.
+    #[inline]
+    fn weight(&self, slot: Slot) -> u64 {
+        match self.capacity().by {
+            By::Bytes => self.object(slot).size,
+            By::Entries => 1,
+        }
+    }
 
     /// Whether an object stands in `slot`.
     fn contains(&self, slot: Slot) -> bool;
@@ -164,4 +180,16 @@ impl Params for () {
     fn get(&self, _name: &str) -> String {
         String::new()
     }
+}
+
+/// Reads a share of the capacity, for [`Params::set`].
+pub(crate) fn read_share(value: &str) -> Result<f64, String> {
+    let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "a share from 0 to 1".into())
+}
+
+/// Reads a count within `range`, for [`Params::set`].
+pub(crate) fn read_count(value: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
+    let count = value.parse().ok().filter(|count| range.contains(count));
+    count.ok_or_else(|| format!("a count from {} to {}", range.start(), range.end()))
 }

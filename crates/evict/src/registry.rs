@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::policies::{Fifo, Lru};
+use crate::policies::{Clock, Fifo, Lru, S3Fifo, Sieve};
 use crate::policy::{Capacity, Param, Params, Policy};
 use crate::shard::{AnyShard, Shard};
 use crate::spec::{SpecError, read_params, tuned};
@@ -62,8 +62,11 @@ macro_rules! registry {
 }
 
 registry! {
+    "clock" Clock "F. J. Corbato, A paging experiment with the Multics system, 1968";
     "fifo" Fifo "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
     "lru" Lru "R. L. Mattson et al., Evaluation techniques for storage hierarchies, 1970";
+    "s3fifo" S3Fifo "J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023";
+    "sieve" Sieve "Y. Zhang et al., SIEVE is simpler than LRU, NSDI 2024";
 }
 
 /// What the registry says of a policy.

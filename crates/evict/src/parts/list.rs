@@ -21,6 +21,12 @@ impl Links {
         Self(BySlot::new())
     }
 
+    /// The neighbour of `slot`, which is in a list, towards its front.
+    #[inline]
+    pub(crate) fn before(&self, slot: Slot) -> Option<Slot> {
+        some(self.0[slot].prev)
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         self.0.heap_bytes()
     }
@@ -44,13 +50,16 @@ impl List {
         self.link_front(links, slot);
     }
 
+    /// The last slot.
+    #[inline]
+    pub(crate) fn back(&self) -> Option<Slot> {
+        some(self.back)
+    }
+
     /// Takes the last slot out.
     #[inline]
     pub(crate) fn pop_back(&mut self, links: &mut Links) -> Option<Slot> {
-        let slot = self.back;
-        if slot == NONE {
-            return None;
-        }
+        let slot = self.back()?;
         self.remove(links, slot);
         Some(slot)
     }
@@ -81,9 +90,8 @@ impl List {
 
     /// The slots, first to last.
     pub(crate) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
-        let step = |slot: Slot| (slot != NONE).then_some(slot);
         // Bounded, so that a broken list shows as a wrong length and not as an endless loop.
-        std::iter::successors(step(self.front), move |&slot| step(links.0.get(slot)?.next)).take(self.len + 1)
+        std::iter::successors(some(self.front), move |&slot| some(links.0.get(slot)?.next)).take(self.len + 1)
     }
 
     /// Checks that the links agree with each other and with `len`, and that every slot is resident.
@@ -122,4 +130,9 @@ impl List {
         self.front = slot;
         self.len += 1;
     }
+}
+
+#[inline]
+fn some(slot: Slot) -> Option<Slot> {
+    (slot != NONE).then_some(slot)
 }

@@ -2,4 +2,7 @@
 
 pub(crate) mod by_slot;
 pub(crate) mod chunks;
+pub(crate) mod ghost;
 pub(crate) mod list;
+pub(crate) mod queue;
+pub(crate) mod segment;

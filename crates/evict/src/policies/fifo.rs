@@ -1,12 +1,11 @@
 //! First in, first out: a hit changes nothing, so it costs nothing.
 
-use crate::parts::list::{Links, List};
+use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
 /// Evicts what has been here longest. A replaced object counts as new.
 pub struct Fifo {
-    links: Links,
-    queue: List,
+    queue: Queue,
 }
 
 impl Policy for Fifo {
@@ -15,12 +14,12 @@ impl Policy for Fifo {
     const ABOUT: &'static str = "evicts what came first, whatever was asked for since";
 
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
-        Self { links: Links::new(), queue: List::new() }
+        Self { queue: Queue::new() }
     }
 
     #[inline]
     fn on_insert<R: Residents>(&mut self, slot: Slot, _residents: &R) {
-        self.queue.push_front(&mut self.links, slot);
+        self.queue.push_front(slot);
     }
 
     #[inline]
@@ -28,23 +27,19 @@ impl Policy for Fifo {
 
     #[inline]
     fn evict<R: Residents>(&mut self, _residents: &R) -> Option<Slot> {
-        self.queue.pop_back(&mut self.links)
+        self.queue.pop_back()
     }
 
     #[inline]
     fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
-        self.queue.remove(&mut self.links, slot);
+        self.queue.remove(slot);
     }
 
     fn heap_bytes(&self) -> usize {
-        self.links.heap_bytes()
+        self.queue.heap_bytes()
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.queue.validate(&self.links, residents)?;
-        match self.queue.len() == residents.len() {
-            true => Ok(()),
-            false => Err(format!("{} slots queued of {} residents", self.queue.len(), residents.len())),
-        }
+        self.queue.validate(residents)
     }
 }

@@ -1,0 +1,275 @@
+//! Keys of objects that have gone, remembered for a while: what S3-FIFO, 2Q, ARC and others learn from.
+//!
+//! A queue of fingerprints and a table from each to its place in the queue: 8 bytes and the note in the one,
+//! 6 to 12 in the other. A fingerprint has 32 bits, so that two of a million keys may be taken for one now and
+//! then: a policy gets a wrong hint, and nobody a wrong object.
+//!
+//! Who is taken out of the middle leaves a gap. Gaps are closed when the queue is full, which is seldom enough
+//! for an insertion to pay for at most 8 others' moves.
+
+use std::collections::VecDeque;
+
+use crate::index::Index;
+
+/// Keys in the order in which they came, each with a weight and a note `T`.
+pub(crate) struct Ghosts<T = ()> {
+    /// Oldest first, gaps included. A gap is what the index does not lead to.
+    queue: VecDeque<Ghost<T>>,
+    /// The number of the queue's first place; numbers wrap.
+    first: u32,
+    index: Index,
+    used: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Ghost<T> {
+    fingerprint: u32,
+    weight: u32,
+    note: T,
+}
+
+impl<T: Copy> Ghosts<T> {
+    pub(crate) const fn new() -> Self {
+        Self { queue: VecDeque::new(), first: 0, index: Index::new(), used: 0 }
+    }
+
+    /// Adds `key` as the newest, after forgetting the oldest until all weigh at most `bound`. What weighs more
+    /// than `bound` alone is not remembered. A weight of 0 counts as 1, so that `bound` also limits how many
+    /// there are; one above 4 GiB counts as 4 GiB.
+    #[inline]
+    pub(crate) fn insert(&mut self, key: u64, weight: u64, note: T, bound: u64) {
+        let fingerprint = fingerprint(key);
+        if let Some(place) = self.find(fingerprint) {
+            self.take(place);
+        }
+        let weight = weight.clamp(1, u32::MAX.into()) as u32;
+        let Some(rest) = bound.checked_sub(weight.into()) else { return };
+        self.truncate(rest);
+        if self.queue.len() == self.queue.capacity() || !self.index.has_room() {
+            self.rebuild();
+        }
+        let place = self.first.wrapping_add(self.queue.len() as u32);
+        self.queue.push_back(Ghost { fingerprint, weight, note });
+        self.index.insert(hash(fingerprint), place);
+        self.used += u64::from(weight);
+    }
+
+    #[allow(dead_code, reason = "for policies on their way")]
+    /// Whether `key` is remembered, and with what note.
+    #[inline]
+    pub(crate) fn get(&self, key: u64) -> Option<T> {
+        let place = self.find(fingerprint(key))?;
+        Some(self.queue[place.wrapping_sub(self.first) as usize].note)
+    }
+
+    /// Forgets `key`; its note, if it was remembered.
+    #[inline]
+    pub(crate) fn remove(&mut self, key: u64) -> Option<T> {
+        let place = self.find(fingerprint(key))?;
+        Some(self.take(place).note)
+    }
+
+    #[allow(dead_code, reason = "for policies on their way")]
+    /// The oldest one's note.
+    #[inline]
+    pub(crate) fn oldest(&mut self) -> Option<T> {
+        while let Some(ghost) = self.queue.front() {
+            if self.leads_to(self.first, ghost) {
+                return Some(ghost.note);
+            }
+            self.queue.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+        None
+    }
+
+    /// Forgets the oldest one.
+    #[inline]
+    pub(crate) fn pop_oldest(&mut self) -> Option<T> {
+        loop {
+            let ghost = self.queue.pop_front()?;
+            let was_there = self.index.remove(hash(ghost.fingerprint), self.first);
+            self.first = self.first.wrapping_add(1);
+            if was_there {
+                self.used -= u64::from(ghost.weight);
+                return Some(ghost.note);
+            }
+        }
+    }
+
+    /// Forgets the oldest until all weigh at most `bound`.
+    #[inline]
+    pub(crate) fn truncate(&mut self, bound: u64) {
+        while self.used > bound && self.pop_oldest().is_some() {}
+    }
+
+    #[allow(dead_code, reason = "for policies on their way")]
+    /// The sum of the weights.
+    #[inline]
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// How many keys are remembered.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.queue.capacity() * size_of::<Ghost<T>>() + self.index.heap_bytes()
+    }
+
+    /// Checks that the index leads to places in the queue, and the sum of the weights.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        let (mut count, mut used) = (0, 0);
+        for (place, ghost) in self.places() {
+            if self.leads_to(place, ghost) {
+                count += 1;
+                used += u64::from(ghost.weight);
+            }
+        }
+        match (count, used) == (self.len(), self.used) {
+            true => Ok(()),
+            false => Err(format!("{count} ghosts weigh {used}, {} and {} counted", self.len(), self.used)),
+        }
+    }
+
+    #[inline]
+    fn find(&self, fingerprint: u32) -> Option<u32> {
+        self.index.find(hash(fingerprint), |place| {
+            self.queue[place.wrapping_sub(self.first) as usize].fingerprint == fingerprint
+        })
+    }
+
+    fn leads_to(&self, place: u32, ghost: &Ghost<T>) -> bool {
+        self.index.find(hash(ghost.fingerprint), |other| other == place).is_some()
+    }
+
+    /// Makes a gap of `place`.
+    #[inline]
+    fn take(&mut self, place: u32) -> Ghost<T> {
+        let ghost = self.queue[place.wrapping_sub(self.first) as usize];
+        self.index.remove(hash(ghost.fingerprint), place);
+        self.used -= u64::from(ghost.weight);
+        ghost
+    }
+
+    fn places(&self) -> impl Iterator<Item = (u32, &Ghost<T>)> {
+        self.queue.iter().enumerate().map(|(at, ghost)| (self.first.wrapping_add(at as u32), ghost))
+    }
+
+    /// Closes the gaps, and makes room for an eighth more.
+    #[cold]
+    fn rebuild(&mut self) {
+        let len = self.len();
+        let mut queue = VecDeque::new();
+        queue.reserve_exact(len + len / 8 + 1);
+        queue.extend(
+            self.places().filter(|(place, ghost)| self.leads_to(*place, ghost)).map(|(_, ghost)| ghost),
+        );
+        self.queue = queue;
+        self.first = 0;
+        self.index.rebuild(len, (0..).zip(self.queue.iter().map(|ghost| hash(ghost.fingerprint))));
+    }
+}
+
+#[inline]
+fn fingerprint(key: u64) -> u32 {
+    (key ^ key >> 32) as u32
+}
+
+/// What the index takes for a key: 64 bits that look random.
+#[inline]
+fn hash(fingerprint: u32) -> u64 {
+    u64::from(fingerprint).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same in the fewest words: keys, weights and notes, oldest first.
+    #[derive(Default)]
+    struct Naive(Vec<(u64, u64, u64)>);
+
+    impl Naive {
+        fn remove(&mut self, key: u64) -> Option<u64> {
+            let at = self.0.iter().position(|ghost| ghost.0 == key)?;
+            Some(self.0.remove(at).2)
+        }
+
+        fn insert(&mut self, key: u64, weight: u64, note: u64, bound: u64) {
+            self.remove(key);
+            let weight = weight.max(1);
+            if weight <= bound {
+                self.truncate(bound - weight);
+                self.0.push((key, weight, note));
+            }
+        }
+
+        fn truncate(&mut self, bound: u64) {
+            while self.used() > bound {
+                self.0.remove(0);
+            }
+        }
+
+        fn used(&self) -> u64 {
+            self.0.iter().map(|ghost| ghost.1).sum()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn is_a_queue_with_a_bound(
+            ops in prop::collection::vec((0..4, 0..40_u64, 0..9_u64), 0..2_000), bound in 0..60_u64
+        ) {
+            let mut ghosts = Ghosts::new();
+            let mut naive = Naive::default();
+            for (note, (op, key, weight)) in (0_u64..).zip(ops) {
+                let key = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                match op {
+                    0 => prop_assert_eq!(ghosts.remove(key), naive.remove(key)),
+                    1 if weight == 0 => {
+                        let oldest = naive.0.first().map(|ghost| ghost.2);
+                        prop_assert_eq!((ghosts.oldest(), ghosts.pop_oldest()), (oldest, oldest));
+                        naive.0.drain(..naive.0.len().min(1));
+                    }
+                    _ => {
+                        ghosts.insert(key, weight, note, bound);
+                        naive.insert(key, weight, note, bound);
+                    }
+                }
+                prop_assert_eq!(ghosts.validate(), Ok(()));
+                prop_assert_eq!((ghosts.len(), ghosts.used()), (naive.0.len(), naive.used()));
+                for &(key, _, note) in &naive.0 {
+                    prop_assert_eq!(ghosts.get(key), Some(note));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn takes_few_bytes_however_long_it_runs() {
+        const BOUND: u64 = 50_000;
+        let mut ghosts = Ghosts::new();
+        for n in 0..20 * BOUND {
+            ghosts.insert(crate::spread(n as u32), 1, (), BOUND);
+            ghosts.remove(crate::spread((n / 2) as u32));
+            let most = 24 * ghosts.len().max(100) as u64;
+            assert!(ghosts.heap_bytes() as u64 <= most, "{} bytes for {}", ghosts.heap_bytes(), ghosts.len());
+        }
+    }
+
+    #[test]
+    fn what_is_too_heavy_is_not_remembered_and_costs_no_other() {
+        let mut ghosts = Ghosts::new();
+        ghosts.insert(1, 5, 'a', 10);
+        ghosts.insert(2, 11, 'b', 10);
+        assert_eq!((ghosts.get(1), ghosts.get(2), ghosts.used()), (Some('a'), None, 5));
+        ghosts.insert(3, u64::MAX, 'c', u64::MAX);
+        assert_eq!((ghosts.get(3), ghosts.used()), (Some('c'), 5 + u64::from(u32::MAX)));
+    }
+}

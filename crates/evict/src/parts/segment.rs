@@ -1,0 +1,94 @@
+//! A list that knows what its objects weigh: one of several queues that share a cache.
+
+use crate::parts::list::{Links, List};
+use crate::policy::{Residents, Slot};
+
+/// A [`List`] and the sum of its objects' weights, in the capacity's unit.
+pub(crate) struct Segment {
+    list: List,
+    used: u64,
+}
+
+impl Segment {
+    pub(crate) const fn new() -> Self {
+        Self { list: List::new(), used: 0 }
+    }
+
+    /// The sum of the weights.
+    #[inline]
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// How many objects there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The last slot.
+    #[inline]
+    pub(crate) fn back(&self) -> Option<Slot> {
+        self.list.back()
+    }
+
+    /// Adds `slot`, which is in no list of these `links`.
+    #[inline]
+    pub(crate) fn push_front<R: Residents>(&mut self, links: &mut Links, slot: Slot, residents: &R) {
+        self.list.push_front(links, slot);
+        self.used += residents.weight(slot);
+    }
+
+    /// Takes the last slot out.
+    #[inline]
+    pub(crate) fn pop_back<R: Residents>(&mut self, links: &mut Links, residents: &R) -> Option<Slot> {
+        let slot = self.list.pop_back(links)?;
+        self.used -= residents.weight(slot);
+        Some(slot)
+    }
+
+    /// Takes `slot` out, which is in this list.
+    #[inline]
+    pub(crate) fn remove<R: Residents>(&mut self, links: &mut Links, slot: Slot, residents: &R) {
+        self.list.remove(links, slot);
+        self.used -= residents.weight(slot);
+    }
+
+    /// Makes `slot`, which is in this list, its first.
+    #[inline]
+    pub(crate) fn move_to_front(&mut self, links: &mut Links, slot: Slot) {
+        self.list.move_to_front(links, slot);
+    }
+
+    /// The slots, first to last.
+    pub(crate) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
+        self.list.iter(links)
+    }
+
+    /// Checks the list and the sum.
+    pub(crate) fn validate<R: Residents>(&self, links: &Links, residents: &R) -> Result<(), String> {
+        self.list.validate(links, residents)?;
+        let used: u64 = self.iter(links).map(|slot| residents.weight(slot)).sum();
+        match used == self.used {
+            true => Ok(()),
+            false => Err(format!("a queue's objects weigh {used}, {} counted", self.used)),
+        }
+    }
+}
+
+/// Checks every one of the `segments`, and that each resident is in one of them.
+pub(crate) fn validate_all<'a, R: Residents>(
+    segments: impl IntoIterator<Item = &'a Segment>,
+    links: &Links,
+    residents: &R,
+) -> Result<(), String> {
+    let mut queued = 0;
+    for segment in segments {
+        segment.validate(links, residents)?;
+        queued += segment.len();
+    }
+    match queued == residents.len() {
+        true => Ok(()),
+        false => Err(format!("{queued} slots queued of {} residents", residents.len())),
+    }
+}

@@ -1,0 +1,86 @@
+//! CLOCK, also called second chance: a queue in which whoever was asked for may go round again.
+
+use crate::parts::by_slot::BySlot;
+use crate::parts::queue::Queue;
+use crate::policy::{Capacity, Param, Params, Policy, Residents, Slot, read_count};
+
+/// Evicts what came first and was not asked for since. The hand that goes round is the queue itself.
+pub struct Clock {
+    queue: Queue,
+    hits: BySlot<u8>,
+    most: u8,
+}
+
+/// How [`Clock`] is tuned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClockParams {
+    /// How many bits count an object's hits: it goes round again for each of them.
+    bits: u32,
+}
+
+impl Default for ClockParams {
+    fn default() -> Self {
+        Self { bits: 1 }
+    }
+}
+
+impl Params for ClockParams {
+    const ALL: &'static [Param] =
+        &[Param { name: "bits", about: "bits of an object's hit count, each hit a round more: 1 to 8" }];
+
+    fn set(&mut self, _bits: &str, value: &str) -> Result<(), String> {
+        self.bits = read_count(value, 1..=8)?;
+        Ok(())
+    }
+
+    fn get(&self, _bits: &str) -> String {
+        self.bits.to_string()
+    }
+}
+
+impl Policy for Clock {
+    type Params = ClockParams;
+
+    const ABOUT: &'static str = "evicts what came first, but lets go round again what was asked for";
+
+    fn new(_capacity: Capacity, params: ClockParams, _seed: u64) -> Self {
+        Self { queue: Queue::new(), hits: BySlot::new(), most: u8::MAX >> (8 - params.bits) }
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.queue.push_front(slot);
+        self.hits.put(slot, 0);
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        let hits = &mut self.hits[slot];
+        *hits += u8::from(*hits < self.most);
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, _residents: &R) -> Option<Slot> {
+        loop {
+            let slot = self.queue.back()?;
+            let Some(left) = self.hits[slot].checked_sub(1) else {
+                return self.queue.pop_back();
+            };
+            self.hits[slot] = left;
+            self.queue.move_to_front(slot);
+        }
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.queue.remove(slot);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.queue.heap_bytes() + self.hits.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        self.queue.validate(residents)
+    }
+}

@@ -1,0 +1,165 @@
+//! S3-FIFO: three queues, and most new objects leave by the first.
+
+use crate::parts::by_slot::BySlot;
+use crate::parts::ghost::Ghosts;
+use crate::parts::list::Links;
+use crate::parts::segment::{Segment, validate_all};
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_count, read_share};
+
+/// New objects wait in a small queue. Who leaves it without enough hits is evicted and remembered by key; who
+/// had them, or comes back while remembered, enters the main queue, a CLOCK with two bits.
+///
+/// An object larger than the small queue enters it like any other, and is evicted next unless it earns hits.
+pub struct S3Fifo {
+    params: S3FifoParams,
+    links: Links,
+    small: Segment,
+    main: Segment,
+    ghosts: Ghosts,
+    /// Hits, at most [`MOST_HITS`], and whether it is in the main queue.
+    marks: BySlot<u8>,
+    /// Whether the object admitted last was remembered.
+    returning: bool,
+}
+
+const MOST_HITS: u8 = 0b011;
+const IN_MAIN: u8 = 0b100;
+
+/// How [`S3Fifo`] is tuned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct S3FifoParams {
+    small: f64,
+    ghost: f64,
+    threshold: u32,
+}
+
+impl Default for S3FifoParams {
+    fn default() -> Self {
+        Self { small: 0.1, ghost: 0.9, threshold: 2 }
+    }
+}
+
+impl Params for S3FifoParams {
+    const ALL: &'static [Param] = &[
+        Param { name: "small", about: "share of the capacity for the small queue: 0 to 1" },
+        Param { name: "ghost", about: "share of the capacity whose worth of keys is remembered: 0 to 1" },
+        Param { name: "threshold", about: "hits that move an object to the main queue: 1 to 3" },
+    ];
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "small" => self.small = read_share(value)?,
+            "ghost" => self.ghost = read_share(value)?,
+            _ => self.threshold = read_count(value, 1..=u32::from(MOST_HITS))?,
+        }
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> String {
+        match name {
+            "small" => self.small.to_string(),
+            "ghost" => self.ghost.to_string(),
+            _ => self.threshold.to_string(),
+        }
+    }
+}
+
+impl S3Fifo {
+    #[inline]
+    fn evict_small<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        loop {
+            let slot = self.small.pop_back(&mut self.links, residents)?;
+            if u32::from(self.marks[slot]) < self.params.threshold {
+                let bound = residents.capacity().share(self.params.ghost);
+                self.ghosts.insert(residents.object(slot).key, residents.weight(slot), (), bound);
+                return Some(slot);
+            }
+            self.marks[slot] = IN_MAIN;
+            self.main.push_front(&mut self.links, slot, residents);
+        }
+    }
+
+    #[inline]
+    fn evict_main<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        loop {
+            let slot = self.main.back()?;
+            if self.marks[slot] == IN_MAIN {
+                return self.main.pop_back(&mut self.links, residents);
+            }
+            self.marks[slot] -= 1;
+            self.main.move_to_front(&mut self.links, slot);
+        }
+    }
+
+    fn is_in_main(&self, slot: Slot) -> bool {
+        self.marks[slot] & IN_MAIN != 0
+    }
+}
+
+impl Policy for S3Fifo {
+    type Params = S3FifoParams;
+
+    const ABOUT: &'static str = "evicts new objects early unless they are asked for soon; the rest by CLOCK";
+
+    fn new(_capacity: Capacity, params: S3FifoParams, _seed: u64) -> Self {
+        Self {
+            params,
+            links: Links::new(),
+            small: Segment::new(),
+            main: Segment::new(),
+            ghosts: Ghosts::new(),
+            marks: BySlot::new(),
+            returning: false,
+        }
+    }
+
+    #[inline]
+    fn admit<R: Residents>(&mut self, new: &Object, _residents: &R) -> bool {
+        self.returning = self.ghosts.remove(new.key).is_some();
+        true
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let is_in_main = std::mem::take(&mut self.returning);
+        self.marks.put(slot, if is_in_main { IN_MAIN } else { 0 });
+        let queue = if is_in_main { &mut self.main } else { &mut self.small };
+        queue.push_front(&mut self.links, slot, residents);
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        let mark = &mut self.marks[slot];
+        *mark += u8::from(*mark & MOST_HITS < MOST_HITS);
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        let capacity = residents.capacity();
+        let main_share = capacity.amount - capacity.share(self.params.small);
+        if self.main.used() > main_share {
+            return self.evict_main(residents);
+        }
+        self.evict_small(residents).or_else(|| self.evict_main(residents))
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let queue = if self.is_in_main(slot) { &mut self.main } else { &mut self.small };
+        queue.remove(&mut self.links, slot, residents);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.links.heap_bytes() + self.marks.heap_bytes() + self.ghosts.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        validate_all([&self.small, &self.main], &self.links, residents)?;
+        let misplaced = self.small.iter(&self.links).find(|&slot| self.is_in_main(slot));
+        let misplaced = misplaced.or(self.main.iter(&self.links).find(|&slot| !self.is_in_main(slot)));
+        match misplaced {
+            None => self.ghosts.validate(),
+            Some(slot) => Err(format!("slot {slot} is not in the queue that it is marked for")),
+        }
+    }
+}
