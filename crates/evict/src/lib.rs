@@ -17,7 +17,7 @@ mod shard;
 mod slab;
 mod spec;
 
-pub use policies::{Clock, ClockParams, Fifo, Lru, S3Fifo, S3FifoParams, Sieve};
+pub use policies::*;
 pub use policy::{By, Capacity, Object, Param, Params, Policy, Residents, Slot};
 pub use registry::{Listing, POLICIES, Select, Spec};
 pub use replay::{Replay, Request, Shape, spread};

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::policies::{Clock, Fifo, Lru, S3Fifo, Sieve};
+use crate::policies::*;
 use crate::policy::{Capacity, Param, Params, Policy};
 use crate::shard::{AnyShard, Shard};
 use crate::spec::{SpecError, read_params, tuned};
@@ -64,6 +64,10 @@ macro_rules! registry {
 registry! {
     "clock" Clock "F. J. Corbato, A paging experiment with the Multics system, 1968";
     "fifo" Fifo "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
+    "gds" Gds "P. Cao and S. Irani, Cost-aware WWW proxy caching algorithms, 1997";
+    "gdsf" Gdsf "L. Cherkasova, Improving WWW proxies performance with Greedy-Dual-Size-Frequency caching policy, 1998";
+    "lfu" Lfu "A. V. Aho et al., Principles of optimal page replacement, 1971";
+    "lfuda" Lfuda "M. Arlitt et al., Evaluating content management techniques for web proxy caches, 1999";
     "lru" Lru "R. L. Mattson et al., Evaluation techniques for storage hierarchies, 1970";
     "s3fifo" S3Fifo "J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023";
     "sieve" Sieve "Y. Zhang et al., SIEVE is simpler than LRU, NSDI 2024";

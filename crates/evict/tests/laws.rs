@@ -210,6 +210,8 @@ type Model = fn(Capacity, &[Op]) -> Vec<Answer>;
 
 const NAIVE: &[(&str, Model)] = &[
     ("fifo", naive::answers::<naive::Fifo>),
+    ("gdsf", naive::answers::<naive::Gdsf>),
+    ("lfu", naive::answers::<naive::Lfu>),
     ("lru", naive::answers::<naive::Lru>),
     ("sieve", naive::answers::<naive::Sieve>),
 ];

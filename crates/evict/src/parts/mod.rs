@@ -2,7 +2,9 @@
 
 pub(crate) mod by_slot;
 pub(crate) mod chunks;
+pub(crate) mod frequency;
 pub(crate) mod ghost;
+pub(crate) mod heap;
 pub(crate) mod list;
 pub(crate) mod queue;
 pub(crate) mod segment;

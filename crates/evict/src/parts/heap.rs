@@ -1,0 +1,242 @@
+//! Resident slots by priority, the lowest first: a heap that knows where each slot stands.
+//!
+//! Equal priorities go by least recent touch, a touch being a push or an update. An entry is one integer of
+//! 128 bits, priority over touch over slot, so that comparing two of them takes no branches, and the four
+//! children of an entry fill a cache line. 20 bytes an object.
+
+use crate::parts::by_slot::BySlot;
+use crate::policy::{Residents, Slot};
+
+const CHILDREN: usize = 4;
+
+/// The heap. Priorities are integers; [`ascending`] makes one of a number that is not.
+pub(crate) struct Heap {
+    entries: Vec<u128>,
+    /// By slot: where its entry stands.
+    places: BySlot<u32>,
+    /// Touches so far. Past 2^32 it starts anew, and then equal priorities go wrong for a while; nothing else does.
+    touches: u32,
+}
+
+impl Heap {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new(), places: BySlot::new(), touches: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Adds `slot`, which is not there.
+    #[inline]
+    pub(crate) fn push(&mut self, slot: Slot, priority: u64) {
+        let entry = self.touch(slot, priority);
+        let len = self.entries.len();
+        if len == self.entries.capacity() {
+            self.entries.reserve_exact(1 + len / 8);
+        }
+        self.entries.push(entry);
+        self.places.put(slot, 0);
+        self.raise(len, entry);
+    }
+
+    /// Gives `slot`, which is there, another priority.
+    #[inline]
+    pub(crate) fn update(&mut self, slot: Slot, priority: u64) {
+        let entry = self.touch(slot, priority);
+        let at = self.places[slot] as usize;
+        match entry < self.entries[at] {
+            true => self.raise(at, entry),
+            false => self.sink(at, entry),
+        }
+    }
+
+    /// Takes out the slot with the lowest priority, and says which priority that was.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<(Slot, u64)> {
+        let &first = self.entries.first()?;
+        self.take(0);
+        Some((slot_of(first), priority_of(first)))
+    }
+
+    /// Takes `slot` out, which is there.
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        self.take(self.places[slot] as usize);
+    }
+
+    /// Shows the slots with a priority of at most `limit`, in no particular order, until `see` has seen enough
+    /// and returns `false`. Looks at no more than four times as many entries as it shows.
+    #[inline]
+    pub(crate) fn show_lowest(&self, limit: u64, mut see: impl FnMut(Slot) -> bool) {
+        self.show_from(0, limit, &mut see);
+    }
+
+    fn show_from(&self, at: usize, limit: u64, see: &mut impl FnMut(Slot) -> bool) -> bool {
+        match self.entries.get(at) {
+            Some(&entry) if priority_of(entry) <= limit => {
+                let first = at * CHILDREN + 1;
+                see(slot_of(entry))
+                    && (first..first + CHILDREN).all(|child| self.show_from(child, limit, see))
+            }
+            _ => true,
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<u128>() + self.places.heap_bytes()
+    }
+
+    /// Checks that no entry is lower than its parent, and that the heap holds every resident once.
+    pub(crate) fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        for (at, &entry) in self.entries.iter().enumerate() {
+            let slot = slot_of(entry);
+            if self.places.get(slot) != Some(&(at as u32)) {
+                return Err(format!(
+                    "slot {slot} stands at {at} and is sought at {:?}",
+                    self.places.get(slot)
+                ));
+            }
+            if !residents.contains(slot) {
+                return Err(format!("slot {slot} is ranked and not resident"));
+            }
+            if at > 0 && entry < self.entries[parent(at)] {
+                return Err(format!("slot {slot} at {at} is lower than its parent"));
+            }
+        }
+        match self.len() == residents.len() {
+            true => Ok(()),
+            false => Err(format!("{} slots ranked of {} residents", self.len(), residents.len())),
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, slot: Slot, priority: u64) -> u128 {
+        self.touches = self.touches.wrapping_add(1);
+        u128::from(priority) << 64 | u128::from(self.touches) << 32 | u128::from(slot)
+    }
+
+    #[inline]
+    fn take(&mut self, at: usize) {
+        let Some(last) = self.entries.pop() else { return };
+        if at == self.entries.len() {
+            return;
+        }
+        match last < self.entries[at] {
+            true => self.raise(at, last),
+            false => self.sink(at, last),
+        }
+    }
+
+    /// Puts `entry` at `at` or above, where all that is higher moves down.
+    #[inline]
+    fn raise(&mut self, mut at: usize, entry: u128) {
+        while at > 0 && entry < self.entries[parent(at)] {
+            self.put(at, self.entries[parent(at)]);
+            at = parent(at);
+        }
+        self.put(at, entry);
+    }
+
+    /// Puts `entry` at `at` or below, where the lowest children move up.
+    #[inline]
+    fn sink(&mut self, mut at: usize, entry: u128) {
+        while let Some(child) = self.lowest_child(at)
+            && self.entries[child] < entry
+        {
+            self.put(at, self.entries[child]);
+            at = child;
+        }
+        self.put(at, entry);
+    }
+
+    #[inline]
+    fn lowest_child(&self, at: usize) -> Option<usize> {
+        let first = at * CHILDREN + 1;
+        let children = self.entries.get(first..)?;
+        let numbered = children.iter().take(CHILDREN).zip(first..);
+        numbered.min_by_key(|(entry, _)| **entry).map(|(_, child)| child)
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, entry: u128) {
+        self.entries[at] = entry;
+        self.places[slot_of(entry)] = at as u32;
+    }
+}
+
+/// An integer that orders as `number` does, which is not negative and not "not a number".
+#[inline]
+pub(crate) fn ascending(number: f64) -> u64 {
+    debug_assert!(number >= 0.0, "{number} has no place");
+    number.to_bits()
+}
+
+#[inline]
+fn parent(at: usize) -> usize {
+    (at - 1) / CHILDREN
+}
+
+#[inline]
+fn slot_of(entry: u128) -> Slot {
+    entry as Slot
+}
+
+#[inline]
+fn priority_of(entry: u128) -> u64 {
+    (entry >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(heap: &mut Heap) -> Vec<(Slot, u64)> {
+        std::iter::from_fn(|| heap.pop()).collect()
+    }
+
+    #[test]
+    fn pops_in_order_of_priority() {
+        let mut heap = Heap::new();
+        let priorities: Vec<u64> = (0..1_000).map(|slot| slot * 7_919 % 1_009).collect();
+        (0..).zip(&priorities).for_each(|(slot, &priority)| heap.push(slot, priority));
+        let mut expected: Vec<_> = (0..).zip(priorities).collect();
+        expected.sort_by_key(|&(_, priority)| priority);
+        assert_eq!(drain(&mut heap), expected);
+    }
+
+    #[test]
+    fn equals_go_by_least_recent_touch() {
+        let mut heap = Heap::new();
+        (0..6).for_each(|slot| heap.push(slot, 5));
+        heap.update(0, 5);
+        heap.update(2, 9);
+        heap.update(2, 5);
+        heap.update(4, 1);
+        heap.remove(3);
+        assert_eq!(drain(&mut heap), [(4, 1), (1, 5), (5, 5), (0, 5), (2, 5)]);
+    }
+
+    #[test]
+    fn shows_what_is_low_until_enough_was_seen() {
+        let mut heap = Heap::new();
+        (0..100).for_each(|slot| heap.push(slot, u64::from(slot * 37 % 100)));
+        let shown = |limit, most: usize| {
+            let mut priorities = Vec::new();
+            heap.show_lowest(limit, |slot| {
+                priorities.push(slot * 37 % 100);
+                priorities.len() < most
+            });
+            priorities.sort_unstable();
+            priorities
+        };
+        assert_eq!(shown(9, 100), Vec::from_iter(0..=9));
+        assert_eq!(shown(1_000, 1_000), Vec::from_iter(0..100));
+        assert_eq!(shown(50, 7).len(), 7);
+    }
+
+    #[test]
+    fn numbers_keep_their_order() {
+        let numbers = [0.0, f64::MIN_POSITIVE, 0.1, 1.0, 1.0 + f64::EPSILON, 1e300, f64::INFINITY];
+        assert!(numbers.map(ascending).is_sorted_by(|a, b| a < b));
+    }
+}

@@ -1,0 +1,236 @@
+//! The GreedyDual family: what an object is worth, plus how recently it was worth that.
+//!
+//! Each resident has a priority: its worth when it was last asked for, on top of the age of the cache then. The
+//! lowest priority goes, and becomes the age. So what is not asked for sinks, however much it was worth.
+//!
+//! The policies differ in the worth, in whether it counts how often an object was asked for, and in whether a
+//! newcomer has to be worth more than what would leave for it. An object of size 0 is worth as much as one of 1.
+
+use std::marker::PhantomData;
+
+use crate::parts::by_slot::BySlot;
+use crate::parts::heap::{Heap, ascending};
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+
+/// What sets a policy of the family apart.
+pub trait Worth: Send + 'static {
+    /// What a user can tune.
+    type Params: Params;
+
+    /// One line that says what the policy does.
+    const ABOUT: &'static str;
+
+    /// Whether an object is worth the more, the more often it was asked for since it came.
+    const COUNTS: bool;
+
+    /// Whether a newcomer competes with those who would leave for it. If it loses it is refused, they stay, and
+    /// the cache ages as though it had come and gone: whoever is not asked for cannot keep others out for long.
+    const REFUSES: bool = false;
+
+    /// What it is worth that `object` was asked for `times` times.
+    fn worth(params: &Self::Params, object: &Object, times: u32) -> f64;
+}
+
+/// Evicts the lowest priority and, among equals, what was asked for least recently.
+pub struct GreedyDual<W: Worth> {
+    heap: Heap,
+    /// By slot: how often it was asked for since it came; empty if that does not count.
+    times: BySlot<u32>,
+    age: f64,
+    /// The age when the newcomer was admitted, before others left for it: what its priority starts from.
+    age_at_admission: Option<f64>,
+    params: W::Params,
+    worth: PhantomData<W>,
+}
+
+/// GreedyDual-Size: what is dear to fetch for its size stays, however rarely it is asked for.
+pub type Gds = GreedyDual<CostPerByte>;
+
+/// GreedyDual-Size with Frequency: what is often asked for and dear to fetch, for its size, stays. A newcomer
+/// that is worth less than what would have to leave for it is refused.
+pub type Gdsf = GreedyDual<CountedCostPerByte>;
+
+/// LFU with dynamic ageing: what was popular once makes room in the end. Sizes play no part.
+pub type Lfuda = GreedyDual<Count>;
+
+/// The worth in [`Gds`].
+pub struct CostPerByte;
+
+/// The worth in [`Gdsf`].
+pub struct CountedCostPerByte;
+
+/// The worth in [`Lfuda`].
+pub struct Count;
+
+impl Worth for CostPerByte {
+    type Params = Cost;
+
+    const ABOUT: &'static str = "evicts what is cheapest to fetch again for its size, and long unused";
+    const COUNTS: bool = false;
+
+    #[inline]
+    fn worth(params: &Cost, object: &Object, _times: u32) -> f64 {
+        params.of(object) / object.size.max(1) as f64
+    }
+}
+
+impl Worth for CountedCostPerByte {
+    type Params = Cost;
+
+    const ABOUT: &'static str =
+        "evicts what is rarely asked for and cheap to fetch for its size, and long unused";
+    const COUNTS: bool = true;
+    const REFUSES: bool = true;
+
+    #[inline]
+    fn worth(params: &Cost, object: &Object, times: u32) -> f64 {
+        f64::from(times) * params.of(object) / object.size.max(1) as f64
+    }
+}
+
+impl Worth for Count {
+    type Params = ();
+
+    const ABOUT: &'static str = "evicts what was asked for least often, and lets old fame fade";
+    const COUNTS: bool = true;
+
+    #[inline]
+    fn worth(_params: &(), _object: &Object, times: u32) -> f64 {
+        f64::from(times)
+    }
+}
+
+/// What fetching an object again is taken to cost, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cost {
+    /// The same for all, a second: the fewest objects are fetched again.
+    #[default]
+    Same,
+    /// What it took last time, and at least a microsecond: the least time is spent fetching.
+    Latency,
+    /// A packet each way and one for every 536 bytes, a second each: the fewest packets are sent. From P. Cao
+    /// and S. Irani.
+    Bytes,
+}
+
+const SECOND: f64 = 1e6;
+
+impl Cost {
+    #[inline]
+    fn of(self, object: &Object) -> f64 {
+        match self {
+            Self::Same => SECOND,
+            Self::Latency => f64::from(object.cost.max(1)),
+            Self::Bytes => (2.0 + object.size as f64 / 536.0) * SECOND,
+        }
+    }
+}
+
+impl Params for Cost {
+    const ALL: &'static [Param] = &[Param {
+        name: "cost",
+        about: "what a fetch costs: 1 (all the same), latency (time it took) or bytes (packets sent); default 1",
+    }];
+
+    fn set(&mut self, _name: &str, value: &str) -> Result<(), String> {
+        *self = match value {
+            "1" => Self::Same,
+            "latency" => Self::Latency,
+            "bytes" => Self::Bytes,
+            _ => return Err("1, latency or bytes".into()),
+        };
+        Ok(())
+    }
+
+    fn get(&self, _name: &str) -> String {
+        match self {
+            Self::Same => "1",
+            Self::Latency => "latency",
+            Self::Bytes => "bytes",
+        }
+        .into()
+    }
+}
+
+impl<W: Worth> Policy for GreedyDual<W> {
+    type Params = W::Params;
+
+    const ABOUT: &'static str = W::ABOUT;
+    const COST: &'static str = "O(log n)";
+
+    fn new(_capacity: Capacity, params: W::Params, _seed: u64) -> Self {
+        Self {
+            heap: Heap::new(),
+            times: BySlot::new(),
+            age: 0.0,
+            age_at_admission: None,
+            params,
+            worth: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        if !W::REFUSES {
+            return true;
+        }
+        let capacity = residents.capacity();
+        let weight = capacity.weigh(new.size);
+        let needed = residents.used().saturating_add(weight).saturating_sub(capacity.amount);
+        let priority = self.age + W::worth(&self.params, new, 1);
+        let mut freed = 0;
+        if needed > 0 {
+            self.heap.show_lowest(ascending(priority), |slot| {
+                freed += capacity.weigh(residents.object(slot).size);
+                freed < needed
+            });
+        }
+        let is_worthy = freed >= needed;
+        match is_worthy {
+            true => self.age_at_admission = Some(self.age),
+            false => self.age = priority,
+        }
+        is_worthy
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        if W::COUNTS {
+            self.times.put(slot, 1);
+        }
+        let age = self.age_at_admission.take().unwrap_or(self.age);
+        let worth = W::worth(&self.params, &residents.object(slot), 1);
+        self.heap.push(slot, ascending(age + worth));
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let mut times = 1;
+        if W::COUNTS {
+            times = self.times[slot].saturating_add(1);
+            self.times[slot] = times;
+        }
+        let worth = W::worth(&self.params, &residents.object(slot), times);
+        self.heap.update(slot, ascending(self.age + worth));
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, _residents: &R) -> Option<Slot> {
+        let (victim, priority) = self.heap.pop()?;
+        self.age = self.age.max(f64::from_bits(priority));
+        Some(victim)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.heap.remove(slot);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.heap.heap_bytes() + self.times.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        self.heap.validate(residents)
+    }
+}

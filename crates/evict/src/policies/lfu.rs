@@ -1,0 +1,49 @@
+//! Least frequently used: what was asked for often will be asked for again.
+
+use crate::parts::frequency::Frequencies;
+use crate::policy::{Capacity, Policy, Residents, Slot};
+
+/// Evicts what was asked for least often since it came and, among equals, least recently.
+///
+/// What has left is forgotten: it comes back as new. Sizes play no part.
+pub struct Lfu(Frequencies);
+
+impl Policy for Lfu {
+    type Params = ();
+
+    const ABOUT: &'static str = "evicts what was asked for least often since it came";
+
+    fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
+        Self(Frequencies::new())
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.0.insert(slot);
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.0.hit(slot);
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, _residents: &R) -> Option<Slot> {
+        let victim = self.0.first()?;
+        self.0.remove(victim);
+        Some(victim)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.0.remove(slot);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        self.0.validate(residents)
+    }
+}
