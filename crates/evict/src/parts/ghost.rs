@@ -103,7 +103,6 @@ impl<T: Copy> Ghosts<T> {
         while self.used > bound && self.pop_oldest().is_some() {}
     }
 
-    #[allow(dead_code, reason = "for policies on their way")]
     /// The sum of the weights.
     #[inline]
     pub(crate) fn used(&self) -> u64 {

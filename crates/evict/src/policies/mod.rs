@@ -1,17 +1,25 @@
 //! The policies, a file each. A new one is a file here and a line in `registry.rs`.
 
+mod arc;
 mod clock;
 mod fifo;
 mod greedy_dual;
 mod lfu;
+mod lirs;
 mod lru;
 mod s3fifo;
 mod sieve;
+mod slru;
+mod two_q;
 
+pub use arc::Arc;
 pub use clock::{Clock, ClockParams};
 pub use fifo::Fifo;
 pub use greedy_dual::{Cost, CostPerByte, Count, CountedCostPerByte, Gds, Gdsf, GreedyDual, Lfuda, Worth};
 pub use lfu::Lfu;
+pub use lirs::{Lirs, LirsParams};
 pub use lru::Lru;
 pub use s3fifo::{S3Fifo, S3FifoParams};
 pub use sieve::Sieve;
+pub use slru::{Slru, SlruParams};
+pub use two_q::{TwoQ, TwoQParams};

@@ -1,0 +1,175 @@
+//! ARC: recency and frequency, each with as much room as what has gone lately asks for.
+
+use crate::parts::by_slot::BySlot;
+use crate::parts::ghost::Ghosts;
+use crate::parts::list::Links;
+use crate::parts::segment::{Segment, validate_all};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
+
+/// Two LRU queues, `t1` for objects asked for once and `t2` for those asked for again, and the keys that lately
+/// left them, `b1` and `b2`. Who comes back from `b1` shows that `t1` should have been larger, and the target for
+/// it grows; from `b2`, it shrinks.
+///
+/// The paper counts pages, here everything weighs: a returning object moves the target by as many times its
+/// weight as the paper moves it by pages. Objects of any size are stored.
+pub struct Arc {
+    links: Links,
+    t1: Segment,
+    t2: Segment,
+    b1: Ghosts,
+    b2: Ghosts,
+    is_in_t2: BySlot<bool>,
+    /// What `t1` should weigh: `p` in the paper.
+    target: f64,
+    incoming: Incoming,
+}
+
+/// The object admitted last.
+struct Incoming {
+    weight: u64,
+    /// Where it was remembered.
+    from: From,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    Nowhere,
+    B1,
+    B2,
+}
+
+const NOBODY: Incoming = Incoming { weight: 0, from: From::Nowhere };
+
+impl Arc {
+    /// Makes room in the directory for a new object; whether the victim is to be forgotten, because `t1` alone
+    /// fills its half of the directory.
+    #[inline]
+    fn trim(&mut self, capacity: u64) -> bool {
+        let weight = self.incoming.weight;
+        let half = capacity.saturating_sub(self.t1.used()).saturating_sub(weight);
+        if self.b1.used() > half {
+            self.b1.truncate(half);
+        } else if self.b1.used() == 0 && self.t1.used() > capacity - weight.min(capacity) {
+            return true;
+        } else {
+            let others = [self.t1.used(), self.t2.used(), self.b1.used(), weight];
+            let others = others.into_iter().fold(0, u64::saturating_add);
+            self.b2.truncate(capacity.saturating_mul(2).saturating_sub(others));
+        }
+        false
+    }
+
+    /// Whether the next victim comes from `t1`.
+    #[inline]
+    fn takes_from_t1(&self) -> bool {
+        let used = self.t1.used() as f64;
+        let is_over = used > self.target || self.incoming.from == From::B2 && used == self.target;
+        self.t1.len() > 0 && is_over || self.t2.len() == 0
+    }
+
+    #[inline]
+    fn evict_t1<R: Residents>(&mut self, is_forgotten: bool, residents: &R) -> Option<Slot> {
+        let slot = self.t1.pop_back(&mut self.links, residents)?;
+        if !is_forgotten {
+            remember(&mut self.b1, slot, residents);
+        }
+        Some(slot)
+    }
+}
+
+#[inline]
+fn remember<R: Residents>(ghosts: &mut Ghosts, slot: Slot, residents: &R) {
+    ghosts.insert(residents.object(slot).key, residents.weight(slot), (), residents.capacity().amount);
+}
+
+impl Policy for Arc {
+    type Params = ();
+
+    const ABOUT: &'static str =
+        "balances what was asked for lately with what was asked for again, as ghosts advise";
+
+    fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
+        Self {
+            links: Links::new(),
+            t1: Segment::new(),
+            t2: Segment::new(),
+            b1: Ghosts::new(),
+            b2: Ghosts::new(),
+            is_in_t2: BySlot::new(),
+            target: 0.0,
+            incoming: NOBODY,
+        }
+    }
+
+    #[inline]
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        let weight = residents.capacity().weigh(new.size);
+        let (b1, b2) = (self.b1.used() as f64, self.b2.used() as f64);
+        let from = if self.b1.remove(new.key).is_some() {
+            let most = residents.capacity().amount as f64;
+            self.target = (self.target + weight as f64 * (b2 / b1).max(1.0)).min(most);
+            From::B1
+        } else if self.b2.remove(new.key).is_some() {
+            self.target = (self.target - weight as f64 * (b1 / b2).max(1.0)).max(0.0);
+            From::B2
+        } else {
+            From::Nowhere
+        };
+        self.incoming = Incoming { weight, from };
+        true
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let returns = std::mem::replace(&mut self.incoming, NOBODY).from != From::Nowhere;
+        self.is_in_t2.put(slot, returns);
+        let queue = if returns { &mut self.t2 } else { &mut self.t1 };
+        queue.push_front(&mut self.links, slot, residents);
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        if std::mem::replace(&mut self.is_in_t2[slot], true) {
+            self.t2.move_to_front(&mut self.links, slot);
+        } else {
+            self.t1.remove(&mut self.links, slot, residents);
+            self.t2.push_front(&mut self.links, slot, residents);
+        }
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        let is_new = self.incoming.from == From::Nowhere;
+        if is_new && self.trim(residents.capacity().amount) {
+            return self.evict_t1(true, residents);
+        }
+        if self.takes_from_t1() {
+            return self.evict_t1(false, residents);
+        }
+        let slot = self.t2.pop_back(&mut self.links, residents)?;
+        remember(&mut self.b2, slot, residents);
+        Some(slot)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let queue = if self.is_in_t2[slot] { &mut self.t2 } else { &mut self.t1 };
+        queue.remove(&mut self.links, slot, residents);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let ghosts = self.b1.heap_bytes() + self.b2.heap_bytes();
+        self.links.heap_bytes() + self.is_in_t2.heap_bytes() + ghosts
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        validate_all([&self.t1, &self.t2], &self.links, residents)?;
+        self.b1.validate()?;
+        self.b2.validate()?;
+        let misplaced = self.t1.iter(&self.links).find(|&slot| self.is_in_t2[slot]);
+        match misplaced.or(self.t2.iter(&self.links).find(|&slot| !self.is_in_t2[slot])) {
+            None => Ok(()),
+            Some(slot) => Err(format!("slot {slot} is not in the queue that it is marked for")),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! LIRS: ranks objects by the time between their last two requests, not by the time since the last.
+
+use crate::parts::by_slot::BySlot;
+use crate::parts::ghost::Ghosts;
+use crate::parts::list::Links;
+use crate::parts::segment::{Segment, validate_all};
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
+
+/// Most of the cache is for objects of low inter-reference recency, `lir`; the rest, `hir`, is a queue from
+/// which victims are taken. An object of the queue, resident or remembered, that is asked for again sooner than
+/// the stalest of `lir` takes its place, and that one joins the queue.
+///
+/// The paper's stack `S` is not kept as such: an object is in it if it was asked for later than the stalest of
+/// `lir`, so the times of the last requests tell, and nothing is ever pruned. Those who leave the queue were last
+/// asked for in the order in which they leave, so the remembered ones are in order too, and the oldest of
+/// them are forgotten first. An object larger than the share of `lir` stays in the queue.
+pub struct Lirs {
+    params: LirsParams,
+    links: Links,
+    /// By recency.
+    lir: Segment,
+    /// `Q` in the paper.
+    hir: Segment,
+    /// Objects that left the queue, and when they were last asked for.
+    ghosts: Ghosts<Time>,
+    last: BySlot<Time>,
+    is_lir: BySlot<bool>,
+    /// Whether the object admitted last was remembered and in the stack.
+    returning: bool,
+}
+
+/// Lookups, counted modulo 2^32. An object that is not asked for in four billion lookups looks fresh again.
+type Time = u32;
+
+/// How [`Lirs`] is tuned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LirsParams {
+    hir: f64,
+    ghost: f64,
+}
+
+impl Default for LirsParams {
+    fn default() -> Self {
+        Self { hir: 0.01, ghost: 1.0 }
+    }
+}
+
+impl Params for LirsParams {
+    const ALL: &'static [Param] = &[
+        Param { name: "hir", about: "share of the capacity for the queue of victims: 0 to 1" },
+        Param { name: "ghost", about: "share of the capacity whose worth of keys is remembered: 0 to 1" },
+    ];
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "hir" => self.hir = read_share(value)?,
+            _ => self.ghost = read_share(value)?,
+        }
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> String {
+        match name {
+            "hir" => self.hir.to_string(),
+            _ => self.ghost.to_string(),
+        }
+    }
+}
+
+impl Lirs {
+    /// What `lir` may weigh: the queue has at least 1 of the capacity's unit.
+    #[inline]
+    fn lir_share<R: Residents>(&self, residents: &R) -> u64 {
+        let capacity = residents.capacity();
+        capacity.amount.saturating_sub(capacity.share(self.params.hir).max(1))
+    }
+
+    /// Whether what was last asked for at `time` is in the stack.
+    #[inline]
+    fn is_in_stack<R: Residents>(&self, time: Time, residents: &R) -> bool {
+        let age = |time| (residents.now() as Time).wrapping_sub(time);
+        self.lir.back().is_some_and(|stalest| age(time) < age(self.last[stalest]))
+    }
+
+    #[inline]
+    fn promote<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.is_lir[slot] = true;
+        self.lir.push_front(&mut self.links, slot, residents);
+        self.demote(residents);
+    }
+
+    /// Moves the stalest of `lir` to the queue until the rest is within its share.
+    #[inline]
+    fn demote<R: Residents>(&mut self, residents: &R) {
+        while self.lir.used() > self.lir_share(residents) {
+            let Some(slot) = self.lir.pop_back(&mut self.links, residents) else { break };
+            self.is_lir[slot] = false;
+            self.hir.push_front(&mut self.links, slot, residents);
+        }
+    }
+}
+
+impl Policy for Lirs {
+    type Params = LirsParams;
+
+    const ABOUT: &'static str = "keeps what was asked for twice in the shortest time";
+
+    fn new(_capacity: Capacity, params: LirsParams, _seed: u64) -> Self {
+        Self {
+            params,
+            links: Links::new(),
+            lir: Segment::new(),
+            hir: Segment::new(),
+            ghosts: Ghosts::new(),
+            last: BySlot::new(),
+            is_lir: BySlot::new(),
+            returning: false,
+        }
+    }
+
+    #[inline]
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        let last = self.ghosts.remove(new.key);
+        self.returning = last.is_some_and(|time| self.is_in_stack(time, residents));
+        true
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.last.put(slot, residents.now() as Time);
+        self.is_lir.put(slot, false);
+        let room = self.lir_share(residents).checked_sub(residents.weight(slot));
+        let is_lir = room.is_some_and(|room| std::mem::take(&mut self.returning) || self.lir.used() <= room);
+        match is_lir {
+            true => self.promote(slot, residents),
+            false => self.hir.push_front(&mut self.links, slot, residents),
+        }
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let last = std::mem::replace(&mut self.last[slot], residents.now() as Time);
+        if self.is_lir[slot] {
+            self.lir.move_to_front(&mut self.links, slot);
+        } else if self.is_in_stack(last, residents) && residents.weight(slot) <= self.lir_share(residents) {
+            self.hir.remove(&mut self.links, slot, residents);
+            self.promote(slot, residents);
+        } else {
+            self.hir.move_to_front(&mut self.links, slot);
+        }
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        self.demote(residents);
+        let Some(slot) = self.hir.pop_back(&mut self.links, residents) else {
+            return self.lir.pop_back(&mut self.links, residents);
+        };
+        let last = self.last[slot];
+        if self.is_in_stack(last, residents) {
+            let bound = residents.capacity().share(self.params.ghost);
+            self.ghosts.insert(residents.object(slot).key, residents.weight(slot), last, bound);
+        }
+        Some(slot)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let queue = if self.is_lir[slot] { &mut self.lir } else { &mut self.hir };
+        queue.remove(&mut self.links, slot, residents);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let by_slot = self.last.heap_bytes() + self.is_lir.heap_bytes();
+        self.links.heap_bytes() + by_slot + self.ghosts.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        validate_all([&self.lir, &self.hir], &self.links, residents)?;
+        let misplaced = self.hir.iter(&self.links).find(|&slot| self.is_lir[slot]);
+        match misplaced.or(self.lir.iter(&self.links).find(|&slot| !self.is_lir[slot])) {
+            None => self.ghosts.validate(),
+            Some(slot) => Err(format!("slot {slot} is not in the queue that it is marked for")),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! 2Q: what was asked for once waits in one queue, what came back in another.
+
+use crate::parts::by_slot::BySlot;
+use crate::parts::ghost::Ghosts;
+use crate::parts::list::Links;
+use crate::parts::segment::{Segment, validate_all};
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
+
+/// The full version of the paper. New objects pass through a FIFO queue, `a1in`, in which hits change nothing,
+/// and are remembered by key when they leave it. Who comes back while remembered enters an LRU queue, `am`.
+///
+/// What is larger than a queue's share is stored all the same; `a1in` shrinks to its share as room is needed.
+pub struct TwoQ {
+    params: TwoQParams,
+    links: Links,
+    a1in: Segment,
+    a1out: Ghosts,
+    am: Segment,
+    is_in_am: BySlot<bool>,
+    /// Whether the object admitted last was remembered.
+    returning: bool,
+}
+
+/// How [`TwoQ`] is tuned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TwoQParams {
+    kin: f64,
+    kout: f64,
+}
+
+impl Default for TwoQParams {
+    fn default() -> Self {
+        Self { kin: 0.25, kout: 0.5 }
+    }
+}
+
+impl Params for TwoQParams {
+    const ALL: &'static [Param] = &[
+        Param { name: "kin", about: "share of the capacity for objects that did not come back: 0 to 1" },
+        Param { name: "kout", about: "share of the capacity whose worth of keys is remembered: 0 to 1" },
+    ];
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "kin" => self.kin = read_share(value)?,
+            _ => self.kout = read_share(value)?,
+        }
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> String {
+        match name {
+            "kin" => self.kin.to_string(),
+            _ => self.kout.to_string(),
+        }
+    }
+}
+
+impl Policy for TwoQ {
+    type Params = TwoQParams;
+
+    const ABOUT: &'static str = "evicts new objects by FIFO, and those that came back once by LRU";
+
+    fn new(_capacity: Capacity, params: TwoQParams, _seed: u64) -> Self {
+        Self {
+            params,
+            links: Links::new(),
+            a1in: Segment::new(),
+            a1out: Ghosts::new(),
+            am: Segment::new(),
+            is_in_am: BySlot::new(),
+            returning: false,
+        }
+    }
+
+    #[inline]
+    fn admit<R: Residents>(&mut self, new: &Object, _residents: &R) -> bool {
+        self.returning = self.a1out.remove(new.key).is_some();
+        true
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let returning = std::mem::take(&mut self.returning);
+        self.is_in_am.put(slot, returning);
+        let queue = if returning { &mut self.am } else { &mut self.a1in };
+        queue.push_front(&mut self.links, slot, residents);
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        if self.is_in_am[slot] {
+            self.am.move_to_front(&mut self.links, slot);
+        }
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        let capacity = residents.capacity();
+        if self.a1in.used() <= capacity.share(self.params.kin) && self.am.len() > 0 {
+            return self.am.pop_back(&mut self.links, residents);
+        }
+        let slot = self.a1in.pop_back(&mut self.links, residents)?;
+        let bound = capacity.share(self.params.kout);
+        self.a1out.insert(residents.object(slot).key, residents.weight(slot), (), bound);
+        Some(slot)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let queue = if self.is_in_am[slot] { &mut self.am } else { &mut self.a1in };
+        queue.remove(&mut self.links, slot, residents);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.links.heap_bytes() + self.is_in_am.heap_bytes() + self.a1out.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        validate_all([&self.a1in, &self.am], &self.links, residents)?;
+        let misplaced = self.a1in.iter(&self.links).find(|&slot| self.is_in_am[slot]);
+        match misplaced.or(self.am.iter(&self.links).find(|&slot| !self.is_in_am[slot])) {
+            None => self.a1out.validate(),
+            Some(slot) => Err(format!("slot {slot} is not in the queue that it is marked for")),
+        }
+    }
+}
