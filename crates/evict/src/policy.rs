@@ -99,6 +99,11 @@ pub trait Residents {
     fn next(&self, _slot: Slot) -> u64 {
         u64::MAX
     }
+
+    /// The same of the object that is asked for now, whether or not it is resident.
+    fn next_of_newcomer(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 /// A rule for what to keep.

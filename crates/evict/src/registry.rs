@@ -64,6 +64,8 @@ macro_rules! registry {
 registry! {
     "2q" TwoQ "T. Johnson, D. Shasha, 2Q: a low overhead high performance buffer management replacement algorithm, VLDB 1994";
     "arc" Arc "N. Megiddo, D. S. Modha, ARC: a self-tuning, low overhead replacement cache, FAST 2003";
+    "belady" Belady "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
+    "beladysize" BeladySize "after L. A. Belady, with sizes";
     "clock" Clock "F. J. Corbato, A paging experiment with the Multics system, 1968";
     "fifo" Fifo "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
     "gds" Gds "P. Cao and S. Irani, Cost-aware WWW proxy caching algorithms, 1997";
@@ -72,6 +74,8 @@ registry! {
     "lfuda" Lfuda "M. Arlitt et al., Evaluating content management techniques for web proxy caches, 1999";
     "lirs" Lirs "S. Jiang, X. Zhang, LIRS: an efficient low inter-reference recency set replacement policy, SIGMETRICS 2002";
     "lru" Lru "R. L. Mattson et al., Evaluation techniques for storage hierarchies, 1970";
+    "maxs" Maxs "S. Williams et al., Removal policies in network caches for World-Wide Web documents, 1996";
+    "rand" Rand "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
     "s3fifo" S3Fifo "J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023";
     "sieve" Sieve "Y. Zhang et al., SIEVE is simpler than LRU, NSDI 2024";
     "slru" Slru "R. Karedla et al., Caching strategies to improve disk system performance, Computer 1994";

@@ -51,6 +51,9 @@ impl<P: Policy> Replay<P> {
     #[inline(always)]
     pub fn request(&mut self, request: Request) -> bool {
         self.contents.now += 1;
+        if P::OFFLINE {
+            self.contents.next_of_newcomer = request.next;
+        }
         let slot = self.contents.slots[request.id as usize];
         if slot == NONE {
             self.miss(request);
@@ -145,6 +148,7 @@ struct Numbered {
     sizes: BySlot<u64>,
     costs: BySlot<u32>,
     nexts: BySlot<u64>,
+    next_of_newcomer: u64,
     vacant: Slot,
     len: usize,
     used: u64,
@@ -161,6 +165,7 @@ impl Numbered {
             sizes: BySlot::new(),
             costs: BySlot::new(),
             nexts: BySlot::new(),
+            next_of_newcomer: u64::MAX,
             vacant: NONE,
             len: 0,
             used: 0,
@@ -267,6 +272,11 @@ impl Residents for Numbered {
     #[inline]
     fn now(&self) -> u64 {
         self.now
+    }
+
+    #[inline]
+    fn next_of_newcomer(&self) -> u64 {
+        self.next_of_newcomer
     }
 
     #[inline]

@@ -213,6 +213,7 @@ const NAIVE: &[(&str, Model)] = &[
     ("gdsf", naive::answers::<naive::Gdsf>),
     ("lfu", naive::answers::<naive::Lfu>),
     ("lru", naive::answers::<naive::Lru>),
+    ("maxs", naive::answers::<naive::Maxs>),
     ("sieve", naive::answers::<naive::Sieve>),
 ];
 

@@ -8,3 +8,4 @@ pub(crate) mod heap;
 pub(crate) mod list;
 pub(crate) mod queue;
 pub(crate) mod segment;
+pub(crate) mod urn;

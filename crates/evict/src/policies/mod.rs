@@ -1,24 +1,32 @@
 //! The policies, a file each. A new one is a file here and a line in `registry.rs`.
 
 mod arc;
+mod belady;
+mod belady_size;
 mod clock;
 mod fifo;
 mod greedy_dual;
 mod lfu;
 mod lirs;
 mod lru;
+mod maxs;
+mod rand;
 mod s3fifo;
 mod sieve;
 mod slru;
 mod two_q;
 
 pub use arc::Arc;
+pub use belady::Belady;
+pub use belady_size::{BeladySize, Samples};
 pub use clock::{Clock, ClockParams};
 pub use fifo::Fifo;
 pub use greedy_dual::{Cost, CostPerByte, Count, CountedCostPerByte, Gds, Gdsf, GreedyDual, Lfuda, Worth};
 pub use lfu::Lfu;
 pub use lirs::{Lirs, LirsParams};
 pub use lru::Lru;
+pub use maxs::Maxs;
+pub use rand::Rand;
 pub use s3fifo::{S3Fifo, S3FifoParams};
 pub use sieve::Sieve;
 pub use slru::{Slru, SlruParams};

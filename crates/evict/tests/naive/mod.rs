@@ -1,5 +1,7 @@
 //! Policies in the fewest words: a vector, oldest first, and every question answered by looking at all of it.
 
+use std::cmp::Reverse;
+
 use larder_evict::{Capacity, Inserted};
 
 use super::{Answer, Op, Value};
@@ -60,6 +62,16 @@ pub(super) struct Lfu;
 impl Naive for Lfu {
     fn victim(&mut self, cache: &mut [Entry]) -> usize {
         let rank = |place: &usize| (cache[*place].hits, cache[*place].last);
+        (0..cache.len()).min_by_key(rank).expect("a cache that is not empty")
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Maxs;
+
+impl Naive for Maxs {
+    fn victim(&mut self, cache: &mut [Entry]) -> usize {
+        let rank = |place: &usize| (Reverse(cache[*place].size), cache[*place].last);
         (0..cache.len()).min_by_key(rank).expect("a cache that is not empty")
     }
 }

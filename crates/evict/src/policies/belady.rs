@@ -1,0 +1,96 @@
+//! What nobody can know: when each object will be asked for next. The bound for objects of one size.
+
+use crate::parts::heap::Heap;
+use crate::policy::{Capacity, Policy, Residents, Slot};
+
+/// Evicts what will be asked for last, or never, and, among equals, what was asked for least recently.
+///
+/// No policy that stores whatever is asked for has more hits where all sizes are the same. Where they differ,
+/// this is no bound.
+pub struct Belady(Heap);
+
+impl Belady {
+    #[inline]
+    fn priority<R: Residents>(slot: Slot, residents: &R) -> u64 {
+        u64::MAX - residents.next(slot)
+    }
+}
+
+impl Policy for Belady {
+    type Params = ();
+
+    const ABOUT: &'static str = "evicts what will be asked for last: a bound, from knowing the future";
+    const OFFLINE: bool = true;
+    const COST: &'static str = "O(log n)";
+
+    fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
+        Self(Heap::new())
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.0.push(slot, Self::priority(slot, residents));
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.0.update(slot, Self::priority(slot, residents));
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, _residents: &R) -> Option<Slot> {
+        self.0.pop().map(|(victim, _)| victim)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.0.remove(slot);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        self.0.validate(residents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{By, Replay, Request, Shape};
+
+    /// The most hits that any choice of victims gives, by trying them all.
+    fn most_hits(ids: &[u32], capacity: usize, cache: &[u32]) -> usize {
+        let Some((id, rest)) = ids.split_first() else { return 0 };
+        if cache.contains(id) {
+            return 1 + most_hits(rest, capacity, cache);
+        }
+        let with = |kept: &[u32]| most_hits(rest, capacity, &[kept, &[*id]].concat());
+        if cache.len() < capacity {
+            return with(cache);
+        }
+        let without =
+            |victim: &u32| with(&cache.iter().copied().filter(|id| id != victim).collect::<Vec<_>>());
+        cache.iter().map(without).max().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn no_choice_of_victims_has_more_hits(ids in prop::collection::vec(0..6_u32, 0..14), amount in 1..4_u64) {
+            let capacity = Capacity { by: By::Entries, amount };
+            let shape = Shape { objects: 6, sized: false, costed: false };
+            let mut replay = Replay::<Belady>::new(capacity, shape, (), 1);
+            let is_hit = |(at, &id): (usize, &u32)| {
+                let next = ids[at + 1..].iter().position(|&other| other == id);
+                let next = next.map_or(u64::MAX, |ahead| (at + 2 + ahead) as u64);
+                replay.request(Request { id, size: 1, cost: 0, next })
+            };
+            let hits = ids.iter().enumerate().map(is_hit).filter(|&is_hit| is_hit).count();
+            prop_assert_eq!(hits, most_hits(&ids, amount as usize, &[]));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Belady's bound where sizes differ: what takes most room for longest until it is asked for again.
+//!
+//! Which objects to keep is then a knapsack that nobody solves. This is the usual guess at how few misses there
+//! could be; it is no bound, and where a few objects are as large as the cache an online policy may beat it.
+
+use std::cmp::Reverse;
+
+use crate::parts::urn::Urn;
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+
+/// Evicts what will never be asked for again and, when there is no such object, the greatest size times
+/// requests until it is asked for: of `samples` drawn at random, or of all residents if they are no more.
+///
+/// A newcomer that is asked for the last time, or ranks before the first who would leave for it, is refused.
+pub struct BeladySize {
+    /// Who will be asked for again.
+    living: Urn<()>,
+    /// Who will not.
+    dead: Urn<()>,
+    samples: Samples,
+}
+
+/// How many residents are looked at for each victim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Samples(u32);
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self(128)
+    }
+}
+
+impl Params for Samples {
+    const ALL: &'static [Param] =
+        &[Param { name: "samples", about: "residents looked at for each victim, 1 or more; default 128" }];
+
+    fn set(&mut self, _name: &str, value: &str) -> Result<(), String> {
+        self.0 = value.parse().ok().filter(|&samples| samples > 0).ok_or("a count of at least 1")?;
+        Ok(())
+    }
+
+    fn get(&self, _name: &str) -> String {
+        self.0.to_string()
+    }
+}
+
+impl BeladySize {
+    #[inline]
+    fn next_victim<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        self.living.lowest(self.samples.0, |slot, ()| Reverse(burden_of(slot, residents)))
+    }
+}
+
+#[inline]
+fn burden_of<R: Residents>(slot: Slot, residents: &R) -> u128 {
+    burden(residents.object(slot).size, residents.next(slot), residents.now())
+}
+
+/// Size times requests until it is asked for.
+#[inline]
+fn burden(size: u64, next: u64, now: u64) -> u128 {
+    u128::from(size) * u128::from(next.saturating_sub(now))
+}
+
+impl Policy for BeladySize {
+    type Params = Samples;
+
+    const ABOUT: &'static str =
+        "evicts most bytes for longest: a guess at the bound, from knowing the future";
+    const OFFLINE: bool = true;
+    const COST: &'static str = "O(samples)";
+
+    fn new(_capacity: Capacity, samples: Samples, seed: u64) -> Self {
+        Self { living: Urn::new(seed), dead: Urn::new(seed), samples }
+    }
+
+    #[inline]
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        let capacity = residents.capacity();
+        let used = residents.used().saturating_add(capacity.weigh(new.size));
+        if used <= capacity.amount {
+            return true;
+        }
+        let now = residents.now();
+        let next = residents.next_of_newcomer();
+        let leaves = |victim| burden(new.size, next, now) < burden_of(victim, residents);
+        next < u64::MAX && (self.dead.len() > 0 || self.next_victim(residents).is_some_and(leaves))
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        match residents.next(slot) {
+            u64::MAX => self.dead.insert(slot, ()),
+            _ => self.living.insert(slot, ()),
+        }
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        if residents.next(slot) == u64::MAX && self.living.remove(slot) {
+            self.dead.insert(slot, ());
+        }
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        let victim = self.dead.draw().or_else(|| self.next_victim(residents))?;
+        self.on_remove(victim, residents);
+        Some(victim)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        let _was_living = self.dead.remove(slot) || self.living.remove(slot);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.living.heap_bytes() + self.dead.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        self.living.validate(residents)?;
+        self.dead.validate(residents)?;
+        match self.living.len() + self.dead.len() == residents.len() {
+            true => Ok(()),
+            false => {
+                Err(format!("{} living, {} dead of {}", self.living.len(), self.dead.len(), residents.len()))
+            }
+        }
+    }
+}
