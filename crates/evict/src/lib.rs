@@ -7,6 +7,8 @@
 //! Not here: locks, clocks, sockets, logs, and the meaning of a value. A shard belongs to one thread at a
 //! time, and time is a count of requests.
 
+mod filter;
+mod filters;
 mod index;
 mod parts;
 mod policies;
@@ -17,9 +19,11 @@ mod shard;
 mod slab;
 mod spec;
 
+pub use filter::{Filter, Filtered, FilteredParams};
+pub use filters::*;
 pub use policies::*;
 pub use policy::{By, Capacity, Object, Param, Params, Policy, Residents, Slot};
-pub use registry::{Listing, POLICIES, Select, Spec};
+pub use registry::{FILTERS, Listing, POLICIES, Select};
 pub use replay::{Replay, Request, Shape, spread};
 pub use shard::{AnyShard, Inserted, Shard};
-pub use spec::SpecError;
+pub use spec::{Spec, SpecError};

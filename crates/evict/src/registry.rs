@@ -1,52 +1,49 @@
-//! THE LIST of policies: one line each. Parsing, help, laws, golden counts, benches and reports iterate it.
+//! THE LIST of policies, and that of filters: one line each. Parsing, help, laws, golden counts, benches and
+//! reports iterate them.
 
 use std::marker::PhantomData;
 
+use crate::filter::{Filter, Filtered, FilteredParams};
+use crate::filters::*;
 use crate::policies::*;
-use crate::policy::{Capacity, Param, Params, Policy};
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
 use crate::shard::{AnyShard, Shard};
-use crate::spec::{SpecError, read_params, tuned};
+use crate::spec::{Spec, SpecError, read_params, tuned};
 
-// How a line of the list becomes a listing, a variant and the ways from and to its name.
-macro_rules! registry {
-    ($($name:literal $policy:ident $source:literal;)+) => {
-        /// Every policy, in the order of the list.
-        pub const POLICIES: &[Listing] = &[$(Listing {
+// How the lines of a list become listings, variants and the ways from and to their names.
+macro_rules! list {
+    ($list:ident, $spec:ident, $trait:ident, $what:literal: $($name:literal $type:ident $source:literal;)+) => {
+        #[doc = concat!("Every ", $what, ", in the order of the list.")]
+        pub const $list: &[Listing] = &[$(Listing {
             name: $name,
-            about: <$policy as Policy>::ABOUT,
+            about: <$type as $trait>::ABOUT,
             source: $source,
-            cost: <$policy as Policy>::COST,
-            is_offline: <$policy as Policy>::OFFLINE,
-            params: <<$policy as Policy>::Params as Params>::ALL,
+            cost: <$type as $trait>::COST,
+            is_offline: <$type as $trait>::OFFLINE,
+            params: <<$type as $trait>::Params as Params>::ALL,
         }),+];
 
-        /// A policy with its parameters, as a user names them: `lru`, or `name:param=value,param=value`.
+        #[doc = concat!("A ", $what, " with its parameters.")]
         #[derive(Clone, Debug, PartialEq)]
-        #[non_exhaustive]
-        pub enum Spec {
-            $(#[doc = concat!("`", $name, "`: see [`", stringify!($policy), "`].")]
-            $policy(<$policy as Policy>::Params),)+
+        pub(crate) enum $spec {
+            $($type(<$type as $trait>::Params),)+
         }
 
-        impl Spec {
-            /// The policy's name in [`POLICIES`].
-            pub fn name(&self) -> &'static str {
+        impl $spec {
+            #[doc = concat!("What a ", $what, " is called in messages.")]
+            pub(crate) const WHAT: &'static str = $what;
+
+            #[doc = concat!("Its name in [`", stringify!($list), "`].")]
+            pub(crate) fn name(&self) -> &'static str {
                 match self {
-                    $(Self::$policy(_) => $name,)+
+                    $(Self::$type(_) => $name,)+
                 }
             }
 
-            /// Runs `code` with the policy's type.
-            pub fn select<S: Select>(&self, code: S) -> S::Output {
-                match self {
-                    $(Self::$policy(params) => code.run::<$policy>(params.clone()),)+
-                }
-            }
-
-            /// The policy called `name`, tuned by `params`; `None` if no policy is called so.
+            /// The one called `name`, tuned by `params`; `None` if there is none.
             pub(crate) fn read(name: &str, params: Option<&str>) -> Option<Result<Self, SpecError>> {
                 match name {
-                    $($name => Some(read_params($name, params).map(Self::$policy)),)+
+                    $($name => Some(read_params(concat!($what, " '", $name, "'"), params).map(Self::$type)),)+
                     _ => None,
                 }
             }
@@ -54,7 +51,70 @@ macro_rules! registry {
             /// The parameters that differ from their defaults, as `name=value`.
             pub(crate) fn tuned(&self) -> Vec<String> {
                 match self {
-                    $(Self::$policy(params) => tuned(params),)+
+                    $(Self::$type(params) => tuned(params),)+
+                }
+            }
+        }
+    };
+}
+
+// The policies' list, and how one of them is chosen.
+macro_rules! registry {
+    ($($name:literal $policy:ident $source:literal;)+) => {
+        list! { POLICIES, PolicySpec, Policy, "policy": $($name $policy $source;)+ }
+
+        impl PolicySpec {
+            fn select<S: Select>(&self, code: S) -> S::Output {
+                match self {
+                    $(Self::$policy(params) => code.run::<$policy>(params.clone()),)+
+                }
+            }
+        }
+    };
+}
+
+// The filters' list, and any one of them in front of a policy.
+macro_rules! filters {
+    ($($name:literal $filter:ident $source:literal;)+) => {
+        list! { FILTERS, FilterSpec, Filter, "filter": $($name $filter $source;)+ }
+
+        /// A filter chosen at run time.
+        pub(crate) enum AnyFilter {
+            $($filter($filter),)+
+        }
+
+        impl Filter for AnyFilter {
+            type Params = FilterSpec;
+
+            const ABOUT: &'static str = "admits by a rule chosen at run time";
+
+            fn new(params: FilterSpec, seed: u64) -> Self {
+                match params {
+                    $(FilterSpec::$filter(params) => Self::$filter($filter::new(params, seed)),)+
+                }
+            }
+
+            #[inline]
+            fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+                match self {
+                    $(Self::$filter(filter) => filter.on_hit(slot, residents),)+
+                }
+            }
+
+            fn admit<R: Residents>(
+                &mut self,
+                new: &Object,
+                residents: &R,
+                victims: impl Iterator<Item = Object>,
+            ) -> bool {
+                match self {
+                    $(Self::$filter(filter) => filter.admit(new, residents, victims),)+
+                }
+            }
+
+            fn heap_bytes(&self) -> usize {
+                match self {
+                    $(Self::$filter(filter) => filter.heap_bytes(),)+
                 }
             }
         }
@@ -79,9 +139,18 @@ registry! {
     "s3fifo" S3Fifo "J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023";
     "sieve" Sieve "Y. Zhang et al., SIEVE is simpler than LRU, NSDI 2024";
     "slru" Slru "R. Karedla et al., Caching strategies to improve disk system performance, Computer 1994";
+    "tinylfu" TinyLfu "G. Einziger, R. Friedman and B. Manes, TinyLFU: a highly efficient cache admission policy, 2017";
+    "wtinylfu" WTinyLfu "G. Einziger, O. Eytan, R. Friedman and B. Manes, Adaptive software cache management, 2018";
 }
 
-/// What the registry says of a policy.
+filters! {
+    "adaptsize" AdaptSize "D. Berger et al., AdaptSize: orchestrating the hot object memory cache in a CDN, 2017";
+    "secondhit" SecondHit "B. Maggs and R. Sitaraman, Algorithmic nuggets in content delivery, 2015";
+    "size" SizeLimit "the limits on object size that proxies have had since the 1990s";
+    "tinylfu" Frequency "G. Einziger, R. Friedman and B. Manes, TinyLFU: a highly efficient cache admission policy, 2017";
+}
+
+/// What the registry says of a policy or a filter.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing {
     /// What a user calls it.
@@ -107,11 +176,33 @@ pub trait Select {
     fn run<P: Policy>(self, params: P::Params) -> Self::Output;
 }
 
+/// Puts a filter in front of the policy that is chosen.
+struct Behind<S> {
+    filter: FilterSpec,
+    code: S,
+}
+
+impl<S: Select> Select for Behind<S> {
+    type Output = S::Output;
+
+    fn run<P: Policy>(self, policy: P::Params) -> S::Output {
+        self.code.run::<Filtered<AnyFilter, P>>(FilteredParams { filter: self.filter, policy })
+    }
+}
+
 impl Spec {
     /// What the registry says of the policy.
     pub fn listing(&self) -> &'static Listing {
         let is_named = |listing: &&Listing| listing.name == self.name();
         POLICIES.iter().find(is_named).expect("every spec stands for a line of the list")
+    }
+
+    /// Runs `code` with the type of the policy, the filter in front of it included.
+    pub fn select<S: Select>(&self, code: S) -> S::Output {
+        match self.filter.clone() {
+            None => self.policy.select(code),
+            Some(filter) => self.policy.select(Behind { filter, code }),
+        }
     }
 
     /// An empty shard under this policy. `seed` is for the policy's randomness.
@@ -124,6 +215,13 @@ struct Build<V> {
     capacity: Capacity,
     seed: u64,
     value: PhantomData<V>,
+}
+
+impl Default for FilterSpec {
+    /// The one that suits most policies.
+    fn default() -> Self {
+        Self::Frequency(())
+    }
 }
 
 impl<V: Send + 'static> Select for Build<V> {

@@ -1,10 +1,18 @@
-//! A policy as a user writes it, `name` or `name:param=value,param=value`, to a [`Spec`] and back.
+//! A policy as a user writes it, `name:param=value,param=value` or `filter+name`, to a [`Spec`] and back.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use crate::policy::{Param, Params};
-use crate::registry::{POLICIES, Spec};
+use crate::registry::{FILTERS, FilterSpec, Listing, POLICIES, PolicySpec};
+
+/// A policy with its parameters, as a user names them: `lru`, `name:param=value,param=value`, and either behind
+/// an admission filter: `tinylfu+lru`, `size:max=1MiB+lru`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    pub(crate) filter: Option<FilterSpec>,
+    pub(crate) policy: PolicySpec,
+}
 
 /// Why a spec is not valid: one line for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,24 +27,59 @@ impl Display for SpecError {
 impl std::error::Error for SpecError {}
 
 impl Spec {
-    /// Reads `lru` or `name:param=value,param=value`. The error names what is wrong, the nearest valid name,
-    /// and all valid names.
+    /// Reads `lru`, `name:param=value,param=value` or `filter+name`. The error names what is wrong, the nearest
+    /// valid name, and all valid names.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let (name, params) = match text.split_once(':') {
-            Some((name, params)) => (name, Some(params)),
-            None => (text, None),
+        let (filter, policy) = match text.split_once('+') {
+            Some((_, policy)) if policy.contains('+') => {
+                return Err(SpecError(format!(
+                    "one filter at most stands before a policy, got {}",
+                    quoted(text)
+                )));
+            }
+            Some((filter, policy)) => (Some(filter), policy),
+            None => (None, text),
         };
-        Self::read(name, params).unwrap_or_else(|| {
-            let known = POLICIES.iter().map(|policy| policy.name);
-            Err(SpecError(format!("unknown policy {}{}", quoted(name), advice(name, known))))
-        })
+        Ok(Self { filter: filter.map(read_filter).transpose()?, policy: read_policy(policy)? })
     }
+
+    /// The policy's name in [`POLICIES`].
+    pub fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    /// The name in [`FILTERS`] of the filter before the policy, if there is one.
+    pub fn filter(&self) -> Option<&'static str> {
+        self.filter.as_ref().map(FilterSpec::name)
+    }
+}
+
+fn read_policy(text: &str) -> Result<PolicySpec, SpecError> {
+    let (name, params) = name_and_params(text);
+    PolicySpec::read(name, params).unwrap_or_else(|| Err(unknown(PolicySpec::WHAT, name, POLICIES)))
+}
+
+fn read_filter(text: &str) -> Result<FilterSpec, SpecError> {
+    let (name, params) = name_and_params(text);
+    FilterSpec::read(name, params).unwrap_or_else(|| Err(unknown(FilterSpec::WHAT, name, FILTERS)))
+}
+
+fn name_and_params(text: &str) -> (&str, Option<&str>) {
+    match text.split_once(':') {
+        Some((name, params)) => (name, Some(params)),
+        None => (text, None),
+    }
+}
+
+fn unknown(what: &str, name: &str, list: &[Listing]) -> SpecError {
+    let known = list.iter().map(|listing| listing.name);
+    SpecError(format!("unknown {what} {}{}", quoted(name), advice(name, known)))
 }
 
 impl Default for Spec {
     /// What users get who name no policy.
     fn default() -> Self {
-        Self::Lru(())
+        Self { filter: None, policy: PolicySpec::Lru(()) }
     }
 }
 
@@ -51,16 +94,23 @@ impl FromStr for Spec {
 impl Display for Spec {
     /// What [`Spec::parse`] reads as the same spec, defaults left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())?;
-        match self.tuned() {
-            params if params.is_empty() => Ok(()),
-            params => write!(f, ":{}", params.join(",")),
+        if let Some(filter) = &self.filter {
+            write!(f, "{}{}+", filter.name(), parameters(&filter.tuned()))?;
         }
+        write!(f, "{}{}", self.name(), parameters(&self.policy.tuned()))
     }
 }
 
-/// Reads the parameters of `policy`; what is not mentioned keeps its default.
-pub(crate) fn read_params<P: Params>(policy: &str, text: Option<&str>) -> Result<P, SpecError> {
+/// What follows a name that is tuned by `params`.
+fn parameters(params: &[String]) -> String {
+    match params {
+        [] => String::new(),
+        params => format!(":{}", params.join(",")),
+    }
+}
+
+/// Reads the parameters of `owner`, such as "policy 'lru'"; what is not mentioned keeps its default.
+pub(crate) fn read_params<P: Params>(owner: &str, text: Option<&str>) -> Result<P, SpecError> {
     let mut params = P::default();
     let mut seen = Vec::new();
     for assignment in text.into_iter().flat_map(|text| text.split(',')) {
@@ -68,19 +118,19 @@ pub(crate) fn read_params<P: Params>(policy: &str, text: Option<&str>) -> Result
             Some((name, value)) => (name, value),
             None => {
                 let expected = "expected param=value after ':'";
-                return Err(SpecError(format!("policy '{policy}': {expected}, got {}", quoted(assignment))));
+                return Err(SpecError(format!("{owner}: {expected}, got {}", quoted(assignment))));
             }
         };
         let Some(param) = P::ALL.iter().find(|param| param.name == name) else {
-            return Err(unknown_param(policy, name, P::ALL));
+            return Err(unknown_param(owner, name, P::ALL));
         };
         if seen.contains(&param.name) {
-            return Err(SpecError(format!("policy '{policy}': parameter '{name}' is given twice")));
+            return Err(SpecError(format!("{owner}: parameter '{name}' is given twice")));
         }
         seen.push(param.name);
         params.set(name, value).map_err(|expected| {
             let value = quoted(value);
-            SpecError(format!("policy '{policy}': parameter '{name}' cannot be {value}; expected {expected}"))
+            SpecError(format!("{owner}: parameter '{name}' cannot be {value}; expected {expected}"))
         })?;
     }
     Ok(params)
@@ -96,12 +146,12 @@ pub(crate) fn tuned<P: Params>(params: &P) -> Vec<String> {
         .collect()
 }
 
-fn unknown_param(policy: &str, name: &str, known: &[Param]) -> SpecError {
+fn unknown_param(owner: &str, name: &str, known: &[Param]) -> SpecError {
     let advice = match known {
         [] => "; it has none".into(),
         _ => advice(name, known.iter().map(|param| param.name)),
     };
-    SpecError(format!("policy '{policy}' has no parameter {}{advice}", quoted(name)))
+    SpecError(format!("{owner} has no parameter {}{advice}", quoted(name)))
 }
 
 /// The user's own words on one line, whatever they contain.
@@ -159,7 +209,7 @@ mod tests {
     }
 
     fn read(text: Option<&str>) -> Result<Queues, String> {
-        read_params("q", text).map_err(|error: SpecError| error.to_string())
+        read_params("policy 'q'", text).map_err(|error: SpecError| error.to_string())
     }
 
     #[test]

@@ -8,4 +8,5 @@ pub(crate) mod heap;
 pub(crate) mod list;
 pub(crate) mod queue;
 pub(crate) mod segment;
+pub(crate) mod sketch;
 pub(crate) mod urn;

@@ -65,6 +65,11 @@ impl Segment {
         self.list.iter(links)
     }
 
+    /// The slots, last to first.
+    pub(crate) fn iter_back<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
+        std::iter::successors(self.back(), |&slot| links.before(slot))
+    }
+
     /// Checks the list and the sum.
     pub(crate) fn validate<R: Residents>(&self, links: &Links, residents: &R) -> Result<(), String> {
         self.list.validate(links, residents)?;

@@ -14,7 +14,9 @@ mod rand;
 mod s3fifo;
 mod sieve;
 mod slru;
+mod tinylfu;
 mod two_q;
+mod wtinylfu;
 
 pub use arc::Arc;
 pub use belady::Belady;
@@ -30,4 +32,6 @@ pub use rand::Rand;
 pub use s3fifo::{S3Fifo, S3FifoParams};
 pub use sieve::Sieve;
 pub use slru::{Slru, SlruParams};
+pub use tinylfu::TinyLfu;
 pub use two_q::{TwoQ, TwoQParams};
+pub use wtinylfu::{WTinyLfu, WTinyLfuParams};

@@ -1,0 +1,233 @@
+//! Admission: what may enter at all, decided in front of any policy.
+//!
+//! A [`Filter`] sees every request and is asked on each miss. [`Filtered`] puts one in front of a policy, and is
+//! a policy itself. A filter may refuse whatever its own rule says, even what has room.
+
+use std::collections::VecDeque;
+
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+
+/// A rule for what may enter.
+pub trait Filter: Sized + Send + 'static {
+    /// What a user can tune.
+    type Params: Default + Clone + std::fmt::Debug + PartialEq + Send;
+
+    /// One line that says what it does, for help, docs and reports.
+    const ABOUT: &'static str;
+
+    /// What its dearest operation costs, beside the policy's.
+    const COST: &'static str = "O(1)";
+
+    /// Whether it needs to know the future, which only a replay does.
+    const OFFLINE: bool = false;
+
+    /// A filter that has seen nothing. All its randomness comes from `seed`.
+    fn new(params: Self::Params, seed: u64) -> Self;
+
+    /// The object in `slot` was asked for.
+    fn on_hit<R: Residents>(&mut self, _slot: Slot, _residents: &R) {}
+
+    /// Whether `new` may enter. Asked once per miss. `victims` are those who would have to leave for it, next
+    /// first: none where there is room. Who does not look at them causes no choice.
+    fn admit<R: Residents>(
+        &mut self,
+        new: &Object,
+        residents: &R,
+        victims: impl Iterator<Item = Object>,
+    ) -> bool;
+
+    /// Bytes that it has allocated.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// A policy `P` that is shown only what a filter `F` lets in.
+///
+/// Victims that the filter wants to look at are taken out of the policy's order, and wait here: they are the
+/// next to leave. One that is asked for meanwhile goes back into the policy as if it had just come and been
+/// asked for; with LRU, that is exactly where it belongs.
+pub struct Filtered<F, P> {
+    filter: F,
+    policy: P,
+    waiting: VecDeque<Slot>,
+}
+
+/// The parameters of a [`Filtered`] policy. By name, those of the policy are read and set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FilteredParams<F, P> {
+    /// The filter's.
+    pub filter: F,
+    /// The policy's.
+    pub policy: P,
+}
+
+impl<F, P: Params> Params for FilteredParams<F, P>
+where
+    F: Default + Clone + std::fmt::Debug + PartialEq + Send,
+{
+    const ALL: &'static [Param] = P::ALL;
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        self.policy.set(name, value)
+    }
+
+    fn get(&self, name: &str) -> String {
+        self.policy.get(name)
+    }
+}
+
+impl<F: Filter, P: Policy> Filtered<F, P> {
+    /// Gives `slot`, which waits, back to the policy.
+    #[cold]
+    fn restore<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        let object = residents.object(slot);
+        let _stays_anyway = self.policy.admit(&object, &Without { residents, hidden: &self.waiting });
+        self.waiting.retain(|&other| other != slot);
+        let rest = Without { residents, hidden: &self.waiting };
+        self.policy.on_insert(slot, &rest);
+        self.policy.on_hit(slot, &rest);
+    }
+
+    #[inline]
+    fn waits(&self, slot: Slot) -> bool {
+        !self.waiting.is_empty() && self.waiting.contains(&slot)
+    }
+}
+
+impl<F: Filter, P: Policy> Policy for Filtered<F, P> {
+    type Params = FilteredParams<F::Params, P::Params>;
+
+    const ABOUT: &'static str = F::ABOUT;
+
+    const OFFLINE: bool = F::OFFLINE || P::OFFLINE;
+
+    const COST: &'static str = F::COST;
+
+    fn new(capacity: Capacity, params: Self::Params, seed: u64) -> Self {
+        let filter = F::new(params.filter, seed);
+        Self { filter, policy: P::new(capacity, params.policy, seed), waiting: VecDeque::new() }
+    }
+
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        let capacity = residents.capacity();
+        let free = capacity.amount.saturating_sub(residents.used());
+        let needed = capacity.weigh(new.size).saturating_sub(free);
+        let (policy, waiting) = (&mut self.policy, &mut self.waiting);
+        let victims = Victims { policy, waiting, residents, seen: 0, needed };
+        self.filter.admit(new, residents, victims)
+            && self.policy.admit(new, &Without { residents, hidden: &self.waiting })
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.policy.on_insert(slot, &Without { residents, hidden: &self.waiting });
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.filter.on_hit(slot, residents);
+        match self.waits(slot) {
+            true => self.restore(slot, residents),
+            false => self.policy.on_hit(slot, &Without { residents, hidden: &self.waiting }),
+        }
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        self.waiting.pop_front().or_else(|| self.policy.evict(residents))
+    }
+
+    fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        match self.waits(slot) {
+            true => self.waiting.retain(|&other| other != slot),
+            false => self.policy.on_remove(slot, &Without { residents, hidden: &self.waiting }),
+        }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.filter.heap_bytes() + self.policy.heap_bytes() + self.waiting.capacity() * size_of::<Slot>()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        if let Some(slot) = self.waiting.iter().find(|&&slot| !residents.contains(slot)) {
+            return Err(format!("slot {slot} waits to leave and is not resident"));
+        }
+        self.policy.validate(&Without { residents, hidden: &self.waiting })
+    }
+}
+
+/// Who would have to leave, chosen as they are looked at.
+struct Victims<'a, P, R> {
+    policy: &'a mut P,
+    waiting: &'a mut VecDeque<Slot>,
+    residents: &'a R,
+    seen: usize,
+    /// Weight that has to be freed beyond that of the victims seen.
+    needed: u64,
+}
+
+impl<P: Policy, R: Residents> Iterator for Victims<'_, P, R> {
+    type Item = Object;
+
+    #[inline]
+    fn next(&mut self) -> Option<Object> {
+        if self.needed == 0 {
+            return None;
+        }
+        if self.seen == self.waiting.len() {
+            let rest = Without { residents: self.residents, hidden: self.waiting };
+            let victim = self.policy.evict(&rest)?;
+            self.waiting.push_back(victim);
+        }
+        let object = self.residents.object(self.waiting[self.seen]);
+        self.seen += 1;
+        self.needed = self.needed.saturating_sub(self.residents.capacity().weigh(object.size));
+        Some(object)
+    }
+}
+
+/// The residents but for those that wait to leave, which the policy behind has let go already.
+struct Without<'a, R> {
+    residents: &'a R,
+    hidden: &'a VecDeque<Slot>,
+}
+
+impl<R: Residents> Residents for Without<'_, R> {
+    #[inline]
+    fn object(&self, slot: Slot) -> Object {
+        self.residents.object(slot)
+    }
+
+    fn contains(&self, slot: Slot) -> bool {
+        self.residents.contains(slot) && !self.hidden.contains(&slot)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.residents.len() - self.hidden.len()
+    }
+
+    fn used(&self) -> u64 {
+        let hidden = self.hidden.iter().map(|&slot| self.residents.weight(slot));
+        self.residents.used() - hidden.sum::<u64>()
+    }
+
+    #[inline]
+    fn capacity(&self) -> Capacity {
+        self.residents.capacity()
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        self.residents.now()
+    }
+
+    #[inline]
+    fn next(&self, slot: Slot) -> u64 {
+        self.residents.next(slot)
+    }
+
+    #[inline]
+    fn next_of_newcomer(&self) -> u64 {
+        self.residents.next_of_newcomer()
+    }
+}

@@ -1,0 +1,67 @@
+//! TinyLFU: who enters must have been asked for more often, lately, than those who would leave for it.
+
+use crate::filter::Filter;
+use crate::parts::sketch::Sketch;
+use crate::policy::{Object, Residents, Slot};
+
+/// Victims looked at for one candidate; the rest of a crowd counts as not asked for.
+const CROWD: usize = 64;
+
+/// Admits what is asked for more often than all those who would have to leave for it together, as a [`Sketch`]
+/// of the last few thousand requests estimates. What has room is admitted.
+///
+/// That a large object has to outweigh all its victims is from Einziger, Eytan, Friedman and Manes, Lightweight
+/// robust size aware cache management, 2021.
+pub struct Frequency {
+    sketch: Sketch,
+}
+
+impl Filter for Frequency {
+    type Params = ();
+
+    const ABOUT: &'static str = "admits what was asked for more often than what would have to leave";
+
+    const COST: &'static str = "O(victims)";
+
+    fn new(_params: (), _seed: u64) -> Self {
+        Self { sketch: Sketch::new() }
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.sketch.record(residents.object(slot).key);
+    }
+
+    fn admit<R: Residents>(
+        &mut self,
+        new: &Object,
+        residents: &R,
+        victims: impl Iterator<Item = Object>,
+    ) -> bool {
+        self.sketch.fit(residents.len());
+        self.sketch.record(new.key);
+        outweighs(&self.sketch, new.key, victims)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.sketch.heap_bytes()
+    }
+}
+
+/// Whether `candidate` was asked for more often than `victims` together; it is if there are none.
+#[inline]
+pub(crate) fn outweighs(sketch: &Sketch, candidate: u64, victims: impl Iterator<Item = Object>) -> bool {
+    let mut victims = victims.take(CROWD).peekable();
+    if victims.peek().is_none() {
+        return true;
+    }
+    let mut lead = sketch.estimate(candidate);
+    for victim in victims {
+        let frequency = sketch.estimate(victim.key);
+        if lead <= frequency {
+            return false;
+        }
+        lead -= frequency;
+    }
+    true
+}

@@ -1,0 +1,325 @@
+//! W-TinyLFU: a small window takes what is new, and its leavings must be asked for more often than the victims
+//! of the main part to stay.
+//!
+//! G. Einziger, R. Friedman and B. Manes, TinyLFU: a highly efficient cache admission policy, 2017; the window
+//! adapts by hill climbing after Einziger, Eytan, Friedman and Manes, Adaptive software cache management, 2018.
+
+use crate::filters::outweighs;
+use crate::parts::by_slot::BySlot;
+use crate::parts::list::Links;
+use crate::parts::segment::{Segment, validate_all};
+use crate::parts::sketch::Sketch;
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
+
+/// The protected segment's share of the main part.
+const PROTECTED: f64 = 0.8;
+/// The least and the most that the window may adapt to, as shares of the capacity.
+const WINDOWS: (f64, f64) = (0.001, 0.8);
+/// The climber's first step, as a share of the capacity; what is left of a step at the next; and the change of
+/// the hit ratio that makes it start again.
+const STEP: f64 = 0.0625;
+const DECAY: f64 = 0.98;
+const RESTART: f64 = 0.05;
+
+/// An LRU window in front of a segmented LRU, probation and protected, with a [`Sketch`] that decides who passes
+/// from one to the other: as many requests as all those who would have to leave, and one more.
+///
+/// An object heavier than the window does not pass through it: it has to outweigh its victims at once, and is
+/// refused if it does not. With room for it, it is never refused.
+pub struct WTinyLfu {
+    links: Links,
+    parts: BySlot<Part>,
+    window: Segment,
+    probation: Segment,
+    protected: Segment,
+    sketch: Sketch,
+    /// The weight that was admitted to the window and is not in it yet.
+    incoming: u64,
+    share: f64,
+    climber: Option<Climber>,
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Window,
+    Probation,
+    Protected,
+}
+
+/// How W-TinyLFU divides the capacity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WTinyLfuParams {
+    /// The window's share of the capacity: the first one, if it adapts.
+    pub window: f64,
+    /// Whether the window adapts.
+    pub adaptive: bool,
+}
+
+impl Default for WTinyLfuParams {
+    fn default() -> Self {
+        Self { window: 0.01, adaptive: true }
+    }
+}
+
+impl Params for WTinyLfuParams {
+    const ALL: &'static [Param] = &[
+        Param { name: "window", about: "the window's share of the capacity: 0 to 0.8" },
+        Param { name: "adaptive", about: "whether the window adapts: true or false" },
+    ];
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "window" => {
+                let share = read_share(value).ok().filter(|share| *share <= WINDOWS.1);
+                self.window = share.ok_or("a share from 0 to 0.8")?;
+            }
+            _ => self.adaptive = value.parse().map_err(|_| "true or false")?,
+        }
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> String {
+        match name {
+            "window" => self.window.to_string(),
+            _ => self.adaptive.to_string(),
+        }
+    }
+}
+
+impl Policy for WTinyLfu {
+    type Params = WTinyLfuParams;
+
+    const ABOUT: &'static str =
+        "a small LRU window; a segmented LRU keeps of its leavings what is asked for more";
+
+    fn new(_capacity: Capacity, params: WTinyLfuParams, _seed: u64) -> Self {
+        Self {
+            links: Links::new(),
+            parts: BySlot::new(),
+            window: Segment::new(),
+            probation: Segment::new(),
+            protected: Segment::new(),
+            sketch: Sketch::new(),
+            incoming: 0,
+            share: params.window,
+            climber: params.adaptive.then(Climber::default),
+        }
+    }
+
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        self.sketch.fit(residents.len());
+        self.sketch.record(new.key);
+        if let Some(climber) = &mut self.climber {
+            let step = climber.climb(residents.now(), self.sketch.period());
+            self.share = (self.share + step).clamp(WINDOWS.0, WINDOWS.1);
+        }
+        let capacity = residents.capacity();
+        let weight = capacity.weigh(new.size);
+        if weight <= self.window_limit(capacity) {
+            self.incoming = weight;
+            return true;
+        }
+        self.incoming = 0;
+        let needed = weight.saturating_sub(capacity.amount.saturating_sub(residents.used()));
+        self.outweighs(new.key, needed, residents)
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.incoming = 0;
+        let capacity = residents.capacity();
+        match residents.weight(slot) <= self.window_limit(capacity) {
+            true => self.push(Part::Window, slot, residents),
+            false => self.push(Part::Probation, slot, residents),
+        }
+        while let Some(last) = self.leaving(capacity)
+            && self.excess(residents.weight(last), capacity) == 0
+        {
+            self.move_to(Part::Probation, last, residents);
+        }
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.sketch.record(residents.object(slot).key);
+        if let Some(climber) = &mut self.climber {
+            climber.hits += 1;
+        }
+        match self.parts[slot] {
+            Part::Window => self.window.move_to_front(&mut self.links, slot),
+            Part::Protected => self.protected.move_to_front(&mut self.links, slot),
+            Part::Probation => self.protect(slot, residents),
+        }
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        let capacity = residents.capacity();
+        while self.excess(0, capacity) == 0
+            && let Some(candidate) = self.leaving(capacity)
+        {
+            let needed = self.excess(residents.weight(candidate), capacity);
+            if !self.outweighs(residents.object(candidate).key, needed, residents) {
+                return Some(self.take(candidate, residents));
+            }
+            self.move_to(Part::Probation, candidate, residents);
+        }
+        let last = self.probation.back().or(self.protected.back()).or(self.window.back())?;
+        Some(self.take(last, residents))
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.take(slot, residents);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.links.heap_bytes() + self.parts.heap_bytes() + self.sketch.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        let segments = [&self.window, &self.probation, &self.protected];
+        validate_all(segments, &self.links, residents)?;
+        for (segment, part) in segments.into_iter().zip([Part::Window, Part::Probation, Part::Protected]) {
+            if let Some(stray) = segment.iter(&self.links).find(|&slot| self.parts[slot] != part) {
+                return Err(format!("slot {stray} is in {part:?} and marked {:?}", self.parts[stray]));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl WTinyLfu {
+    /// What the window may hold: something, unless its share is none.
+    #[inline]
+    fn window_limit(&self, capacity: Capacity) -> u64 {
+        (capacity.amount as f64 * self.share).ceil() as u64
+    }
+
+    #[inline]
+    fn main_limit(&self, capacity: Capacity) -> u64 {
+        capacity.amount.saturating_sub(self.window_limit(capacity))
+    }
+
+    /// By how much the main part would be above its limit with `weight` more.
+    #[inline]
+    fn excess(&self, weight: u64, capacity: Capacity) -> u64 {
+        let main = self.probation.used() + self.protected.used();
+        (main + weight).saturating_sub(self.main_limit(capacity))
+    }
+
+    /// The window's last, if the window holds too much or will.
+    #[inline]
+    fn leaving(&self, capacity: Capacity) -> Option<Slot> {
+        let will_hold = self.window.used().saturating_add(self.incoming);
+        self.window.back().filter(|_| will_hold > self.window_limit(capacity))
+    }
+
+    /// Whether `candidate` was asked for more often than the next victims that weigh `needed` together.
+    fn outweighs<R: Residents>(&self, candidate: u64, mut needed: u64, residents: &R) -> bool {
+        let segments = [&self.probation, &self.protected, &self.window];
+        let slots = segments.into_iter().flat_map(|segment| segment.iter_back(&self.links));
+        let victims = slots.map_while(|slot| {
+            let victim = (needed > 0).then(|| residents.object(slot))?;
+            needed = needed.saturating_sub(residents.weight(slot));
+            Some(victim)
+        });
+        outweighs(&self.sketch, candidate, victims)
+    }
+
+    /// Moves `slot` from probation to the protected segment, and from there what is too much back.
+    fn protect<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.move_to(Part::Protected, slot, residents);
+        let limit = (self.main_limit(residents.capacity()) as f64 * PROTECTED) as u64;
+        while self.protected.used() > limit
+            && let Some(last) = self.protected.back()
+        {
+            self.move_to(Part::Probation, last, residents);
+        }
+    }
+
+    #[inline]
+    fn move_to<R: Residents>(&mut self, part: Part, slot: Slot, residents: &R) {
+        self.take(slot, residents);
+        self.push(part, slot, residents);
+    }
+
+    #[inline]
+    fn push<R: Residents>(&mut self, part: Part, slot: Slot, residents: &R) {
+        self.parts.put(slot, part);
+        let (segment, links) = self.segment(part);
+        segment.push_front(links, slot, residents);
+    }
+
+    #[inline]
+    fn take<R: Residents>(&mut self, slot: Slot, residents: &R) -> Slot {
+        let (segment, links) = self.segment(self.parts[slot]);
+        segment.remove(links, slot, residents);
+        slot
+    }
+
+    #[inline]
+    fn segment(&mut self, part: Part) -> (&mut Segment, &mut Links) {
+        let segment = match part {
+            Part::Window => &mut self.window,
+            Part::Probation => &mut self.probation,
+            Part::Protected => &mut self.protected,
+        };
+        (segment, &mut self.links)
+    }
+}
+
+/// Finds the window with most hits: goes on while that helps, and turns round when it does not.
+struct Climber {
+    hits: u64,
+    since: u64,
+    hit_ratio: f64,
+    step: f64,
+}
+
+impl Default for Climber {
+    /// The first period is only looked at.
+    fn default() -> Self {
+        Self { hits: 0, since: 0, hit_ratio: 0.0, step: STEP }
+    }
+}
+
+impl Climber {
+    /// By how much to change the window's share at lookup `now`: 0 until a period is over.
+    fn climb(&mut self, now: u64, period: usize) -> f64 {
+        let lookups = now - self.since;
+        if lookups < period as u64 {
+            return 0.0;
+        }
+        let hit_ratio = self.hits as f64 / lookups as f64;
+        let change = hit_ratio - self.hit_ratio;
+        let step = if change >= 0.0 { self.step } else { -self.step };
+        let next = if change.abs() >= RESTART { STEP.copysign(step) } else { step * DECAY };
+        *self = Self { hits: 0, since: now, hit_ratio, step: next };
+        step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_climber_turns_when_hits_get_fewer() {
+        let mut climber = Climber::default();
+        let mut now = 0;
+        let mut climb = |hits| {
+            now += 100;
+            climber.hits = hits;
+            climber.climb(now, 100)
+        };
+        assert_eq!(climb(50), STEP);
+        assert_eq!(climb(52), STEP);
+        assert_eq!(climb(51), -STEP * DECAY);
+        assert_eq!(climb(52), -STEP * DECAY * DECAY);
+        assert_eq!(climb(20), STEP * DECAY * DECAY * DECAY);
+        assert_eq!(climb(21), STEP);
+        assert_eq!(climber.climb(650, 100), 0.0);
+    }
+}
