@@ -1,23 +1,51 @@
 //! The formats of trace files, and how they are told apart.
 
 use std::fmt::{self, Display};
-use std::path::Path;
 use std::str::FromStr;
 
-use super::formats::oracle;
+use super::formats::csv::Layout;
+use super::formats::fields::Field;
+use super::formats::{self, history, lcs, oracle};
 
 /// How a file says what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
-    /// Binary records of 24 bytes: time, object, size, next access.
+    /// libCacheSim's oracleGeneral: binary records of 24 bytes with time, object, size and next access.
     OracleGeneral,
+    /// libCacheSim's lcs: binary records as a header describes them.
+    Lcs,
+    /// An SQLite database with the history of Chrome or Firefox.
+    History,
+    /// JSON lines, such as Larder's access log or Caddy's.
+    Json,
+    /// Larder's access log as text.
+    Larder,
+    /// Squid's native access.log.
+    Squid,
+    /// The common log format or the combined one, as Apache and NGINX write them.
+    Ncsa,
+    /// Runs of blocks, as in the ARC paper.
+    Arc,
+    /// Values with a delimiter between them.
+    Csv,
     /// Lines, each a key.
     Plain,
 }
 
 impl Format {
-    /// Every format and its name.
-    pub const ALL: &[(&str, Self)] = &[("oraclegeneral", Self::OracleGeneral), ("plain", Self::Plain)];
+    /// Every format and its name, in the order in which they are tried.
+    pub const ALL: &[(&str, Self)] = &[
+        ("lcs", Self::Lcs),
+        ("history", Self::History),
+        ("oraclegeneral", Self::OracleGeneral),
+        ("json", Self::Json),
+        ("larder", Self::Larder),
+        ("squid", Self::Squid),
+        ("ncsa", Self::Ncsa),
+        ("arc", Self::Arc),
+        ("csv", Self::Csv),
+        ("plain", Self::Plain),
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -28,19 +56,25 @@ impl Format {
     /// What its broken parts are counted in.
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Self::OracleGeneral => "record",
-            Self::Plain => "line",
+            Self::OracleGeneral | Self::Lcs => "record",
+            Self::History => "visit",
+            _ => "line",
         }
     }
 
-    /// What a file with this name and these first bytes is, if it is anything known. The content decides
-    /// before the name does.
-    pub(super) fn detect(_path: &Path, head: &[u8]) -> Option<Self> {
-        match () {
-            () if oracle::resembles(head) => Some(Self::OracleGeneral),
-            () if is_text(head) => Some(Self::Plain),
-            () => None,
-        }
+    /// What a file that begins with `head` is, if it is anything known.
+    pub(super) fn detect(head: &[u8], columns: &[Field]) -> Option<Self> {
+        let is = |format: &Self| match format {
+            Self::Lcs => lcs::resembles(head),
+            Self::History => history::resembles(head),
+            Self::OracleGeneral => oracle::resembles(head),
+            Self::Csv => {
+                is_text(head) && Layout::guess(head, columns).is_some_and(|layout| layout.fits(head))
+            }
+            Self::Plain => is_text(head),
+            format => formats::resembles(*format, head),
+        };
+        Self::ALL.iter().map(|(_, format)| *format).find(is)
     }
 }
 

@@ -19,6 +19,7 @@ use names::Names;
 
 pub use builder::{Builder, TooMany};
 pub use format::Format;
+pub use formats::fields::Field;
 pub use read::{Error, LeftOut, Options, Reading, read};
 
 /// What one line or record of a trace file says.

@@ -8,6 +8,7 @@ use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
 
+use super::formats::fields::Field;
 use super::formats::{self, Fault};
 use super::input::Input;
 use super::sink::Sink;
@@ -25,11 +26,13 @@ pub struct Options {
     pub max_broken_share: f64,
     /// Cut URLs to their scheme and host.
     pub base_urls: bool,
+    /// What the columns of comma-separated values are, if the first line does not say it as it should.
+    pub columns: Vec<Field>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { format: None, sample: 1.0, max_broken_share: 0.01, base_urls: false }
+        Self { format: None, sample: 1.0, max_broken_share: 0.01, base_urls: false, columns: Vec::new() }
     }
 }
 
@@ -48,8 +51,9 @@ pub struct Reading {
     pub broken: u64,
     /// The first of them: their number, counted from 1, and what is wrong.
     pub first_broken: Vec<(u64, String)>,
-    /// Requests that do not say the size, which therefore was taken from others for the same object.
-    pub sizeless: u64,
+    /// Requests that do not say how large the whole object is: it was taken from others for the same object,
+    /// if there are any.
+    pub guessed_sizes: u64,
 }
 
 /// Why a request is left out of a trace.
@@ -76,12 +80,13 @@ pub fn read(path: &Path, options: &Options) -> Result<(Trace, Reading), Error> {
     if input.head().is_empty() {
         return Err(error("it is empty".to_owned()));
     }
-    let format = options.format.or_else(|| Format::detect(path, input.head()));
+    let format = options.format.or_else(|| Format::detect(input.head(), &options.columns));
     let format = format.ok_or_else(|| error(unknown()))?;
     let mut sink = Sink::new(options, Reading::new(format));
-    formats::read(format, input, &mut sink).map_err(|fault| match fault {
+    formats::read(format, path, input, &mut sink).map_err(|fault| match fault {
         Fault::Io(why) => error(explain(&why)),
         Fault::TooMany(why) => error(why.to_string()),
+        Fault::Bad(why) => error(why),
     })?;
     let (trace, reading) = sink.finish();
     reading.judge(options).map_err(error)?;
@@ -91,7 +96,7 @@ pub fn read(path: &Path, options: &Options) -> Result<(Trace, Reading), Error> {
 impl Reading {
     fn new(format: Format) -> Self {
         let (left_out, first_broken) = (BTreeMap::new(), Vec::new());
-        Self { format, requests: 0, kept: 0, left_out, broken: 0, first_broken, sizeless: 0 }
+        Self { format, requests: 0, kept: 0, left_out, broken: 0, first_broken, guessed_sizes: 0 }
     }
 
     /// What is worth telling, a line each: the sample, what was left out, what was broken.
@@ -103,9 +108,9 @@ impl Reading {
         for (reason, count) in &self.left_out {
             notes.push(format!("left out {count} {reason}"));
         }
-        if self.sizeless > 0 {
-            let count = self.sizeless;
-            notes.push(format!("{count} without a size: taken from other requests for the same object"));
+        if self.guessed_sizes > 0 {
+            let count = self.guessed_sizes;
+            notes.push(format!("{count} do not say the object's size, as with status 304: taken from others for the same object"));
         }
         for (number, why) in &self.first_broken {
             notes.push(format!("{} {number} is broken: {why}", self.format.unit()));

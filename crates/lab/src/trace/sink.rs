@@ -11,10 +11,19 @@ const REMEMBERED: usize = 5;
 pub(super) struct Facts {
     /// In microseconds of any epoch; 0 if the trace does not say.
     pub(super) time: u64,
-    /// In bytes; nothing if this request does not say it, but others may.
-    pub(super) size: Option<u64>,
-    /// In microseconds; nothing if this request does not say it, but others may.
-    pub(super) cost: Option<u32>,
+    /// In bytes.
+    pub(super) size: Fact<u64>,
+    /// In microseconds.
+    pub(super) cost: Fact<u32>,
+}
+
+/// What a request says of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fact<T> {
+    /// It is so.
+    Known(T),
+    /// Other requests for the object know better, if there are any.
+    Guessed(T),
 }
 
 /// Builds the trace and the report on its reading.
@@ -24,16 +33,16 @@ pub(super) struct Sink<'o> {
     reading: Reading,
     /// Keys whose hash is at most this are kept.
     threshold: u64,
-    sizeless: Vec<u32>,
-    costless: Vec<u32>,
+    guessed_sizes: Vec<u32>,
+    guessed_costs: Vec<u32>,
 }
 
 impl<'o> Sink<'o> {
     pub(super) fn new(options: &'o Options, reading: Reading) -> Self {
         // A share of 1 becomes the largest number: conversion to an integer saturates.
         let threshold = (options.sample * u64::MAX as f64) as u64;
-        let (sizeless, costless) = (Vec::new(), Vec::new());
-        Self { options, builder: Builder::default(), reading, threshold, sizeless, costless }
+        let (guessed_sizes, guessed_costs) = (Vec::new(), Vec::new());
+        Self { options, builder: Builder::default(), reading, threshold, guessed_sizes, guessed_costs }
     }
 
     /// Adds a request for the object that the trace calls by a number.
@@ -44,7 +53,7 @@ impl<'o> Sink<'o> {
             return Ok(());
         }
         self.reading.kept += 1;
-        self.note_unknown(facts);
+        self.note_guesses(facts);
         self.builder.push_number(facts.of(key))
     }
 
@@ -57,7 +66,7 @@ impl<'o> Sink<'o> {
             return Ok(());
         }
         self.reading.kept += 1;
-        self.note_unknown(facts);
+        self.note_guesses(facts);
         self.builder.push_name(facts.of(key))
     }
 
@@ -74,55 +83,73 @@ impl<'o> Sink<'o> {
         *self.reading.left_out.entry(reason).or_default() += 1;
     }
 
+    /// How the trace is to be read.
+    pub(super) fn options(&self) -> &'o Options {
+        self.options
+    }
+
     /// The trace and the report.
     pub(super) fn finish(self) -> (Trace, Reading) {
         let (mut trace, mut reading) = (self.builder.finish(), self.reading);
         let objects = trace.objects as usize;
-        reading.sizeless = self.sizeless.len() as u64;
-        trace.sizes.fill_in(&trace.ids, objects, &self.sizeless);
-        trace.costs.fill_in(&trace.ids, objects, &self.costless);
+        reading.guessed_sizes = self.guessed_sizes.len() as u64;
+        trace.sizes.fill_in(&trace.ids, objects, &self.guessed_sizes);
+        trace.costs.fill_in(&trace.ids, objects, &self.guessed_costs);
         (trace, reading)
     }
 
-    fn note_unknown(&mut self, facts: Facts) {
+    fn note_guesses(&mut self, facts: Facts) {
         // The builder refuses a request that has no number, so that these fit.
-        if facts.size.is_none() {
-            self.sizeless.push(self.builder.len() as u32);
+        if let Fact::Guessed(_) = facts.size {
+            self.guessed_sizes.push(self.builder.len() as u32);
         }
-        if facts.cost.is_none() {
-            self.costless.push(self.builder.len() as u32);
+        if let Fact::Guessed(_) = facts.cost {
+            self.guessed_costs.push(self.builder.len() as u32);
         }
     }
 }
 
 impl Facts {
+    /// A request of which only the object is known.
+    pub(super) const NONE: Self = Self { time: 0, size: Fact::Known(1), cost: Fact::Known(0) };
+
     fn of<K>(self, key: K) -> Record<K> {
-        let (size, cost) = (self.size.unwrap_or_default(), self.cost.unwrap_or_default());
-        Record { key, time: self.time, size, cost }
+        Record { key, time: self.time, size: self.size.value(), cost: self.cost.value() }
     }
 }
 
-impl<T: Copy + PartialEq + Default> Column<T> {
-    /// Gives the requests `unknown`, in order, what the last request before them that knew said of their
+impl<T> Fact<T> {
+    fn value(self) -> T {
+        match self {
+            Self::Known(value) | Self::Guessed(value) => value,
+        }
+    }
+}
+
+impl<T: Copy + PartialEq> Column<T> {
+    /// Gives the requests `guessed`, in order, what the last request before them that knew said of their
     /// object, or else the first one after them.
-    fn fill_in(&mut self, ids: &[u32], objects: usize, unknown: &[u32]) {
+    fn fill_in(&mut self, ids: &[u32], objects: usize, guessed: &[u32]) {
         let Self::Each(values) = self else { return };
-        let mut last_known = vec![T::default(); objects];
-        let mut left = unknown;
+        if guessed.is_empty() {
+            return;
+        }
+        let mut last_known = vec![None; objects];
+        let mut left = guessed;
         for at in (0..ids.len()).rev() {
             match left.split_last() {
                 Some((&last, others)) if last as usize == at => left = others,
-                _ => last_known[ids[at] as usize] = values[at],
+                _ => last_known[ids[at] as usize] = Some(values[at]),
             }
         }
-        let mut left = unknown;
+        let mut left = guessed;
         for at in 0..ids.len() {
             match left.split_first() {
                 Some((&first, others)) if first as usize == at => {
-                    values[at] = last_known[ids[at] as usize];
+                    values[at] = last_known[ids[at] as usize].unwrap_or(values[at]);
                     left = others;
                 }
-                _ => last_known[ids[at] as usize] = values[at],
+                _ => last_known[ids[at] as usize] = Some(values[at]),
             }
         }
     }

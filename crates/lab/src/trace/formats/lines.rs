@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::io::{self, Read};
+use std::ops::Range;
 
 use memchr::memchr;
 
-use super::Fault;
+use super::{Fault, Parse};
+use crate::trace::TooMany;
 use crate::trace::read::LeftOut;
 use crate::trace::sink::{Facts, Sink};
 
@@ -16,12 +18,13 @@ const CHUNK: usize = 256 << 10;
 const LONGEST: usize = 1 << 20;
 
 /// What a line says.
-#[expect(dead_code, reason = "the readers of logs come next")]
 pub(super) enum Said<'l> {
     /// A request for an object called by a number.
     Number(u64, Facts),
     /// A request for an object called by a name.
     Name(Cow<'l, str>, Facts),
+    /// A request for each of the objects called by these numbers.
+    Run(Range<u64>),
     /// A request that is not kept.
     LeftOut(LeftOut),
     /// Nothing, as a comment does.
@@ -32,24 +35,32 @@ pub(super) enum Said<'l> {
 pub(super) type Parsed<'l> = Result<Said<'l>, Cow<'static, str>>;
 
 /// Puts what `parse` makes of each line into `sink`.
-pub(super) fn read(
-    input: impl Read,
-    sink: &mut Sink<'_>,
-    parse: impl for<'l> Fn(&'l [u8]) -> Parsed<'l>,
-) -> Result<(), Fault> {
+pub(super) fn read(input: impl Read, sink: &mut Sink<'_>, parse: Parse) -> Result<(), Fault> {
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
         if line.len() >= LONGEST {
             sink.broken(number, || format!("longer than {LONGEST} bytes"));
             continue;
         }
-        match parse(line) {
-            Ok(Said::Number(key, facts)) => sink.number(key, facts)?,
-            Ok(Said::Name(key, facts)) => sink.name(&key, facts)?,
-            Ok(Said::LeftOut(reason)) => sink.leave_out(reason),
-            Ok(Said::Nothing) => {}
-            Err(why) => sink.broken(number, || why.into_owned()),
+        put(sink, number, parse(line))?;
+    }
+    Ok(())
+}
+
+/// Puts what line `number` says into `sink`.
+#[inline]
+pub(super) fn put(sink: &mut Sink<'_>, number: u64, parsed: Parsed<'_>) -> Result<(), TooMany> {
+    match parsed {
+        Ok(Said::Number(key, facts)) => sink.number(key, facts)?,
+        Ok(Said::Name(key, facts)) => sink.name(&key, facts)?,
+        Ok(Said::Run(keys)) => {
+            for key in keys {
+                sink.number(key, Facts::NONE)?;
+            }
         }
+        Ok(Said::LeftOut(reason)) => sink.leave_out(reason),
+        Ok(Said::Nothing) => {}
+        Err(why) => sink.broken(number, || why.into_owned()),
     }
     Ok(())
 }

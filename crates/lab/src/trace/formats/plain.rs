@@ -3,20 +3,19 @@
 use std::borrow::Cow;
 
 use super::lines::{Parsed, Said};
+use super::words::{integer, text};
 use crate::trace::sink::Facts;
 
-const FACTS: Facts = Facts { time: 0, size: Some(1), cost: Some(0) };
-
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
-    let key = str::from_utf8(line.trim_ascii()).map_err(|_| "not UTF-8")?;
-    Ok(match number(key) {
-        Some(number) => Said::Number(number, FACTS),
-        None => Said::Name(Cow::Borrowed(key), FACTS),
-    })
+    key(Cow::Borrowed(text(line.trim_ascii())?), Facts::NONE)
 }
 
-/// What `key` is if it is written as numbers are; `007` is not `7`.
-pub(super) fn number(key: &str) -> Option<u64> {
-    let plain = key == "0" || !key.starts_with(['0', '+']);
-    plain.then(|| key.parse().ok()).flatten()
+/// A request for what is called by a number if it is written as one; `007` is not `7`.
+pub(super) fn key(key: Cow<'_, str>, facts: Facts) -> Parsed<'_> {
+    let plain = key == "0" || !key.starts_with('0');
+    let number = integer(key.as_bytes()).filter(|_| plain);
+    Ok(match number {
+        Some(number) => Said::Number(number, facts),
+        None => Said::Name(key, facts),
+    })
 }

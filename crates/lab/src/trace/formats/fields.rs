@@ -1,0 +1,176 @@
+//! What the fields of JSON lines and the columns of CSV are called, and what they mean.
+
+use std::borrow::Cow;
+
+use super::lines::{Parsed, Said};
+use super::words::{Access, Wrong, integer, moment, no, seconds, size, status};
+use super::{larder, plain};
+use crate::trace::read::LeftOut;
+use crate::trace::sink::{Fact, Facts};
+
+/// What a field says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// Nothing of interest.
+    Ignored,
+    /// When: seconds with decimals, or a date as HTTP or ISO 8601 write it.
+    Time,
+    /// Which object.
+    Key,
+    /// Whose object it is, where the key is a path.
+    Host,
+    /// How large it is, or how much was sent, in bytes.
+    Size,
+    /// What it took, in microseconds.
+    Micros,
+    /// What it took, in seconds with decimals.
+    Seconds,
+    /// The method.
+    Method,
+    /// The status code.
+    Status,
+    /// The Cache-Status.
+    Cache,
+}
+
+/// Names of fields, in small letters and without `-` and `_`. The first ones name columns in options.
+const NAMES: &[(&str, Field)] = &[
+    ("time", Field::Time),
+    ("key", Field::Key),
+    ("size", Field::Size),
+    ("micros", Field::Micros),
+    ("seconds", Field::Seconds),
+    ("method", Field::Method),
+    ("status", Field::Status),
+    ("cache", Field::Cache),
+    ("_", Field::Ignored),
+    ("timestamp", Field::Time),
+    ("ts", Field::Time),
+    ("clocktime", Field::Time),
+    ("date", Field::Time),
+    ("timeiso8601", Field::Time),
+    ("object", Field::Key),
+    ("objectid", Field::Key),
+    ("objid", Field::Key),
+    ("id", Field::Key),
+    ("url", Field::Key),
+    ("uri", Field::Key),
+    ("requesturi", Field::Key),
+    ("path", Field::Key),
+    ("host", Field::Host),
+    ("vhost", Field::Host),
+    ("lbn", Field::Key),
+    ("block", Field::Key),
+    ("objsize", Field::Size),
+    ("objectsize", Field::Size),
+    ("bytes", Field::Size),
+    ("bytessent", Field::Size),
+    ("bodybytessent", Field::Size),
+    ("length", Field::Size),
+    ("cost", Field::Micros),
+    ("duration", Field::Seconds),
+    ("requesttime", Field::Seconds),
+    ("requestmethod", Field::Method),
+    ("cachestatus", Field::Cache),
+];
+
+/// How many of [`NAMES`] are proposed.
+const PROPOSED: usize = 9;
+
+impl Field {
+    /// What a field of this name says, as far as is known.
+    pub(super) fn named(name: &str) -> Self {
+        let name = name.trim();
+        let plain: String = name.chars().filter(|c| !"-_".contains(*c)).collect();
+        let plain = plain.to_ascii_lowercase();
+        let found = NAMES.iter().find(|(known, _)| *known == plain);
+        found.map_or(Self::Ignored, |(_, field)| *field)
+    }
+}
+
+impl std::str::FromStr for Field {
+    type Err = String;
+
+    /// What a column of this name says. The error names the valid ones.
+    fn from_str(name: &str) -> Result<Self, String> {
+        match Self::named(name) {
+            Self::Ignored if name != "_" => {
+                let known = NAMES[..PROPOSED].iter().map(|(known, _)| *known).collect::<Vec<_>>().join(" ");
+                Err(format!("unknown column '{}'; known: {known}", name.escape_debug()))
+            }
+            field => Ok(field),
+        }
+    }
+}
+
+/// The fields of one record, as far as they were there.
+#[derive(Default)]
+pub(super) struct Fields<'l> {
+    time: Option<Cow<'l, str>>,
+    key: Option<Cow<'l, str>>,
+    host: Option<Cow<'l, str>>,
+    size: Option<Cow<'l, str>>,
+    micros: Option<Cow<'l, str>>,
+    seconds: Option<Cow<'l, str>>,
+    method: Option<Cow<'l, str>>,
+    status: Option<Cow<'l, str>>,
+    cache: Option<Cow<'l, str>>,
+}
+
+impl<'l> Fields<'l> {
+    /// Notes what `field` says, if it is the first that does.
+    pub(super) fn put(&mut self, field: Field, value: impl Into<Cow<'l, str>>) {
+        let place = match field {
+            Field::Ignored => return,
+            Field::Time => &mut self.time,
+            Field::Key => &mut self.key,
+            Field::Host => &mut self.host,
+            Field::Size => &mut self.size,
+            Field::Micros => &mut self.micros,
+            Field::Seconds => &mut self.seconds,
+            Field::Method => &mut self.method,
+            Field::Status => &mut self.status,
+            Field::Cache => &mut self.cache,
+        };
+        place.get_or_insert_with(|| value.into());
+    }
+
+    /// The request. Without a method it is a GET; without a status, one that was served.
+    pub(super) fn request(mut self) -> Parsed<'l> {
+        let key = self.key.take().filter(|key| !key.trim().is_empty()).ok_or("no key")?;
+        let key = match &self.host {
+            Some(host) if key.starts_with('/') => format!("{host}{key}").into(),
+            _ => key,
+        };
+        let time = self.time.as_deref().map_or(Ok(0), time)?;
+        let cost = self.cost()?;
+        let bytes = self.size.as_deref().map_or(Ok(1), |text| size(text.as_bytes()))?;
+        let method = self.method.as_deref().unwrap_or("GET");
+        if let Some(text) = &self.status {
+            let status = status(text.as_bytes())?;
+            return Access { method: method.as_bytes(), status, time, bytes, cost }.of(key);
+        }
+        if !method.eq_ignore_ascii_case("get") {
+            return Ok(Said::LeftOut(LeftOut::Method));
+        }
+        plain::key(key, Facts { time, size: Fact::Known(bytes), cost })
+    }
+
+    fn cost(&self) -> Result<Fact<u32>, Wrong> {
+        let (text, micros) = match (&self.micros, &self.seconds) {
+            (Some(text), _) => (text, integer(text.as_bytes())),
+            (None, Some(text)) => (text, seconds(text.as_bytes())),
+            (None, None) => return Ok(Fact::Known(0)),
+        };
+        let micros = micros.ok_or_else(|| no("a duration", text.as_bytes()))?;
+        Ok(match &self.cache {
+            Some(cache) => larder::cost(micros, cache),
+            None => Fact::Known(u32::try_from(micros).unwrap_or(u32::MAX)),
+        })
+    }
+}
+
+fn time(text: &str) -> Result<u64, Wrong> {
+    let text = text.trim();
+    seconds(text.as_bytes()).map_or_else(|| moment(text), Ok)
+}

@@ -1,0 +1,74 @@
+//! JSON lines: an object a line, with fields by their usual names. Larder, Caddy and many others log so.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::fields::{Field, Fields};
+use super::larder;
+use super::lines::{Parsed, Said};
+
+/// Objects inside of the line's, whose fields count as the line's own.
+const INNER: &[&str] = &["request", "response", "http"];
+
+/// How deep objects are looked into.
+const DEPTH: u8 = 3;
+
+pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+    if larder::announces(line) {
+        return Ok(Said::Nothing);
+    }
+    let text = super::words::text(line)?;
+    let mut fields = Fields::default();
+    gather(text, &mut fields, DEPTH).map_err(|error| format!("no JSON object: {error}"))?;
+    fields.request()
+}
+
+fn gather<'l>(text: &'l str, fields: &mut Fields<'l>, depth: u8) -> serde_json::Result<()> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    json.deserialize_map(Gather { fields, depth })?;
+    json.end()
+}
+
+struct Gather<'f, 'l> {
+    fields: &'f mut Fields<'l>,
+    depth: u8,
+}
+
+impl<'l> Visitor<'l> for Gather<'_, 'l> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'l>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(Name(name)) = map.next_key()? {
+            let field = Field::named(&name);
+            let inner = INNER.contains(&&*name);
+            if field == Field::Ignored && !inner {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let value = map.next_value::<&'l RawValue>()?.get();
+            match value.as_bytes().first() {
+                Some(b'{') if inner && self.depth > 0 => {
+                    gather(value, self.fields, self.depth - 1).map_err(serde::de::Error::custom)?;
+                }
+                Some(b'"') => {
+                    let Name(text) = serde_json::from_str(value).map_err(serde::de::Error::custom)?;
+                    self.fields.put(field, text);
+                }
+                Some(b'0'..=b'9') => self.fields.put(field, value),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A string, borrowed from the line where nothing in it is escaped.
+#[derive(serde::Deserialize)]
+struct Name<'l>(#[serde(borrow)] Cow<'l, str>);

@@ -1,0 +1,49 @@
+//! Larder's own access log as text: `date client method URL status 123B 45us cache-status`.
+//!
+//! As JSON it is read as any JSON lines are.
+
+use std::borrow::Cow;
+
+use super::lines::{Parsed, Said};
+use super::words::{Access, integer, moment, no, size, status, text, word};
+use crate::trace::sink::Fact;
+
+/// How long a date of HTTP is.
+const DATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
+
+/// What `larder serve` says on the same output before its first request.
+const ANNOUNCEMENTS: [&[u8]; 3] = [b"listening on ", b"admin on http://", b"try: "];
+
+pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+    if announces(line) {
+        return Ok(Said::Nothing);
+    }
+    let (date, mut rest) = line.split_at_checked(DATE).ok_or("no date")?;
+    let time = moment(text(date)?)?;
+    let mut next = || word(&mut rest).ok_or("too few words for a line of Larder's log");
+    next()?;
+    let (method, url) = (next()?, text(next()?)?);
+    let mut number = next()?;
+    if number == b"*" {
+        // The target of OPTIONS for the server as a whole.
+        number = next()?;
+    }
+    let status = status(number)?;
+    let (bytes, micros) = (next()?, next()?);
+    let bytes = size(bytes.strip_suffix(b"B").ok_or_else(|| no("a size", bytes))?)?;
+    let number = micros.strip_suffix(b"us").and_then(integer).ok_or_else(|| no("a duration", micros))?;
+    let cost = cost(number, &String::from_utf8_lossy(rest));
+    Access { method, status, time, bytes, cost }.of(Cow::Borrowed(url))
+}
+
+/// Whether `line` stands before the log.
+pub(super) fn announces(line: &[u8]) -> bool {
+    ANNOUNCEMENTS.iter().any(|beginning| line.starts_with(beginning))
+}
+
+/// What a reply after `micros` says of the cost, if it has this Cache-Status (RFC 9211): one that was not
+/// forwarded says nothing.
+pub(super) fn cost(micros: u64, cache: &str) -> Fact<u32> {
+    let micros = u32::try_from(micros).unwrap_or(u32::MAX);
+    if cache.contains("fwd=") { Fact::Known(micros) } else { Fact::Guessed(0) }
+}

@@ -1,0 +1,51 @@
+//! The common log format of NCSA, the combined one, and both with the virtual host before them:
+//! `[host:port] client ident user [date] "METHOD target HTTP/x" status bytes ["referer" "agent" ...]`.
+
+use memchr::memchr;
+
+use super::lines::Parsed;
+use super::words::{Access, Wrong, date, size, status, text, word};
+use crate::trace::sink::Fact;
+
+const DATE: &str = "%d/%b/%Y:%H:%M:%S %z";
+
+pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+    let (before, rest) = split(line, b'[').ok_or("no date in brackets")?;
+    let (time, rest) = split(rest, b']').ok_or("no date in brackets")?;
+    let time = date(DATE, time)?;
+    let (_, rest) = split(rest, b'"').ok_or("no request in quotation marks")?;
+    let end = closing(rest).ok_or("no request in quotation marks")?;
+    let (request, mut rest) = (&rest[..end], &rest[end + 1..]);
+    let status = status(word(&mut rest).ok_or("no status")?)?;
+    let bytes = match word(&mut rest).ok_or("no size")? {
+        b"-" => 0,
+        bytes => size(bytes)?,
+    };
+    // Bytes that are no request have a status that says so, and are left out for that.
+    let mut request = request;
+    let method = word(&mut request).unwrap_or_default();
+    let target = text(word(&mut request).unwrap_or(b"-"))?;
+    let access = Access { method, status, time, bytes, cost: Fact::Known(0) };
+    match host(before)? {
+        Some(host) if target.starts_with('/') => access.of(format!("{host}{target}")),
+        _ => access.of(target),
+    }
+}
+
+/// The virtual host, if the words before the date begin with one.
+fn host(mut before: &[u8]) -> Result<Option<&str>, Wrong> {
+    let (first, others) = (word(&mut before).unwrap_or_default(), before);
+    let named = others.trim_ascii().split(|byte| *byte == b' ').count() == 3 && first.contains(&b':');
+    if named { text(first).map(Some) } else { Ok(None) }
+}
+
+/// What stands before and after the first `mark`.
+fn split(text: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
+    let at = memchr(mark, text)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// Where the quotation that `text` begins inside of ends. A backslash keeps a mark from ending it.
+fn closing(text: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'"', text).find(|&at| at == 0 || text[at - 1] != b'\\')
+}

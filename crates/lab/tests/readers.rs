@@ -1,0 +1,290 @@
+//! Each format as it looks in the wild: what is read from it, what is left out, and what is broken.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use larder_lab::trace::{Field, Format, Options, Reading, Trace, read};
+use tempfile::TempDir;
+
+const DAY: u64 = 86_400_000_000;
+
+struct File(TempDir);
+
+impl File {
+    fn new(content: &[u8]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("trace"), content).expect("a file");
+        Self(folder)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("trace")
+    }
+
+    fn read(&self, options: &Options) -> Result<(Trace, Reading), String> {
+        let shown = self.path().display().to_string();
+        read(&self.path(), options).map_err(|error| error.to_string().replace(&shown, "trace"))
+    }
+}
+
+fn lenient() -> Options {
+    Options { max_broken_share: 1.0, ..Options::default() }
+}
+
+/// A line for each request: its object, its name, and time in seconds, size and cost.
+fn show(trace: &Trace) -> Vec<String> {
+    let request = |at: usize| {
+        let request = trace.request(at);
+        let name = trace.name(request.id).unwrap_or("-");
+        let seconds = trace.time(at) as f64 / 1e6;
+        format!("{} {name} {seconds} {} {}", request.id, request.size, request.cost)
+    };
+    (0..trace.len()).map(request).collect()
+}
+
+/// What `text` is detected as, and what is in it.
+fn check(text: &str, format: Format, requests: &[&str], notes: &[&str]) {
+    let (trace, reading) = File::new(text.as_bytes()).read(&lenient()).expect("a trace");
+    assert_eq!(reading.format, format, "{text}");
+    assert_eq!(show(&trace), requests, "{text}");
+    assert_eq!(reading.notes(), notes, "{text}");
+}
+
+#[test]
+fn keys() {
+    check("7\n9\n\n7\r\n", Format::Plain, &["0 - 0 1 0", "1 - 0 1 0", "0 - 0 1 0"], &[]);
+    check(
+        "http://a/x\n12\nhttp://a/y\n007\nhttp://a/x",
+        Format::Plain,
+        &["0 http://a/x 0 1 0", "1 - 0 1 0", "2 http://a/y 0 1 0", "3 007 0 1 0", "0 http://a/x 0 1 0"],
+        &[],
+    );
+}
+
+#[test]
+fn runs_of_blocks() {
+    check(
+        "10 2 0 0\n11 1 0 1\n5 0 0 2\n",
+        Format::Arc,
+        &["0 - 0 1 0", "1 - 0 1 0", "1 - 0 1 0"],
+        &["line 3 is broken: a run of 0 blocks, not 1 to 1048576"],
+    );
+}
+
+#[test]
+fn separated_values() {
+    check(
+        "version,time,op,size,lbn\n1,5633898,2a,512,42932745\n1,5633899.5,2a,1024,42932746\n1,x,2a,512,1\n",
+        Format::Csv,
+        &["0 - 5633898 512 0", "1 - 5633899.5 1024 0"],
+        &["line 4 is broken: 'x' is not a date"],
+    );
+    check("1,77,300\n2,78,10\n", Format::Csv, &["0 - 1 300 0", "1 - 2 10 0"], &[]);
+    check("77;300\n78;10\n", Format::Csv, &["0 - 0 300 0", "1 - 0 10 0"], &[]);
+    check(
+        "url\tbytes\tmethod\nhttp://a/\t5\tGET\n\"http://b/\t2\"\t6\tGET\nhttp://a/\t5\tPUT\n",
+        Format::Csv,
+        &["0 http://a/ 0 5 0", "1 http://b/\t2 0 6 0"],
+        &["left out 1 with a method other than GET"],
+    );
+    let columns = ["_", "key", "size", "time"].map(|name| name.parse().unwrap()).to_vec();
+    let options = Options { columns, ..Options::default() };
+    let (trace, _) = File::new(b"x,a,5,9\ny,b,6,9\n").read(&options).unwrap();
+    assert_eq!(show(&trace), ["0 a 9 5 0", "1 b 9 6 0"]);
+    let wrong = "tme".parse::<Field>().unwrap_err();
+    assert_eq!(wrong, "unknown column 'tme'; known: time key size micros seconds method status cache _");
+}
+
+#[test]
+fn squid() {
+    check(
+        "1286536308.779    180 192.168.0.224 TCP_MISS/200 411 GET http://a/x - DIRECT/10.0.0.1 text/html\n\
+         1286536309.001      2 192.168.0.224 TCP_IMS_HIT/304 200 GET http://a/x - NONE/- text/html\n\
+         1286536310.000     90 192.168.0.68 TCP_MISS/200 3764 CONNECT a:443 - DIRECT/10.0.0.1 -\n\
+         1286536311.000     90 192.168.0.68 TCP_MISS/503 100 GET http://b/ - DIRECT/10.0.0.1 -\n\
+         2010/10/08 11:11:50| storeLateRelease: released 0 objects\n",
+        Format::Squid,
+        &["0 http://a/x 1286536308.779 411 180000", "0 http://a/x 1286536309.001 411 180000"],
+        &[
+            "left out 1 with a method other than GET",
+            "left out 1 with status 503",
+            "1 do not say the object's size, as with status 304: taken from others for the same object",
+            "line 5 is broken: '2010/10/08' is not a time in seconds",
+        ],
+    );
+}
+
+#[test]
+fn web_servers() {
+    let agent = "\"http://from/\" \"Mozilla/5.0 (\\\"X\\\")\"";
+    let line = |request: &str, rest: &str| {
+        format!("83.149.9.216 - - [17/May/2015:10:05:03 +0000] \"{request}\" {rest} {agent}\n")
+    };
+    let text = [
+        line("GET /a HTTP/1.1", "304 -"),
+        line("GET /a HTTP/1.1", "200 203023"),
+        line("GET /b HTTP/1.0", "206 100"),
+        line("POST /a HTTP/1.1", "200 17"),
+        line("GET /gone HTTP/1.1", "302 0"),
+        line("\\x16\\x03\\x01", "400 226"),
+        line("GET /a HTTP/1.1", "200 many"),
+    ];
+    check(
+        &text.concat(),
+        Format::Ncsa,
+        &["0 /a 1431857103 203023 0", "0 /a 1431857103 203023 0", "1 /b 1431857103 100 0"],
+        &[
+            "left out 2 with a method other than GET",
+            "left out 1 with status 302",
+            "2 do not say the object's size, as with status 304: taken from others for the same object",
+            "line 7 is broken: 'many' is not a size",
+        ],
+    );
+    check(
+        "www.a:80 10.0.0.1 - ann [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 5\n",
+        Format::Ncsa,
+        &["0 www.a:80/ 1431857103 5 0"],
+        &[],
+    );
+}
+
+#[test]
+fn larder() {
+    check(
+        "listening on 127.0.0.1:8080 (reverse)\nadmin on http://127.0.0.1:9145/stats\ntry: curl http://127.0.0.1:8080/\n\
+         Thu, 01 Jan 1970 00:00:07 GMT 127.0.0.1 GET http://a/x 200 123B 4500us fwd=uri-miss; stored\n\
+         Thu, 01 Jan 1970 00:00:08 GMT ::1 GET http://a/x 200 123B 20us hit; ttl=10\n\
+         Thu, 01 Jan 1970 00:00:09 GMT ::1 OPTIONS http://a * 200 0B 20us fwd=method\n",
+        Format::Larder,
+        &["0 http://a/x 7 123 4500", "0 http://a/x 8 123 4500"],
+        &["left out 1 with a method other than GET"],
+    );
+    check(
+        "{\"time\":\"Thu, 01 Jan 1970 00:00:07 GMT\",\"client\":\"::1\",\"method\":\"GET\",\"url\":\"http://a/x\",\
+         \"status\":200,\"bytes\":123,\"micros\":4500,\"cache\":\"fwd=uri-miss; stored\"}\n\
+         {\"time\":\"Fri, 02 Jan 1970 00:00:00 GMT\",\"client\":\"::1\",\"method\":\"HEAD\",\"url\":\"http://a/x\",\
+         \"status\":200,\"bytes\":0,\"micros\":45,\"cache\":\"hit\"}\n",
+        Format::Json,
+        &["0 http://a/x 7 123 4500"],
+        &["left out 1 with a method other than GET"],
+    );
+}
+
+#[test]
+fn json_lines() {
+    let day = DAY as f64 / 1e6;
+    check(
+        "{\"ts\":86400.25,\"request\":{\"method\":\"GET\",\"host\":\"a\",\"uri\":\"/\\u00e9\"},\"size\":9,\"status\":200,\"duration\":0.5}\n\
+         {\"time\":\"1970-01-02T00:00:00Z\",\"key\":\"k\",\"size\":null,\"tags\":[{\"url\":1}]}\n\
+         {\"key\":77}\n\
+         {\"size\":1}\n\
+         {\"key\":\"k\"\n\
+         [1]\n",
+        Format::Json,
+        &[&format!("0 a/\u{e9} {} 9 500000", day + 0.25), &format!("1 k {day} 1 0"), "2 - 0 1 0"],
+        &[
+            "line 4 is broken: no key",
+            "line 5 is broken: no JSON object: EOF while parsing an object at line 1 column 10",
+            "line 6 is broken: no JSON object: invalid type: sequence, expected an object at line 1 column 0",
+        ],
+    );
+}
+
+#[test]
+fn binary_records() {
+    let mut header = vec![0; 1024];
+    header[..8].copy_from_slice(&0x1234_5678_9abc_def0u64.to_le_bytes());
+    header[8..13].copy_from_slice(b"<IQIh");
+    header[248..251].copy_from_slice(&[2, 3, 1]);
+    header[1000..1008].copy_from_slice(&[4, 0, 0, 0, 18, 0, 0, 0]);
+    header[1016..].copy_from_slice(&0x1234_5678_9abc_def0u64.to_le_bytes());
+    let record = |time: u32, key: u64, size: u32| {
+        [&time.to_le_bytes()[..], &key.to_le_bytes(), &size.to_le_bytes(), &[0, 0]].concat()
+    };
+    let trace =
+        [header.clone(), record(1, 9, 100), record(2, 8, 50), record(3, 9, 100), vec![1, 2, 3]].concat();
+    let (trace, reading) = File::new(&trace).read(&lenient()).unwrap();
+    assert_eq!(reading.format, Format::Lcs);
+    assert_eq!(show(&trace), ["0 - 1 100 0", "1 - 2 50 0", "0 - 3 100 0"]);
+    assert_eq!(reading.notes(), ["record 4 is broken: 3 bytes of 18, then the file ends"]);
+    header[11] = b'?';
+    let error = File::new(&header).read(&lenient()).unwrap_err();
+    assert_eq!(error, "cannot read 'trace': its header has a field of type '?'");
+}
+
+#[test]
+fn browsers() {
+    let tables = [
+        "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url TEXT);
+         CREATE TABLE moz_historyvisits (id INTEGER PRIMARY KEY, place_id INTEGER, visit_date INTEGER);
+         INSERT INTO moz_places VALUES (1, 'https://a/x?q'), (2, 'https://b/');
+         INSERT INTO moz_historyvisits VALUES (1, 2, 2000000), (2, 1, 1000000), (3, 2, NULL);",
+        "CREATE TABLE urls (id INTEGER PRIMARY KEY, url TEXT);
+         CREATE TABLE visits (id INTEGER PRIMARY KEY, url INTEGER, visit_time INTEGER);
+         INSERT INTO urls VALUES (1, 'https://a/x?q'), (2, 'https://b/');
+         INSERT INTO visits VALUES (1, 2, 11644473602000000), (2, 1, 11644473601000000), (3, 2, NULL);",
+    ];
+    for sql in tables {
+        let file = File::new(b"");
+        let browser = rusqlite::Connection::open(file.path()).unwrap();
+        // What a running browser has written last is in the log beside the database, which is locked.
+        browser.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;").unwrap();
+        browser.execute_batch(sql).unwrap();
+        browser.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE;").unwrap();
+        let options = Options { base_urls: true, ..lenient() };
+        let (trace, reading) = file.read(&options).unwrap();
+        assert_eq!(reading.format, Format::History);
+        assert_eq!(show(&trace), ["0 https://a/ 1 1 0", "1 https://b/ 2 1 0"]);
+        assert_eq!(reading.notes(), ["visit 1 is broken: no URL, or no time"]);
+    }
+    let file = File::new(b"");
+    rusqlite::Connection::open(file.path()).unwrap().execute_batch("CREATE TABLE t (x);").unwrap();
+    let error = file.read(&lenient()).unwrap_err();
+    assert_eq!(error, "cannot read 'trace': a database without the tables of Chrome's or Firefox's history");
+}
+
+#[test]
+fn packed_files_are_unpacked() {
+    let text = b"a\nb\na\n";
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let zstd = zstd::encode_all(&text[..], 1).unwrap();
+    for packed in [&gzip, &zstd] {
+        let (trace, _) = File::new(packed).read(&Options::default()).unwrap();
+        assert_eq!(trace.ids(), [0, 1, 0]);
+        let cut = File::new(&packed[..packed.len() - 3]).read(&Options::default());
+        assert_eq!(cut.unwrap_err(), "cannot read 'trace': it is cut off");
+    }
+}
+
+#[test]
+fn a_hopeless_file_is_one_clear_line() {
+    let long_line = [&b"x".repeat(2 << 20)[..], b"\na\n"].concat();
+    let table: &[(&[u8], &str)] = &[
+        (b"", "it is empty"),
+        (b"\n \n", "no requests in it, read as plain"),
+        (b"\x7fELF\x02\x01\x01\0\0\0", "its format is unknown; name it, if it is one of "),
+        (b"SQLite format 3\0rubbish", "as a database: "),
+        (&[0x28, 0xb5, 0x2f, 0xfd, 0xff, 0xff], "it is cut off"),
+        (
+            b"{\"key\":1}\n{\"key\":2}\n{}\n",
+            "1 of 3 lines of json are broken, more than a share of 0.01; the first is line 3: no key",
+        ),
+        (
+            &long_line,
+            "1 of 2 lines of plain are broken, more than a share of 0.01; the first is line 1: longer than",
+        ),
+        (b"{\"key\":1,\"method\":\"PUT\"}\n", "no requests to keep in it: 1 left out, read as json"),
+    ];
+    for (content, why) in table {
+        let error = File::new(content).read(&Options::default()).unwrap_err();
+        let expected = format!("cannot read 'trace': {why}");
+        assert!(error.starts_with(&expected) && !error.contains('\n'), "{error} instead of {expected}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let error = |path: PathBuf| read(&path, &Options::default()).unwrap_err().to_string();
+    assert!(error(folder.path().to_owned()).ends_with("it is a directory"));
+    assert!(error(folder.path().join("gone")).ends_with("gone': no such file"));
+}
