@@ -53,8 +53,15 @@ impl Index {
         self.0.insert_unique(key, slot, |_| unreachable!("room was made before"));
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, key: u64, slot: Slot) -> bool {
-        self.0.find_entry(key, |&other| other == slot).map(|found| found.remove()).is_ok()
+        self.take(key, |other| other == slot).is_some()
+    }
+
+    /// Finds a slot and removes it.
+    #[inline]
+    pub(crate) fn take(&mut self, key: u64, is_key: impl Fn(Slot) -> bool) -> Option<Slot> {
+        self.0.find_entry(key, |&slot| is_key(slot)).map(|found| found.remove().0).ok()
     }
 
     pub(crate) fn len(&self) -> usize {

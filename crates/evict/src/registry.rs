@@ -136,6 +136,7 @@ registry! {
     "lru" Lru "R. L. Mattson et al., Evaluation techniques for storage hierarchies, 1970";
     "maxs" Maxs "S. Williams et al., Removal policies in network caches for World-Wide Web documents, 1996";
     "rand" Rand "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
+    "lruk" LruK "E. J. O'Neil, P. E. O'Neil, G. Weikum, The LRU-K page replacement algorithm for database disk buffering, SIGMOD 1993";
     "s3fifo" S3Fifo "J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023";
     "sieve" Sieve "Y. Zhang et al., SIEVE is simpler than LRU, NSDI 2024";
     "slru" Slru "R. Karedla et al., Caching strategies to improve disk system performance, Computer 1994";

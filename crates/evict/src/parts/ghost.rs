@@ -33,15 +33,12 @@ impl<T: Copy> Ghosts<T> {
         Self { queue: VecDeque::new(), first: 0, index: Index::new(), used: 0 }
     }
 
-    /// Adds `key` as the newest, after forgetting the oldest until all weigh at most `bound`. What weighs more
-    /// than `bound` alone is not remembered. A weight of 0 counts as 1, so that `bound` also limits how many
-    /// there are; one above 4 GiB counts as 4 GiB.
+    /// Adds `key`, which is not there, as the newest, after forgetting the oldest until all weigh at most
+    /// `bound`. What weighs more than `bound` alone is not remembered. A weight of 0 counts as 1, so that `bound`
+    /// also limits how many there are; one above 4 GiB counts as 4 GiB.
     #[inline]
     pub(crate) fn insert(&mut self, key: u64, weight: u64, note: T, bound: u64) {
         let fingerprint = fingerprint(key);
-        if let Some(place) = self.find(fingerprint) {
-            self.take(place);
-        }
         let weight = weight.clamp(1, u32::MAX.into()) as u32;
         let Some(rest) = bound.checked_sub(weight.into()) else { return };
         self.truncate(rest);
@@ -54,33 +51,14 @@ impl<T: Copy> Ghosts<T> {
         self.used += u64::from(weight);
     }
 
-    #[allow(dead_code, reason = "for policies on their way")]
-    /// Whether `key` is remembered, and with what note.
-    #[inline]
-    pub(crate) fn get(&self, key: u64) -> Option<T> {
-        let place = self.find(fingerprint(key))?;
-        Some(self.queue[place.wrapping_sub(self.first) as usize].note)
-    }
-
     /// Forgets `key`; its note, if it was remembered.
     #[inline]
     pub(crate) fn remove(&mut self, key: u64) -> Option<T> {
-        let place = self.find(fingerprint(key))?;
-        Some(self.take(place).note)
-    }
-
-    #[allow(dead_code, reason = "for policies on their way")]
-    /// The oldest one's note.
-    #[inline]
-    pub(crate) fn oldest(&mut self) -> Option<T> {
-        while let Some(ghost) = self.queue.front() {
-            if self.leads_to(self.first, ghost) {
-                return Some(ghost.note);
-            }
-            self.queue.pop_front();
-            self.first = self.first.wrapping_add(1);
-        }
-        None
+        let fingerprint = fingerprint(key);
+        let ghost = |place: u32| &self.queue[place.wrapping_sub(self.first) as usize];
+        let place = self.index.take(hash(fingerprint), |place| ghost(place).fingerprint == fingerprint)?;
+        self.used -= u64::from(ghost(place).weight);
+        Some(ghost(place).note)
     }
 
     /// Forgets the oldest one.
@@ -134,24 +112,8 @@ impl<T: Copy> Ghosts<T> {
         }
     }
 
-    #[inline]
-    fn find(&self, fingerprint: u32) -> Option<u32> {
-        self.index.find(hash(fingerprint), |place| {
-            self.queue[place.wrapping_sub(self.first) as usize].fingerprint == fingerprint
-        })
-    }
-
     fn leads_to(&self, place: u32, ghost: &Ghost<T>) -> bool {
         self.index.find(hash(ghost.fingerprint), |other| other == place).is_some()
-    }
-
-    /// Makes a gap of `place`.
-    #[inline]
-    fn take(&mut self, place: u32) -> Ghost<T> {
-        let ghost = self.queue[place.wrapping_sub(self.first) as usize];
-        self.index.remove(hash(ghost.fingerprint), place);
-        self.used -= u64::from(ghost.weight);
-        ghost
     }
 
     fn places(&self) -> impl Iterator<Item = (u32, &Ghost<T>)> {
@@ -201,7 +163,6 @@ mod tests {
         }
 
         fn insert(&mut self, key: u64, weight: u64, note: u64, bound: u64) {
-            self.remove(key);
             let weight = weight.max(1);
             if weight <= bound {
                 self.truncate(bound - weight);
@@ -232,20 +193,17 @@ mod tests {
                 match op {
                     0 => prop_assert_eq!(ghosts.remove(key), naive.remove(key)),
                     1 if weight == 0 => {
-                        let oldest = naive.0.first().map(|ghost| ghost.2);
-                        prop_assert_eq!((ghosts.oldest(), ghosts.pop_oldest()), (oldest, oldest));
+                        prop_assert_eq!(ghosts.pop_oldest(), naive.0.first().map(|ghost| ghost.2));
                         naive.0.drain(..naive.0.len().min(1));
                     }
                     _ => {
+                        prop_assert_eq!(ghosts.remove(key), naive.remove(key));
                         ghosts.insert(key, weight, note, bound);
                         naive.insert(key, weight, note, bound);
                     }
                 }
                 prop_assert_eq!(ghosts.validate(), Ok(()));
                 prop_assert_eq!((ghosts.len(), ghosts.used()), (naive.0.len(), naive.used()));
-                for &(key, _, note) in &naive.0 {
-                    prop_assert_eq!(ghosts.get(key), Some(note));
-                }
             }
         }
     }
@@ -256,7 +214,7 @@ mod tests {
         let mut ghosts = Ghosts::new();
         for n in 0..20 * BOUND {
             ghosts.insert(crate::spread(n as u32), 1, (), BOUND);
-            ghosts.remove(crate::spread((n / 2) as u32));
+            ghosts.remove(crate::spread(n.saturating_sub(n % 7 * 3_000) as u32));
             let most = 24 * ghosts.len().max(100) as u64;
             assert!(ghosts.heap_bytes() as u64 <= most, "{} bytes for {}", ghosts.heap_bytes(), ghosts.len());
         }
@@ -267,8 +225,8 @@ mod tests {
         let mut ghosts = Ghosts::new();
         ghosts.insert(1, 5, 'a', 10);
         ghosts.insert(2, 11, 'b', 10);
-        assert_eq!((ghosts.get(1), ghosts.get(2), ghosts.used()), (Some('a'), None, 5));
         ghosts.insert(3, u64::MAX, 'c', u64::MAX);
-        assert_eq!((ghosts.get(3), ghosts.used()), (Some('c'), 5 + u64::from(u32::MAX)));
+        assert_eq!(ghosts.used(), 5 + u64::from(u32::MAX));
+        assert_eq!((ghosts.remove(1), ghosts.remove(2), ghosts.remove(3)), (Some('a'), None, Some('c')));
     }
 }

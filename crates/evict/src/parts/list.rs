@@ -47,7 +47,13 @@ impl List {
     /// Adds `slot`, which is in no list.
     #[inline]
     pub(crate) fn push_front(&mut self, links: &mut Links, slot: Slot) {
-        self.link_front(links, slot);
+        links.0.put(slot, Link { prev: NONE, next: self.front });
+        match self.front {
+            NONE => self.back = slot,
+            front => links.0[front].prev = slot,
+        }
+        self.front = slot;
+        self.len += 1;
     }
 
     /// The last slot.
@@ -82,10 +88,19 @@ impl List {
     /// Makes `slot`, which is in this list, its first.
     #[inline]
     pub(crate) fn move_to_front(&mut self, links: &mut Links, slot: Slot) {
-        if slot != self.front {
-            self.remove(links, slot);
-            self.link_front(links, slot);
+        if slot == self.front {
+            return;
         }
+        // Who is not the first has one before it: fewer cases than to remove and to add.
+        let Link { prev, next } = links.0[slot];
+        links.0[prev].next = next;
+        match next {
+            NONE => self.back = prev,
+            _ => links.0[next].prev = prev,
+        }
+        links.0[slot] = Link { prev: NONE, next: self.front };
+        links.0[self.front].prev = slot;
+        self.front = slot;
     }
 
     /// The slots, first to last.
@@ -118,17 +133,6 @@ impl List {
 
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    #[inline]
-    fn link_front(&mut self, links: &mut Links, slot: Slot) {
-        links.0.put(slot, Link { prev: NONE, next: self.front });
-        match self.front {
-            NONE => self.back = slot,
-            front => links.0[front].prev = slot,
-        }
-        self.front = slot;
-        self.len += 1;
     }
 }
 

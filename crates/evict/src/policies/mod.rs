@@ -9,6 +9,7 @@ mod greedy_dual;
 mod lfu;
 mod lirs;
 mod lru;
+mod lru_k;
 mod maxs;
 mod rand;
 mod s3fifo;
@@ -27,6 +28,7 @@ pub use greedy_dual::{Cost, CostPerByte, Count, CountedCostPerByte, Gds, Gdsf, G
 pub use lfu::Lfu;
 pub use lirs::{Lirs, LirsParams};
 pub use lru::Lru;
+pub use lru_k::{LruK, LruKParams};
 pub use maxs::Maxs;
 pub use rand::Rand;
 pub use s3fifo::{S3Fifo, S3FifoParams};
