@@ -134,9 +134,9 @@ registry! {
     "lfuda" Lfuda "M. Arlitt et al., Evaluating content management techniques for web proxy caches, 1999";
     "lirs" Lirs "S. Jiang, X. Zhang, LIRS: an efficient low inter-reference recency set replacement policy, SIGMETRICS 2002";
     "lru" Lru "R. L. Mattson et al., Evaluation techniques for storage hierarchies, 1970";
+    "lruk" LruK "E. J. O'Neil, P. E. O'Neil, G. Weikum, The LRU-K page replacement algorithm for database disk buffering, SIGMOD 1993";
     "maxs" Maxs "S. Williams et al., Removal policies in network caches for World-Wide Web documents, 1996";
     "rand" Rand "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
-    "lruk" LruK "E. J. O'Neil, P. E. O'Neil, G. Weikum, The LRU-K page replacement algorithm for database disk buffering, SIGMOD 1993";
     "s3fifo" S3Fifo "J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023";
     "sieve" Sieve "Y. Zhang et al., SIEVE is simpler than LRU, NSDI 2024";
     "slru" Slru "R. Karedla et al., Caching strategies to improve disk system performance, Computer 1994";
