@@ -1,0 +1,243 @@
+//! What a trace looks like, in figures: how many, how large, how popular, how soon asked for again.
+//!
+//! Not here: what a cache would make of it.
+
+mod page;
+mod zipf;
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::stack::{self, FIRST};
+use crate::trace::Trace;
+
+pub use page::{page, part};
+
+/// Into how many parts a trace is cut to show how it changes.
+const WINDOWS: usize = 60;
+
+/// A trace in figures. The names are promised to stay, for they are printed as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Description {
+    /// How many requests there are.
+    pub requests: u64,
+    /// How many objects they ask for.
+    pub objects: u64,
+    /// From the first request to the last, where the trace has times.
+    pub seconds: Option<f64>,
+    /// The sum of the sizes of all requests, where the trace has sizes.
+    pub bytes_requested: Option<u64>,
+    /// The sum of the sizes of all objects, where the trace has sizes.
+    pub bytes_distinct: Option<u64>,
+    /// Objects asked for once.
+    pub one_hit_objects: u64,
+    /// Their share of the objects: what no cache can serve.
+    pub one_hit_share: f64,
+    /// The share of the requests that asks for the most popular object.
+    pub most_popular_share: f64,
+    /// The exponent of the Zipf distribution that explains the popularity best; nothing for a single object.
+    pub zipf_exponent: Option<f64>,
+    /// Sizes of objects in bytes, each as first asked for, where the trace has sizes.
+    pub object_size: Option<Percentiles>,
+    /// Stack distances of requests for what was asked for before, in objects.
+    pub reuse_distance: Option<Percentiles>,
+    /// The same in bytes, where the trace has sizes.
+    pub reuse_distance_bytes: Option<Percentiles>,
+    /// Parts of the trace, in order, with the same number of requests each.
+    pub working_set: Vec<Window>,
+}
+
+/// How a set of numbers is spread: the least number that so many percent do not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// The least.
+    pub min: u64,
+    /// A tenth is at most this.
+    pub p10: u64,
+    /// A quarter is at most this.
+    pub p25: u64,
+    /// Half is at most this.
+    pub p50: u64,
+    /// Three quarters are at most this.
+    pub p75: u64,
+    /// Nine tenths are at most this.
+    pub p90: u64,
+    /// All but a hundredth are at most this.
+    pub p99: u64,
+    /// The greatest.
+    pub max: u64,
+    /// The average.
+    pub mean: f64,
+}
+
+/// A part of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Window {
+    /// The number of its first request, counted from 0.
+    pub begin: u64,
+    /// When that was, in seconds since the first request, where the trace has times.
+    pub seconds: Option<f64>,
+    /// Objects asked for in it.
+    pub objects: u64,
+    /// Those of them that were not asked for in any part before.
+    pub new_objects: u64,
+    /// The bytes of the objects asked for in it, where the trace has sizes.
+    pub bytes: Option<u64>,
+}
+
+/// What a description is drawn from, too.
+struct Counted {
+    /// By object.
+    requests: Vec<u64>,
+    /// By object, as it was first asked for.
+    sizes: Vec<u64>,
+    /// By request.
+    distances: Vec<u64>,
+}
+
+/// Describes `trace`, which has at least one request.
+pub fn describe(trace: &Trace) -> Description {
+    let counted = Counted::new(trace);
+    let shape = trace.shape();
+    let (requests, objects) = (trace.len() as u64, u64::from(shape.objects));
+    let one_hit_objects = counted.requests.iter().filter(|count| **count == 1).count() as u64;
+    let most = counted.requests.iter().max().copied().unwrap_or(0);
+    let sized = |sum: u64| shape.sized.then_some(sum);
+    let in_bytes = shape.sized.then(|| stack::distances(trace, true));
+    Description {
+        requests,
+        objects,
+        seconds: trace.times().map(|_| since_first(trace, trace.len().saturating_sub(1))),
+        bytes_requested: sized((0..trace.len()).map(|at| trace.size(at)).fold(0, u64::saturating_add)),
+        bytes_distinct: sized(trace.distinct_bytes()),
+        one_hit_objects,
+        one_hit_share: one_hit_objects as f64 / objects as f64,
+        most_popular_share: most as f64 / requests as f64,
+        zipf_exponent: zipf::exponent(&ranked(&counted.requests)),
+        object_size: shape.sized.then(|| Percentiles::of(counted.sizes)).flatten(),
+        reuse_distance: Percentiles::of(reused(counted.distances)),
+        reuse_distance_bytes: in_bytes.and_then(|distances| Percentiles::of(reused(distances))),
+        working_set: windows(trace),
+    }
+}
+
+impl Counted {
+    fn new(trace: &Trace) -> Self {
+        let mut requests = vec![0; trace.shape().objects as usize];
+        let mut sizes = Vec::with_capacity(requests.len());
+        for (at, &id) in trace.ids().iter().enumerate() {
+            if id as usize == sizes.len() {
+                sizes.push(trace.size(at));
+            }
+            requests[id as usize] += 1;
+        }
+        Self { requests, sizes, distances: stack::distances(trace, false) }
+    }
+}
+
+impl Percentiles {
+    /// How `numbers` are spread, if there are any.
+    fn of(mut numbers: Vec<u64>) -> Option<Self> {
+        numbers.sort_unstable();
+        let (&min, &max) = (numbers.first()?, numbers.last()?);
+        let at = |share: f64| {
+            let rank = (share * numbers.len() as f64).ceil() as usize;
+            numbers[rank.clamp(1, numbers.len()) - 1]
+        };
+        let sum: f64 = numbers.iter().map(|number| *number as f64).sum();
+        Some(Self {
+            min,
+            p10: at(0.1),
+            p25: at(0.25),
+            p50: at(0.5),
+            p75: at(0.75),
+            p90: at(0.9),
+            p99: at(0.99),
+            max,
+            mean: sum / numbers.len() as f64,
+        })
+    }
+}
+
+/// The most popular object's number of requests first.
+fn ranked(requests: &[u64]) -> Vec<u64> {
+    let mut ranked = requests.to_vec();
+    ranked.sort_unstable_by(|one, other| other.cmp(one));
+    ranked
+}
+
+fn reused(mut distances: Vec<u64>) -> Vec<u64> {
+    distances.retain(|distance| *distance != FIRST);
+    distances
+}
+
+/// When request number `at` was made, in seconds; logs are not always in order.
+fn since_first(trace: &Trace, at: usize) -> f64 {
+    trace.time(at).saturating_sub(trace.time(0)) as f64 / 1e6
+}
+
+fn windows(trace: &Trace) -> Vec<Window> {
+    let length = trace.len().div_ceil(WINDOWS).max(1);
+    let mut known = 0;
+    let window = |(number, ids): (usize, &[u32])| {
+        let begin = number * length;
+        let before = known;
+        let mut sizes = HashMap::with_capacity(ids.len());
+        for (at, &id) in ids.iter().enumerate() {
+            known = known.max(id + 1);
+            sizes.insert(id, trace.size(begin + at));
+        }
+        Window {
+            begin: begin as u64,
+            seconds: trace.times().map(|_| since_first(trace, begin)),
+            objects: sizes.len() as u64,
+            new_objects: u64::from(known - before),
+            bytes: trace.sizes().map(|_| sizes.values().copied().fold(0, u64::saturating_add)),
+        }
+    };
+    trace.ids().chunks(length).enumerate().map(window).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Builder, Record};
+
+    #[test]
+    fn a_small_trace_is_described_as_one_would_by_hand() {
+        let mut builder = Builder::default();
+        // Time in seconds, object, size.
+        for (time, key, size) in
+            [(10, 1, 100), (11, 2, 50), (12, 1, 100), (13, 1, 100), (14, 3, 10), (20, 2, 50)]
+        {
+            builder.push_number(Record { key, time: time * 1_000_000, size, cost: 0 }).unwrap();
+        }
+        let found = describe(&builder.finish());
+        assert_eq!((found.requests, found.objects, found.seconds), (6, 3, Some(10.0)));
+        assert_eq!((found.bytes_requested, found.bytes_distinct), (Some(410), Some(160)));
+        assert_eq!((found.one_hit_objects, found.one_hit_share), (1, 1.0 / 3.0));
+        assert_eq!(found.most_popular_share, 0.5);
+        let sizes = found.object_size.unwrap();
+        assert_eq!((sizes.min, sizes.p50, sizes.p75, sizes.max), (10, 50, 100, 100));
+        // Object 1 comes back over 2 and itself, then over itself; object 2 over 1, 3 and itself.
+        let reuse = found.reuse_distance.unwrap();
+        assert_eq!((reuse.min, reuse.p50, reuse.max, reuse.mean), (1, 2, 3, 2.0));
+        let bytes = found.reuse_distance_bytes.unwrap();
+        assert_eq!((bytes.min, bytes.p50, bytes.max), (100, 150, 160));
+        assert_eq!(found.working_set.len(), 6);
+        let last = Window { begin: 5, seconds: Some(10.0), objects: 1, new_objects: 0, bytes: Some(50) };
+        assert_eq!(found.working_set[5], last);
+        assert_eq!(found.working_set.iter().map(|window| window.new_objects).sum::<u64>(), 3);
+    }
+
+    #[test]
+    fn what_a_trace_does_not_say_is_not_made_up() {
+        let mut builder = Builder::default();
+        builder.push_name(Record { key: "a", time: 0, size: 1, cost: 0 }).unwrap();
+        let found = describe(&builder.finish());
+        assert_eq!((found.seconds, found.bytes_requested, found.bytes_distinct), (None, None, None));
+        assert!(found.object_size.is_none() && found.reuse_distance.is_none());
+        assert_eq!((found.zipf_exponent, found.one_hit_share), (None, 1.0));
+    }
+}
