@@ -20,7 +20,7 @@ use names::Names;
 pub use builder::{Builder, TooMany};
 pub use format::Format;
 pub use formats::fields::Field;
-pub use read::{Error, LeftOut, Options, Reading, read};
+pub use read::{Error, LeftOut, Options, Reading, read, read_from};
 
 /// What one line or record of a trace file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

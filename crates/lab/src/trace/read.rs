@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use super::formats::fields::Field;
@@ -75,21 +75,29 @@ pub struct Error(String);
 /// If the file cannot be opened or unpacked, has an unknown format, no requests, too many, or more broken
 /// lines than `options` allow.
 pub fn read(path: &Path, options: &Options) -> Result<(Trace, Reading), Error> {
-    let error = |why: String| Error(format!("cannot read '{}': {why}", path.display()));
-    let input = Input::open(path).map_err(|why| error(explain(&why)))?;
+    let trace = Input::open(path).map_err(Fault::from).and_then(|input| take(input, path, options));
+    trace.map_err(|fault| Error(format!("cannot read '{}': {fault}", path.display())))
+}
+
+/// Reads a trace from what a file would hold.
+///
+/// # Errors
+/// As [`read`] has them, without the file.
+pub fn read_from(source: impl Read + 'static, options: &Options) -> Result<(Trace, Reading), Error> {
+    let trace = Input::new(source).map_err(Fault::from);
+    trace.and_then(|input| take(input, Path::new("-"), options)).map_err(|fault| Error(fault.to_string()))
+}
+
+fn take(input: Input, path: &Path, options: &Options) -> Result<(Trace, Reading), Fault> {
     if input.head().is_empty() {
-        return Err(error("it is empty".to_owned()));
+        return Err(Fault::Bad("it is empty".to_owned()));
     }
     let format = options.format.or_else(|| Format::detect(input.head(), &options.columns));
-    let format = format.ok_or_else(|| error(unknown()))?;
+    let format = format.ok_or_else(|| Fault::Bad(unknown()))?;
     let mut sink = Sink::new(options, Reading::new(format));
-    formats::read(format, path, input, &mut sink).map_err(|fault| match fault {
-        Fault::Io(why) => error(explain(&why)),
-        Fault::TooMany(why) => error(why.to_string()),
-        Fault::Bad(why) => error(why),
-    })?;
+    formats::read(format, path, input, &mut sink)?;
     let (trace, reading) = sink.finish();
-    reading.judge(options).map_err(error)?;
+    reading.judge(options).map_err(Fault::Bad)?;
     Ok((trace, reading))
 }
 
@@ -163,6 +171,16 @@ impl Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(why) => f.write_str(&explain(why)),
+            Self::TooMany(why) => why.fmt(f),
+            Self::Bad(why) => f.write_str(why),
+        }
+    }
+}
 
 fn explain(error: &io::Error) -> String {
     match error.kind() {
