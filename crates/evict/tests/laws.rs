@@ -229,6 +229,26 @@ const NAIVE: &[(&str, Model)] = &[
     ("sieve", naive::answers::<naive::Sieve>),
 ];
 
+/// Whatever its queues are for: as large as the cache, larger than any share of it, and of no size at all.
+#[test]
+fn only_who_weighs_newcomers_refuses_a_size_that_fits() {
+    const WEIGHS: [&str; 3] = ["gdsf", "tinylfu", "wtinylfu"];
+    for policy in POLICIES.iter().filter(|policy| !policy.is_offline && !WEIGHS.contains(&policy.name)) {
+        let spec = Spec::parse(policy.name).expect("a listed policy");
+        let mut shard = spec.build(Capacity { by: By::Bytes, amount: 1_000 }, 7);
+        for (key, size) in (0..500_u64).map(|n| (spread(n as u32 % 90), n * 7 % 100)) {
+            let _stored = shard.insert(Object { key, size, cost: 1 }, 0, &mut Vec::new());
+        }
+        for size in [1_000, 0, 700, 0, 1_000, 301, 999, 0] {
+            let object = Object { key: spread(100 + size as u32), size, cost: 1 };
+            let found = shard.get(object.key).is_some();
+            assert!(found || shard.insert(object, 1, &mut Vec::new()) == Inserted::Stored, "{spec} {size}");
+            assert_eq!(shard.validate(), Ok(()), "{spec} {size}");
+            assert!(shard.peek(object.key).is_some(), "{spec} {size}");
+        }
+    }
+}
+
 /// 24 bytes for key, size and cost, 8 for links, 6.4 to 12.9 for the index, and a share of the last chunk.
 #[test]
 fn a_queue_spends_few_bytes_an_object_however_long_it_runs() {

@@ -81,15 +81,19 @@ impl Segment {
     }
 }
 
-/// Checks every one of the `segments`, and that each resident is in one of them.
+/// Checks every one of the `segments`, that each resident is in one of them, and that `place` says in which.
 pub(crate) fn validate_all<'a, R: Residents>(
     segments: impl IntoIterator<Item = &'a Segment>,
     links: &Links,
     residents: &R,
+    place: impl Fn(Slot) -> usize,
 ) -> Result<(), String> {
     let mut queued = 0;
-    for segment in segments {
+    for (at, segment) in segments.into_iter().enumerate() {
         segment.validate(links, residents)?;
+        if let Some(slot) = segment.iter(links).find(|&slot| place(slot) != at) {
+            return Err(format!("slot {slot} is in queue {at} and marked for queue {}", place(slot)));
+        }
         queued += segment.len();
     }
     match queued == residents.len() {

@@ -176,11 +176,7 @@ impl Policy for Lirs {
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        validate_all([&self.lir, &self.hir], &self.links, residents)?;
-        let misplaced = self.hir.iter(&self.links).find(|&slot| self.is_lir[slot]);
-        match misplaced.or(self.lir.iter(&self.links).find(|&slot| !self.is_lir[slot])) {
-            None => self.ghosts.validate(),
-            Some(slot) => Err(format!("slot {slot} is not in the queue that it is marked for")),
-        }
+        validate_all([&self.hir, &self.lir], &self.links, residents, |slot| usize::from(self.is_lir[slot]))?;
+        self.ghosts.validate()
     }
 }

@@ -154,12 +154,9 @@ impl Policy for S3Fifo {
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        validate_all([&self.small, &self.main], &self.links, residents)?;
-        let misplaced = self.small.iter(&self.links).find(|&slot| self.is_in_main(slot));
-        let misplaced = misplaced.or(self.main.iter(&self.links).find(|&slot| !self.is_in_main(slot)));
-        match misplaced {
-            None => self.ghosts.validate(),
-            Some(slot) => Err(format!("slot {slot} is not in the queue that it is marked for")),
-        }
+        validate_all([&self.small, &self.main], &self.links, residents, |slot| {
+            usize::from(self.is_in_main(slot))
+        })?;
+        self.ghosts.validate()
     }
 }

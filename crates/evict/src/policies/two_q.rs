@@ -117,11 +117,9 @@ impl Policy for TwoQ {
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        validate_all([&self.a1in, &self.am], &self.links, residents)?;
-        let misplaced = self.a1in.iter(&self.links).find(|&slot| self.is_in_am[slot]);
-        match misplaced.or(self.am.iter(&self.links).find(|&slot| !self.is_in_am[slot])) {
-            None => self.a1out.validate(),
-            Some(slot) => Err(format!("slot {slot} is not in the queue that it is marked for")),
-        }
+        validate_all([&self.a1in, &self.am], &self.links, residents, |slot| {
+            usize::from(self.is_in_am[slot])
+        })?;
+        self.a1out.validate()
     }
 }
