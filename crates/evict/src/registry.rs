@@ -123,6 +123,7 @@ macro_rules! filters {
 
 registry! {
     "2q" TwoQ "T. Johnson, D. Shasha, 2Q: a low overhead high performance buffer management replacement algorithm, VLDB 1994";
+    "adaptive" Adaptive "after L. Cherkasova, GDSF, 1998, and C. Waldspurger et al., miniature simulations, ATC 2017";
     "arc" Arc "N. Megiddo, D. S. Modha, ARC: a self-tuning, low overhead replacement cache, FAST 2003";
     "belady" Belady "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
     "beladysize" BeladySize "after L. A. Belady, with sizes";

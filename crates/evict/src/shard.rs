@@ -38,6 +38,11 @@ impl<P: Policy, V> Shard<P, V> {
         Self { policy, contents: Hashed::new(capacity), params, seed, evictions: 0 }
     }
 
+    /// Bytes allocated beyond the values themselves.
+    pub(crate) fn overhead_bytes(&self) -> usize {
+        self.contents.overhead_bytes() + self.policy.heap_bytes()
+    }
+
     fn make_room(&mut self, weight: u64, dropped: &mut Vec<V>) -> bool {
         let before = dropped.len();
         let made = make_room(&mut self.policy, &mut self.contents, weight, |value| dropped.push(value));
@@ -203,10 +208,9 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
     }
 
     fn overhead_per_object(&self) -> f64 {
-        let bytes = self.contents.overhead_bytes() + self.policy.heap_bytes();
         match self.len() {
             0 => 0.0,
-            objects => bytes as f64 / objects as f64,
+            objects => self.overhead_bytes() as f64 / objects as f64,
         }
     }
 

@@ -59,6 +59,27 @@ impl Heap {
         Some((slot_of(first), priority_of(first)))
     }
 
+    /// The slot with the lowest priority, and that priority.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(Slot, u64)> {
+        self.entries.first().map(|&first| (slot_of(first), priority_of(first)))
+    }
+
+    /// Every slot, in no particular order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.entries.iter().map(|&entry| slot_of(entry))
+    }
+
+    /// Gives every slot another priority, in time proportional to their number; equals stay in their order.
+    pub(crate) fn rerank(&mut self, priority: impl Fn(Slot) -> u64) {
+        for entry in &mut self.entries {
+            *entry = u128::from(priority(slot_of(*entry))) << 64 | *entry & u128::from(u64::MAX);
+        }
+        for at in (0..self.entries.len()).rev() {
+            self.sink(at, self.entries[at]);
+        }
+    }
+
     /// Takes `slot` out, which is there.
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.take(self.places[slot] as usize);
@@ -232,6 +253,18 @@ mod tests {
         assert_eq!(shown(9, 100), Vec::from_iter(0..=9));
         assert_eq!(shown(1_000, 1_000), Vec::from_iter(0..100));
         assert_eq!(shown(50, 7).len(), 7);
+    }
+
+    #[test]
+    fn other_priorities_make_another_order() {
+        let mut heap = Heap::new();
+        (0..1_000).for_each(|slot| heap.push(slot, 7));
+        heap.update(500, 8);
+        heap.rerank(|slot| u64::from(slot) % 2);
+        assert_eq!(heap.first(), Some((0, 0)));
+        let even = (0..1_000).step_by(2).filter(|slot| *slot != 500).chain([500]).map(|slot| (slot, 0));
+        let odd = (1..1_000).step_by(2).map(|slot| (slot, 1));
+        assert_eq!(drain(&mut heap), Vec::from_iter(even.chain(odd)));
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 pub(crate) mod by_slot;
 pub(crate) mod chunks;
+pub(crate) mod counts;
 pub(crate) mod frequency;
 pub(crate) mod ghost;
 pub(crate) mod heap;
 pub(crate) mod list;
 pub(crate) mod queue;
+pub(crate) mod ranking;
 pub(crate) mod segment;
 pub(crate) mod sketch;
 pub(crate) mod urn;

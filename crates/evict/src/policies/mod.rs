@@ -1,5 +1,6 @@
 //! The policies, a file each. A new one is a file here and a line in `registry.rs`.
 
+mod adaptive;
 mod arc;
 mod belady;
 mod belady_size;
@@ -19,6 +20,7 @@ mod tinylfu;
 mod two_q;
 mod wtinylfu;
 
+pub use adaptive::{Adaptive, AdaptiveParams};
 pub use arc::Arc;
 pub use belady::Belady;
 pub use belady_size::{BeladySize, Samples};

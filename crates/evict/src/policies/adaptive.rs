@@ -1,0 +1,229 @@
+//! Adaptive: ranks objects by worth and recency, and learns from ghost caches how much each should count.
+
+use crate::parts::ranking::{Exponent, Measure, Objective, Ranking};
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+use crate::shard::{AnyShard, Shard};
+
+/// Evicts by one [`Ranking`], whose exponent says how much an object's worth counts against how recently it was
+/// asked for: from not at all, which is LRU, to more than in greedy dual.
+///
+/// Which exponent serves best is measured: for each there is a ghost, a cache without bodies that obeys the very
+/// same ranking. The ghosts hear of the same requests, as far as they are for a sample of the keys, and are as
+/// much smaller as the sample is. Up to 256 residents everything is in the sample; beyond that, a share of the
+/// keys that leaves so many. Whenever the ghosts have heard as many lookups as they hold objects, the cache takes
+/// the exponent of the ghost that has missed least, lately, if that is 1% less than by its own.
+///
+/// Every object that fits may be stored, however large. But a newcomer that ranks below what would have to leave
+/// for it is refused, until it has been asked for often enough. An object of size 0 is worth as much as one of 1.
+///
+/// A change of exponent ranks all residents anew, O(n), on a miss. The ghosts take some 100 KB, however large the
+/// cache is.
+pub struct Adaptive {
+    residents: Ranking,
+    /// In the order of [`EXPONENTS`].
+    ghosts: [Ghost; EXPONENTS.len()],
+    leader: usize,
+    /// The sample is one key of 2 to the power of this.
+    thinning: u32,
+    /// Lookups that the ghosts have heard since they were judged.
+    heard: usize,
+    objective: Objective,
+}
+
+const EXPONENTS: [Exponent; 4] = [Exponent::Zero, Exponent::Half, Exponent::One, Exponent::OneAndHalf];
+
+/// The place of the exponent to begin with.
+const FIRST: usize = 2;
+
+/// How many residents' keys are in the sample, up to twice as many between two judgements.
+const SAMPLE: usize = 256;
+
+/// How many lookups make a judgement, at least.
+const HEARING: usize = 256;
+
+/// A ghost leads that missed less than this, where the leader missed 1.
+const MARGIN: f64 = 0.99;
+
+/// What a judgement leaves of the misses of before.
+const MEMORY: f64 = 0.5;
+
+struct Ghost {
+    cache: Shard<Ranking, ()>,
+    /// What hits would have spared, in the objective's unit, and old misses less than new ones.
+    missed: f64,
+}
+
+/// How [`Adaptive`] is tuned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AdaptiveParams {
+    objective: Objective,
+}
+
+impl Params for AdaptiveParams {
+    const ALL: &'static [Param] = &[Param {
+        name: "objective",
+        about: "what there should be least of from the origin: requests or bytes; default requests",
+    }];
+
+    fn set(&mut self, _objective: &str, value: &str) -> Result<(), String> {
+        self.objective = match value {
+            "requests" => Objective::Requests,
+            "bytes" => Objective::Bytes,
+            _ => return Err("requests or bytes".into()),
+        };
+        Ok(())
+    }
+
+    fn get(&self, _objective: &str) -> String {
+        match self.objective {
+            Objective::Requests => "requests",
+            Objective::Bytes => "bytes",
+        }
+        .into()
+    }
+}
+
+impl Ghost {
+    #[inline]
+    fn hear(&mut self, object: &Object, objective: Objective) {
+        if self.cache.get(object.key).is_none() {
+            self.missed += objective.benefit(object.size) as f64;
+            let _stored = self.cache.insert(*object, (), &mut Vec::new());
+        }
+    }
+
+    /// Forgets the keys that `is_in` leaves out.
+    fn thin(&mut self, is_in: impl Fn(u64) -> bool) {
+        let mut left_out = Vec::new();
+        self.cache.for_each(&mut |key, ()| {
+            if !is_in(key) {
+                left_out.push(key);
+            }
+        });
+        for key in left_out {
+            self.cache.remove(key);
+        }
+    }
+}
+
+impl Adaptive {
+    #[inline]
+    fn hear(&mut self, object: &Object) {
+        if is_sampled(object.key, self.thinning) {
+            self.tell_ghosts(object);
+        }
+    }
+
+    #[cold]
+    fn tell_ghosts(&mut self, object: &Object) {
+        self.heard += 1;
+        for ghost in &mut self.ghosts {
+            ghost.hear(object, self.objective);
+        }
+    }
+
+    fn is_time_to_judge(&self) -> bool {
+        let longest = self.ghosts.iter().map(|ghost| ghost.cache.len()).max();
+        self.heard >= HEARING.max(longest.unwrap_or(0))
+    }
+
+    #[cold]
+    fn judge<R: Residents>(&mut self, residents: &R) {
+        self.heard = 0;
+        let missed = |place: usize| self.ghosts[place].missed;
+        let best = (0..EXPONENTS.len()).min_by(|&a, &b| missed(a).total_cmp(&missed(b))).unwrap_or(FIRST);
+        if missed(best) < MARGIN * missed(self.leader) {
+            self.leader = best;
+            self.residents.change(EXPONENTS[best], residents);
+        }
+        self.ghosts.iter_mut().for_each(|ghost| ghost.missed *= MEMORY);
+        self.fit_ghosts(residents);
+    }
+
+    /// Keeps the sample small, and the ghosts' capacity to its share of the cache's.
+    fn fit_ghosts<R: Residents>(&mut self, residents: &R) {
+        let before = self.thinning;
+        while residents.len() >> self.thinning > SAMPLE {
+            self.thinning += 1;
+        }
+        let amount = residents.capacity().amount >> self.thinning;
+        for ghost in &mut self.ghosts {
+            if before < self.thinning {
+                ghost.thin(|key| is_sampled(key, self.thinning));
+            }
+            if ghost.cache.capacity().amount != amount {
+                ghost.cache.set_capacity(amount, &mut Vec::new());
+            }
+        }
+    }
+}
+
+/// Whether `key` is among the one of 2^`thinning` that the ghosts hear of. Keys are hashes, but shards and their
+/// tables have taken some of their bits: so the key is hashed once more.
+#[inline]
+fn is_sampled(key: u64, thinning: u32) -> bool {
+    key.wrapping_mul(0x9E37_79B9_7F4A_7C15) <= u64::MAX >> thinning
+}
+
+impl Policy for Adaptive {
+    type Params = AdaptiveParams;
+
+    const ABOUT: &'static str =
+        "learns from ghost caches how much an object's worth should count against recency; the default";
+
+    const COST: &'static str = "O(log n)";
+
+    fn new(capacity: Capacity, params: AdaptiveParams, seed: u64) -> Self {
+        let objective = params.objective;
+        let measure = |exponent| Measure { objective, exponent };
+        let ghost = |exponent| Ghost { cache: Shard::new(capacity, measure(exponent), seed), missed: 0.0 };
+        Self {
+            residents: Ranking::new(capacity, measure(EXPONENTS[FIRST]), seed),
+            ghosts: EXPONENTS.map(ghost),
+            leader: FIRST,
+            thinning: 0,
+            heard: 0,
+            objective,
+        }
+    }
+
+    #[inline]
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        self.hear(new);
+        if self.is_time_to_judge() {
+            self.judge(residents);
+        }
+        self.residents.admit(new, residents)
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.residents.on_insert(slot, residents);
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.residents.on_hit(slot, residents);
+        self.hear(&residents.object(slot));
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        self.residents.evict(residents)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.residents.on_remove(slot, residents);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let ghosts = self.ghosts.iter().map(|ghost| ghost.cache.overhead_bytes());
+        self.residents.heap_bytes() + ghosts.sum::<usize>()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        self.residents.validate(residents)?;
+        self.ghosts.iter().try_for_each(|ghost| ghost.cache.validate())
+    }
+}
