@@ -11,7 +11,7 @@ use crate::shard::{AnyShard, Shard};
 /// same ranking. The ghosts hear of the same requests, as far as they are for a sample of the keys, and are as
 /// much smaller as the sample is. Up to 256 residents everything is in the sample; beyond that, a share of the
 /// keys that leaves so many. Whenever the ghosts have heard as many lookups as they hold objects, the cache takes
-/// the exponent of the ghost that has missed least, lately, if that is 1% less than by its own.
+/// the exponent of the ghost that has missed least, lately, if that is 2% less than by its own.
 ///
 /// Every object that fits may be stored, however large. But a newcomer that ranks below what would have to leave
 /// for it is refused, until it has been asked for often enough. An object of size 0 is worth as much as one of 1.
@@ -42,7 +42,7 @@ const SAMPLE: usize = 256;
 const HEARING: usize = 256;
 
 /// A ghost leads that missed less than this, where the leader missed 1.
-const MARGIN: f64 = 0.99;
+const MARGIN: f64 = 0.98;
 
 /// What a judgement leaves of the misses of before.
 const MEMORY: f64 = 0.5;
