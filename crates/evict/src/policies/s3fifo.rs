@@ -9,7 +9,8 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 /// New objects wait in a small queue. Who leaves it without enough hits is evicted and remembered by key; who
 /// had them, or comes back while remembered, enters the main queue, a CLOCK with two bits.
 ///
-/// An object larger than the small queue enters it like any other, and is evicted next unless it earns hits.
+/// An object larger than the small queue enters it like any other; then the queue is emptied down to its share
+/// as room is needed, and the object leaves unless it has earned its hits by then.
 pub struct S3Fifo {
     params: S3FifoParams,
     links: Links,
