@@ -86,6 +86,8 @@ fn rfc_9112_section_3_malformed_request_lines() {
         ("G@T / HTTP/1.1", 400),
         (" GET / HTTP/1.1", 400),
         ("GET /", 400),
+        ("GET /a b HTTP/1.1", 400),
+        ("GET / http/1.1", 400),
         ("GET / HTTP/2.0", 505),
         ("GET / HTTP/1.2", 505),
     ] {

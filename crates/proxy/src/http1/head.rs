@@ -142,7 +142,7 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
         Ok(httparse::Status::Complete(used)) if used <= limits.head_bytes => used,
         Ok(httparse::Status::Complete(_)) => return Err(HEAD_TOO_LARGE),
         Ok(httparse::Status::Partial) => return partial(buffer, limits),
-        Err(error) => return Err(refusal(error)),
+        Err(error) => return Err(refusal(error, buffer)),
     };
     let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
         return Err(Refusal::bad("malformed request line"));
@@ -188,7 +188,7 @@ fn partial<'b>(buffer: &[u8], limits: &Limits) -> Result<Parsed<'b>, Refusal> {
     if buffer.len() >= limits.head_bytes { Err(HEAD_TOO_LARGE) } else { Ok(Parsed::Partial) }
 }
 
-fn refusal(error: httparse::Error) -> Refusal {
+fn refusal(error: httparse::Error, head: &[u8]) -> Refusal {
     match error {
         httparse::Error::TooManyHeaders => {
             Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too many header fields")
@@ -197,12 +197,21 @@ fn refusal(error: httparse::Error) -> Refusal {
         httparse::Error::HeaderValue => Refusal::bad("malformed header field value"),
         httparse::Error::NewLine => Refusal::bad("malformed line end"),
         httparse::Error::Token => Refusal::bad("malformed request line"),
+        httparse::Error::Version if !names_version(head) => Refusal::bad("malformed request line"),
         httparse::Error::Version => Refusal {
             status: StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             reason: "only HTTP/1.0 and HTTP/1.1 are spoken here",
         },
         httparse::Error::Status => Refusal::bad("malformed request"),
     }
+}
+
+/// Whether the third word of the request line looks like a version.
+fn names_version(head: &[u8]) -> bool {
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let third = line.split(|&byte| byte == b' ').nth(2);
+    let version = third.and_then(|word| word.strip_prefix(b"HTTP/"));
+    matches!(version, Some([major, b'.', minor, ..]) if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
 /// The largest `Content-Length` that is still a length: some readers keep it in 63 bits.
@@ -378,12 +387,11 @@ pub fn is_authority(authority: &str) -> bool {
             ("v6", port)
         }
         None => {
-            authority.split_at(authority.bytes().position(|byte| byte == b':').unwrap_or(authority.len()))
+            let end = authority.bytes().position(|byte| !IN_HOST[usize::from(byte)]);
+            authority.split_at(end.unwrap_or(authority.len()))
         }
     };
-    let name = host.bytes().all(|byte| IN_HOST[usize::from(byte)]);
-    let port = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
-    !host.is_empty() && name && port
+    !host.is_empty() && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
 fn is_port(port: &str) -> bool {
