@@ -17,7 +17,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::admin;
 use crate::error::Error;
 use crate::health;
-use crate::http1::Connection;
+use crate::http1::{self, Connection};
 use crate::settings::{Listener, Role, Settings};
 use crate::worker::{Shared, Worker};
 
@@ -127,7 +127,9 @@ async fn work(worker: Arc<Worker>, sockets: Vec<(Role, StdListener)>) {
             Err(error) => tracing::error!("a worker cannot listen: {error}"),
         }
     }
-    std::future::pending::<()>().await;
+    while let Err(error) = tokio::spawn(http1::host(Arc::clone(&worker))).await {
+        tracing::error!("a worker lost its idle connections: {error}");
+    }
 }
 
 async fn accept(worker: Arc<Worker>, role: Role, listener: TcpListener) {
@@ -157,15 +159,12 @@ fn welcome(worker: &Arc<Worker>, role: Role, stream: TcpStream, client: SocketAd
     }
     // Heads and bodies are written whole; waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
-    let connection = Connection::new(Arc::clone(worker), role, stream, client);
-    tokio::spawn(async move {
-        connection.run().await;
-        drop(seat);
-    });
+    let connection = Connection::new(Arc::clone(worker), role, stream, client, seat);
+    worker.lobby.enter(Box::new(connection));
 }
 
 /// A place among the connections, given back however the connection ends.
-struct Seat {
+pub(crate) struct Seat {
     shared: Arc<Shared>,
     number: usize,
 }

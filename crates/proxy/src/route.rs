@@ -35,7 +35,7 @@ impl Sites {
 
     /// The first site that speaks for `authority` (`host` or `host:port`, any case).
     pub(crate) fn find(&self, authority: &str) -> Option<&Arc<SiteState>> {
-        self.0.iter().find(|site| site.speaks_for(host_of(authority)))
+        self.0.iter().find(|site| site.speaks_for(authority))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SiteState>> {
@@ -44,9 +44,9 @@ impl Sites {
 }
 
 impl SiteState {
-    fn speaks_for(&self, host: &str) -> bool {
+    fn speaks_for(&self, authority: &str) -> bool {
         let hosts = &self.settings.hosts;
-        hosts.is_empty() || hosts.iter().any(|pattern| matches(pattern, host))
+        hosts.is_empty() || hosts.iter().any(|pattern| matches(pattern, host_of(authority)))
     }
 }
 

@@ -14,6 +14,7 @@ use larder_store::{Arena, Fills, Markers, Memory};
 use rustls::ClientConfig;
 
 use crate::error::Error;
+use crate::http1::Lobby;
 use crate::observe::counters::{Counters, Totals};
 use crate::origin::{Client, Connector, Gate, connect};
 use crate::reply::{Banner, Reply};
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
 /// One per thread.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
+    /// Where its connections wait for requests.
+    pub(crate) lobby: Lobby,
     counters: Counters,
     clients: Mutex<(u64, Clients)>,
     waiting: Mutex<HashMap<u64, Waker>>,
@@ -155,6 +158,7 @@ impl Worker {
         let plan = shared.plan();
         let worker = Arc::new(Self {
             shared: Arc::clone(shared),
+            lobby: Lobby::default(),
             counters: Counters::default(),
             clients: Mutex::new((plan.version, Clients::new(&plan.settings, &shared.tls))),
             waiting: Mutex::default(),

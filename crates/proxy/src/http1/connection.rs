@@ -1,16 +1,17 @@
-//! The loop that a client meets: read a head, answer it, again.
+//! A client's connection: reads heads and answers them.
 //!
-//! A request that memory can answer is answered right here, synchronously, with borrowed fields and
-//! no allocation; replies to pipelined requests gather in one write. Everything else becomes an
-//! owned [`Request`] and goes the long way through [`serve::serve`], while its content is pumped
-//! beside the answer.
+//! A request that memory can answer is answered synchronously ([`Connection::look`]), with borrowed
+//! fields and no allocation; replies to pipelined requests gather in one write. Everything else
+//! becomes an owned [`Request`] and goes the long way through [`serve::serve`], in a task of its own
+//! ([`Connection::go_on`]), while its content is pumped beside the answer. Between requests the
+//! connection waits in the [lobby](super::lobby).
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -23,7 +24,7 @@ use super::io::{Reading, Writing};
 use super::send::{SendError, gather, send, send_stored};
 use super::upload::{self, Pumped};
 use crate::clock;
-use crate::listen::Drain;
+use crate::listen::Seat;
 use crate::observe::access::Line;
 use crate::reply::{self, Content, Framing, Reply, Tunnel};
 use crate::request::{Interim, Request};
@@ -44,13 +45,15 @@ pub(crate) struct Connection {
     reading: Reading,
     writing: Writing,
     key: Vec<u8>,
-    drain: Drain,
+    seat: Seat,
 }
 
-/// What the loop does next.
+/// How a connection goes on.
 enum Next {
-    /// Reads another request.
-    Request,
+    /// With what else has arrived.
+    Look,
+    /// It waits for a request.
+    Wait,
     /// Closes.
     Close,
     /// Breaks the connection off, so that nobody takes what was sent for the whole.
@@ -59,16 +62,15 @@ enum Next {
     Tunnel(Tunnel),
 }
 
-/// What is there to do about the bytes that have arrived.
-enum Look {
-    /// There are none.
+/// What is there to do about the bytes that have arrived. Replies to other requests may be in the
+/// buffer already.
+pub(super) enum Look {
+    /// Nothing more.
     Nothing,
     /// A head is not whole yet.
     Partial,
-    /// A reply is in the buffer.
-    Answered,
-    /// A reply is in the buffer, and the connection ends with it.
-    LastAnswered,
+    /// The connection ends with the reply in the buffer.
+    Last,
     /// A reply's head is in the buffer, and its content is large.
     Reply(Box<Begun>),
     /// Memory has no answer.
@@ -78,7 +80,7 @@ enum Look {
 }
 
 /// A reply whose head is in the buffer since that held `before` bytes.
-struct Begun {
+pub(super) struct Begun {
     reply: Reply,
     framing: Framing,
     line: Option<Box<Line>>,
@@ -86,7 +88,7 @@ struct Begun {
 }
 
 /// A request that goes the long way.
-struct Ask {
+pub(super) struct Ask {
     request: Request,
     delimited: Delimited,
     expects: bool,
@@ -95,56 +97,53 @@ struct Ask {
 }
 
 impl Connection {
-    pub(crate) fn new(worker: Arc<Worker>, role: Role, stream: TcpStream, client: SocketAddr) -> Self {
+    pub(crate) fn new(
+        worker: Arc<Worker>,
+        role: Role,
+        stream: TcpStream,
+        client: SocketAddr,
+        seat: Seat,
+    ) -> Self {
         let stall = worker.plan().settings.timeouts.stall;
         let (read, write) = stream.into_split();
         let (reading, writing) = (Reading::new(read), Writing::new(write, stall));
-        let drain = Drain::new(&worker);
-        Self { worker, role, client, reading, writing, key: Vec::new(), drain }
+        Self { worker, role, client, reading, writing, key: Vec::new(), seat }
     }
 
-    /// Serves the client until one of both closes.
-    pub(crate) async fn run(mut self) {
-        let mut plan = self.worker.plan();
-        loop {
-            if self.worker.is_outdated(&plan) {
-                plan = self.worker.plan();
-            }
-            match self.next(&plan).await {
-                Ok(Next::Request) => {}
-                Ok(Next::Close) => return,
-                Ok(Next::Reset) | Err(_) => return self.writing.reset(),
-                Ok(Next::Tunnel(tunnel)) => return self.tunnel(tunnel).await,
-            }
+    /// Reads the beginning of a request: how many bytes, 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>, plan: &Plan) -> Poll<io::Result<usize>> {
+        let received = self.reading.poll_receive(cx);
+        if received.is_ready() {
+            self.reading.within(plan.settings.timeouts.head);
         }
+        received
     }
 
-    async fn next(&mut self, plan: &Arc<Plan>) -> io::Result<Next> {
-        match self.look(plan) {
-            Look::Nothing => self.idle(plan).await,
-            Look::Partial => self.read(plan).await,
-            Look::Answered => Ok(Next::Request),
-            Look::LastAnswered => {
-                self.writing.flush().await?;
-                Ok(Next::Close)
-            }
-            Look::Reply(mut begun) => self.reply(plan, &mut begun).await,
-            // The long way needs much room; a connection that waits for hits should not hold it.
-            Look::Ask(ask) => Box::pin(self.ask(plan, *ask)).await,
-            Look::Refuse(refusal) => Box::pin(self.refuse(plan, refusal)).await,
-        }
+    /// Ready when more may have come; otherwise `cx` is woken once it has.
+    pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.reading.poll_ready(cx)
     }
 
-    /// Reads what is there, and answers it if that takes no waiting.
-    fn look(&mut self, plan: &Plan) -> Look {
-        if self.reading.input.is_empty() {
-            return Look::Nothing;
+    /// Answers what has arrived, as far as that takes no waiting.
+    pub(super) fn look(&mut self, plan: &Plan) -> Look {
+        self.writing.wake();
+        while !self.reading.input.is_empty() {
+            if let ControlFlow::Break(look) = self.look_at_one(plan) {
+                return look;
+            }
         }
+        Look::Nothing
+    }
+
+    fn look_at_one(&mut self, plan: &Plan) -> ControlFlow<Look> {
         let mut lines = head::room();
         let (head, used) = match head::parse(self.reading.input.unread(), &mut lines, &plan.settings.limits) {
             Ok(Parsed::Whole(head, used)) => (head, used),
-            Ok(Parsed::Partial) => return Look::Partial,
-            Err(refusal) => return Look::Refuse(refusal),
+            Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
+            Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal)),
         };
         let line = plan.logs().then(|| Box::new(Line::begin(&head, self.client)));
         let framing = Framing {
@@ -157,20 +156,76 @@ impl Connection {
             let request = Request::take(&head, plan, self.role, self.client);
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
-            return match request {
+            return ControlFlow::Break(match request {
                 Ok(request) => Look::Ask(Box::new(Ask { request, delimited, expects, framing, line })),
                 Err(refusal) => Look::Refuse(refusal),
-            };
+            });
         };
         self.reading.input.consume(used);
         self.reading.within(plan.settings.timeouts.head);
         let before = self.writing.out.len();
         if !gather(&mut self.writing.out, &reply, &framing, &plan.banner) {
-            return Look::Reply(Box::new(Begun { reply, framing, line, before }));
+            return ControlFlow::Break(Look::Reply(Box::new(Begun { reply, framing, line, before })));
         }
         let bytes = (self.writing.out.len() - before) as u64;
         self.record(plan, &reply, bytes, line);
-        if framing.keep_alive { Look::Answered } else { Look::LastAnswered }
+        if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(Look::Last) }
+    }
+
+    /// Sends the replies in the buffer if the client takes them all at once: false when some are left.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn try_send(&mut self) -> io::Result<bool> {
+        let sent = self.writing.try_flush()?;
+        if sent {
+            self.rest();
+        }
+        Ok(sent)
+    }
+
+    /// A connection that waits holds no buffer and no timer.
+    fn rest(&mut self) {
+        self.reading.rest();
+        self.writing.rest();
+    }
+
+    /// Goes on after a look, and returns to the lobby when nothing is left to do.
+    pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) {
+        loop {
+            match self.next(&plan, look).await {
+                Ok(Next::Look) => {}
+                Ok(Next::Wait) => break,
+                Ok(Next::Close) => return,
+                Ok(Next::Reset) | Err(_) => return self.writing.reset(),
+                Ok(Next::Tunnel(tunnel)) => return self.tunnel(tunnel).await,
+            }
+            if self.worker.is_outdated(&plan) {
+                plan = self.worker.plan();
+            }
+            look = self.look(&plan);
+        }
+        self.rest();
+        let worker = Arc::clone(&self.worker);
+        worker.lobby.enter(self);
+    }
+
+    async fn next(&mut self, plan: &Arc<Plan>, look: Look) -> io::Result<Next> {
+        match look {
+            Look::Nothing => {
+                self.writing.flush().await?;
+                Ok(Next::Wait)
+            }
+            Look::Partial => self.read(plan).await,
+            Look::Last => {
+                self.writing.flush().await?;
+                Ok(Next::Close)
+            }
+            Look::Reply(mut begun) => self.reply(plan, &mut begun).await,
+            // The long way needs much room; a connection that waits for hits should not hold it.
+            Look::Ask(ask) => Box::pin(self.ask(plan, *ask)).await,
+            Look::Refuse(refusal) => Box::pin(self.refuse(plan, refusal)).await,
+        }
     }
 
     fn record(&self, plan: &Plan, reply: &Reply, bytes: u64, line: Option<Box<Line>>) {
@@ -189,7 +244,7 @@ impl Connection {
             line.end(plan.settings.access_log, &begun.reply, self.writing.sent - from);
         }
         match sent {
-            Ok(()) if begun.framing.keep_alive => Ok(Next::Request),
+            Ok(()) if begun.framing.keep_alive => Ok(Next::Look),
             Ok(()) => {
                 self.writing.flush().await?;
                 Ok(Next::Close)
@@ -198,31 +253,13 @@ impl Connection {
         }
     }
 
-    /// Waits for a request. An idle connection holds no buffer, and ends when a drain begins.
-    async fn idle(&mut self, plan: &Plan) -> io::Result<Next> {
-        if !self.writing.try_flush()? {
-            self.writing.flush().await?;
-        }
-        self.writing.rest();
-        self.reading.within(plan.settings.timeouts.idle);
-        let Self { reading, drain, .. } = self;
-        let read = poll_fn(|cx| match reading.poll_more(cx) {
-            Poll::Pending if drain.poll(cx) => Poll::Ready(Ok(0)),
-            polled => polled,
-        })
-        .await;
-        self.reading.within(plan.settings.timeouts.head);
-        self.writing.wake();
-        Ok(if matches!(read, Ok(1..)) { Next::Request } else { Next::Close })
-    }
-
     /// Waits for the rest of a head, and parses it again only when it may be whole.
     async fn read(&mut self, plan: &Plan) -> io::Result<Next> {
         self.writing.flush().await?;
         loop {
             match self.reading.more().await {
                 Ok(1..) if ends_head(self.reading.input.unread(), &plan.settings.limits) => {
-                    return Ok(Next::Request);
+                    return Ok(Next::Look);
                 }
                 Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -293,7 +330,7 @@ impl Connection {
             self.linger().await;
             return Ok(Next::Close);
         }
-        Ok(Next::Request)
+        Ok(Next::Look)
     }
 
     async fn refuse_unless_begun(&mut self, plan: &Plan, refusal: Refusal, before: u64) -> io::Result<Next> {
@@ -331,8 +368,9 @@ impl Connection {
     }
 
     async fn tunnel(self, tunnel: Tunnel) {
-        let (read, input) = self.reading.into_half();
-        let Ok(client) = self.writing.into_half().reunite(read) else { return };
+        let Self { reading, writing, seat: _seat, .. } = self;
+        let (read, input) = reading.into_half();
+        let Ok(client) = writing.into_half().reunite(read) else { return };
         crate::tunnel::run(client, input.unread(), tunnel).await;
     }
 }

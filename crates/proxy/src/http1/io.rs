@@ -57,6 +57,11 @@ impl Deadline {
         (self.limit, self.due) = (limit, None);
     }
 
+    /// Lets go of the timer until there is something to wait for again.
+    fn disarm(&mut self) {
+        self.timer = None;
+    }
+
     /// Begins anew with the same limit.
     fn restart(&mut self) {
         self.due = None;
@@ -120,18 +125,37 @@ impl Reading {
         poll_fn(|cx| self.poll_more(cx)).await
     }
 
-    pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match self.poll_receive(cx) {
+            Poll::Pending => self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
+            received => received,
+        }
+    }
+
+    /// The same without a deadline.
+    pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let stream: &TcpStream = self.half.as_ref();
         loop {
             if stream.poll_read_ready(cx)?.is_pending() {
-                self.input.rest();
-                return self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
+                return Poll::Pending;
             }
             match receive(stream, self.input.make_room()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 received => return Poll::Ready(received),
             }
         }
+    }
+
+    /// Lets go of buffer and timer while the connection has nothing to read.
+    pub(crate) fn rest(&mut self) {
+        self.input.rest();
+        self.deadline.disarm();
+    }
+
+    /// Ready when there may be more to receive; otherwise `cx` is woken once there is.
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let stream: &TcpStream = self.half.as_ref();
+        stream.poll_read_ready(cx).map(drop)
     }
 
     pub(crate) fn into_half(self) -> (OwnedReadHalf, Input) {
@@ -172,7 +196,7 @@ impl Writing {
     /// Sends what is in `out`.
     ///
     /// # Errors
-    /// `TimedOut` when the client takes nothing for too long, or the kernel's.
+    /// `TimedOut` when the client takes nothing for too long or the kernel's.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         if self.out.is_empty() {
             return Ok(());
@@ -209,8 +233,9 @@ impl Writing {
         }
     }
 
-    /// Lets go of the buffer while the connection has nothing to say.
+    /// Lets go of buffer and timer while the connection has nothing to say.
     pub(crate) fn rest(&mut self) {
+        self.deadline.disarm();
         if self.out.capacity() > 0 {
             give_buffer(std::mem::take(&mut self.out));
         }
