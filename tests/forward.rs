@@ -5,6 +5,7 @@
 mod support;
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
 
 use support::{Client, Larder, Origin};
 
@@ -83,6 +84,25 @@ fn rfc_9110_section_9_3_6_a_tunnel_carries_bytes_both_ways() {
     client.raw(b"later\r\n\r\n");
     assert_eq!(client.exactly(9), b"LATER\r\n\r\n");
     client.finish();
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_tunnel_is_closed_when_it_falls_silent_and_not_before() {
+    let echo = Origin::speaking(|peer| {
+        while let Some(byte) = peer.exactly(1) {
+            peer.send(&byte);
+        }
+    });
+    let port = echo.address.port();
+    let larder = Larder::start(&format!("{OPEN}\nconnect_ports = [{port}]\n[timeouts]\ntunnel = '1s'"));
+    let mut client = Client::to(larder.forward);
+    assert_eq!(client.ask(&format!("CONNECT 127.0.0.1:{port}\nHost: 127.0.0.1:{port}")).status, 200);
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(200));
+        client.raw(b"a");
+        assert_eq!(client.exactly(1), b"a");
+    }
     assert!(client.is_closed());
 }
 

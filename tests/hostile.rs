@@ -101,6 +101,25 @@ fn clients_that_never_read_are_dropped_and_hold_up_nobody() {
 }
 
 #[test]
+fn a_client_that_reads_too_slowly_is_dropped() {
+    const LARGE: usize = 32 << 20;
+    let answer = |_: &_| Answer::with_body("200 OK\nCache-Control: max-age=100", &vec![b'a'; LARGE]);
+    let origin = Origin::answering(answer);
+    let tables = "[timeouts]\nstall = '1s'\nmin_rate = 10000000\n[memory]\nsize = '256MiB'";
+    let larder = Larder::with(&origin, tables);
+    assert_eq!(larder.get("/").body.len(), LARGE);
+    let mut slow = larder.client();
+    slow.send("GET /");
+    let (mut piece, mut taken) = (vec![0; 64 << 10], 0);
+    while let Ok(count @ 1..) = slow.stream.read(&mut piece) {
+        taken += count;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(taken < LARGE, "at 6.4 MB a second it got everything");
+    larder.wait_for("connections", 0);
+}
+
+#[test]
 fn a_flood_of_pipelined_requests_is_answered_in_order() {
     const COUNT: usize = 20_000;
     let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target));

@@ -192,7 +192,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "min_rate",
                 Count(0..=MANY),
                 timeouts.min_rate,
-                "bytes a second that a request's content must reach once stall has passed (408); 0: any rate"
+                "bytes a second that clients must send or take once stall has passed (408, or closed); 0: any rate"
             ),
             key!(
                 "connect",
@@ -202,6 +202,12 @@ pub(super) const SECTIONS: &[Section] = &[
             ),
             key!("first_byte", AtLeast(1), timeouts.first_byte, "for the origin's answer to begin (504)"),
             key!("origin_idle", AtLeast(1), timeouts.origin_idle, "between two pieces of that answer (502)"),
+            key!(
+                "tunnel",
+                AtLeast(1),
+                timeouts.tunnel,
+                "without a byte in either direction of a tunnel (closed)"
+            ),
             key!("drain", AtLeast(0), timeouts.drain, "for requests under way when told to stop"),
         ],
     },

@@ -98,7 +98,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// Without a single byte of progress in a request's or response's content (408, or closed).
     pub stall: Duration,
-    /// Bytes per second below which a request's content is refused after `stall` (408); 0: any rate.
+    /// Bytes per second below which a request's content is refused (408) and a client that takes a
+    /// response is dropped, once either has taken `stall`; 0: any rate.
     pub min_rate: u64,
     /// For a TCP (and TLS) connection to an origin (504).
     pub connect: Duration,
@@ -106,6 +107,8 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of an origin's answer (502, or the truncation passed on).
     pub origin_idle: Duration,
+    /// Without a byte in either direction of a tunnel (closed).
+    pub tunnel: Duration,
     /// How long `SIGTERM` waits for requests under way.
     pub drain: Duration,
 }
@@ -233,6 +236,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(5),
             first_byte: Duration::from_secs(60),
             origin_idle: Duration::from_secs(60),
+            tunnel: Duration::from_secs(3600),
             drain: Duration::from_secs(30),
         }
     }

@@ -104,9 +104,9 @@ impl Connection {
         client: SocketAddr,
         seat: Seat,
     ) -> Self {
-        let stall = worker.plan().settings.timeouts.stall;
         let (read, write) = stream.into_split();
-        let (reading, writing) = (Reading::new(read), Writing::new(write, stall));
+        let writing = Writing::new(write, &worker.plan().settings.timeouts);
+        let reading = Reading::new(read);
         Self { worker, role, client, reading, writing, key: Vec::new(), seat }
     }
 
@@ -198,7 +198,7 @@ impl Connection {
                 Ok(Next::Wait) => break,
                 Ok(Next::Close) => return,
                 Ok(Next::Reset) | Err(_) => return self.writing.reset(),
-                Ok(Next::Tunnel(tunnel)) => return self.tunnel(tunnel).await,
+                Ok(Next::Tunnel(tunnel)) => return self.tunnel(tunnel, &plan).await,
             }
             if self.worker.is_outdated(&plan) {
                 plan = self.worker.plan();
@@ -367,11 +367,11 @@ impl Connection {
         }
     }
 
-    async fn tunnel(self, tunnel: Tunnel) {
+    async fn tunnel(self, tunnel: Tunnel, plan: &Plan) {
         let Self { reading, writing, seat: _seat, .. } = self;
         let (read, input) = reading.into_half();
         let Ok(client) = writing.into_half().reunite(read) else { return };
-        crate::tunnel::run(client, input.unread(), tunnel).await;
+        crate::tunnel::run(client, input.unread(), tunnel, plan.settings.timeouts.tunnel).await;
     }
 }
 

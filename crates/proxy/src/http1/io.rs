@@ -21,6 +21,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::input::{Input, borrow_buffer, give_buffer};
 use crate::clock;
+use crate::settings::Timeouts;
 
 /// A deadline that costs nothing until something has to be waited for, and then one look at the
 /// clock: the timer is armed once, and re-armed only when it fires too early.
@@ -176,6 +177,42 @@ fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
     received.map_or(tried, Ok)
 }
 
+/// How fast a client takes what is sent, whenever it makes us wait.
+#[derive(Debug)]
+struct Pace {
+    /// Bytes a second that it has to take.
+    least: u64,
+    /// How long we wait before that is judged, in milliseconds; then it is judged anew.
+    window: u64,
+    waited: u64,
+    taken: u64,
+    /// Since when we wait, in `clock::millis`.
+    since: Option<u64>,
+}
+
+impl Pace {
+    fn new(least: u64, window: Duration) -> Self {
+        Self { least, window: window.as_millis() as u64, waited: 0, taken: 0, since: None }
+    }
+
+    fn wait(&mut self, now: u64) {
+        self.since.get_or_insert(now);
+    }
+
+    /// The client has taken `bytes`: whether that was fast enough. `now` is asked only after a wait.
+    fn took(&mut self, bytes: u64, now: impl FnOnce() -> u64) -> bool {
+        self.taken += bytes;
+        let Some(since) = self.since.take() else { return true };
+        self.waited += now().saturating_sub(since);
+        if self.waited < self.window {
+            return true;
+        }
+        let due = self.waited.saturating_mul(self.least) / 1_000;
+        self.waited = 0;
+        std::mem::take(&mut self.taken) >= due
+    }
+}
+
 /// Writes to a client.
 #[derive(Debug)]
 pub(crate) struct Writing {
@@ -183,20 +220,22 @@ pub(crate) struct Writing {
     /// What is ready to leave.
     pub(crate) out: Vec<u8>,
     deadline: Deadline,
+    pace: Pace,
     /// Bytes of replies that left so far.
     pub(crate) sent: u64,
 }
 
 impl Writing {
-    /// `stall` is how long a client may take nothing at all.
-    pub(crate) fn new(half: OwnedWriteHalf, stall: Duration) -> Self {
-        Self { half, out: Vec::new(), deadline: Deadline::new(stall), sent: 0 }
+    /// `stall` is how long a client may take nothing at all, and after which `min_rate` counts.
+    pub(crate) fn new(half: OwnedWriteHalf, timeouts: &Timeouts) -> Self {
+        let (deadline, pace) = (Deadline::new(timeouts.stall), Pace::new(timeouts.min_rate, timeouts.stall));
+        Self { half, out: Vec::new(), deadline, pace, sent: 0 }
     }
 
     /// Sends what is in `out`.
     ///
     /// # Errors
-    /// `TimedOut` when the client takes nothing for too long or the kernel's.
+    /// `TimedOut` when the client takes nothing for too long or too little, or the kernel's.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         if self.out.is_empty() {
             return Ok(());
@@ -256,18 +295,32 @@ impl Writing {
         self.deadline.restart();
         while !bytes.is_empty() {
             let wrote = poll_fn(|cx| match Pin::new(&mut self.half).poll_write(cx, bytes) {
-                Poll::Pending => self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
+                Poll::Pending => self.poll_wait(cx),
                 ready => ready,
             });
             let wrote = wrote.await?;
             if wrote == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            self.sent += wrote as u64;
             bytes = &bytes[wrote..];
-            self.deadline.restart();
+            self.took(wrote)?;
         }
         Ok(())
+    }
+
+    /// Waits for the client to take something.
+    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.pace.wait(clock::millis());
+        self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn took(&mut self, count: usize) -> io::Result<()> {
+        self.sent += count as u64;
+        self.deadline.restart();
+        match self.pace.took(count as u64, clock::millis) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 
     /// Sends what is in `out`, and says to the kernel that more follows at once.
@@ -300,8 +353,7 @@ impl Writing {
             if sent == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            self.sent += sent as u64;
-            self.deadline.restart();
+            self.took(sent)?;
         }
         Ok(())
     }
@@ -316,7 +368,7 @@ impl Writing {
         let stream: &TcpStream = self.half.as_ref();
         loop {
             if stream.poll_write_ready(cx)?.is_pending() {
-                return self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
+                return self.poll_wait(cx);
             }
             let left = usize::try_from(end - *at).unwrap_or(usize::MAX);
             match stream.try_io(Interest::WRITABLE, || Ok(sendfile(stream, file, Some(at), left)?)) {
@@ -344,5 +396,35 @@ impl Writing {
 
     pub(crate) fn into_half(self) -> OwnedWriteHalf {
         self.half
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_to_keep_pace_only_while_it_makes_us_wait() {
+        // Each step: how long we waited for the client (ms), and what it took then (bytes).
+        let cases: [(&[(u64, u64)], bool); 6] = [
+            (&[(0, 1), (0, 1), (0, 1)], true),
+            (&[(999, 0)], true),
+            (&[(1_000, 100)], true),
+            (&[(1_000, 99)], false),
+            (&[(600, 1), (600, 118)], false),
+            // What was taken before does not count for ever.
+            (&[(0, 1_000_000), (1_000, 0), (1_000, 99)], false),
+        ];
+        for (steps, expected) in cases {
+            let (mut pace, mut now) = (Pace::new(100, Duration::from_secs(1)), 0);
+            let kept = steps.iter().all(|&(waited, taken)| {
+                if waited > 0 {
+                    pace.wait(now);
+                }
+                now += waited;
+                pace.took(taken, || now)
+            });
+            assert_eq!(kept, expected, "{steps:?}");
+        }
     }
 }
