@@ -232,7 +232,7 @@ const NAIVE: &[(&str, Model)] = &[
 /// Whatever its queues are for: as large as the cache, larger than any share of it, and of no size at all.
 #[test]
 fn only_who_weighs_newcomers_refuses_a_size_that_fits() {
-    const WEIGHS: [&str; 3] = ["gdsf", "tinylfu", "wtinylfu"];
+    const WEIGHS: [&str; 4] = ["adaptive", "gdsf", "tinylfu", "wtinylfu"];
     for policy in POLICIES.iter().filter(|policy| !policy.is_offline && !WEIGHS.contains(&policy.name)) {
         let spec = Spec::parse(policy.name).expect("a listed policy");
         let mut shard = spec.build(Capacity { by: By::Bytes, amount: 1_000 }, 7);
