@@ -91,6 +91,10 @@ fn misspelt_words_get_the_nearest_one() {
         (&["serv"], "'serve'"),
         (&["serve", "--polcy", "lru"], "'--policy'"),
         (&["serve", "--policy", "lur"], "unknown policy 'lur'; did you mean 'lru'?"),
+        (
+            &["serve", "--policy", "belady"],
+            "policy 'belady' needs to know the future; it runs in larder simulate only",
+        ),
         (&["serve", "--access-log", "jsn"], "'json'"),
         (&["check", "--memory", "1GB"], "unknown unit 'GB' in '1GB'; known: B KiB MiB GiB TiB"),
         (&["check", "--origin", "localhost"], "write the scheme too, such as 'http://localhost'"),

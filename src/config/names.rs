@@ -1,8 +1,9 @@
-//! The words of a config that stand for something on the network: addresses, hosts, origins, tokens.
+//! The words of a config that stand for something: addresses, hosts, origins, tokens, policies.
 
 use std::net::SocketAddr;
 
 use http::Uri;
+use larder_evict::Spec;
 use larder_proxy::settings::{HostHeader, Origin};
 
 use crate::words::nearest;
@@ -18,6 +19,18 @@ pub(crate) fn admin(text: &str) -> Result<Option<SocketAddr>, String> {
     match text {
         "off" => Ok(None),
         _ => address(text).map(Some).map_err(|error| format!("{error}, nor 'off'")),
+    }
+}
+
+/// A policy that can serve: one that need not know the future.
+pub(crate) fn policy(text: &str) -> Result<Spec, String> {
+    let spec = Spec::parse(text).map_err(|error| error.to_string())?;
+    match spec.listing().is_offline {
+        false => Ok(spec),
+        true => {
+            let name = spec.name();
+            Err(format!("policy '{name}' needs to know the future; it runs in larder simulate only"))
+        }
     }
 }
 

@@ -46,6 +46,10 @@ fn values_of_the_wrong_kind() {
         ("[memory]\nsize = 0", "2: memory.size: 0B is not a size from 1B to 128TiB"),
         ("[memory]\nsize = '1GB'", "2: memory.size: unknown unit 'GB' in '1GB'; known: B KiB MiB GiB TiB"),
         ("[memory]\nmax_variants = 0", "2: memory.max_variants: 0 is not a number from 1 to 65536"),
+        (
+            "[memory]\npolicy = 'belady'",
+            "2: memory.policy: policy 'belady' needs to know the future; it runs in larder simulate only",
+        ),
         ("[memory]\npolicy = 'lur'", "2: memory.policy: unknown policy 'lur'; did you mean 'lru'?"),
         ("[limits]\nuri = '64KiB'", "2: limits.uri: 64KiB is not a size from 16B to 65535B"),
         ("[timeouts]\nhead = '0s'", "2: timeouts.head: 0s is not a duration from 1ms to 365d"),
