@@ -131,8 +131,11 @@ registry! {
     "fifo" Fifo "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
     "gds" Gds "P. Cao and S. Irani, Cost-aware WWW proxy caching algorithms, 1997";
     "gdsf" Gdsf "L. Cherkasova, Improving WWW proxies performance with Greedy-Dual-Size-Frequency caching policy, 1998";
+    "hyperbolic" Hyperbolic "A. Blankstein et al., Hyperbolic caching: flexible caching for web applications, ATC 2017";
+    "lecar" LeCaR "G. Vietri et al., Driving cache replacement with ML-based LeCaR, HotStorage 2018";
     "lfu" Lfu "A. V. Aho et al., Principles of optimal page replacement, 1971";
     "lfuda" Lfuda "M. Arlitt et al., Evaluating content management techniques for web proxy caches, 1999";
+    "lhd" Lhd "N. Beckmann et al., LHD: improving cache hit rate by maximizing hit density, NSDI 2018";
     "lirs" Lirs "S. Jiang, X. Zhang, LIRS: an efficient low inter-reference recency set replacement policy, SIGMETRICS 2002";
     "lru" Lru "R. L. Mattson et al., Evaluation techniques for storage hierarchies, 1970";
     "lruk" LruK "E. J. O'Neil, P. E. O'Neil, G. Weikum, The LRU-K page replacement algorithm for database disk buffering, SIGMOD 1993";

@@ -173,9 +173,11 @@ impl Heap {
     #[inline]
     fn lowest_child(&self, at: usize) -> Option<usize> {
         let first = at * CHILDREN + 1;
-        let children = self.entries.get(first..)?;
-        let numbered = children.iter().take(CHILDREN).zip(first..);
-        numbered.min_by_key(|(entry, _)| **entry).map(|(_, child)| child)
+        let lower = |a: usize, b: usize| if self.entries[b] < self.entries[a] { b } else { a };
+        if first + CHILDREN <= self.entries.len() {
+            return Some(lower(lower(first, first + 1), lower(first + 2, first + 3)));
+        }
+        (first..self.entries.len()).reduce(lower)
     }
 
     #[inline]

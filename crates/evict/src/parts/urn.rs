@@ -8,7 +8,7 @@ use std::ops::{Index, IndexMut};
 use fastrand::Rng;
 
 use crate::parts::by_slot::BySlot;
-use crate::policy::{Residents, Slot};
+use crate::policy::{Param, Params, Residents, Slot, read_count};
 
 /// The urn, and the randomness with which it is drawn from.
 pub(crate) struct Urn<T> {
@@ -97,6 +97,14 @@ impl<T: Copy> Urn<T> {
         Ok(())
     }
 
+    /// Checks that as many slots are in it as are resident.
+    pub(crate) fn validate_holds_all<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        match self.len() == residents.len() {
+            true => Ok(()),
+            false => Err(format!("{} slots to draw of {} residents", self.len(), residents.len())),
+        }
+    }
+
     #[inline]
     fn place(&self, slot: Slot) -> Option<u32> {
         let place = *self.places.get(slot)?;
@@ -118,6 +126,36 @@ impl<T: Copy> IndexMut<Slot> for Urn<T> {
     #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut T {
         &mut self.entries[self.places[slot]].1
+    }
+}
+
+/// How many residents are looked at for each victim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Samples<const DEFAULT: u32>(u32);
+
+impl<const DEFAULT: u32> Samples<DEFAULT> {
+    pub(crate) fn count(&self) -> u32 {
+        self.0
+    }
+}
+
+impl<const DEFAULT: u32> Default for Samples<DEFAULT> {
+    fn default() -> Self {
+        Self(DEFAULT)
+    }
+}
+
+impl<const DEFAULT: u32> Params for Samples<DEFAULT> {
+    const ALL: &'static [Param] =
+        &[Param { name: "samples", about: "residents looked at for each victim: 1 to 65536" }];
+
+    fn set(&mut self, _samples: &str, value: &str) -> Result<(), String> {
+        self.0 = read_count(value, 1..=65_536)?;
+        Ok(())
+    }
+
+    fn get(&self, _samples: &str) -> String {
+        self.0.to_string()
     }
 }
 

@@ -5,8 +5,8 @@
 
 use std::cmp::Reverse;
 
-use crate::parts::urn::Urn;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+use crate::parts::urn::{Samples, Urn};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// Evicts what will never be asked for again and, when there is no such object, the greatest size times
 /// requests until it is asked for: of `samples` drawn at random, or of all residents if they are no more.
@@ -17,37 +17,13 @@ pub struct BeladySize {
     living: Urn<()>,
     /// Who will not.
     dead: Urn<()>,
-    samples: Samples,
-}
-
-/// How many residents are looked at for each victim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Samples(u32);
-
-impl Default for Samples {
-    fn default() -> Self {
-        Self(128)
-    }
-}
-
-impl Params for Samples {
-    const ALL: &'static [Param] =
-        &[Param { name: "samples", about: "residents looked at for each victim, 1 or more; default 128" }];
-
-    fn set(&mut self, _name: &str, value: &str) -> Result<(), String> {
-        self.0 = value.parse().ok().filter(|&samples| samples > 0).ok_or("a count of at least 1")?;
-        Ok(())
-    }
-
-    fn get(&self, _name: &str) -> String {
-        self.0.to_string()
-    }
+    samples: u32,
 }
 
 impl BeladySize {
     #[inline]
     fn next_victim<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
-        self.living.lowest(self.samples.0, |slot, ()| Reverse(burden_of(slot, residents)))
+        self.living.lowest(self.samples, |slot, ()| Reverse(burden_of(slot, residents)))
     }
 }
 
@@ -63,15 +39,15 @@ fn burden(size: u64, next: u64, now: u64) -> u128 {
 }
 
 impl Policy for BeladySize {
-    type Params = Samples;
+    type Params = Samples<128>;
 
     const ABOUT: &'static str =
         "evicts most bytes for longest: a guess at the bound, from knowing the future";
     const OFFLINE: bool = true;
     const COST: &'static str = "O(samples)";
 
-    fn new(_capacity: Capacity, samples: Samples, seed: u64) -> Self {
-        Self { living: Urn::new(seed), dead: Urn::new(seed), samples }
+    fn new(_capacity: Capacity, samples: Samples<128>, seed: u64) -> Self {
+        Self { living: Urn::new(seed), dead: Urn::new(seed), samples: samples.count() }
     }
 
     #[inline]

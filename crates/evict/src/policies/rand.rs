@@ -41,9 +41,6 @@ impl Policy for Rand {
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         self.0.validate(residents)?;
-        match self.0.len() == residents.len() {
-            true => Ok(()),
-            false => Err(format!("{} slots to draw of {} residents", self.0.len(), residents.len())),
-        }
+        self.0.validate_holds_all(residents)
     }
 }

@@ -1,0 +1,66 @@
+//! Hyperbolic caching: how often an object was asked for, over how long it has been here.
+
+use crate::parts::urn::{Samples, Urn};
+use crate::policy::{Capacity, Policy, Residents, Slot};
+
+/// Evicts the lowest rate of requests since it came, of `samples` drawn at random.
+///
+/// The rate falls while nobody asks, so there is no order to keep: it is worked out when a victim is sought.
+/// Sizes play no part.
+pub struct Hyperbolic {
+    urn: Urn<Stay>,
+    samples: u32,
+}
+
+/// An object's time in the cache.
+#[derive(Clone, Copy)]
+struct Stay {
+    times: u32,
+    /// When it came: lookups, modulo 2^32.
+    since: u32,
+}
+
+impl Policy for Hyperbolic {
+    type Params = Samples<64>;
+
+    const ABOUT: &'static str = "evicts the lowest rate of requests since it came";
+    const COST: &'static str = "O(samples)";
+
+    fn new(_capacity: Capacity, samples: Samples<64>, seed: u64) -> Self {
+        Self { urn: Urn::new(seed), samples: samples.count() }
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
+        self.urn.insert(slot, Stay { times: 1, since: residents.now() as u32 });
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        let stay = &mut self.urn[slot];
+        stay.times = stay.times.saturating_add(1);
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        let now = residents.now() as u32;
+        let rate = |_, stay: &Stay| stay.times as f32 / now.wrapping_sub(stay.since) as f32;
+        let victim = self.urn.lowest(self.samples, rate)?;
+        self.urn.remove(victim);
+        Some(victim)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.urn.remove(slot);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.urn.heap_bytes()
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        self.urn.validate(residents)?;
+        self.urn.validate_holds_all(residents)
+    }
+}

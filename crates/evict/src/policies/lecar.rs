@@ -1,0 +1,148 @@
+//! LeCaR: two experts, LRU and LFU, and regret for having followed the wrong one.
+
+use fastrand::Rng;
+
+use crate::parts::frequency::Frequencies;
+use crate::parts::ghost::Ghosts;
+use crate::parts::queue::Queue;
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
+
+/// Evicts what one expert says, drawn by its weight. An expert whose victim is asked for again loses weight, the
+/// more the sooner that is if `discount` is less than 1; the paper has 0.005, which learns too slowly where
+/// sizes differ. A victim that weighs more than half the capacity is not remembered.
+pub struct LeCaR {
+    recent: Queue,
+    frequent: Frequencies,
+    /// Victims of LRU and of LFU, and when they left: lookups, modulo 2^32.
+    regrets: [Ghosts<u32>; 2],
+    /// The weight of LRU; that of LFU is the rest to 1.
+    weight: f64,
+    params: LeCaRParams,
+    rng: Rng,
+}
+
+/// How [`LeCaR`] is tuned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeCaRParams {
+    /// How much a regret counts that comes at once.
+    rate: f64,
+    /// What is left of a regret that comes after as many lookups as there are residents.
+    discount: f64,
+}
+
+impl Default for LeCaRParams {
+    fn default() -> Self {
+        Self { rate: 0.45, discount: 1.0 }
+    }
+}
+
+impl Params for LeCaRParams {
+    const ALL: &'static [Param] = &[
+        Param { name: "rate", about: "how much a regret counts that comes at once, 0 to 1" },
+        Param {
+            name: "discount",
+            about: "share left of a regret as many lookups late as there are residents, 0 to 1",
+        },
+    ];
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let share = read_share(value)?;
+        match name {
+            "rate" => self.rate = share,
+            _ => self.discount = share,
+        }
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> String {
+        match name {
+            "rate" => self.rate.to_string(),
+            _ => self.discount.to_string(),
+        }
+    }
+}
+
+impl LeCaR {
+    /// The expert `wrong` had a victim `late` lookups ago that is asked for now.
+    fn regret<R: Residents>(&mut self, wrong: usize, late: u32, residents: &R) {
+        let LeCaRParams { rate, discount } = self.params;
+        let regret = discount.powf(f64::from(late) / residents.len().max(1) as f64);
+        let mut weights = [self.weight, 1.0 - self.weight];
+        weights[wrong] *= (-rate * regret).exp();
+        let lru = weights[LRU] / (weights[LRU] + weights[LFU]);
+        self.weight = lru.clamp(LEAST, 1.0 - LEAST);
+    }
+}
+
+const LRU: usize = 0;
+const LFU: usize = 1;
+
+/// No expert is ever silenced: it could not be heard again.
+const LEAST: f64 = 1e-10;
+
+impl Policy for LeCaR {
+    type Params = LeCaRParams;
+
+    const ABOUT: &'static str = "evicts what LRU or LFU says, whichever was regretted less";
+
+    fn new(_capacity: Capacity, params: LeCaRParams, seed: u64) -> Self {
+        let regrets = [Ghosts::new(), Ghosts::new()];
+        let (recent, frequent, rng) = (Queue::new(), Frequencies::new(), Rng::with_seed(seed));
+        Self { recent, frequent, regrets, weight: 0.5, params, rng }
+    }
+
+    #[inline]
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        let now = residents.now() as u32;
+        for expert in [LRU, LFU] {
+            if let Some(left) = self.regrets[expert].remove(new.key) {
+                self.regret(expert, now.wrapping_sub(left), residents);
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn on_insert<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.recent.push_front(slot);
+        self.frequent.insert(slot);
+    }
+
+    #[inline]
+    fn on_hit<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.recent.move_to_front(slot);
+        self.frequent.hit(slot);
+    }
+
+    #[inline]
+    fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        let victims = [self.recent.back()?, self.frequent.first()?];
+        let expert = if self.rng.f64() < self.weight { LRU } else { LFU };
+        let victim = victims[expert];
+        if victims[LRU] != victims[LFU] {
+            let Object { key, size, .. } = residents.object(victim);
+            let capacity = residents.capacity();
+            let left = residents.now() as u32;
+            self.regrets[expert].insert(key, capacity.weigh(size), left, capacity.amount / 2);
+        }
+        self.on_remove(victim, residents);
+        Some(victim)
+    }
+
+    #[inline]
+    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        self.recent.remove(slot);
+        self.frequent.remove(slot);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let regrets: usize = self.regrets.iter().map(Ghosts::heap_bytes).sum();
+        self.recent.heap_bytes() + self.frequent.heap_bytes() + regrets
+    }
+
+    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        self.recent.validate(residents)?;
+        self.frequent.validate(residents)?;
+        self.regrets.iter().try_for_each(Ghosts::validate)
+    }
+}
