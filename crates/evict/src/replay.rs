@@ -99,6 +99,11 @@ impl<P: Policy> Replay<P> {
         self.len() == 0
     }
 
+    /// The most objects that there were at once, so far.
+    pub fn most(&self) -> usize {
+        self.contents.ids.len()
+    }
+
     /// The sum of the objects' weights, in the capacity's unit.
     pub fn used(&self) -> u64 {
         self.contents.used

@@ -7,5 +7,7 @@
 
 pub mod describe;
 pub mod plot;
+pub mod replay;
 pub mod stack;
+pub mod sweep;
 pub mod trace;

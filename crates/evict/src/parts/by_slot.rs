@@ -37,6 +37,11 @@ impl<T: Copy> BySlot<T> {
         self.0.get(slot as usize)
     }
 
+    /// How many places there are: as many as slots were ever taken at once.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         self.0.capacity() * size_of::<T>()
     }

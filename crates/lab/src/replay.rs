@@ -1,0 +1,188 @@
+//! One trace through one policy at one capacity.
+//!
+//! The loop over the requests is compiled once for each policy, and once more for traces in which nothing but the
+//! object differs: there a request reads four bytes.
+
+use std::time::{Duration, Instant};
+
+use larder_evict::{Capacity, Policy, Replay, Request, Select, Spec};
+
+use crate::trace::Trace;
+
+/// How many requests pass between two calls to the watcher.
+const STRETCH: usize = 1 << 20;
+
+/// What to replay.
+#[derive(Clone, Debug)]
+pub struct Run<'a> {
+    /// The requests.
+    pub trace: &'a Trace,
+    /// The policy.
+    pub spec: &'a Spec,
+    /// The cache's capacity. In a trace whose sizes are all alike, bytes are counted in whole objects.
+    pub capacity: Capacity,
+    /// How many requests at the beginning fill the cache without being counted.
+    pub warmup: usize,
+    /// Whether to count misses by object, for the error of a sample.
+    pub by_object: bool,
+    /// For the policy's randomness.
+    pub seed: u64,
+}
+
+/// What happened after the warm-up.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Requests.
+    pub requests: u64,
+    /// Those of them that found their object.
+    pub hits: u64,
+    /// Bytes asked for.
+    pub bytes: u128,
+    /// Bytes asked for and found.
+    pub hit_bytes: u128,
+    /// Objects that had to leave for lack of room.
+    pub evictions: u64,
+    /// The sum over the objects of their misses squared; 0 if they were not counted by object.
+    pub squared_misses: f64,
+    /// How long all requests took, those of the warm-up too.
+    pub elapsed: Duration,
+    /// What the cache and its policy had allocated in the end, over the most objects there were at once.
+    pub metadata_bytes_per_object: f64,
+}
+
+impl Run<'_> {
+    /// Replays. `watch` is told now and then how many requests more are done, and says whether to go on; `None`
+    /// if not.
+    pub fn go(&self, watch: &dyn Fn(usize) -> bool) -> Option<Counts> {
+        self.spec.select(Loop { run: self, watch })
+    }
+
+    /// Objects stand for one unit each where sizes do not differ.
+    fn capacity(&self) -> Capacity {
+        let shape = self.trace.shape();
+        match self.trace.len() {
+            0 => self.capacity,
+            _ if shape.sized => self.capacity,
+            _ => {
+                let each = self.capacity.weigh(self.trace.size(0));
+                let amount = self.capacity.amount.checked_div(each).unwrap_or(u64::MAX);
+                Capacity { amount, ..self.capacity }
+            }
+        }
+    }
+}
+
+struct Loop<'a> {
+    run: &'a Run<'a>,
+    watch: &'a dyn Fn(usize) -> bool,
+}
+
+impl Select for Loop<'_> {
+    type Output = Option<Counts>;
+
+    fn run<P: Policy>(self, params: P::Params) -> Option<Counts> {
+        let Run { trace, warmup, by_object, seed, .. } = *self.run;
+        let shape = trace.shape();
+        let mut cache = Replay::<P>::new(self.run.capacity(), shape, params, seed);
+        let nexts = if P::OFFLINE { trace.nexts() } else { &[] };
+        let mut misses = if by_object { vec![0; shape.objects as usize] } else { Vec::new() };
+        let (mut counts, mut evictions) = (Counts::default(), 0);
+        let start = Instant::now();
+        let mut from = 0;
+        while from < trace.len() {
+            let end = if from < warmup { warmup.min(trace.len()) } else { trace.len() };
+            let to = end.min(from + STRETCH);
+            if shape.sized || shape.costed || by_object {
+                let tally = whole(&mut cache, trace, from..to, nexts, &mut misses);
+                counts.hits += tally.0;
+                counts.hit_bytes += tally.1;
+                counts.bytes += tally.2;
+            } else {
+                counts.hits += bare(&mut cache, &trace.ids()[from..to], nexts.get(from..to).unwrap_or(&[]));
+            }
+            if to == warmup {
+                (counts, evictions) = (Counts::default(), cache.evictions());
+                misses.fill(0);
+            }
+            if !(self.watch)(to - from) {
+                return None;
+            }
+            from = to;
+        }
+        counts.elapsed = start.elapsed();
+        counts.requests = trace.len().saturating_sub(warmup) as u64;
+        counts.evictions = cache.evictions() - evictions;
+        counts.squared_misses = misses.iter().map(|&misses| f64::from(misses).powi(2)).sum();
+        counts.metadata_bytes_per_object = cache.metadata_bytes() as f64 / cache.most().max(1) as f64;
+        Some(counts.with_even_sizes(trace))
+    }
+}
+
+/// Hits of requests that differ in nothing but the object; `nexts` is empty for a policy that does not look.
+fn bare<P: Policy>(cache: &mut Replay<P>, ids: &[u32], nexts: &[u32]) -> u64 {
+    let mut hits = 0;
+    if P::OFFLINE {
+        for (&id, &next) in ids.iter().zip(nexts) {
+            hits += u64::from(cache.request(Request { id, size: 1, cost: 0, next: known(next) }));
+        }
+    } else {
+        for &id in ids {
+            hits += u64::from(cache.request(Request { id, size: 1, cost: 0, next: u64::MAX }));
+        }
+    }
+    hits
+}
+
+/// Hits, bytes found, bytes asked for; `misses` counts by object unless it is empty.
+fn whole<P: Policy>(
+    cache: &mut Replay<P>,
+    trace: &Trace,
+    range: std::ops::Range<usize>,
+    nexts: &[u32],
+    misses: &mut [u32],
+) -> (u64, u128, u128) {
+    let (mut hits, mut found, mut asked) = (0, 0, 0);
+    for at in range {
+        let next = if P::OFFLINE { known(nexts[at]) } else { u64::MAX };
+        let request = Request { next, ..trace.request(at) };
+        asked += u128::from(request.size);
+        if cache.request(request) {
+            hits += 1;
+            found += u128::from(request.size);
+        } else if let Some(misses) = misses.get_mut(request.id as usize) {
+            *misses += 1;
+        }
+    }
+    (hits, found, asked)
+}
+
+/// The number of the next request as a replay counts: the trace's "none" is never.
+fn known(next: u32) -> u64 {
+    if next == u32::MAX { u64::MAX } else { u64::from(next) }
+}
+
+impl Counts {
+    /// Hits over requests; 0 without any.
+    pub fn hit_ratio(&self) -> f64 {
+        ratio(self.hits as f64, self.requests as f64)
+    }
+
+    /// Bytes found over bytes asked for; 0 without any.
+    pub fn byte_hit_ratio(&self) -> f64 {
+        ratio(self.hit_bytes as f64, self.bytes as f64)
+    }
+
+    /// Where all objects have one size, the loop does not count bytes.
+    fn with_even_sizes(mut self, trace: &Trace) -> Self {
+        if !trace.shape().sized && self.requests > 0 {
+            let each = u128::from(trace.size(0));
+            (self.bytes, self.hit_bytes) = (u128::from(self.requests) * each, u128::from(self.hits) * each);
+        }
+        self
+    }
+}
+
+/// `part` over `whole`; 0 of nothing.
+pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}

@@ -1,0 +1,350 @@
+//! One trace through many policies at many capacities, on several threads.
+//!
+//! A sampled trace is replayed through caches scaled down alike (spatial sampling: Waldspurger et al., SHARDS, FAST
+//! 2015), and what comes out is an estimate for the whole trace, with its error.
+
+use std::fmt::{self, Display};
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use larder_evict::{By, Capacity, Spec};
+
+use crate::replay::{Counts, Run, ratio};
+use crate::trace::Trace;
+
+/// Standard errors to either side that hold the truth 95 times in 100.
+const CONFIDENCE: f64 = 1.96;
+
+/// A capacity as a user writes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// A share of the trace's distinct bytes or objects, above 0.
+    Share(f64),
+    /// Bytes: makes no sense where entries are counted.
+    Bytes(u64),
+    /// Bytes or entries, whichever is counted.
+    Units(u64),
+}
+
+/// What to run over a trace.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The policies.
+    pub specs: Vec<Spec>,
+    /// The capacities.
+    pub sizes: Vec<Size>,
+    /// What capacities count; bytes where the trace has sizes, entries where it has none, unless it is said.
+    pub by: Option<By>,
+    /// The share of the requests, 0 to below 1, that fill the caches before any is counted.
+    pub warmup: f64,
+    /// For the policies' randomness.
+    pub seed: u64,
+    /// How many cells run at once.
+    pub threads: NonZeroUsize,
+}
+
+/// A trace with what is known about the file that it was read from.
+#[derive(Debug)]
+pub struct Subject {
+    /// What to call it.
+    pub name: String,
+    /// Its requests, or a sample of them.
+    pub trace: Trace,
+    /// The share of the objects that the sample was to keep: 1 for all.
+    pub sample: f64,
+    /// How many requests there were before the sample was taken.
+    pub requests: u64,
+}
+
+/// One policy at one capacity. In a sample, counts are estimates for the whole trace.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The trace's name.
+    pub trace: String,
+    /// The policy.
+    pub spec: Spec,
+    /// The capacity.
+    pub capacity: Capacity,
+    /// Requests after the warm-up.
+    pub requests: u64,
+    /// Those of them that found their object.
+    pub hits: u64,
+    /// Hits over requests.
+    pub hit_ratio: f64,
+    /// By how much the hit ratio of a sample may be off, 95 times in 100; nothing without sampling.
+    pub error: Option<f64>,
+    /// Bytes found over bytes asked for, after the warm-up.
+    pub byte_hit_ratio: f64,
+    /// Objects that had to leave for lack of room, after the warm-up.
+    pub evictions: u64,
+    /// How fast the replay went, on one core.
+    pub requests_per_second: f64,
+    /// What the cache and its policy have allocated, over the most objects there were at once.
+    pub metadata_bytes_per_object: f64,
+}
+
+/// Why a plan does not suit a trace: one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsuitable(String);
+
+impl Display for Unsuitable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unsuitable {}
+
+impl Subject {
+    /// A whole trace.
+    pub fn whole(name: &str, trace: Trace) -> Self {
+        let requests = trace.len() as u64;
+        Self { name: name.into(), trace, sample: 1.0, requests }
+    }
+
+    /// What all its objects weigh together, in the unit `by`; of a sample, an estimate for the whole trace.
+    pub fn distinct(&self, by: By) -> u64 {
+        let kept = match by {
+            By::Bytes => self.trace.distinct_bytes(),
+            By::Entries => u64::from(self.trace.shape().objects),
+        };
+        (kept as f64 / self.sample).round() as u64
+    }
+
+    /// What its capacities count unless it is said.
+    pub fn usual_unit(&self) -> By {
+        if self.trace.shape().sized { By::Bytes } else { By::Entries }
+    }
+
+    /// `size` as a capacity for the whole trace.
+    fn capacity(&self, size: Size, by: By) -> Result<Capacity, Unsuitable> {
+        let unsuitable = |why: String| Err(Unsuitable(format!("{}: {why}", self.name)));
+        let all = self.distinct(by);
+        let unit = unit(by);
+        let amount = match size {
+            Size::Share(share) => (share * all as f64) as u64,
+            Size::Bytes(bytes) if by == By::Entries => {
+                return unsuitable(format!("a capacity of {bytes} bytes, but it counts entries (--by bytes)"));
+            }
+            Size::Bytes(amount) | Size::Units(amount) => amount,
+        };
+        match (amount, size) {
+            (0, Size::Share(share)) => {
+                unsuitable(format!("{}% of its {all} {unit} is a capacity of 0", share * 100.0))
+            }
+            (0, _) => unsuitable("a capacity of 0 keeps nothing".into()),
+            _ if amount > all => {
+                unsuitable(format!("a capacity of {amount} {unit} is beyond the trace, which has {all}"))
+            }
+            _ if self.scaled(amount) == 0 => unsuitable(format!(
+                "a capacity of {amount} {unit} is nothing in a sample of {}; take a larger one",
+                self.sample
+            )),
+            _ => Ok(Capacity { by, amount }),
+        }
+    }
+
+    /// What `amount` of the whole trace is in its sample.
+    fn scaled(&self, amount: u64) -> u64 {
+        if self.sample < 1.0 { (amount as f64 * self.sample).round() as u64 } else { amount }
+    }
+}
+
+impl Plan {
+    /// The capacities for `subject`, in the plan's order.
+    ///
+    /// # Errors
+    /// If one of them is 0, larger than all objects together, or in the wrong unit.
+    pub fn capacities(&self, subject: &Subject) -> Result<Vec<Capacity>, Unsuitable> {
+        let by = self.by.unwrap_or_else(|| subject.usual_unit());
+        self.sizes.iter().map(|&size| subject.capacity(size, by)).collect()
+    }
+
+    /// Runs every policy at each of `capacities`. `watch` is told from several threads how many requests more are
+    /// done, and says whether to go on. What it stopped is left out; the rest is in order of capacity, then
+    /// policy, as given.
+    pub fn run(
+        &self,
+        subject: &Subject,
+        capacities: &[Capacity],
+        watch: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Vec<Cell> {
+        let cells: Vec<_> = capacities
+            .iter()
+            .flat_map(|&capacity| self.specs.iter().map(move |spec| (capacity, spec)))
+            .collect();
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(cells.len())));
+        let work = || {
+            while let Some((at, &(capacity, spec))) =
+                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, cells.get(at)?)))
+            {
+                let Some(cell) = self.cell(subject, spec, capacity, watch) else { return };
+                done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((at, cell));
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..self.threads.get().min(cells.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        done.sort_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, cell)| cell).collect()
+    }
+
+    fn cell(
+        &self,
+        subject: &Subject,
+        spec: &Spec,
+        capacity: Capacity,
+        watch: &dyn Fn(usize) -> bool,
+    ) -> Option<Cell> {
+        let trace = &subject.trace;
+        let is_sampled = subject.sample < 1.0;
+        let run = Run {
+            trace,
+            spec,
+            capacity: Capacity { amount: subject.scaled(capacity.amount), ..capacity },
+            warmup: (trace.len() as f64 * self.warmup) as usize,
+            by_object: is_sampled,
+            seed: self.seed,
+        };
+        let counts = run.go(watch)?;
+        let estimate = if is_sampled { subject.estimate(&counts) } else { Estimate::exact(&counts) };
+        Some(Cell {
+            trace: subject.name.clone(),
+            spec: spec.clone(),
+            capacity,
+            requests: estimate.requests,
+            hits: estimate.hits,
+            hit_ratio: ratio(estimate.hits as f64, estimate.requests as f64),
+            error: estimate.error,
+            byte_hit_ratio: counts.byte_hit_ratio(),
+            evictions: estimate.evictions,
+            requests_per_second: ratio(trace.len() as f64, counts.elapsed.as_secs_f64()),
+            metadata_bytes_per_object: counts.metadata_bytes_per_object,
+        })
+    }
+}
+
+/// Counts for the whole trace.
+struct Estimate {
+    requests: u64,
+    hits: u64,
+    evictions: u64,
+    error: Option<f64>,
+}
+
+impl Estimate {
+    fn exact(counts: &Counts) -> Self {
+        Self { requests: counts.requests, hits: counts.hits, evictions: counts.evictions, error: None }
+    }
+}
+
+impl Subject {
+    /// Each object was kept with the same chance, so that misses scale by its inverse (Horvitz-Thompson). Requests
+    /// are known: a popular object that the sample caught or lost moves no ratio, for it misses seldom. The error
+    /// is that estimator's, for the misses that each object has; that a smaller cache works a little differently
+    /// is not in it.
+    fn estimate(&self, counts: &Counts) -> Estimate {
+        let counted = ratio(counts.requests as f64, self.trace.len() as f64);
+        let requests = self.requests as f64 * counted;
+        let misses = (counts.requests - counts.hits) as f64 / self.sample;
+        let variance = (1.0 - self.sample) * counts.squared_misses;
+        let error = ratio(CONFIDENCE * variance.sqrt() / self.sample, requests);
+        let requests = requests.round() as u64;
+        Estimate {
+            requests,
+            hits: requests.saturating_sub(misses.round() as u64),
+            evictions: (counts.evictions as f64 / self.sample).round() as u64,
+            error: Some(error.min(1.0)),
+        }
+    }
+}
+
+/// A policy that missed more with more room: Belady's anomaly (Belady, Nelson and Shedler, 1969).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Anomaly {
+    /// The trace's name.
+    pub trace: String,
+    /// The policy.
+    pub spec: Spec,
+    /// The smaller capacity and its misses.
+    pub smaller: (Capacity, u64),
+    /// The larger one and its misses, which are more.
+    pub larger: (Capacity, u64),
+}
+
+impl Display for Anomaly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (few, many) = (self.smaller, self.larger);
+        write!(
+            f,
+            "{}: {} misses more with more room (Belady's anomaly): {} with {} {}, {} with {}",
+            self.trace,
+            self.spec,
+            few.1,
+            few.0.amount,
+            unit(few.0.by),
+            many.1,
+            many.0.amount
+        )
+    }
+}
+
+/// For each trace and policy the worst pair of capacities at which the larger one missed more, if there is any.
+/// In a sample, only what its error does not explain.
+pub fn anomalies(cells: &[Cell]) -> Vec<Anomaly> {
+    let mut curves: Vec<Vec<&Cell>> = Vec::new();
+    for cell in cells {
+        let same = |curve: &&mut Vec<&Cell>| curve[0].trace == cell.trace && curve[0].spec == cell.spec;
+        match curves.iter_mut().find(same) {
+            Some(curve) => curve.push(cell),
+            None => curves.push(vec![cell]),
+        }
+    }
+    curves.into_iter().filter_map(anomaly).collect()
+}
+
+/// The worst pair of one policy's cells.
+fn anomaly(mut cells: Vec<&Cell>) -> Option<Anomaly> {
+    cells.sort_by_key(|cell| cell.capacity.amount);
+    let mut best = *cells.first()?;
+    let mut worst: Option<(&Cell, &Cell)> = None;
+    let excess = |few: &Cell, many: &Cell| many.misses().saturating_sub(few.misses());
+    for &cell in &cells {
+        let is_larger = cell.capacity.amount > best.capacity.amount;
+        let doubt = (cell.error.unwrap_or(0.0) + best.error.unwrap_or(0.0)) * cell.requests as f64;
+        let before = worst.map_or(0, |(few, many)| excess(few, many));
+        if is_larger && excess(best, cell) > before.max(doubt as u64) {
+            worst = Some((best, cell));
+        }
+        if cell.misses() < best.misses() {
+            best = cell;
+        }
+    }
+    worst.map(|(few, many)| Anomaly {
+        trace: few.trace.clone(),
+        spec: few.spec.clone(),
+        smaller: (few.capacity, few.misses()),
+        larger: (many.capacity, many.misses()),
+    })
+}
+
+impl Cell {
+    /// Requests that did not find their object.
+    pub fn misses(&self) -> u64 {
+        self.requests - self.hits
+    }
+}
+
+/// The unit's name, as users write it.
+pub fn unit(by: By) -> &'static str {
+    match by {
+        By::Bytes => "bytes",
+        By::Entries => "entries",
+    }
+}
