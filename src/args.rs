@@ -10,6 +10,7 @@ use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, Origin};
 
 use crate::config::{ENTRIES, MEMORY, THREADS, names};
+use crate::lab_args::{SIMULATE_EXAMPLES, Simulate};
 use crate::units;
 
 /// Where the admin listener is unless told otherwise.
@@ -48,7 +49,7 @@ const VERSION_EXAMPLES: &str = "\
 Examples:
   larder version";
 
-/// A caching web proxy.
+/// A caching web proxy, and the laboratory that explains it.
 #[derive(Debug, Parser)]
 #[command(name = "larder", after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Line {
@@ -69,6 +70,9 @@ pub(crate) enum Command {
     /// Show the numbers of a running proxy
     #[command(after_help = STATS_EXAMPLES)]
     Stats(Stats),
+    /// Replay traces through policies and sizes
+    #[command(after_help = SIMULATE_EXAMPLES)]
+    Simulate(Box<Simulate>),
     /// Print the version
     #[command(after_help = VERSION_EXAMPLES)]
     Version,

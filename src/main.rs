@@ -6,8 +6,10 @@ mod args;
 mod check;
 mod config;
 mod heap;
+mod lab_args;
 mod logs;
 mod serve;
+mod simulate;
 mod stats;
 mod units;
 mod words;
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Command::Serve(run) => serve::run(&run),
         Command::Check(run) => check::run(&run),
         Command::Stats(stats) => stats::run(&stats),
+        Command::Simulate(simulate) => simulate::run(&simulate),
         Command::Version => {
             say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
             Ok(())

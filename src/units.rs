@@ -28,6 +28,16 @@ pub(crate) fn parse_percent(text: &str) -> Result<u8, String> {
         .ok_or_else(|| format!("'{}' is not a share from 0% to 100%", text.escape_debug()))
 }
 
+/// A share from 0 to 1, from `0.01` or `1%`.
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent.trim_end().parse().map(|percent: f64| percent / 100.0),
+        None => text.parse(),
+    };
+    let share = number.ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("'{}' is not a share from 0 to 1, or from 0% to 100%", text.escape_debug()))
+}
+
 /// `bytes` in the largest unit that leaves a whole number.
 pub(crate) fn show_size(bytes: u64) -> String {
     show(bytes, "0B", SIZES)

@@ -5,6 +5,7 @@
 //!
 //! Not here: sockets. A live experiment starts the real binary and talks to it as a user would.
 
+pub mod curve;
 pub mod describe;
 pub mod plot;
 pub mod replay;

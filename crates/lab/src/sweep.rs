@@ -33,10 +33,6 @@ pub enum Size {
 pub struct Plan {
     /// The policies.
     pub specs: Vec<Spec>,
-    /// The capacities.
-    pub sizes: Vec<Size>,
-    /// What capacities count; bytes where the trace has sizes, entries where it has none, unless it is said.
-    pub by: Option<By>,
     /// The share of the requests, 0 to below 1, that fill the caches before any is counted.
     pub warmup: f64,
     /// For the policies' randomness.
@@ -118,15 +114,20 @@ impl Subject {
         if self.trace.shape().sized { By::Bytes } else { By::Entries }
     }
 
-    /// `size` as a capacity for the whole trace.
-    fn capacity(&self, size: Size, by: By) -> Result<Capacity, Unsuitable> {
+    /// `size` as a capacity for the whole trace, counted in `by`.
+    ///
+    /// # Errors
+    /// If it is 0, larger than all objects together, or in the wrong unit.
+    pub fn capacity(&self, size: Size, by: By) -> Result<Capacity, Unsuitable> {
         let unsuitable = |why: String| Err(Unsuitable(format!("{}: {why}", self.name)));
         let all = self.distinct(by);
         let unit = unit(by);
         let amount = match size {
             Size::Share(share) => (share * all as f64) as u64,
             Size::Bytes(bytes) if by == By::Entries => {
-                return unsuitable(format!("a capacity of {bytes} bytes, but it counts entries (--by bytes)"));
+                return unsuitable(format!(
+                    "a capacity of {bytes} bytes, but entries are counted; leave the unit away, or say --by bytes"
+                ));
             }
             Size::Bytes(amount) | Size::Units(amount) => amount,
         };
@@ -153,15 +154,6 @@ impl Subject {
 }
 
 impl Plan {
-    /// The capacities for `subject`, in the plan's order.
-    ///
-    /// # Errors
-    /// If one of them is 0, larger than all objects together, or in the wrong unit.
-    pub fn capacities(&self, subject: &Subject) -> Result<Vec<Capacity>, Unsuitable> {
-        let by = self.by.unwrap_or_else(|| subject.usual_unit());
-        self.sizes.iter().map(|&size| subject.capacity(size, by)).collect()
-    }
-
     /// Runs every policy at each of `capacities`. `watch` is told from several threads how many requests more are
     /// done, and says whether to go on. What it stopped is left out; the rest is in order of capacity, then
     /// policy, as given.

@@ -1,0 +1,111 @@
+//! Miss-ratio curves: how the misses fall as the cache grows.
+//!
+//! For any policy they are cells of a sweep over many sizes, in a sample as in a whole trace. For LRU there is one
+//! more: all sizes in one pass, from stack distances.
+
+use larder_evict::By;
+
+use crate::plot::{Axis, Plot, Unit};
+use crate::replay::ratio;
+use crate::stack;
+use crate::sweep::{Cell, Subject};
+
+/// By which factor a point's capacity is larger than the one's before, at least.
+const STEP: f64 = 1.01;
+
+/// How many sizes a sweep takes for a curve, and by which factor they differ.
+const SIZES: i32 = 21;
+const FACTOR: f64 = std::f64::consts::SQRT_2;
+
+/// The shares of a trace's objects that a sweep takes for a curve: from about a thousandth to all, ascending.
+pub fn shares() -> impl Iterator<Item = f64> {
+    (0..SIZES).rev().map(|halvings| FACTOR.powi(-halvings))
+}
+
+/// LRU at every size: exact in entries, and in bytes where no sizes differ. In bytes otherwise an approximation,
+/// for what does not fit beside others makes more room than it uses.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// The trace's name.
+    pub trace: String,
+    /// What capacities count.
+    pub by: By,
+    /// Capacities at which the ratios change, ascending; those closer than a hundredth to one before are left
+    /// out.
+    pub points: Vec<Point>,
+}
+
+/// What LRU does at one capacity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// In the curve's unit.
+    pub capacity: u64,
+    /// Hits over requests.
+    pub hit_ratio: f64,
+    /// Bytes found over bytes asked for.
+    pub byte_hit_ratio: f64,
+}
+
+impl Curve {
+    /// LRU over `subject`, in `by`, after a share `warmup` of the requests. Of a sample, an estimate for the whole
+    /// trace, as in a sweep.
+    pub fn lru(subject: &Subject, by: By, warmup: f64) -> Self {
+        let (trace, sample) = (&subject.trace, subject.sample);
+        let skipped = (trace.len() as f64 * warmup) as usize;
+        let distances = stack::distances(trace, by == By::Bytes);
+        let counted = trace.len() - skipped;
+        let bytes: f64 = (skipped..trace.len()).map(|at| trace.size(at) as f64).sum();
+        let whole = subject.requests as f64 * ratio(counted as f64, trace.len() as f64);
+        let mut found: Vec<_> = (skipped..trace.len())
+            .filter(|&at| distances[at] != stack::FIRST)
+            .map(|at| (distances[at], trace.size(at)))
+            .collect();
+        found.sort_unstable();
+        let mut points: Vec<Point> = Vec::new();
+        let (mut hits, mut hit_bytes) = (0_usize, 0.0);
+        for same in found.chunk_by(|one, next| one.0 == next.0) {
+            hits += same.len();
+            hit_bytes += same.iter().map(|(_, size)| *size as f64).sum::<f64>();
+            let misses = (counted - hits) as f64 / sample;
+            let point = Point {
+                capacity: (same[0].0 as f64 / sample).round() as u64,
+                hit_ratio: (1.0 - ratio(misses, whole)).max(0.0),
+                byte_hit_ratio: ratio(hit_bytes, bytes),
+            };
+            let is_last = hits == found.len();
+            let is_near = |last: &Point| (point.capacity as f64) < last.capacity as f64 * STEP;
+            if is_last || !points.last().is_some_and(is_near) {
+                points.push(point);
+            }
+        }
+        Self { trace: subject.name.clone(), by, points }
+    }
+}
+
+/// The miss ratios of one trace's `cells` against their capacity, a line for each policy, with `exact` curves of LRU
+/// beside them.
+pub fn plot<'a>(title: &str, cells: &[Cell], exact: impl Iterator<Item = &'a Curve>) -> Plot {
+    let unit = match cells.first().map(|cell| cell.capacity.by) {
+        Some(By::Entries) => Unit::Count,
+        _ => Unit::Bytes,
+    };
+    let (x, y) = (Axis::log("capacity", unit), Axis::linear("miss ratio", Unit::Share));
+    let mut plot = Plot::new(title, x, y);
+    let mut specs: Vec<_> = Vec::new();
+    for cell in cells {
+        if !specs.contains(&&cell.spec) {
+            specs.push(&cell.spec);
+        }
+    }
+    for spec in specs {
+        let of_it = cells.iter().filter(|cell| cell.spec == *spec);
+        let mut points: Vec<_> =
+            of_it.map(|cell| (cell.capacity.amount as f64, 1.0 - cell.hit_ratio)).collect();
+        points.sort_by(|one, next| one.0.total_cmp(&next.0));
+        plot = plot.line(&spec.to_string(), points);
+    }
+    exact.fold(plot, |plot, curve| {
+        let points = curve.points.iter().map(|point| (point.capacity as f64, 1.0 - point.hit_ratio));
+        plot.line("lru, every size", points.collect())
+    })
+}

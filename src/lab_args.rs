@@ -1,0 +1,165 @@
+//! The command line of the laboratory: commands that read traces.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use larder_evict::By;
+use larder_lab::sweep::Size;
+use larder_lab::trace::{self, Format};
+
+use crate::units;
+
+pub(crate) const SIMULATE_EXAMPLES: &str = "\
+Examples:
+  larder simulate access.log
+      every policy at 0.1%, 1%, 10% and 30% of all that the log asks for
+  larder simulate access.log --policy lru,sieve,s3fifo:small=0.2 --capacity 64MiB,1GiB
+      three policies at two sizes, in bytes
+  larder simulate access.log --policy all --capacity 1000,10% --by entries --json
+      capacities in numbers of objects; the result as JSON
+  larder simulate huge.zst --sample 0.01 --curve --plot curves.svg
+      miss-ratio curves from a hundredth of the objects
+  larder simulate --list
+      the policies, their parameters, papers and costs
+
+Ctrl-C prints the cells that are done and exits with 1; a second one stops at once.";
+
+/// How to read traces.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Reading {
+    /// The files' format, if it should not be guessed
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+    /// Keep the requests of this share of the objects, such as 0.01
+    #[arg(long, value_name = "SHARE", value_parser = sample, default_value = "1")]
+    pub(crate) sample: f64,
+    /// Accept files of which this share of the lines is broken
+    #[arg(long, value_name = "SHARE", value_parser = units::parse_share, default_value = "1%")]
+    pub(crate) max_broken: f64,
+    /// Cut URLs to their scheme and host
+    #[arg(long)]
+    pub(crate) base_urls: bool,
+}
+
+impl Reading {
+    /// The same for the reader.
+    pub(crate) fn options(&self) -> trace::Options {
+        trace::Options {
+            format: self.format,
+            sample: self.sample,
+            max_broken_share: self.max_broken,
+            base_urls: self.base_urls,
+        }
+    }
+}
+
+/// What `simulate` replays, and how it shows the outcome.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Simulate {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required_unless_present_any = ["list", "reference"])]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Policies with their parameters, or all
+    #[arg(long, value_name = "POLICIES", default_value = "all")]
+    pub(crate) policy: Vec<String>,
+    /// Put this admission filter in front of every policy that has none
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) admission: Option<String>,
+    /// Capacities: 1% of all objects or bytes, 64MiB, or plain numbers
+    /// [default: 0.1%,1%,10%,30%; with --curve 21 sizes]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size, verbatim_doc_comment)]
+    pub(crate) capacity: Vec<Size>,
+    /// What capacities count [default: bytes if the trace has sizes]
+    #[arg(long, value_name = "UNIT")]
+    pub(crate) by: Option<Unit>,
+    /// Count nothing in this share of the requests, at the beginning
+    #[arg(long, value_name = "SHARE", value_parser = warmup, default_value = "0%")]
+    pub(crate) warmup: f64,
+    /// Where policies take their randomness from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many cells run at once [default: one for each core]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Sweep many sizes; with the exact curve of lru
+    #[arg(long)]
+    pub(crate) curve: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Draw the miss ratios into this SVG file; with several traces, one file each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// List the policies and stop
+    #[arg(long, conflicts_with_all = ["traces", "reference"])]
+    pub(crate) list: bool,
+    /// Print the reference of all policies, in Markdown, and stop
+    #[arg(long, conflicts_with = "traces")]
+    pub(crate) reference: bool,
+    /// How to read the files.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+/// What capacities count.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Unit {
+    Bytes,
+    Entries,
+}
+
+impl From<Unit> for By {
+    fn from(unit: Unit) -> Self {
+        match unit {
+            Unit::Bytes => Self::Bytes,
+            Unit::Entries => Self::Entries,
+        }
+    }
+}
+
+/// `1%`, `64MiB`, or a plain number of whatever is counted.
+fn size(text: &str) -> Result<Size, String> {
+    match (text.ends_with('%'), text.parse()) {
+        (true, _) => units::parse_share(text).map(Size::Share),
+        (_, Ok(number)) => Ok(Size::Units(number)),
+        _ => units::parse_size(text).map(Size::Bytes),
+    }
+}
+
+fn sample(text: &str) -> Result<f64, String> {
+    match units::parse_share(text)? {
+        0.0 => Err("a sample of 0 keeps nothing".to_owned()),
+        share => Ok(share),
+    }
+}
+
+fn warmup(text: &str) -> Result<f64, String> {
+    match units::parse_share(text)? {
+        1.0 => Err("a warm-up of 100% leaves nothing to count".to_owned()),
+        share => Ok(share),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacities_are_shares_sizes_or_numbers() {
+        let table = [
+            ("1%", Ok(Size::Share(0.01))),
+            ("0.1%", Ok(Size::Share(0.001))),
+            ("64KiB", Ok(Size::Bytes(65_536))),
+            ("1000", Ok(Size::Units(1_000))),
+            ("101%", Err("'101%' is not a share from 0 to 1, or from 0% to 100%".to_owned())),
+            ("1KB", Err("unknown unit 'KB' in '1KB'; known: B KiB MiB GiB TiB".to_owned())),
+        ];
+        for (text, expected) in table {
+            assert_eq!(size(text), expected, "{text}");
+        }
+    }
+}

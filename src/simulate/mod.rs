@@ -1,0 +1,209 @@
+//! `larder simulate`: replays traces through policies and sizes, and says what each would have done.
+//!
+//! Traces are taken one by one, so that memory holds one. What is done when something goes wrong, or the user
+//! loses patience, is printed.
+
+mod data;
+mod policies;
+mod progress;
+mod table;
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use larder_evict::{By, Capacity};
+use larder_lab::curve::{self, Curve};
+use larder_lab::sweep::{Anomaly, Cell, Plan, Size, Subject, Unsuitable, anomalies};
+use larder_lab::trace;
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
+
+use crate::lab_args::Simulate;
+use crate::{Failure, say};
+
+/// Where to look when nobody says it.
+const USUAL: [f64; 4] = [0.001, 0.01, 0.1, 0.3];
+
+/// What is found out.
+#[derive(Default)]
+struct Findings {
+    cells: Vec<Cell>,
+    curves: Vec<Curve>,
+    anomalies: Vec<Anomaly>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
+    if args.list || args.reference {
+        let page = policies::list();
+        say(page.trim_end());
+        return Ok(());
+    }
+    let plan = Plan {
+        specs: policies::parse(&args.policy, args.admission.as_deref()).map_err(Failure::Refused)?,
+        warmup: args.warmup,
+        seed: args.seed,
+        threads: args
+            .threads
+            .or_else(|| std::thread::available_parallelism().ok())
+            .unwrap_or(NonZeroUsize::MIN),
+    };
+    let interrupted = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut findings = Findings::default();
+    let mut outcome = Ok(());
+    for (path, name) in args.traces.iter().zip(names(&args.traces)) {
+        outcome = one(args, &plan, path, name, &interrupted, &mut findings);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    if !findings.cells.is_empty() || outcome.is_ok() {
+        findings.anomalies = anomalies(&findings.cells);
+        show(args, &findings);
+    }
+    outcome
+}
+
+/// Reads a trace, runs the plan over it, and adds to `findings`.
+fn one(
+    args: &Simulate,
+    plan: &Plan,
+    path: &Path,
+    name: String,
+    interrupted: &AtomicBool,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let refused = |why: &dyn ToString| Failure::Refused(why.to_string());
+    let options = args.reading.options();
+    let (trace, reading) = trace::read(path, &options).map_err(|error| refused(&error))?;
+    for note in reading.notes() {
+        eprintln!("larder: {name}: {note}");
+    }
+    let subject = Subject { name, trace, sample: options.sample, requests: reading.requests };
+    let capacities = capacities(args, &subject).map_err(|error| refused(&error))?;
+    let expected = capacities.len() * plan.specs.len();
+    let progress = progress::Bar::new(&subject.name, expected * subject.trace.len());
+    let watch = |requests| {
+        progress.advance(requests);
+        !interrupted.load(Ordering::Relaxed)
+    };
+    let cells = plan.run(&subject, &capacities, &watch);
+    progress.finish();
+    let done = cells.len();
+    if args.curve {
+        findings.curves.push(Curve::lru(&subject, unit(args, &subject), plan.warmup));
+    }
+    if let Some(file) = &args.plot {
+        let exact = findings.curves.iter().filter(|curve| curve.trace == subject.name);
+        let picture = curve::plot(&subject.name, &cells, exact);
+        let file = picture_file(file, &subject.name, args.traces.len());
+        fs::write(&file, picture.svg())
+            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", file.display())))?;
+    }
+    findings.cells.extend(cells);
+    match done == expected {
+        true => Ok(()),
+        false => Err(Failure::Failed(format!(
+            "interrupted: {done} of {expected} cells of {} are done",
+            subject.name
+        ))),
+    }
+}
+
+/// The capacities that the user names, or else the usual ones as far as they suit the trace; each once.
+fn capacities(args: &Simulate, subject: &Subject) -> Result<Vec<Capacity>, Unsuitable> {
+    let by = unit(args, subject);
+    let mut capacities = Vec::new();
+    if args.capacity.is_empty() {
+        let shares: Vec<_> = if args.curve { curve::shares().collect() } else { USUAL.to_vec() };
+        capacities
+            .extend(shares.into_iter().filter_map(|share| subject.capacity(Size::Share(share), by).ok()));
+    } else {
+        for &size in &args.capacity {
+            capacities.push(subject.capacity(size, by)?);
+        }
+    }
+    let mut seen = HashSet::new();
+    capacities.retain(|capacity| seen.insert(*capacity));
+    Ok(capacities)
+}
+
+/// What capacities count.
+fn unit(args: &Simulate, subject: &Subject) -> By {
+    args.by.map_or_else(|| subject.usual_unit(), By::from)
+}
+
+/// A short name for each trace: its file's, up to the first dot; the whole path where that is not enough to tell
+/// them apart.
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let short = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let stem = name.as_deref().and_then(|name| name.split('.').find(|part| !part.is_empty()));
+        stem.map_or_else(|| path.display().to_string(), str::to_owned)
+    };
+    let short: Vec<_> = paths.iter().map(short).collect();
+    let is_alone = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
+    let named = short.iter().zip(paths);
+    named.map(|(name, path)| if is_alone(name) { name.clone() } else { path.display().to_string() }).collect()
+}
+
+/// Where to draw a trace, one of `count`.
+fn picture_file(file: &Path, name: &str, count: usize) -> PathBuf {
+    if count == 1 {
+        return file.to_owned();
+    }
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().map(|c| if c == '/' { '_' } else { c }).collect();
+    let extension = file.extension().map_or_else(|| "svg".into(), |extension| extension.to_string_lossy());
+    file.with_file_name(format!("{stem}-{name}.{extension}"))
+}
+
+/// Set once the user asks to stop; asking twice ends the process at once.
+fn watch_for_interrupt() -> io::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&interrupted))?;
+    flag::register(SIGINT, Arc::clone(&interrupted))?;
+    Ok(interrupted)
+}
+
+fn show(args: &Simulate, findings: &Findings) {
+    if args.json {
+        say(&data::json(findings));
+    } else if args.csv {
+        say(data::csv(&findings.cells).trim_end());
+    } else {
+        say(table::page(&findings.cells).trim_end());
+    }
+    // Where the output is read by a program, this is for the person who runs it.
+    for anomaly in &findings.anomalies {
+        match args.json || args.csv {
+            true => eprintln!("larder: {anomaly}"),
+            false => say(&anomaly.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_are_named_as_shortly_as_tells_them_apart() {
+        let paths = ["a/web.csv.zst", "b/shop.csv", "-"].map(PathBuf::from);
+        assert_eq!(names(&paths), ["web", "shop", "-"]);
+        let paths = ["a/web.csv", "b/web.csv", "c/.hidden.csv"].map(PathBuf::from);
+        assert_eq!(names(&paths), ["a/web.csv", "b/web.csv", "hidden"]);
+    }
+
+    #[test]
+    fn each_of_several_traces_has_its_picture() {
+        let file = Path::new("out/curves.svg");
+        assert_eq!(picture_file(file, "web", 1), Path::new("out/curves.svg"));
+        assert_eq!(picture_file(file, "a/web.csv", 2), Path::new("out/curves-a_web.csv.svg"));
+    }
+}

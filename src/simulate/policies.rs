@@ -1,0 +1,133 @@
+//! Which policies to run, as users name them, and the list of them all.
+
+use larder_evict::{By, Capacity, Listing, POLICIES, Params, Policy, Replay, Request, Select, Shape, Spec};
+
+/// Enough requests to fill the cache whose metadata is measured.
+const REQUESTS: u32 = 60_000;
+const OBJECTS: u32 = 20_000;
+const RESIDENT: u64 = 5_000;
+
+/// The policies of `words`, each a list such as `lru,s3fifo:small=0.1,ghost=0.5`, or `all`; `filter` goes in front of
+/// those that have none and could serve. The error is one line.
+pub(super) fn parse(words: &[String], filter: Option<&str>) -> Result<Vec<Spec>, String> {
+    let mut specs = Vec::new();
+    for text in words.iter().flat_map(|words| split(words)) {
+        let texts = match text.as_str() {
+            "all" => POLICIES.iter().map(|policy| policy.name.to_owned()).collect(),
+            _ => vec![text],
+        };
+        for text in texts {
+            let spec = Spec::parse(&text).map_err(|error| error.to_string())?;
+            let spec = match filter {
+                Some(filter) if !text.contains('+') && !spec.listing().is_offline => {
+                    Spec::parse(&format!("{filter}+{text}")).map_err(|error| error.to_string())?
+                }
+                _ => spec,
+            };
+            if !specs.contains(&spec) {
+                specs.push(spec);
+            }
+        }
+    }
+    Ok(specs)
+}
+
+/// Commas stand between policies and between one's parameters: what assigns before it names belongs to the policy
+/// before it.
+fn split(words: &str) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for part in words.split(',') {
+        let assigns = part.find('=').is_some_and(|at| !part[..at].contains(':'));
+        match texts.last_mut() {
+            Some(last) if assigns => *last += &format!(",{part}"),
+            _ => texts.push(part.to_owned()),
+        }
+    }
+    texts
+}
+
+/// Every policy, for people at a terminal.
+pub(super) fn list() -> String {
+    let mut page = String::new();
+    for policy in POLICIES {
+        let Facts { metadata, defaults } = facts(policy);
+        let bound = if policy.is_offline { "; a bound: it knows the future" } else { "" };
+        page += &format!("{:<12} {}\n", policy.name, policy.about);
+        page += &format!("{:<12} {}, {metadata:.0} bytes an object{bound}\n", "", policy.cost);
+        page += &format!("{:<12} {}\n", "", policy.source);
+        for (param, default) in policy.params.iter().zip(defaults) {
+            page += &format!("{:<12}   {}={default}  {}\n", "", param.name, param.about);
+        }
+    }
+    page
+}
+
+/// What the registry cannot say without running the policy.
+struct Facts {
+    /// Bytes per object where sizes differ.
+    metadata: f64,
+    /// By parameter.
+    defaults: Vec<String>,
+}
+
+fn facts(policy: &Listing) -> Facts {
+    Spec::parse(policy.name)
+        .map_or_else(|_| Facts { metadata: 0.0, defaults: Vec::new() }, |spec| spec.select(Measure))
+}
+
+struct Measure;
+
+impl Select for Measure {
+    type Output = Facts;
+
+    fn run<P: Policy>(self, params: P::Params) -> Facts {
+        let defaults = P::Params::ALL.iter().map(|param| params.get(param.name)).collect();
+        let shape = Shape { objects: OBJECTS, sized: true, costed: false };
+        let capacity = Capacity { by: By::Entries, amount: RESIDENT };
+        let mut cache = Replay::<P>::new(capacity, shape, params, 1);
+        let mut random = 1_u64;
+        for at in 1..=REQUESTS {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // The product of two even numbers: some objects are asked for far more often than others.
+            let (one, other) = ((random >> 48) as u32 & 0xFF, (random >> 32) as u32 & 0xFF);
+            let id = (one * other * OBJECTS) >> 16;
+            let next = u64::from(at) + u64::from(id) + 1;
+            cache.request(Request { id, size: u64::from(1 + id % 1_000), cost: 0, next });
+        }
+        Facts { metadata: cache.metadata_bytes() as f64 / cache.most().max(1) as f64, defaults }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_stand_between_policies_and_between_parameters() {
+        let table: &[(&str, &[&str])] = &[
+            ("lru", &["lru"]),
+            ("lru,fifo", &["lru", "fifo"]),
+            ("s3fifo:small=0.1,ghost=0.5,lru", &["s3fifo:small=0.1,ghost=0.5", "lru"]),
+            ("a:b=1,c=2+d:e=3,f", &["a:b=1,c=2+d:e=3", "f"]),
+            ("", &[""]),
+        ];
+        for (words, expected) in table {
+            assert_eq!(split(words), *expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn all_is_every_policy_once() {
+        let specs = parse(&["all".into(), "lru".into()], None).expect("valid");
+        let names: Vec<_> = specs.iter().map(Spec::name).collect();
+        assert_eq!(names, POLICIES.iter().map(|policy| policy.name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_policy_is_listed_with_what_it_costs() {
+        let page = list();
+        for policy in POLICIES {
+            assert!(page.contains(policy.about) && page.contains(policy.source), "{}", policy.name);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The outcome for people: a table for each trace, a row for each cell, the best of each column marked.
+
+use larder_evict::By;
+use larder_lab::sweep::Cell;
+
+use super::data::is_bound;
+use crate::units::{about_count, about_size};
+
+/// What stands after the best of a capacity, and why.
+const MARK: char = '*';
+const LEGEND: &str = "* best of its capacity; (bound) knows the future, and is left out of that";
+const SAMPLED: &str = "+- holds the hit ratio of the whole trace 95 times in 100, as far as sampling errs";
+
+/// A column of figures: its name, its text, and a figure that is lower where it is better.
+struct Column {
+    name: &'static str,
+    text: fn(&Cell) -> String,
+    rank: fn(&Cell) -> f64,
+}
+
+const COLUMNS: &[Column] = &[
+    Column { name: "hit ratio", text: hit_ratio, rank: |cell| -cell.hit_ratio },
+    Column {
+        name: "byte hit ratio",
+        text: |cell| percent(cell.byte_hit_ratio),
+        rank: |cell| -cell.byte_hit_ratio,
+    },
+    Column {
+        name: "evictions",
+        text: |cell| about_count(cell.evictions),
+        rank: |cell| cell.evictions as f64,
+    },
+    Column {
+        name: "M requests/s",
+        text: |cell| format!("{:.1}", cell.requests_per_second / 1e6),
+        rank: |cell| -cell.requests_per_second,
+    },
+    Column {
+        name: "metadata B/object",
+        text: |cell| format!("{:.1}", cell.metadata_bytes_per_object),
+        rank: |cell| cell.metadata_bytes_per_object,
+    },
+];
+
+/// Everything, trace by trace.
+pub(super) fn page(cells: &[Cell]) -> String {
+    let mut page = String::new();
+    for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
+        page += &format!("{}: {} requests counted\n", trace[0].trace, about_count(trace[0].requests));
+        for line in aligned(&rows(trace)) {
+            page += &(line + "\n");
+        }
+        page.push('\n');
+    }
+    if cells.iter().any(|cell| cell.error.is_some()) {
+        page += &format!("{SAMPLED}\n");
+    }
+    if page.contains(MARK) {
+        page += &format!("{LEGEND}\n");
+    }
+    page
+}
+
+/// The names of the columns, then a row for each cell, with an empty row between capacities.
+fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
+    let names = ["capacity", "policy"].into_iter().chain(COLUMNS.iter().map(|column| column.name));
+    let mut rows = vec![names.map(|name| format!("{name} ")).collect::<Vec<_>>()];
+    for group in cells.chunk_by(|one, next| one.capacity == next.capacity) {
+        if rows.len() > 1 && cells.len() > group.len() && group.len() > 1 {
+            rows.push(Vec::new());
+        }
+        let best: Vec<_> = COLUMNS.iter().map(|column| best(column, group)).collect();
+        for cell in group {
+            let bound = if is_bound(&cell.spec) { " (bound)" } else { "" };
+            let mut row = vec![capacity(cell), format!("{}{bound} ", cell.spec)];
+            for (column, best) in COLUMNS.iter().zip(&best) {
+                let is_best = bound.is_empty() && *best == Some((column.text)(cell));
+                row.push(format!("{}{}", (column.text)(cell), if is_best { MARK } else { ' ' }));
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// The best figure as it is shown, so that equals are marked alike; nothing where there is no choice.
+fn best(column: &Column, cells: &[Cell]) -> Option<String> {
+    let able: Vec<_> = cells.iter().filter(|cell| !is_bound(&cell.spec)).collect();
+    let best = able.iter().min_by(|one, next| (column.rank)(one).total_cmp(&(column.rank)(next)))?;
+    (able.len() > 1).then(|| (column.text)(best))
+}
+
+/// The first two columns to the left, figures to the right.
+fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..COLUMNS.len() + 2).map(width).collect();
+    let pad = |(column, text): (usize, &String)| {
+        let width = widths[column];
+        if column < 2 { format!("{text:<width$}") } else { format!("{text:>width$}") }
+    };
+    rows.iter()
+        .map(|row| row.iter().enumerate().map(pad).collect::<Vec<_>>().join(" ").trim_end().to_owned())
+        .collect()
+}
+
+fn capacity(cell: &Cell) -> String {
+    match cell.capacity.by {
+        By::Bytes => format!("{} ", about_size(cell.capacity.amount)),
+        By::Entries => format!("{} ", about_count(cell.capacity.amount)),
+    }
+}
+
+fn hit_ratio(cell: &Cell) -> String {
+    match cell.error {
+        Some(error) => format!("{} +- {:.2}", percent(cell.hit_ratio), error * 100.0),
+        None => percent(cell.hit_ratio),
+    }
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2}%", ratio * 100.0)
+}
