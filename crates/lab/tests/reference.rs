@@ -12,9 +12,51 @@ use larder_lab::trace::{Options, read};
 /// The fourth digit: what rounding and one request more or less amount to.
 const EXACT: f64 = 0.000_1;
 
-/// Our spec, their name, and by how much our object miss ratio may be higher; where they are [`EXACT`]ly defined,
-/// it may not be lower by more either.
-const TABLE: &[(&str, &str, f64)] = &[("fifo", "FIFO", EXACT), ("lru", "LRU", EXACT)];
+/// The fifth digit.
+const ROUNDING: f64 = 0.000_01;
+
+/// How far we may miss more than they do; where that is [`EXACT`], nor less by more.
+struct Row {
+    ours: &'static str,
+    theirs: &'static str,
+    tolerance: f64,
+    /// Whether objects larger than a queue are compared too: theirs are silently refused, which lowers the miss
+    /// ratio of the objects and raises that of the bytes; ours are stored. The log has many.
+    large: bool,
+}
+
+const fn row(ours: &'static str, theirs: &'static str, tolerance: f64) -> Row {
+    Row { ours, theirs, tolerance, large: true }
+}
+
+const fn refusing(ours: &'static str, theirs: &'static str, tolerance: f64) -> Row {
+    Row { ours, theirs, tolerance, large: false }
+}
+
+/// The trace whose objects can be larger than a queue.
+const LARGE: &str = "semicomplete_weblog";
+
+const TABLE: &[Row] = &[
+    row("fifo", "FIFO", EXACT),
+    row("lru", "LRU", EXACT),
+    row("clock", "Clock", EXACT),
+    row("sieve", "SIEVE", EXACT),
+    row("lfu", "LFU", EXACT),
+    row("belady", "Belady", EXACT),
+    // Of equal priorities ours evicts the least recently used, which is a little better.
+    row("gdsf", "GDSF", ROUNDING),
+    row("arc", "ARC", 0.01),
+    row("beladysize", "BeladySize", 0.01),
+    // Theirs evicts any of the largest.
+    row("maxs", "Size", ROUNDING),
+    // Chance, and ties.
+    row("rand", "Random", 0.02),
+    row("lfuda", "LFUDA", 0.03),
+    refusing("s3fifo", "S3-FIFO", 0.01),
+    refusing("slru", "SLRU", 0.01),
+    refusing("2q", "TwoQ", 0.01),
+    refusing("lirs", "LIRS", 0.015),
+];
 
 fn traces() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces")
@@ -40,15 +82,16 @@ fn miss_ratios_agree_with_another_simulator() {
         let file = traces().join(format!("{name}.oracleGeneral.zst"));
         let (trace, _) = read(&file, &Options::default()).unwrap();
         let subject = Subject::whole(&name, trace);
-        for &(policy, theirs, tolerance) in TABLE {
-            let spec = Spec::parse(policy).unwrap();
+        for row in TABLE.iter().filter(|row| row.large || name != LARGE) {
+            let spec = Spec::parse(row.ours).unwrap();
             let plan = Plan { specs: vec![spec], warmup: 0.0, seed: 1, threads: NonZeroUsize::MIN };
-            for (_, amount, expected) in rows.iter().filter(|row| row.0 == theirs) {
+            for (_, amount, expected) in rows.iter().filter(|cell| cell.0 == row.theirs) {
                 let capacity = Capacity { by: subject.usual_unit(), amount: *amount };
                 let ours = 1.0 - plan.run(&subject, &[capacity], &|_| true)[0].hit_ratio;
                 let excess = ours - expected;
                 compared += 1;
-                if excess > tolerance || tolerance == EXACT && excess < -tolerance {
+                if excess > row.tolerance || row.tolerance == EXACT && excess < -EXACT {
+                    let Row { ours: policy, theirs, .. } = row;
                     wrong.push(format!(
                         "{name}: {policy} at {amount} misses {ours:.5}, {theirs} {expected:.5}"
                     ));
@@ -56,6 +99,6 @@ fn miss_ratios_agree_with_another_simulator() {
             }
         }
     }
-    assert!(compared >= 12 * TABLE.len() - 4, "only {compared} pairs compared");
+    assert!(compared >= 8 * TABLE.len(), "only {compared} pairs compared");
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
