@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use larder_evict::By;
 use larder_lab::sweep::Size;
-use larder_lab::trace::{self, Format};
+use larder_lab::trace::{self, Field, Format};
 
 use crate::units;
 
@@ -31,6 +31,9 @@ pub(crate) struct Reading {
     /// The files' format, if it should not be guessed
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
+    /// What the columns of separated values are, such as time,key,size; _ is ignored
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) columns: Vec<Field>,
     /// Keep the requests of this share of the objects, such as 0.01
     #[arg(long, value_name = "SHARE", value_parser = sample, default_value = "1")]
     pub(crate) sample: f64,
@@ -47,6 +50,7 @@ impl Reading {
     pub(crate) fn options(&self) -> trace::Options {
         trace::Options {
             format: self.format,
+            columns: self.columns.clone(),
             sample: self.sample,
             max_broken_share: self.max_broken,
             base_urls: self.base_urls,

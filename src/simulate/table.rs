@@ -11,34 +11,35 @@ const MARK: char = '*';
 const LEGEND: &str = "* best of its capacity; (bound) knows the future, and is left out of that";
 const SAMPLED: &str = "+- holds the hit ratio of the whole trace 95 times in 100, as far as sampling errs";
 
-/// A column of figures: its name, its text, and a figure that is lower where it is better.
+/// A column of figures: its name, its text, and, if one can be better than another, a figure that is lower where
+/// it is.
 struct Column {
     name: &'static str,
     text: fn(&Cell) -> String,
-    rank: fn(&Cell) -> f64,
+    rank: Option<fn(&Cell) -> f64>,
 }
 
 const COLUMNS: &[Column] = &[
-    Column { name: "hit ratio", text: hit_ratio, rank: |cell| -cell.hit_ratio },
+    Column { name: "hit ratio", text: hit_ratio, rank: Some(|cell| -cell.hit_ratio) },
     Column {
         name: "byte hit ratio",
         text: |cell| percent(cell.byte_hit_ratio),
-        rank: |cell| -cell.byte_hit_ratio,
+        rank: Some(|cell| -cell.byte_hit_ratio),
     },
     Column {
         name: "evictions",
         text: |cell| about_count(cell.evictions),
-        rank: |cell| cell.evictions as f64,
+        rank: None,
     },
     Column {
         name: "M requests/s",
         text: |cell| format!("{:.1}", cell.requests_per_second / 1e6),
-        rank: |cell| -cell.requests_per_second,
+        rank: Some(|cell| -cell.requests_per_second),
     },
     Column {
         name: "metadata B/object",
         text: |cell| format!("{:.1}", cell.metadata_bytes_per_object),
-        rank: |cell| cell.metadata_bytes_per_object,
+        rank: Some(|cell| cell.metadata_bytes_per_object),
     },
 ];
 
@@ -83,11 +84,13 @@ fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The best figure as it is shown, so that equals are marked alike; nothing where there is no choice.
+/// The best figure as it is shown, so that equals are marked alike; nothing where all are equal.
 fn best(column: &Column, cells: &[Cell]) -> Option<String> {
+    let rank = column.rank?;
     let able: Vec<_> = cells.iter().filter(|cell| !is_bound(&cell.spec)).collect();
-    let best = able.iter().min_by(|one, next| (column.rank)(one).total_cmp(&(column.rank)(next)))?;
-    (able.len() > 1).then(|| (column.text)(best))
+    let best = able.iter().min_by(|one, next| rank(one).total_cmp(&rank(next)))?;
+    let text = (column.text)(best);
+    able.iter().any(|cell| (column.text)(cell) != text).then_some(text)
 }
 
 /// The first two columns to the left, figures to the right.

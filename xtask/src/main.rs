@@ -23,7 +23,11 @@ usage: cargo x COMMAND
              --only A,B      which servers (all that are installed)
              --size 1k,1m    which objects, for `hits` (both)
              --json FILE     also write the numbers to a file
-             --install       install the peers that are missing";
+             --install       install the peers that are missing
+           replay: how fast traces are replayed
+             --against PATH  beside libCacheSim's cachesim, if it is not on the path
+             --trace A,B     besides the generated one, these (all in traces/)
+             --rounds N      as above; --json FILE too";
 
 /// Exit code for a command line that makes no sense, as `larder` itself uses it.
 const WRONG_WORDS: u8 = 2;
@@ -37,7 +41,7 @@ fn main() -> ExitCode {
     let result = match command {
         "test" => args::parse(rest, &[]).map(|_| steps::test()),
         "tidy" => args::parse(rest, &[]).map(|_| tidy::run()),
-        "bench" => bench::Options::parse(rest).map(|options| bench::run(&options)),
+        "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -10,6 +10,7 @@ mod measure;
 mod origin;
 mod peers;
 mod process;
+mod replay;
 mod server;
 mod table;
 
@@ -38,6 +39,9 @@ enum Subject {
 const SUBJECTS: &[(&str, Subject)] =
     &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
 
+/// The bench that starts no server.
+const REPLAY: &str = "replay";
+
 /// The objects that `hits` asks for: name, path, bytes.
 #[derive(Clone, Copy)]
 struct Object {
@@ -52,6 +56,38 @@ const OBJECTS: &[Object] = &[
 ];
 
 /// What a `cargo x bench` command line means.
+pub(crate) enum Bench {
+    /// Servers side by side.
+    Servers(Options),
+    /// Traces, without any server.
+    Replay(replay::Options),
+}
+
+impl Bench {
+    /// Reads the words after `bench`.
+    ///
+    /// # Errors
+    /// Names the word that is not known, or the value that makes no sense.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        match words.split_first() {
+            Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
+            _ => Options::parse(words).map(Self::Servers),
+        }
+    }
+
+    /// Runs it and prints its tables.
+    ///
+    /// # Errors
+    /// When a build fails, or something did not take part to the end.
+    pub(crate) fn run(&self) -> Result<()> {
+        match self {
+            Self::Servers(options) => run(options),
+            Self::Replay(options) => replay::run(options),
+        }
+    }
+}
+
+/// What a command line about servers means.
 pub(crate) struct Options {
     subject: Subject,
     duration: Duration,
@@ -67,8 +103,8 @@ impl Options {
     ///
     /// # Errors
     /// Names the word that is not known, or the value that makes no sense.
-    pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
+    fn parse(words: &[String]) -> Result<Self> {
+        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).chain([REPLAY]).collect();
         let Some((word, rest)) = words.split_first() else {
             bail!("bench what? known are: {}", names.join(", "));
         };
@@ -133,12 +169,9 @@ fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Pee
     Ok(chosen)
 }
 
-/// Runs a bench and prints its table.
-///
-/// # Errors
-/// When wrk is missing, a build fails, or any server did not take part to the end; the table of the others is
-/// printed first.
-pub(crate) fn run(options: &Options) -> Result<()> {
+/// Measures servers and prints their table. Fails when wrk is missing, a build fails, or any server did not take part
+/// to the end; the table of the others is printed first.
+fn run(options: &Options) -> Result<()> {
     let chosen = present(options)?;
     let programs = peers::build(&chosen)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -247,7 +280,8 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         for (line, complaint) in [
-            ("", "bench what? known are: hits, misses, memory"),
+            ("", "bench what? known are: hits, misses, memory, replay"),
+            ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),
             ("hits --only ngnix", "unknown server `ngnix`; did you mean `nginx`?"),
             ("hits --size 1g", "unknown size `1g`; did you mean `1k`?"),

@@ -125,6 +125,12 @@ pub(super) struct Programs {
     folder: PathBuf,
 }
 
+/// Builds the program alone, optimised as it ships, and gives its path.
+pub(super) fn build_larder() -> Result<PathBuf> {
+    let larder: Vec<_> = ALL.iter().filter(|peer| peer.which == Which::Larder).collect();
+    build(&larder).map(|programs| programs.folder.join("larder"))
+}
+
 /// Builds those of the chosen that are built here, optimised as they ship.
 pub(super) fn build(chosen: &[&Peer]) -> Result<Programs> {
     for peer in chosen {

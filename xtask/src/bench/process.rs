@@ -68,6 +68,16 @@ pub(super) fn cpu_time(processes: &[u32]) -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
+/// User and system time of the processes that this one has started and waited for.
+pub(super) fn children_time() -> Result<Duration> {
+    let text = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    let fields = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect::<Vec<_>>());
+    let number = |index: usize| fields.as_ref()?.get(index)?.parse::<u64>().ok();
+    let ticks = number(13).zip(number(14)).map(|(user, system)| user + system);
+    let ticks = ticks.context("cannot understand /proc/self/stat")?;
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
 /// Bytes resident in memory, summed over the processes; what they share counts for each.
 ///
 /// # Errors

@@ -1,0 +1,186 @@
+//! `larder simulate` as users meet it: the real binary over traces that ship and traces that are wrong.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const WEB: &str = "traces/adaptsize_web.oracleGeneral.zst";
+const SHOP: &str = "traces/cache2k_web12.oracleGeneral.zst";
+
+/// Belady's own example, in which FIFO misses 9 times with 3 entries and 10 times with 4.
+const BELADY: &str = "a\nb\nc\nd\na\nb\ne\na\nb\nc\nd\ne\n";
+
+fn simulate(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).arg("simulate").args(words);
+    command.output().expect("it runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn cells(words: &[&str]) -> Vec<Value> {
+    let output = simulate(&[words, &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    page["cells"].as_array().expect("cells").clone()
+}
+
+fn example(folder: &Path) -> String {
+    let file = folder.join("belady.txt");
+    fs::write(&file, BELADY).expect("written");
+    file.display().to_string()
+}
+
+#[test]
+fn json_keeps_its_names() {
+    let cells = cells(&[SHOP, "--policy", "fifo,lru", "--capacity", "10%"]);
+    let lru = &cells[1];
+    for (name, expected) in [
+        ("trace", "cache2k_web12".into()),
+        ("policy", "lru".into()),
+        ("capacity", 1375.into()),
+        ("by", "entries".into()),
+        ("requests", 95_607.into()),
+        ("hits", 65_474.into()),
+        ("evictions", 28_758.into()),
+        ("bound", false.into()),
+        ("error_95", Value::Null),
+    ] {
+        assert_eq!(lru[name], expected, "{name}");
+    }
+    for (name, low, high) in [
+        ("hit_ratio", 0.6848, 0.6849),
+        ("byte_hit_ratio", 0.6848, 0.6849),
+        ("requests_per_second", 1.0, 1e10),
+        ("metadata_bytes_per_object", 12.0, 24.0),
+    ] {
+        let value = lru[name].as_f64().expect(name);
+        assert!((low..high).contains(&value), "{name}: {value}");
+    }
+}
+
+#[test]
+fn a_table_marks_the_best_and_names_the_bounds() {
+    let page = stdout(&simulate(&[WEB, "--policy", "fifo,gdsf,belady", "--capacity", "1%,10MiB"]));
+    let lines: Vec<_> = page.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+    assert_eq!(lines[0].join(" "), "adaptsize_web: 66,987 requests counted");
+    assert_eq!(lines[2][..4], ["2.66", "MiB", "fifo", "23.41%"]);
+    assert_eq!(lines[3][2], "gdsf");
+    assert!(lines[3][3].ends_with('*'), "{page}");
+    assert_eq!(lines[4][2..4], ["belady", "(bound)"]);
+    assert!(!lines[4][4].ends_with('*'));
+    assert!(lines[6..9].iter().all(|line| line[..2] == ["10.0", "MiB"]), "{page}");
+}
+
+#[test]
+fn comma_separated_values_have_a_line_for_each_cell() {
+    let words = [SHOP, "--policy", "lru,2q:kin=0.3,kout=0.6", "--capacity", "100,200", "--csv"];
+    let text = stdout(&simulate(&words));
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 5);
+    assert!(lines[0].starts_with("trace,policy,capacity,by,requests,hits,hit_ratio,byte_hit_ratio,evictions,"));
+    assert!(lines[4].starts_with("cache2k_web12,\"2q:kin=0.3,kout=0.6\",200,entries,95607,"), "{}", lines[4]);
+}
+
+#[test]
+fn capacities_count_what_they_are_told_to() {
+    let words = [WEB, "--policy", "lru", "--capacity", "10%"];
+    let by_bytes = cells(&words);
+    let by_entries = cells(&[&words[..], &["--by", "entries"]].concat());
+    assert_eq!((&by_bytes[0]["by"], &by_bytes[0]["capacity"]), (&"bytes".into(), &27_885_423.into()));
+    assert_eq!((&by_entries[0]["by"], &by_entries[0]["capacity"]), (&"entries".into(), &3_681.into()));
+}
+
+#[test]
+fn a_filter_goes_in_front_of_what_could_serve() {
+    let words = [WEB, "--policy", "lru,secondhit+fifo,belady", "--capacity", "1%", "--admission", "tinylfu"];
+    let cells = cells(&words);
+    let policies: Vec<_> = cells.iter().map(|cell| cell["policy"].as_str().expect("text")).collect();
+    assert_eq!(policies, ["tinylfu+lru", "secondhit+fifo", "belady"]);
+}
+
+#[test]
+fn a_sample_tells_its_error_and_a_warm_up_is_left_out() {
+    let cells =
+        cells(&[SHOP, "--policy", "lru", "--capacity", "30%", "--sample", "0.2", "--warmup", "10%"]);
+    let error = cells[0]["error_95"].as_f64().expect("an error");
+    assert!((0.001..0.05).contains(&error), "{error}");
+    let requests = cells[0]["requests"].as_u64().expect("a number");
+    assert!((86_000..86_100).contains(&requests), "{requests}");
+    let table = stdout(&simulate(&[SHOP, "--policy", "lru", "--capacity", "30%", "--sample", "20%"]));
+    assert!(table.contains("% +- ") && table.contains("95 times in 100"), "{table}");
+}
+
+#[test]
+fn beladys_anomaly_is_named_with_its_two_sizes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = example(folder.path());
+    let page = stdout(&simulate(&[&file, "--policy", "fifo,lru", "--capacity", "3,4,5"]));
+    let line = "belady: fifo misses more with more room (Belady's anomaly): 9 with 3 entries, 10 with 4";
+    assert_eq!(page.lines().last(), Some(line), "{page}");
+}
+
+#[test]
+fn curves_are_drawn_one_file_for_each_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, picture) = (example(folder.path()), folder.path().join("curves.svg"));
+    let picture_name = picture.display().to_string();
+    let words = [&file, SHOP, "--policy", "sieve", "--curve", "--json", "--plot", &picture_name];
+    let page: Value = serde_json::from_slice(&simulate(&words).stdout).expect("JSON");
+    // Five objects allow five sizes; the curve of LRU is there whatever the policies.
+    assert_eq!(page["cells"].as_array().map(Vec::len), Some(5 + 21));
+    assert_eq!(page["curves"][0]["points"], serde_json::json!([[3, 0.16666666666666663, 0.16666666666666666], [4, 0.33333333333333337, 0.3333333333333333], [5, 0.5833333333333333, 0.5833333333333334]]));
+    for name in ["curves-belady.svg", "curves-cache2k_web12.svg"] {
+        let svg = fs::read_to_string(folder.path().join(name)).expect(name);
+        assert!(svg.starts_with("<svg ") && svg.contains(">\nsieve\n<"), "{name}");
+    }
+}
+
+#[test]
+fn wrong_words_and_wrong_traces_are_one_clear_line() {
+    let table: &[(&[&str], &str)] = &[
+        (&["gone.zst"], "cannot read 'gone.zst': no such file"),
+        (&["traces"], "cannot read 'traces': it is a directory"),
+        (&[WEB, "--policy", "lur"], "unknown policy 'lur'; did you mean 'lru'?"),
+        (&[WEB, "--admission", "tinylf"], "unknown filter 'tinylf'; did you mean 'tinylfu'?"),
+        (&[WEB, "--policy", "2q:kim=1"], "no parameter 'kim'; did you mean 'kin'?"),
+        (&[WEB, "--capacity", "0"], "adaptsize_web: a capacity of 0 keeps nothing"),
+        (&[WEB, "--capacity", "1GiB"], "a capacity of 1073741824 bytes is beyond the trace, which has 278854232"),
+        (&[SHOP, "--capacity", "1MiB"], "a capacity of 1048576 bytes, but entries are counted"),
+        (&[SHOP, "--capacity", "10", "--sample", "0.01"], "a capacity of 10 entries is nothing in a sample of 0.01"),
+    ];
+    for (words, expected) in table {
+        let output = simulate(words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let last = said.lines().last().unwrap_or_default();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(last.starts_with("larder: ") && last.contains(expected), "{words:?}: {said}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+    }
+    for words in [&[WEB, "--capacity", "101%"], &[WEB, "--sample", "0"], &[WEB, "--warmup", "100%"]] {
+        assert_eq!(simulate(words).status.code(), Some(2), "{words:?}");
+    }
+}
+
+#[test]
+fn what_is_done_before_a_wrong_trace_is_shown() {
+    let output = simulate(&[SHOP, "gone.zst", "--policy", "lru", "--capacity", "10%", "--csv"]);
+    assert_eq!((stdout(&output).lines().count(), output.status.code()), (2, Some(2)));
+}
+
+#[test]
+fn every_policy_and_filter_is_listed_with_its_paper_and_price() {
+    let page = stdout(&simulate(&["--list"]));
+    for listing in larder_evict::POLICIES.iter().chain(larder_evict::FILTERS) {
+        for text in [listing.name, listing.about, listing.source, listing.cost] {
+            assert!(page.contains(text), "{text} of {}", listing.name);
+        }
+        for param in listing.params {
+            assert!(page.contains(&format!("{}=", param.name)), "{} of {}", param.name, listing.name);
+        }
+    }
+}

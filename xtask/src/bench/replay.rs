@@ -1,0 +1,338 @@
+//! `cargo x bench replay`: how fast traces are replayed, beside libCacheSim's `cachesim` where there is one.
+//!
+//! Both programs get the same file and the same capacities on one thread, in turns. A speed is what the program
+//! itself says of its loop, the best of the rounds; a sweep is a whole process, reading included.
+
+use super::process::children_time;
+use super::table::{self, Cell};
+use super::{peers, positive, warn_if_busy};
+use crate::{args, root};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const REQUESTS: usize = 1_000_000;
+const OBJECTS: usize = 100_000;
+
+/// Our policies, and what libCacheSim calls the same.
+const POLICIES: &[(&str, &str)] = &[
+    ("fifo", "fifo"),
+    ("lru", "lru"),
+    ("sieve", "sieve"),
+    ("clock", "clock"),
+    ("s3fifo", "s3fifo"),
+    ("slru", "slru"),
+    ("2q", "twoq"),
+    ("arc", "arc"),
+    ("lfu", "lfu"),
+    ("gdsf", "gdsf"),
+    ("wtinylfu", "wtinylfu"),
+    ("rand", "random"),
+];
+
+/// The capacity of the table of speeds, and those of the sweep: shares of all objects or bytes.
+const SHARE: &str = "10%";
+const SWEEP: &str = "0.1%,0.3%,1%,3%,10%,20%,30%,50%";
+
+/// What a `cargo x bench replay` command line means.
+pub(crate) struct Options {
+    against: Option<PathBuf>,
+    traces: Vec<PathBuf>,
+    rounds: u32,
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `bench replay`.
+    ///
+    /// # Errors
+    /// Names the word that is not known, or the value that makes no sense.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let known = [("--against", true), ("--trace", true), ("--rounds", true), ("--json", true)];
+        let found = args::parse(words, &known)?;
+        let get = |name: &str| found.get(name).map(String::as_str);
+        Ok(Self {
+            against: get("--against").map(PathBuf::from),
+            traces: get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
+            rounds: positive("--rounds", get("--rounds").unwrap_or("3"))?,
+            json: get("--json").map(PathBuf::from),
+        })
+    }
+}
+
+/// Runs the bench and prints its tables.
+///
+/// # Errors
+/// When a build fails, or a program does not say what it is asked for.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let larder = peers::build_larder()?;
+    let folder = std::env::temp_dir().join(format!("larder-bench-replay-{}", std::process::id()));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let outcome = measure(options, &larder, &folder);
+    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    let rows = outcome?;
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&table::json(&rows))?;
+        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<Vec<table::Row>> {
+    let generated = folder.join("zipf.oracleGeneral");
+    fs::write(&generated, zipf()).with_context(|| format!("cannot write {}", generated.display()))?;
+    let mut traces = vec![generated.clone()];
+    traces.extend(if options.traces.is_empty() { shipped()? } else { options.traces.clone() });
+    let peer = peer(options.against.as_deref())?;
+    if peer.is_none() {
+        println!("no cachesim on the path; build libCacheSim and name it by --against to compare");
+    }
+    warn_if_busy();
+    println!("speeds in million requests a second on one core, capacity {SHARE}");
+    let programs = Programs { larder, peer: peer.as_deref(), folder };
+    let mut rows = Vec::new();
+    for trace in &traces {
+        rows.extend(programs.speeds(trace, options.rounds)?);
+    }
+    table::print(&rows);
+    println!(
+        "\n{} policies at {} sizes, {REQUESTS} requests, one thread, reading included",
+        POLICIES.len(),
+        SWEEP.split(',').count()
+    );
+    table::print(&programs.sweeps(&generated, options.rounds)?);
+    Ok(rows)
+}
+
+/// `path`, or a `cachesim` on the path.
+fn peer(path: Option<&Path>) -> Result<Option<PathBuf>> {
+    if let Some(path) = path {
+        let full = path.canonicalize().with_context(|| format!("no program at {}", path.display()))?;
+        return Ok(Some(full));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    Ok(std::env::split_paths(&folders).map(|folder| folder.join("cachesim")).find(|path| path.is_file()))
+}
+
+/// The traces that come with the project.
+fn shipped() -> Result<Vec<PathBuf>> {
+    let folder = root().join("traces");
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut traces: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    traces.retain(|path| path.extension().is_some_and(|extension| extension == "zst"));
+    traces.sort();
+    Ok(traces)
+}
+
+struct Programs<'a> {
+    larder: &'a Path,
+    peer: Option<&'a Path>,
+    folder: &'a Path,
+}
+
+/// What a program says of one policy at one capacity.
+#[derive(Clone, Copy)]
+struct Said {
+    miss_ratio: f64,
+    /// Million requests a second; nothing where it does not say.
+    speed: f64,
+}
+
+impl Programs<'_> {
+    /// A row for each policy.
+    fn speeds(&self, trace: &Path, rounds: u32) -> Result<Vec<table::Row>> {
+        let name = trace.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.split('.').next().unwrap_or_default().to_owned();
+        let cells = (0..rounds).map(|_| self.larder(trace, &ours(), SHARE)).collect::<Result<Vec<_>>>()?;
+        let mut rows = Vec::new();
+        for (at, (policy, theirs)) in POLICIES.iter().enumerate() {
+            let first = &cells[0][at];
+            let speed = best(cells.iter().map(|cells| number(&cells[at], "requests_per_second") / 1e6));
+            let mut row = vec![
+                ("trace", Cell::word(&name)),
+                ("policy", Cell::word(policy)),
+                ("miss %", Cell::number(100.0 - 100.0 * number(first, "hit_ratio"), 2)),
+                ("M/s", Cell::number(speed, 1)),
+                ("B/object", Cell::number(number(first, "metadata_bytes_per_object"), 1)),
+            ];
+            if let Some(peer) = self.peer {
+                let said = (0..rounds)
+                    .map(|_| self.peer_says(peer, trace, theirs, first))
+                    .collect::<Result<Vec<_>>>()?;
+                let their_speed = best(said.iter().map(|said| said.speed));
+                row.push(("libCacheSim miss %", Cell::number(100.0 * said[0].miss_ratio, 2)));
+                row.push(("libCacheSim M/s", Cell::number(their_speed, 1)));
+                row.push(("times as fast", Cell::number(speed / their_speed, 1)));
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// A row for each program, its times the least of the rounds.
+    fn sweeps(&self, trace: &Path, rounds: u32) -> Result<Vec<table::Row>> {
+        let capacities: Vec<_> = self.larder(trace, "lru", SWEEP)?.iter().map(capacity).collect();
+        let mut programs: Vec<(&str, Vec<[Duration; 2]>)> = vec![("larder", Vec::new())];
+        programs.extend(self.peer.map(|_| ("cachesim", Vec::new())));
+        for _ in 0..rounds {
+            programs[0].1.push(timed(|| self.larder(trace, &ours(), SWEEP).map(drop))?);
+            if let Some(peer) = self.peer {
+                let theirs: Vec<_> = POLICIES.iter().map(|(_, theirs)| *theirs).collect();
+                let run =
+                    || self.cachesim(peer, trace, &theirs.join(","), &capacities.join(","), true).map(drop);
+                programs[1].1.push(timed(run)?);
+            }
+        }
+        let least = |times: &[[Duration; 2]], at: usize| {
+            times.iter().map(|time| time[at]).min().unwrap_or_default().as_secs_f64()
+        };
+        let ours = [least(&programs[0].1, 0), least(&programs[0].1, 1)];
+        let row = |(name, times): &(&str, Vec<[Duration; 2]>)| {
+            vec![
+                ("program", Cell::word(name)),
+                ("seconds", Cell::number(least(times, 0), 2)),
+                ("CPU seconds", Cell::number(least(times, 1), 2)),
+                ("x larder", Cell::number(least(times, 0) / ours[0], 1)),
+                ("x larder's CPU", Cell::number(least(times, 1) / ours[1], 1)),
+            ]
+        };
+        Ok(programs.iter().map(row).collect())
+    }
+
+    /// Our cells, in order of capacity, then policy.
+    fn larder(&self, trace: &Path, policies: &str, capacities: &str) -> Result<Vec<Value>> {
+        let mut command = Command::new(self.larder);
+        command.args(["simulate", "--json", "--threads", "1", "--policy", policies]);
+        command.args(["--capacity", capacities]).arg(trace);
+        let mut said: Value =
+            serde_json::from_str(&output(&mut command)?).context("reading larder's JSON")?;
+        match said["cells"].take() {
+            Value::Array(cells) if !cells.is_empty() => Ok(cells),
+            _ => bail!("larder simulated nothing over {}", trace.display()),
+        }
+    }
+
+    /// What cachesim says of the cell that is ours.
+    fn peer_says(&self, peer: &Path, trace: &Path, policy: &str, ours: &Value) -> Result<Said> {
+        let by_entries = ours["by"] == "entries";
+        let text = self.cachesim(peer, trace, policy, &capacity(ours), by_entries)?;
+        let said = text.lines().rev().find_map(said);
+        said.with_context(|| format!("cachesim says nothing of {policy} over {}", trace.display()))
+    }
+
+    fn cachesim(
+        &self,
+        peer: &Path,
+        trace: &Path,
+        policies: &str,
+        sizes: &str,
+        by_entries: bool,
+    ) -> Result<String> {
+        let mut command = Command::new(peer);
+        // It leaves a folder of results where it is started.
+        command.current_dir(self.folder).arg(trace).args(["oracleGeneral", policies, sizes]);
+        command.args(["--num-thread", "1", "--ignore-obj-size", if by_entries { "1" } else { "0" }]);
+        output(&mut command)
+    }
+}
+
+fn ours() -> String {
+    POLICIES.iter().map(|(ours, _)| *ours).collect::<Vec<_>>().join(",")
+}
+
+fn number(cell: &Value, name: &str) -> f64 {
+    cell[name].as_f64().unwrap_or(f64::NAN)
+}
+
+fn capacity(cell: &Value) -> String {
+    cell["capacity"].to_string()
+}
+
+fn best(speeds: impl Iterator<Item = f64>) -> f64 {
+    speeds.fold(0.0, f64::max)
+}
+
+/// A line such as `... LRU cache size 10000, 200000 req, miss ratio 0.8152, throughput 6.07 MQPS`.
+fn said(line: &str) -> Option<Said> {
+    let after = |word: &str| {
+        let rest = line.split_once(word)?.1.trim_start();
+        rest.split([',', ' ']).next()?.parse().ok()
+    };
+    Some(Said { miss_ratio: after(", miss ratio")?, speed: after("throughput")? })
+}
+
+/// Standard output of a command that has to succeed.
+fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot start {name}"))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => bail!("{name} failed: {}", complaint.lines().last().unwrap_or_default()),
+    }
+}
+
+/// Elapsed and processor time of the processes that `run` starts and waits for.
+fn timed(run: impl FnOnce() -> Result<()>) -> Result<[Duration; 2]> {
+    let (start, used) = (Instant::now(), children_time()?);
+    run()?;
+    Ok([start.elapsed(), children_time()?.saturating_sub(used)])
+}
+
+/// A million requests whose popularity falls with the rank (Zipf, exponent 1), as oracleGeneral: records of time,
+/// object, size and next access, which is "never": no policy here looks at it.
+fn zipf() -> Vec<u8> {
+    let mut total = 0.0;
+    let cumulated: Vec<f64> = (1..=OBJECTS)
+        .map(|rank| {
+            total += 1.0 / rank as f64;
+            total
+        })
+        .collect();
+    let mut state = 1_u64;
+    let mut file = Vec::with_capacity(REQUESTS * 24);
+    for at in 0..REQUESTS {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let share = (state >> 11) as f64 / (1_u64 << 53) as f64;
+        let rank = cumulated.partition_point(|&sum| sum <= share * total) as u64;
+        let record = [
+            &(at as u32).to_le_bytes()[..],
+            &rank.to_le_bytes(),
+            &1_u32.to_le_bytes(),
+            &(-1_i64).to_le_bytes(),
+        ];
+        // Writing to memory cannot fail.
+        record.iter().for_each(|field| drop(file.write_all(field)));
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{REQUESTS, said, zipf};
+
+    #[test]
+    fn the_peers_line_is_understood() {
+        let line =
+            "/t/z LRU cache size    10000,           200000 req, miss ratio 0.8152, throughput 6.07 MQPS";
+        let said = said(line).unwrap();
+        assert_eq!((said.miss_ratio, said.speed), (0.8152, 6.07));
+        let interval =
+            "sim.c:59 z LRU 24.00 hour: 86400 requests, miss ratio 0.8222, interval miss ratio 0.8222";
+        assert!(super::said(interval).is_none());
+    }
+
+    #[test]
+    fn the_first_object_is_asked_for_most() {
+        let trace = zipf();
+        let objects = trace.chunks(24).map(|record| u64::from_le_bytes(record[4..12].try_into().unwrap()));
+        let first = objects.filter(|&object| object == 0).count();
+        assert_eq!(trace.len(), REQUESTS * 24);
+        // The twelfth harmonic part of a million, or so.
+        assert!((80_000..86_000).contains(&first), "{first}");
+    }
+}
