@@ -62,7 +62,7 @@ impl Reading {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Simulate {
     /// Trace files; - is standard input
-    #[arg(value_name = "TRACE", required_unless_present_any = ["list", "reference"])]
+    #[arg(value_name = "TRACE", required_unless_present = "list")]
     pub(crate) traces: Vec<PathBuf>,
     /// Policies with their parameters, or all
     #[arg(long, value_name = "POLICIES", default_value = "all")]
@@ -99,10 +99,10 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
     /// List the policies and stop
-    #[arg(long, conflicts_with_all = ["traces", "reference"])]
-    pub(crate) list: bool,
-    /// Print the reference of all policies, in Markdown, and stop
     #[arg(long, conflicts_with = "traces")]
+    pub(crate) list: bool,
+    /// Print all there is to know of the policies, in Markdown, with what they do on the traces
+    #[arg(long, conflicts_with_all = ["json", "csv", "curve"])]
     pub(crate) reference: bool,
     /// How to read the files.
     #[command(flatten)]

@@ -82,7 +82,9 @@ fn comma_separated_values_have_a_line_for_each_cell() {
     let text = stdout(&simulate(&words));
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 5);
-    assert!(lines[0].starts_with("trace,policy,capacity,by,requests,hits,hit_ratio,byte_hit_ratio,evictions,"));
+    assert!(
+        lines[0].starts_with("trace,policy,capacity,by,requests,hits,hit_ratio,byte_hit_ratio,evictions,")
+    );
     assert!(lines[4].starts_with("cache2k_web12,\"2q:kin=0.3,kout=0.6\",200,entries,95607,"), "{}", lines[4]);
 }
 
@@ -105,8 +107,7 @@ fn a_filter_goes_in_front_of_what_could_serve() {
 
 #[test]
 fn a_sample_tells_its_error_and_a_warm_up_is_left_out() {
-    let cells =
-        cells(&[SHOP, "--policy", "lru", "--capacity", "30%", "--sample", "0.2", "--warmup", "10%"]);
+    let cells = cells(&[SHOP, "--policy", "lru", "--capacity", "30%", "--sample", "0.2", "--warmup", "10%"]);
     let error = cells[0]["error_95"].as_f64().expect("an error");
     assert!((0.001..0.05).contains(&error), "{error}");
     let requests = cells[0]["requests"].as_u64().expect("a number");
@@ -131,9 +132,10 @@ fn curves_are_drawn_one_file_for_each_trace() {
     let picture_name = picture.display().to_string();
     let words = [&file, SHOP, "--policy", "sieve", "--curve", "--json", "--plot", &picture_name];
     let page: Value = serde_json::from_slice(&simulate(&words).stdout).expect("JSON");
-    // Five objects allow five sizes; the curve of LRU is there whatever the policies.
-    assert_eq!(page["cells"].as_array().map(Vec::len), Some(5 + 21));
-    assert_eq!(page["curves"][0]["points"], serde_json::json!([[3, 0.16666666666666663, 0.16666666666666666], [4, 0.33333333333333337, 0.3333333333333333], [5, 0.5833333333333333, 0.5833333333333334]]));
+    // Five objects allow four of the usual sizes; the curve of LRU is there whatever the policies.
+    assert_eq!(page["cells"].as_array().map(Vec::len), Some(4 + 21));
+    let points = page["curves"][0]["points"].as_array().expect("points");
+    assert_eq!(points.iter().map(|point| point[0].as_u64()).collect::<Vec<_>>(), [Some(3), Some(4), Some(5)]);
     for name in ["curves-belady.svg", "curves-cache2k_web12.svg"] {
         let svg = fs::read_to_string(folder.path().join(name)).expect(name);
         assert!(svg.starts_with("<svg ") && svg.contains(">\nsieve\n<"), "{name}");
@@ -149,9 +151,15 @@ fn wrong_words_and_wrong_traces_are_one_clear_line() {
         (&[WEB, "--admission", "tinylf"], "unknown filter 'tinylf'; did you mean 'tinylfu'?"),
         (&[WEB, "--policy", "2q:kim=1"], "no parameter 'kim'; did you mean 'kin'?"),
         (&[WEB, "--capacity", "0"], "adaptsize_web: a capacity of 0 keeps nothing"),
-        (&[WEB, "--capacity", "1GiB"], "a capacity of 1073741824 bytes is beyond the trace, which has 278854232"),
+        (
+            &[WEB, "--capacity", "1GiB"],
+            "a capacity of 1073741824 bytes is beyond the trace, which has 278854232",
+        ),
         (&[SHOP, "--capacity", "1MiB"], "a capacity of 1048576 bytes, but entries are counted"),
-        (&[SHOP, "--capacity", "10", "--sample", "0.01"], "a capacity of 10 entries is nothing in a sample of 0.01"),
+        (
+            &[SHOP, "--capacity", "10", "--sample", "0.01"],
+            "a capacity of 10 entries is nothing in a sample of 0.01",
+        ),
     ];
     for (words, expected) in table {
         let output = simulate(words);
@@ -183,4 +191,15 @@ fn every_policy_and_filter_is_listed_with_its_paper_and_price() {
             assert!(page.contains(&format!("{}=", param.name)), "{} of {}", param.name, listing.name);
         }
     }
+}
+
+#[test]
+fn the_page_on_policies_is_in_step() {
+    let traces =
+        [WEB, "traces/cache2k_web07.oracleGeneral.zst", SHOP, "traces/semicomplete_weblog.oracleGeneral.zst"];
+    let output = simulate(&[&["--reference"], &traces[..]].concat());
+    let written = fs::read_to_string("docs/policies.md").unwrap_or_default();
+    let advice =
+        "docs/policies.md is out of step: larder simulate --reference traces/*.zst > docs/policies.md";
+    assert!(written == stdout(&output), "{advice}");
 }

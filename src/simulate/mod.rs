@@ -6,6 +6,7 @@
 mod data;
 mod policies;
 mod progress;
+mod reference;
 mod table;
 
 use std::collections::HashSet;
@@ -39,9 +40,8 @@ struct Findings {
 
 /// Runs the command.
 pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
-    if args.list || args.reference {
-        let page = policies::list();
-        say(page.trim_end());
+    if args.list {
+        say(policies::list().trim_end());
         return Ok(());
     }
     let plan = Plan {
@@ -172,6 +172,10 @@ fn watch_for_interrupt() -> io::Result<Arc<AtomicBool>> {
 }
 
 fn show(args: &Simulate, findings: &Findings) {
+    if args.reference {
+        say(reference::page(&findings.cells).trim_end());
+        return;
+    }
     if args.json {
         say(&data::json(findings));
     } else if args.csv {

@@ -1,6 +1,6 @@
 //! Which policies to run, as users name them, and the list of them all.
 
-use larder_evict::{By, Capacity, Listing, POLICIES, Params, Policy, Replay, Request, Select, Shape, Spec};
+use larder_evict::{By, Capacity, FILTERS, Listing, POLICIES, Policy, Replay, Request, Select, Shape, Spec};
 
 /// Enough requests to fill the cache whose metadata is measured.
 const REQUESTS: u32 = 60_000;
@@ -46,42 +46,43 @@ fn split(words: &str) -> Vec<String> {
     texts
 }
 
-/// Every policy, for people at a terminal.
+/// Every policy and filter, for people at a terminal.
 pub(super) fn list() -> String {
-    let mut page = String::new();
-    for policy in POLICIES {
-        let Facts { metadata, defaults } = facts(policy);
-        let bound = if policy.is_offline { "; a bound: it knows the future" } else { "" };
-        page += &format!("{:<12} {}\n", policy.name, policy.about);
-        page += &format!("{:<12} {}, {metadata:.0} bytes an object{bound}\n", "", policy.cost);
-        page += &format!("{:<12} {}\n", "", policy.source);
-        for (param, default) in policy.params.iter().zip(defaults) {
-            page += &format!("{:<12}   {}={default}  {}\n", "", param.name, param.about);
-        }
-    }
+    let mut page = "Policies\n".to_owned();
+    POLICIES.iter().for_each(|policy| describe(&mut page, policy, metadata(policy.name)));
+    page += "\nAdmission filters, put in front of a policy as FILTER+POLICY\n";
+    FILTERS.iter().for_each(|filter| describe(&mut page, filter, filter_metadata(filter)));
     page
 }
 
-/// What the registry cannot say without running the policy.
-struct Facts {
-    /// Bytes per object where sizes differ.
-    metadata: f64,
-    /// By parameter.
-    defaults: Vec<String>,
+fn describe(page: &mut String, listing: &Listing, metadata: f64) {
+    let Listing { name, about, source, cost, is_offline, params, defaults } = *listing;
+    let bound = if is_offline { "; a bound: it knows the future" } else { "" };
+    *page += &format!("  {name:<12} {about}\n");
+    *page += &format!("  {:<12} {cost}, {metadata:.0} bytes an object{bound}\n", "");
+    *page += &format!("  {:<12} {source}\n", "");
+    for (param, default) in params.iter().zip(defaults()) {
+        *page += &format!("  {:<12}   {}={default}  {}\n", "", param.name, param.about);
+    }
 }
 
-fn facts(policy: &Listing) -> Facts {
-    Spec::parse(policy.name)
-        .map_or_else(|_| Facts { metadata: 0.0, defaults: Vec::new() }, |spec| spec.select(Measure))
+/// Bytes that a cache under the policy `spec` allocates for an object, where sizes differ.
+pub(super) fn metadata(spec: &str) -> f64 {
+    Spec::parse(spec).map_or(0.0, |spec| spec.select(Metadata))
 }
 
-struct Measure;
+/// What `filter` adds to that.
+pub(super) fn filter_metadata(filter: &Listing) -> f64 {
+    let plain = Spec::default().name();
+    metadata(&format!("{}+{plain}", filter.name)) - metadata(plain)
+}
 
-impl Select for Measure {
-    type Output = Facts;
+struct Metadata;
 
-    fn run<P: Policy>(self, params: P::Params) -> Facts {
-        let defaults = P::Params::ALL.iter().map(|param| params.get(param.name)).collect();
+impl Select for Metadata {
+    type Output = f64;
+
+    fn run<P: Policy>(self, params: P::Params) -> f64 {
         let shape = Shape { objects: OBJECTS, sized: true, costed: false };
         let capacity = Capacity { by: By::Entries, amount: RESIDENT };
         let mut cache = Replay::<P>::new(capacity, shape, params, 1);
@@ -94,7 +95,7 @@ impl Select for Measure {
             let next = u64::from(at) + u64::from(id) + 1;
             cache.request(Request { id, size: u64::from(1 + id % 1_000), cost: 0, next });
         }
-        Facts { metadata: cache.metadata_bytes() as f64 / cache.most().max(1) as f64, defaults }
+        cache.metadata_bytes() as f64 / cache.most().max(1) as f64
     }
 }
 
@@ -121,13 +122,5 @@ mod tests {
         let specs = parse(&["all".into(), "lru".into()], None).expect("valid");
         let names: Vec<_> = specs.iter().map(Spec::name).collect();
         assert_eq!(names, POLICIES.iter().map(|policy| policy.name).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn every_policy_is_listed_with_what_it_costs() {
-        let page = list();
-        for policy in POLICIES {
-            assert!(page.contains(policy.about) && page.contains(policy.source), "{}", policy.name);
-        }
     }
 }

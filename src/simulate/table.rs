@@ -26,11 +26,7 @@ const COLUMNS: &[Column] = &[
         text: |cell| percent(cell.byte_hit_ratio),
         rank: Some(|cell| -cell.byte_hit_ratio),
     },
-    Column {
-        name: "evictions",
-        text: |cell| about_count(cell.evictions),
-        rank: None,
-    },
+    Column { name: "evictions", text: |cell| about_count(cell.evictions), rank: None },
     Column {
         name: "M requests/s",
         text: |cell| format!("{:.1}", cell.requests_per_second / 1e6),

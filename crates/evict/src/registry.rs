@@ -21,6 +21,7 @@ macro_rules! list {
             cost: <$type as $trait>::COST,
             is_offline: <$type as $trait>::OFFLINE,
             params: <<$type as $trait>::Params as Params>::ALL,
+            defaults: defaults::<<$type as $trait>::Params>,
         }),+];
 
         #[doc = concat!("A ", $what, " with its parameters.")]
@@ -170,6 +171,13 @@ pub struct Listing {
     pub is_offline: bool,
     /// What can be tuned in it.
     pub params: &'static [Param],
+    /// Gives what each of the parameters is unless it is tuned.
+    pub defaults: fn() -> Vec<String>,
+}
+
+fn defaults<P: Params>() -> Vec<String> {
+    let defaults = P::default();
+    P::ALL.iter().map(|param| defaults.get(param.name)).collect()
 }
 
 /// Code that wants the policy of a [`Spec`] as a type, so that the compiler makes one copy for each.
