@@ -10,7 +10,7 @@ use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, Origin};
 
 use crate::config::{ENTRIES, MEMORY, THREADS, names};
-use crate::lab_args::{SIMULATE_EXAMPLES, Simulate};
+use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
 use crate::units;
 
 /// Where the admin listener is unless told otherwise.
@@ -73,6 +73,9 @@ pub(crate) enum Command {
     /// Replay traces through policies and sizes
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Box<Simulate>),
+    /// Show what traces look like
+    #[command(after_help = DESCRIBE_EXAMPLES)]
+    Describe(Describe),
     /// Print the version
     #[command(after_help = VERSION_EXAMPLES)]
     Version,

@@ -8,7 +8,7 @@ use larder_evict::By;
 use larder_lab::sweep::Size;
 use larder_lab::trace::{self, Field, Format};
 
-use crate::units;
+use crate::{units, words};
 
 pub(crate) const SIMULATE_EXAMPLES: &str = "\
 Examples:
@@ -25,11 +25,41 @@ Examples:
 
 Ctrl-C prints the cells that are done and exits with 1; a second one stops at once.";
 
+pub(crate) const DESCRIBE_EXAMPLES: &str = "\
+Examples:
+  larder describe access.log
+      how many requests, how large, how popular, how soon asked for again
+  larder describe access.log -o page.html
+      the same as a page with pictures
+  larder describe ~/.mozilla/firefox/*/places.sqlite --base-urls --json
+      the history of a browser, by site, as JSON
+  larder describe trace.csv --columns time,_,key,size
+      a table without names
+
+Formats are told apart by content, packed with gzip or zstd or not.";
+
+/// What `describe` reads, and how it shows what it finds.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Describe {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Write a page with pictures, which needs no other file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How to read the files.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
 /// How to read traces.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reading {
     /// The files' format, if it should not be guessed
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub(crate) format: Option<Format>,
     /// What the columns of separated values are, such as time,key,size; _ is ignored
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -125,6 +155,20 @@ impl From<Unit> for By {
     }
 }
 
+/// A short name for each trace: its file's, up to the first dot; the whole path where that is not enough to tell
+/// them apart.
+pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
+    let short = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let stem = name.as_deref().and_then(|name| name.split('.').find(|part| !part.is_empty()));
+        stem.map_or_else(|| path.display().to_string(), str::to_owned)
+    };
+    let short: Vec<_> = paths.iter().map(short).collect();
+    let is_alone = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
+    let named = short.iter().zip(paths);
+    named.map(|(name, path)| if is_alone(name) { name.clone() } else { path.display().to_string() }).collect()
+}
+
 /// `1%`, `64MiB`, or a plain number of whatever is counted.
 fn size(text: &str) -> Result<Size, String> {
     match (text.ends_with('%'), text.parse()) {
@@ -132,6 +176,11 @@ fn size(text: &str) -> Result<Size, String> {
         (_, Ok(number)) => Ok(Size::Units(number)),
         _ => units::parse_size(text).map(Size::Bytes),
     }
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    let names = Format::ALL.iter().map(|(name, _)| *name);
+    text.parse().map_err(|error: String| error + &words::hint(text, names))
 }
 
 fn sample(text: &str) -> Result<f64, String> {
@@ -165,5 +214,13 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(size(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn traces_are_named_as_shortly_as_tells_them_apart() {
+        let paths = ["a/web.csv.zst", "b/shop.csv", "-"].map(PathBuf::from);
+        assert_eq!(names(&paths), ["web", "shop", "-"]);
+        let paths = ["a/web.csv", "b/web.csv", "c/.hidden.csv"].map(PathBuf::from);
+        assert_eq!(names(&paths), ["a/web.csv", "b/web.csv", "hidden"]);
     }
 }

@@ -5,6 +5,7 @@
 mod args;
 mod check;
 mod config;
+mod describe;
 mod heap;
 mod lab_args;
 mod logs;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Check(run) => check::run(&run),
         Command::Stats(stats) => stats::run(&stats),
         Command::Simulate(simulate) => simulate::run(&simulate),
+        Command::Describe(describe) => describe::run(&describe),
         Command::Version => {
             say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
             Ok(())

@@ -77,7 +77,7 @@ impl Drop for Serving {
 
 #[test]
 fn every_command_shows_an_example_in_its_help() {
-    for command in ["", "serve", "check", "stats", "simulate", "version"] {
+    for command in ["", "serve", "check", "stats", "simulate", "describe", "version"] {
         let words: Vec<_> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let output = larder(&words);
         assert!(output.status.success());

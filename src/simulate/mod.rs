@@ -24,7 +24,7 @@ use larder_lab::trace;
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
-use crate::lab_args::Simulate;
+use crate::lab_args::{Simulate, names};
 use crate::{Failure, say};
 
 /// Where to look when nobody says it.
@@ -138,20 +138,6 @@ fn unit(args: &Simulate, subject: &Subject) -> By {
     args.by.map_or_else(|| subject.usual_unit(), By::from)
 }
 
-/// A short name for each trace: its file's, up to the first dot; the whole path where that is not enough to tell
-/// them apart.
-fn names(paths: &[PathBuf]) -> Vec<String> {
-    let short = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let stem = name.as_deref().and_then(|name| name.split('.').find(|part| !part.is_empty()));
-        stem.map_or_else(|| path.display().to_string(), str::to_owned)
-    };
-    let short: Vec<_> = paths.iter().map(short).collect();
-    let is_alone = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
-    let named = short.iter().zip(paths);
-    named.map(|(name, path)| if is_alone(name) { name.clone() } else { path.display().to_string() }).collect()
-}
-
 /// Where to draw a trace, one of `count`.
 fn picture_file(file: &Path, name: &str, count: usize) -> PathBuf {
     if count == 1 {
@@ -195,14 +181,6 @@ fn show(args: &Simulate, findings: &Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn traces_are_named_as_shortly_as_tells_them_apart() {
-        let paths = ["a/web.csv.zst", "b/shop.csv", "-"].map(PathBuf::from);
-        assert_eq!(names(&paths), ["web", "shop", "-"]);
-        let paths = ["a/web.csv", "b/web.csv", "c/.hidden.csv"].map(PathBuf::from);
-        assert_eq!(names(&paths), ["a/web.csv", "b/web.csv", "hidden"]);
-    }
 
     #[test]
     fn each_of_several_traces_has_its_picture() {
