@@ -43,14 +43,20 @@ const TABLE: &[Row] = &[
     row("sieve", "SIEVE", EXACT),
     row("lfu", "LFU", EXACT),
     row("belady", "Belady", EXACT),
-    // Of equal priorities ours evicts the least recently used, which is a little better.
+    // Theirs evicts for a newcomer even if it leaves again before there is room for it; ours spares those it
+    // would evict, which is a little better.
     row("gdsf", "GDSF", ROUNDING),
     row("arc", "ARC", 0.01),
+    row("hyperbolic", "Hyperbolic", 0.01),
+    row("lecar", "LeCaR", 0.01),
+    // Theirs has learnt nothing on traces this short, and misses more.
+    row("lhd", "LHD", 0.01),
     row("beladysize", "BeladySize", 0.01),
     // Theirs evicts any of the largest.
     row("maxs", "Size", ROUNDING),
     // Chance, and ties.
     row("rand", "Random", 0.02),
+    // Theirs raises a hit by the lowest frequency there is, ours by one.
     row("lfuda", "LFUDA", 0.03),
     refusing("s3fifo", "S3-FIFO", 0.01),
     refusing("slru", "SLRU", 0.01),

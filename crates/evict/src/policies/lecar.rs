@@ -9,7 +9,10 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 
 /// Evicts what one expert says, drawn by its weight. An expert whose victim is asked for again loses weight, the
 /// more the sooner that is if `discount` is less than 1; the paper has 0.005, which learns too slowly where
-/// sizes differ. A victim that weighs more than half the capacity is not remembered.
+/// sizes differ.
+///
+/// Each expert's victims are remembered until those after them weigh half the capacity. One that weighs more
+/// alone displaces all before it, and is not remembered itself.
 pub struct LeCaR {
     recent: Queue,
     frequent: Frequencies,
@@ -122,8 +125,11 @@ impl Policy for LeCaR {
         if victims[LRU] != victims[LFU] {
             let Object { key, size, .. } = residents.object(victim);
             let capacity = residents.capacity();
-            let left = residents.now() as u32;
-            self.regrets[expert].insert(key, capacity.weigh(size), left, capacity.amount / 2);
+            let (weight, bound) = (capacity.weigh(size), capacity.amount / 2);
+            if weight > bound {
+                self.regrets[expert].truncate(0);
+            }
+            self.regrets[expert].insert(key, weight, residents.now() as u32, bound);
         }
         self.on_remove(victim, residents);
         Some(victim)
