@@ -54,10 +54,12 @@ const TABLE: &[Row] = &[
     row("beladysize", "BeladySize", 0.01),
     // Theirs evicts any of the largest.
     row("maxs", "Size", ROUNDING),
-    // Chance, and ties.
+    // Chance decides, or ties do.
     row("rand", "Random", 0.02),
     // Theirs raises a hit by the lowest frequency there is, ours by one.
     row("lfuda", "LFUDA", 0.03),
+    // Frequencies are estimates, of sketches that differ.
+    row("wtinylfu:adaptive=false", "W-TinyLFU", 0.012),
     refusing("s3fifo", "S3-FIFO", 0.01),
     refusing("slru", "SLRU", 0.01),
     refusing("2q", "TwoQ", 0.01),
@@ -70,11 +72,12 @@ fn traces() -> PathBuf {
 
 /// By trace: their policy, the cache's size, and the miss ratio.
 fn reference() -> BTreeMap<String, Vec<(String, u64, f64)>> {
-    let text = std::fs::read_to_string(traces().join("reference_miss_ratios.csv")).unwrap();
+    let text = std::fs::read_to_string(traces().join("reference_miss_ratios.csv")).expect("it ships");
     let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for line in text.lines().skip(1) {
         let fields: Vec<_> = line.split(',').collect();
-        let row = (fields[1].to_owned(), fields[2].parse().unwrap(), fields[3].parse().unwrap());
+        let (size, ratio) = (fields[2].parse().expect("a size"), fields[3].parse().expect("a ratio"));
+        let row = (fields[1].to_owned(), size, ratio);
         rows.entry(fields[0].to_owned()).or_default().push(row);
     }
     rows

@@ -11,10 +11,10 @@ use larder_lab::trace::{Builder, Options, Record, Trace, read};
 
 fn plan(policies: &[&str], threads: usize) -> Plan {
     Plan {
-        specs: policies.iter().map(|text| Spec::parse(text).unwrap()).collect(),
+        specs: policies.iter().map(|text| Spec::parse(text).expect("a listed policy")).collect(),
         warmup: 0.0,
         seed: 7,
-        threads: NonZeroUsize::new(threads).unwrap(),
+        threads: NonZeroUsize::new(threads).expect("some threads"),
     }
 }
 
@@ -29,7 +29,7 @@ fn bytes(amounts: &[u64]) -> Vec<Capacity> {
 fn trace(requests: impl IntoIterator<Item = (u64, u64)>) -> Trace {
     let mut builder = Builder::default();
     for (key, size) in requests {
-        builder.push_number(Record { key, time: 0, size, cost: 0 }).unwrap();
+        builder.push_number(Record { key, time: 0, size, cost: 0 }).expect("few requests");
     }
     builder.finish()
 }
@@ -47,7 +47,7 @@ fn skewed(requests: usize, objects: u64, sized: bool) -> Trace {
 fn shipped(name: &str, sample: f64) -> Subject {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
     let path = path.join(format!("{name}.oracleGeneral.zst"));
-    let (trace, reading) = read(&path, &Options { sample, ..Options::default() }).unwrap();
+    let (trace, reading) = read(&path, &Options { sample, ..Options::default() }).expect("it ships");
     Subject { name: name.into(), trace, sample, requests: reading.requests }
 }
 
