@@ -47,7 +47,7 @@ fn json_keeps_its_names() {
         ("requests", 95_607.into()),
         ("hits", 65_474.into()),
         ("evictions", 28_758.into()),
-        ("bound", false.into()),
+        ("offline", false.into()),
         ("error_95", Value::Null),
     ] {
         assert_eq!(lru[name], expected, "{name}");
@@ -64,14 +64,14 @@ fn json_keeps_its_names() {
 }
 
 #[test]
-fn a_table_marks_the_best_and_names_the_bounds() {
+fn a_table_marks_the_best_and_what_knows_the_future() {
     let page = stdout(&simulate(&[WEB, "--policy", "fifo,gdsf,belady", "--capacity", "1%,10MiB"]));
     let lines: Vec<_> = page.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
     assert_eq!(lines[0].join(" "), "adaptsize_web: 66,987 requests counted");
     assert_eq!(lines[2][..4], ["2.66", "MiB", "fifo", "23.41%"]);
     assert_eq!(lines[3][2], "gdsf");
     assert!(lines[3][3].ends_with('*'), "{page}");
-    assert_eq!(lines[4][2..4], ["belady", "(bound)"]);
+    assert_eq!(lines[4][2..4], ["belady", "(offline)"]);
     assert!(!lines[4][4].ends_with('*'));
     assert!(lines[6..9].iter().all(|line| line[..2] == ["10.0", "MiB"]), "{page}");
 }

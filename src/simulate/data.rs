@@ -20,12 +20,12 @@ const COLUMNS: &[(&str, fn(&Cell) -> Value)] = &[
     ("evictions", |cell| json!(cell.evictions)),
     ("requests_per_second", |cell| json!(cell.requests_per_second.round())),
     ("metadata_bytes_per_object", |cell| json!(cell.metadata_bytes_per_object)),
-    ("bound", |cell| json!(is_bound(&cell.spec))),
+    ("offline", |cell| json!(is_offline(&cell.spec))),
     ("error_95", |cell| json!(cell.error)),
 ];
 
-/// Whether the policy knows the future, and so is a bound to compare with.
-pub(super) fn is_bound(spec: &Spec) -> bool {
+/// Whether the policy needs to know the future: something to compare with, and not to serve by.
+pub(super) fn is_offline(spec: &Spec) -> bool {
     spec.listing().is_offline
 }
 

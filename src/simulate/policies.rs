@@ -57,9 +57,9 @@ pub(super) fn list() -> String {
 
 fn describe(page: &mut String, listing: &Listing, metadata: f64) {
     let Listing { name, about, source, cost, is_offline, params, defaults } = *listing;
-    let bound = if is_offline { "; a bound: it knows the future" } else { "" };
+    let offline = if is_offline { "; needs to know the future" } else { "" };
     *page += &format!("  {name:<12} {about}\n");
-    *page += &format!("  {:<12} {cost}, {metadata:.0} bytes an object{bound}\n", "");
+    *page += &format!("  {:<12} {cost}, {metadata:.0} bytes an object{offline}\n", "");
     *page += &format!("  {:<12} {source}\n", "");
     for (param, default) in params.iter().zip(defaults()) {
         *page += &format!("  {:<12}   {}={default}  {}\n", "", param.name, param.about);

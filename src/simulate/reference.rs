@@ -4,7 +4,7 @@
 use larder_evict::{FILTERS, Listing, POLICIES};
 use larder_lab::sweep::{Cell, unit};
 
-use super::data::is_bound;
+use super::data::is_offline;
 use super::policies::{filter_metadata, metadata};
 use crate::units::about_count;
 
@@ -27,8 +27,8 @@ Try them on your own log: `larder simulate access.log`. As a rule of thumb:
 - **Most bytes answered**, or objects of one size: `s3fifo`, `sieve`, `arc` or `slru`. What is asked for once leaves soon.
 - **Popularity that does not change**: `lfu`; that changes: `lfuda`, or `wtinylfu`, which remembers what it evicted.
 - **Cheapest**: `fifo` and `sieve` do next to nothing on a hit. `lru` is what most caches do, and the one to compare with.
-- `maxs`, `rand` and `gds` are there to learn from. `belady` and `beladysize` need to know the future: they are bounds that no
-  cache reaches, for misses and, as a guess, for sizes.
+- `maxs`, `rand` and `gds` are there to learn from. `belady` and `beladysize` need to know the future: no cache reaches
+  `belady` where all objects have one size, and `beladysize` is a guess at the same for many sizes.
 ";
 
 const PRICES: &str = "\
@@ -39,7 +39,7 @@ included and its index not.
 const RATIOS: &str = "\
 ## What they do on the shipped traces
 
-Hit ratio / byte hit ratio in percent, by capacity. The best of each column is bold; bounds are left out of that.
+Hit ratio / byte hit ratio in percent, by capacity. The best of each column is bold; what knows the future is left out of that.
 [traces/README.md](../traces/README.md) says what the traces are.
 ";
 
@@ -88,9 +88,9 @@ fn ratios(cells: &[Cell]) -> String {
     table += &format!("|---|{}\n", "---|".repeat(columns.len()));
     for row in 0..columns[0].len() {
         let spec = &columns[0][row].spec;
-        let bound = if is_bound(spec) { " (bound)" } else { "" };
+        let mark = if is_offline(spec) { " (offline)" } else { "" };
         let ratios = columns.iter().map(|column| both(column, row)).collect::<Vec<_>>();
-        table += &format!("| `{spec}`{bound} | {} |\n", ratios.join(" | "));
+        table += &format!("| `{spec}`{mark} | {} |\n", ratios.join(" | "));
     }
     table
 }
@@ -100,9 +100,9 @@ fn both(column: &[Cell], row: usize) -> String {
     let cell = &column[row];
     let text = |ratio: f64| format!("{:.2}", ratio * 100.0);
     let shown = |of: fn(&Cell) -> f64| {
-        let online = column.iter().filter(|cell| !is_bound(&cell.spec));
+        let online = column.iter().filter(|cell| !is_offline(&cell.spec));
         let best = online.map(of).fold(0.0, f64::max);
-        match !is_bound(&cell.spec) && text(of(cell)) == text(best) {
+        match !is_offline(&cell.spec) && text(of(cell)) == text(best) {
             true => format!("**{}**", text(of(cell))),
             false => text(of(cell)),
         }

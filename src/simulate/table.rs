@@ -3,12 +3,12 @@
 use larder_evict::By;
 use larder_lab::sweep::Cell;
 
-use super::data::is_bound;
+use super::data::is_offline;
 use crate::units::{about_count, about_size};
 
 /// What stands after the best of a capacity, and why.
 const MARK: char = '*';
-const LEGEND: &str = "* best of its capacity; (bound) knows the future, and is left out of that";
+const LEGEND: &str = "* best of its capacity; (offline) knows the future, and is left out of that";
 const SAMPLED: &str = "+- holds the hit ratio of the whole trace 95 times in 100, as far as sampling errs";
 
 /// A column of figures: its name, its text, and, if one can be better than another, a figure that is lower where
@@ -68,10 +68,10 @@ fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
         }
         let best: Vec<_> = COLUMNS.iter().map(|column| best(column, group)).collect();
         for cell in group {
-            let bound = if is_bound(&cell.spec) { " (bound)" } else { "" };
-            let mut row = vec![capacity(cell), format!("{}{bound} ", cell.spec)];
+            let mark = if is_offline(&cell.spec) { " (offline)" } else { "" };
+            let mut row = vec![capacity(cell), format!("{}{mark} ", cell.spec)];
             for (column, best) in COLUMNS.iter().zip(&best) {
-                let is_best = bound.is_empty() && *best == Some((column.text)(cell));
+                let is_best = mark.is_empty() && *best == Some((column.text)(cell));
                 row.push(format!("{}{}", (column.text)(cell), if is_best { MARK } else { ' ' }));
             }
             rows.push(row);
@@ -83,7 +83,7 @@ fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
 /// The best figure as it is shown, so that equals are marked alike; nothing where all are equal.
 fn best(column: &Column, cells: &[Cell]) -> Option<String> {
     let rank = column.rank?;
-    let able: Vec<_> = cells.iter().filter(|cell| !is_bound(&cell.spec)).collect();
+    let able: Vec<_> = cells.iter().filter(|cell| !is_offline(&cell.spec)).collect();
     let best = able.iter().min_by(|one, next| rank(one).total_cmp(&rank(next)))?;
     let text = (column.text)(best);
     able.iter().any(|cell| (column.text)(cell) != text).then_some(text)
