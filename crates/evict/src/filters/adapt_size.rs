@@ -15,8 +15,11 @@ use crate::policy::{Object, Param, Params, Residents, Slot};
 const SAMPLE: usize = 2_048;
 /// Requests before the first look at the sample; the next looks come after twice as many, up to the window.
 const FIRST: u64 = 1_000;
-/// Halvings that find the time an object stays: enough for a thousandth of a per cent of it.
-const HALVINGS: u32 = 24;
+/// Halvings that find the time an object stays, to a thousandth of an octave.
+const HALVINGS: u32 = 15;
+
+/// How long an object may stay, as powers of two of the time sampled: what lasts longer than that is not known.
+const SPANS: (f64, f64) = (-30.0, 0.0);
 
 /// Admits by chance, the larger the less likely. Until enough requests have been seen, everything.
 pub struct AdaptSize {
@@ -187,27 +190,29 @@ impl Model {
         Self { rates: rates.collect(), capacity }
     }
 
-    /// The scale with most hits, to a quarter of an octave.
+    /// The scale with most hits, to a quarter of an octave: at least the mean size, since a model that takes
+    /// requests for independent of each other rewards any reluctance, even where all sizes are equal.
     fn best_scale(&self) -> f64 {
-        let sizes = self.rates.iter().flat_map(|rate| &rate.sizes).map(Class::size);
-        let (least, most) = sizes.fold((f64::INFINITY, 1.0), |(least, most), size| {
-            (f64::min(least, size.max(1.0)), f64::max(most, size))
-        });
-        let steps = |from: f64, to: f64| (from.log2() * 4.0) as i32..=(to.log2() * 4.0) as i32;
-        let scale = |step: i32| (f64::from(step) / 4.0).exp2();
+        let classes = || self.rates.iter().flat_map(|rate| &rate.sizes);
+        let objects: f64 = classes().map(|class| class.objects).sum();
+        let mean = classes().map(|class| class.bytes).sum::<f64>() / objects;
+        let most = classes().map(Class::size).fold(mean, f64::max);
+        if !(mean >= 1.0) {
+            return f64::INFINITY;
+        }
         let better = |a: &(f64, f64), b: &(f64, f64)| a.0.total_cmp(&b.0);
-        let rated = |step: i32| (self.hits(scale(step)), scale(step));
-        // Everything within the sizes' reach, by octaves, then the quarters beside the best of them.
-        let coarse = steps(least / 4.0, most * 16.0).step_by(4).map(rated);
-        let Some((hits, best)) = coarse.max_by(better) else { return f64::INFINITY };
-        let all = (self.hits(f64::INFINITY), f64::INFINITY);
-        let fine = steps(best / 1.9, best * 1.9).map(rated);
-        fine.chain([(hits, best), all]).max_by(better).map_or(f64::INFINITY, |(_, best)| best)
+        let rated = |scale: f64| (self.hits(scale), scale);
+        // All octaves, then the quarters beside the best of them.
+        let octaves = (most * 16.0 / mean).log2() as i32;
+        let coarse = (0..=octaves).map(|octave| rated(mean * f64::from(octave).exp2()));
+        let Some(best) = coarse.chain([rated(f64::INFINITY)]).max_by(better) else { return f64::INFINITY };
+        let fine = (-3..=3).map(|quarter| rated((best.1 * (f64::from(quarter) / 4.0).exp2()).max(mean)));
+        fine.chain([best]).max_by(better).map_or(f64::INFINITY, |(_, scale)| scale)
     }
 
     /// Hits that the model expects at `scale`.
     fn hits(&self, scale: f64) -> f64 {
-        let (mut short, mut long) = (-30.0, 30.0);
+        let (mut short, mut long) = SPANS;
         for _ in 0..HALVINGS {
             let middle = (short + long) / 2.0;
             match self.sum(f64::exp2(middle), scale, |_, class| class.weight) < self.capacity {

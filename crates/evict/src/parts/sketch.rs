@@ -50,9 +50,9 @@ impl Sketch {
         self.blocks.extend_from_within(..);
     }
 
-    /// How many requests make a period, after which counts are halved.
-    pub(crate) fn period(&self) -> usize {
-        self.residents * PERIOD
+    /// How many residents it is for: the most there were at once, or a few.
+    pub(crate) fn residents(&self) -> usize {
+        self.residents
     }
 
     /// Counts a request for `key`.
@@ -69,7 +69,7 @@ impl Sketch {
             words[word] += u64::from(counter == least) << shift;
         }
         self.counts += 1;
-        if self.counts >= self.period() {
+        if self.counts >= self.residents * PERIOD {
             self.halve();
         }
     }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_period_halves_every_count() {
         let mut sketch = Sketch::new();
-        assert_eq!(sketch.period(), 80);
+        assert_eq!(sketch.residents(), 8);
         (0..13).for_each(|_| sketch.record(1));
         let others = (2..).take(80 - 14);
         others.for_each(|key| sketch.record(key << 32));

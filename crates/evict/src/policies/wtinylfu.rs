@@ -111,7 +111,7 @@ impl Policy for WTinyLfu {
         self.sketch.fit(residents.len());
         self.sketch.record(new.key);
         if let Some(climber) = &mut self.climber {
-            let step = climber.climb(residents.now(), self.sketch.period());
+            let step = climber.climb(residents.now(), self.sketch.residents());
             self.share = (self.share + step).clamp(WINDOWS.0, WINDOWS.1);
         }
         let capacity = residents.capacity();
@@ -280,7 +280,8 @@ impl Default for Climber {
 }
 
 impl Climber {
-    /// By how much to change the window's share at lookup `now`: 0 until a period is over.
+    /// By how much to change the window's share at lookup `now`: 0 until a period of lookups is over. Periods are
+    /// a tenth of those in the paper, so that short traces and new caches get somewhere, too.
     fn climb(&mut self, now: u64, period: usize) -> f64 {
         let lookups = now - self.since;
         if lookups < period as u64 {
