@@ -102,7 +102,7 @@ macro_rules! key {
 const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
 const POLICY: Text<Spec> =
-    Text { words: "policy, name or name:param=value", parse: names::policy, show: Spec::to_string };
+    Text { words: "policy, [filter+]name[:param=value,..]", parse: names::policy, show: Spec::to_string };
 const TOKEN: Text<String> = Text { words: "token", parse: names::token, show: String::clone };
 const FIELD: Text<String> = Text { words: "field name", parse: names::field_name, show: String::clone };
 const HOST: Text<String> = Text { words: "host", parse: names::host, show: String::clone };

@@ -130,7 +130,7 @@ pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String
         ("listen", show_listeners(running), show_listeners(wanted)),
         ("admin", show_admin(running), show_admin(wanted)),
         ("threads", running.threads.to_string(), wanted.threads.to_string()),
-        ("memory", show_memory(running), show_memory(wanted)),
+        ("memory", show_capacity(running), show_capacity(wanted)),
     ];
     let changed = rows.into_iter().filter(|(_, now, then)| now != then);
     changed
@@ -175,10 +175,13 @@ fn show_admin(settings: &Settings) -> String {
 }
 
 fn show_memory(settings: &Settings) -> String {
+    format!("{}, {}", show_capacity(settings), settings.memory.policy)
+}
+
+fn show_capacity(settings: &Settings) -> String {
     let Capacity { by, amount } = settings.memory.capacity;
-    let capacity = match by {
+    match by {
         By::Bytes => units::show_size(amount),
         By::Entries => format!("{amount} entries"),
-    };
-    format!("{capacity}, {}", settings.memory.policy)
+    }
 }

@@ -230,7 +230,7 @@ fn listeners_follow_what_there_is_to_serve() {
 #[test]
 fn what_a_reload_cannot_change_is_told() {
     let old = settings("threads = 1\n[memory]\nsize = '1MiB'", &[]);
-    let new = settings("threads = 2\nx_cache = true\n[memory]\nsize = '1MiB'", &[]);
+    let new = settings("threads = 2\nx_cache = true\n[memory]\nsize = '1MiB'\npolicy = 'fifo'", &[]);
     assert_eq!(needs_restart(&old, &new), ["threads stays 1 until a restart; the config says 2"]);
     assert_eq!(needs_restart(&old, &old), [""; 0]);
 }

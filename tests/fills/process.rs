@@ -71,6 +71,25 @@ fn a_good_config_counts_at_once_and_leaves_what_is_stored() {
 }
 
 #[test]
+fn a_new_policy_takes_over_what_is_stored() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
+    let site = format!("[[site]]\norigin = '{}'", origin.url());
+    let larder = Larder::start(&format!("memory.policy = 'fifo'\n{site}"));
+    let paths = || (0..50).map(|n| format!("/{n}"));
+    paths().for_each(|path| drop(larder.get(&path)));
+    for (policy, n) in [("tinylfu+gdsf", 1), ("secondhit+lru", 2), ("wtinylfu:window=0.2", 3)] {
+        larder.reload(&format!("memory.policy = '{policy}'\n{site}"));
+        eventually(policy, || (larder.stats()["policy"] == policy).then_some(()));
+        assert!(paths().all(|path| larder.get(&path).text() == "body"));
+        assert_eq!(
+            (origin.count(), larder.stat("hits"), larder.stat("objects")),
+            (50, n * 50, 50),
+            "{policy}"
+        );
+    }
+}
+
+#[test]
 fn a_bad_config_changes_nothing() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
     let site = format!("[[site]]\norigin = '{}'", origin.url());

@@ -96,10 +96,15 @@ impl Larder {
         self.wait_for("fills", 0);
     }
 
+    /// `GET /stats`.
+    pub(crate) fn stats(&self) -> Value {
+        let response = Client::to(self.admin).ask("GET /stats");
+        serde_json::from_slice(&response.body).expect("json")
+    }
+
     /// A number of `GET /stats`.
     pub(crate) fn stat(&self, name: &str) -> u64 {
-        let response = Client::to(self.admin).ask("GET /stats");
-        let stats: Value = serde_json::from_slice(&response.body).expect("json");
+        let stats = self.stats();
         stats[name].as_u64().unwrap_or_else(|| panic!("no number called {name} in {stats}"))
     }
 

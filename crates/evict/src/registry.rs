@@ -222,12 +222,31 @@ impl Spec {
     pub fn build<V: Send + 'static>(&self, capacity: Capacity, seed: u64) -> Box<dyn AnyShard<V>> {
         self.select(Build { capacity, seed, value: PhantomData })
     }
+
+    /// A shard under this policy with the contents of `old`, which is empty afterwards, and its capacity and
+    /// count of evictions. Nothing leaves: what the old policy would have evicted first has come first here.
+    pub fn succeed<V: Send + 'static>(&self, old: &mut dyn AnyShard<V>, seed: u64) -> Box<dyn AnyShard<V>> {
+        self.select(Succeed { old, seed })
+    }
 }
 
 struct Build<V> {
     capacity: Capacity,
     seed: u64,
     value: PhantomData<V>,
+}
+
+struct Succeed<'a, V> {
+    old: &'a mut dyn AnyShard<V>,
+    seed: u64,
+}
+
+impl<V: Send + 'static> Select for Succeed<'_, V> {
+    type Output = Box<dyn AnyShard<V>>;
+
+    fn run<P: Policy>(self, params: P::Params) -> Self::Output {
+        Box::new(Shard::<P, V>::succeed(self.old, params, self.seed))
+    }
 }
 
 impl Default for FilterSpec {

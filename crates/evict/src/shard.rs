@@ -43,6 +43,17 @@ impl<P: Policy, V> Shard<P, V> {
         self.contents.overhead_bytes() + self.policy.heap_bytes()
     }
 
+    /// An empty shard that takes over the contents, capacity and count of evictions of `old`, without asking
+    /// whether they are admitted: what was the next to leave there is the oldest here.
+    pub(crate) fn succeed(old: &mut dyn AnyShard<V>, params: P::Params, seed: u64) -> Self {
+        let mut shard = Self { evictions: old.evictions(), ..Self::new(old.capacity(), params, seed) };
+        old.drain(&mut |object, value| {
+            let slot = shard.contents.put(object, value);
+            shard.policy.on_insert(slot, &shard.contents);
+        });
+        shard
+    }
+
     fn make_room(&mut self, weight: u64, dropped: &mut Vec<V>) -> bool {
         let before = dropped.len();
         let made = make_room(&mut self.policy, &mut self.contents, weight, |value| dropped.push(value));
@@ -127,6 +138,9 @@ pub trait AnyShard<V>: Send {
     /// evictions and of time go on.
     fn clear(&mut self, dropped: &mut Vec<V>);
 
+    /// Takes everything out, in the order in which the policy would evict it, which is no eviction.
+    fn drain(&mut self, take: &mut dyn FnMut(Object, V));
+
     /// Bytes allocated per object beyond the value itself: key, size, cost, index, the policy's, and spare
     /// room. 0 when empty.
     fn overhead_per_object(&self) -> f64;
@@ -205,6 +219,14 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
         self.policy = P::new(capacity, self.params.clone(), self.seed);
         let emptied = Hashed { now: self.contents.now, ..Hashed::new(capacity) };
         dropped.extend(std::mem::replace(&mut self.contents, emptied).slab.into_values());
+    }
+
+    fn drain(&mut self, take: &mut dyn FnMut(Object, V)) {
+        while let Some(slot) = self.policy.evict(&self.contents) {
+            let object = self.contents.object(slot);
+            let Some(value) = self.contents.take(slot) else { return };
+            take(object, value);
+        }
     }
 
     fn overhead_per_object(&self) -> f64 {

@@ -2,7 +2,7 @@
 
 mod naive;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use larder_evict::{
     AnyShard, By, Capacity, FILTERS, Inserted, Object, POLICIES, Policy, Replay, Request, Select, Shape,
@@ -10,6 +10,7 @@ use larder_evict::{
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::Index;
 
 type Value = usize;
 
@@ -247,6 +248,41 @@ fn only_who_weighs_newcomers_refuses_a_size_that_fits() {
             assert!(shard.peek(object.key).is_some(), "{spec} {size}");
         }
     }
+}
+
+proptest! {
+    #[test]
+    fn a_new_policy_takes_over_the_contents(
+        capacity in capacity(), ops in ops(), old in any::<Index>(), new in any::<Index>()
+    ) {
+        let specs: Vec<_> = all_policies().collect();
+        let mut shard = old.get(&specs).build(capacity, 7);
+        ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut *shard, op, serial)));
+        let (stored, evictions) = (contents(&*shard), shard.evictions());
+        let heir = new.get(&specs).succeed(&mut *shard, 8);
+        prop_assert_eq!(heir.validate(), Ok(()));
+        prop_assert_eq!((contents(&*heir), heir.evictions(), heir.capacity()), (stored, evictions, shard.capacity()));
+        prop_assert_eq!((shard.len(), shard.used(), shard.validate()), (0, 0, Ok(())));
+    }
+
+    #[test]
+    fn what_would_have_left_first_leaves_first_under_a_new_policy(ops in ops()) {
+        let capacity = Capacity { by: By::Entries, amount: 20 };
+        let mut shard = Spec::parse("lru").unwrap().build(capacity, 7);
+        ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut *shard, op, serial)));
+        let mut twin = Spec::parse("lru").unwrap().build(capacity, 7);
+        ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut *twin, op, serial)));
+        let (mut expected, mut left) = (Vec::new(), Vec::new());
+        twin.set_capacity(0, &mut expected);
+        Spec::parse("fifo").unwrap().succeed(&mut *shard, 8).set_capacity(0, &mut left);
+        prop_assert_eq!(left, expected);
+    }
+}
+
+fn contents(shard: &dyn AnyShard<Value>) -> BTreeMap<u64, Value> {
+    let mut contents = BTreeMap::new();
+    shard.for_each(&mut |key, &value| assert!(contents.insert(key, value).is_none()));
+    contents
 }
 
 /// 24 bytes for key, size and cost, 8 for links, 6.4 to 12.9 for the index, and a share of the last chunk.

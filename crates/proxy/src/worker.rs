@@ -119,6 +119,9 @@ impl Shared {
     pub(crate) fn reload(&self, settings: Settings) {
         self.fills.set_max_object(max_object(&settings, &self.memory));
         self.memory.set_max_variants(settings.memory.max_variants);
+        if settings.memory.policy != self.plan().settings.memory.policy {
+            self.memory.set_policy(&settings.memory.policy);
+        }
         let plan = self.plan().next(settings);
         let version = plan.version;
         self.plan.store(Arc::new(plan));

@@ -164,6 +164,16 @@ impl Memory {
         removed.map_or((0, 0), |resident| (resident.variants().len(), resident.charge()))
     }
 
+    /// Puts another policy in force and keeps what is stored. A shard is locked while its residents move, some
+    /// milliseconds.
+    pub fn set_policy(&self, policy: &Spec) {
+        let random = RandomState::new();
+        for (n, shard) in self.shards.iter().enumerate() {
+            let mut shard = lock(shard);
+            *shard = policy.succeed(&mut **shard, random.hash_one(n));
+        }
+    }
+
     /// Changes how many variants of a URL are kept, for those stored from now on.
     pub fn set_max_variants(&self, most: usize) {
         self.max_variants.store(most, Ordering::Relaxed);
