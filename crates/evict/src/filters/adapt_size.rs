@@ -190,23 +190,24 @@ impl Model {
         Self { rates: rates.collect(), capacity }
     }
 
-    /// The scale with most hits, to a quarter of an octave: at least the mean size, since a model that takes
+    /// The scale with most hits, to a quarter of an octave: at least the typical size, since a model that takes
     /// requests for independent of each other rewards any reluctance, even where all sizes are equal.
     fn best_scale(&self) -> f64 {
         let classes = || self.rates.iter().flat_map(|rate| &rate.sizes);
         let objects: f64 = classes().map(|class| class.objects).sum();
-        let mean = classes().map(|class| class.bytes).sum::<f64>() / objects;
-        let most = classes().map(Class::size).fold(mean, f64::max);
-        if !(mean >= 1.0) {
+        if objects == 0.0 {
             return f64::INFINITY;
         }
+        let octaves: f64 = classes().map(|class| class.objects * class.size().max(1.0).log2()).sum();
+        let typical = (octaves / objects).exp2();
+        let most = classes().map(Class::size).fold(typical, f64::max);
         let better = |a: &(f64, f64), b: &(f64, f64)| a.0.total_cmp(&b.0);
         let rated = |scale: f64| (self.hits(scale), scale);
         // All octaves, then the quarters beside the best of them.
-        let octaves = (most * 16.0 / mean).log2() as i32;
-        let coarse = (0..=octaves).map(|octave| rated(mean * f64::from(octave).exp2()));
+        let octaves = (most * 16.0 / typical).log2() as i32;
+        let coarse = (0..=octaves).map(|octave| rated(typical * f64::from(octave).exp2()));
         let Some(best) = coarse.chain([rated(f64::INFINITY)]).max_by(better) else { return f64::INFINITY };
-        let fine = (-3..=3).map(|quarter| rated((best.1 * (f64::from(quarter) / 4.0).exp2()).max(mean)));
+        let fine = (-3..=3).map(|quarter| rated((best.1 * (f64::from(quarter) / 4.0).exp2()).max(typical)));
         fine.chain([best]).max_by(better).map_or(f64::INFINITY, |(_, scale)| scale)
     }
 

@@ -147,9 +147,11 @@ impl Policy for WTinyLfu {
             climber.hits += 1;
         }
         match self.parts[slot] {
-            Part::Window => self.window.move_to_front(&mut self.links, slot),
-            Part::Protected => self.protected.move_to_front(&mut self.links, slot),
             Part::Probation => self.protect(slot, residents),
+            part => {
+                let (segment, links) = self.segment(part);
+                segment.move_to_front(links, slot);
+            }
         }
     }
 
@@ -188,12 +190,12 @@ impl WTinyLfu {
     /// What the window may hold: something, unless its share is none.
     #[inline]
     fn window_limit(&self, capacity: Capacity) -> u64 {
-        (capacity.amount as f64 * self.share).ceil() as u64
+        capacity.amount - self.main_limit(capacity)
     }
 
     #[inline]
     fn main_limit(&self, capacity: Capacity) -> u64 {
-        capacity.amount.saturating_sub(self.window_limit(capacity))
+        capacity.share(1.0 - self.share).min(capacity.amount)
     }
 
     /// By how much the main part would be above its limit with `weight` more.
