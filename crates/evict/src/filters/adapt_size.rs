@@ -266,7 +266,8 @@ mod tests {
     fn admits_all_where_all_fits() {
         let model = model(&[(100, 4, 1_000), (10, 4, 100_000)], 1e9);
         let all = model.hits(f64::INFINITY);
-        assert!((all - 440.0).abs() < 1.0, "{all}");
+        // 440 requests, and one object in e^4 is not asked for again within the time sampled.
+        assert!((all - 431.9).abs() < 0.1, "{all}");
         assert!(model.hits(model.best_scale()) >= all * 0.999);
     }
 
