@@ -124,7 +124,7 @@ pub(crate) struct Flags {
     /// Keep this many responses instead of a size
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(ENTRIES))]
     pub(crate) entries: Option<u64>,
-    /// Which responses make room, such as s3fifo or tinylfu+gdsf [default: lru]
+    /// Which responses make room, such as s3fifo or tinylfu+gdsf [default: adaptive]
     #[arg(long, value_name = "POLICY", value_parser = names::policy)]
     pub(crate) policy: Option<Spec>,
     /// Serve numbers and health here, or off [default: 127.0.0.1:9145]

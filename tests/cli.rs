@@ -116,7 +116,7 @@ fn check_says_what_would_run() {
         listen   127.0.0.1:8080 (reverse)\n\
         admin    127.0.0.1:9145\n\
         threads  2\n\
-        memory   64MiB, lru\n\
+        memory   64MiB, adaptive\n\
         site     default: every host from http://127.0.0.1:3000\n";
     assert_eq!((stdout(&output).as_str(), output.status.code()), (expected, Some(0)));
 }
@@ -172,7 +172,7 @@ fn a_proxy_says_where_it_listens_and_gives_its_numbers() {
     }
     let json = stdout(&larder(&["stats", "--json", "--admin", proxy.admin()]));
     let numbers: serde_json::Value = serde_json::from_str(&json).expect("json");
-    assert_eq!(numbers["policy"], "lru");
+    assert_eq!(numbers["policy"], "adaptive");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
+use crate::policies::AdaptiveParams;
 use crate::policy::{Param, Params};
 use crate::registry::{FILTERS, FilterSpec, Listing, POLICIES, PolicySpec};
 
@@ -79,7 +80,7 @@ fn unknown(what: &str, name: &str, list: &[Listing]) -> SpecError {
 impl Default for Spec {
     /// What users get who name no policy.
     fn default() -> Self {
-        Self { filter: None, policy: PolicySpec::Lru(()) }
+        Self { filter: None, policy: PolicySpec::Adaptive(AdaptiveParams::default()) }
     }
 }
 

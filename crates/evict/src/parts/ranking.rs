@@ -33,13 +33,15 @@ impl Objective {
     }
 }
 
-/// How much worth counts against recency: the exponent, in halves.
+/// How much worth counts against recency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Exponent {
+    /// Not at all.
     Zero,
-    Half,
+    /// As in greedy dual.
     #[default]
     One,
+    /// More: where popularity and sizes hardly change.
     OneAndHalf,
 }
 
@@ -70,7 +72,6 @@ impl Measure {
         let density = spared / capacity.weigh(object.size).max(1) as f64;
         match self.exponent {
             Exponent::Zero => 1.0,
-            Exponent::Half => density.sqrt(),
             Exponent::One => density,
             Exponent::OneAndHalf => density * density.sqrt(),
         }

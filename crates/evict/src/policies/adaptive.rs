@@ -10,13 +10,13 @@ use crate::shard::{AnyShard, Shard};
 /// Which exponent serves best is measured: for each there is a ghost, a cache without bodies that obeys the very
 /// same ranking. The ghosts hear of the same requests, as far as they are for a sample of the keys, and are as
 /// much smaller as the sample is. Up to 256 residents everything is in the sample; beyond that, a share of the
-/// keys that leaves so many. Whenever the ghosts have heard as many lookups as they hold objects, the cache takes
+/// keys that leaves half as many or more. Whenever the ghosts have heard as many lookups as they hold objects, the cache takes
 /// the exponent of the ghost that has missed least, lately, if that is 2% less than by its own.
 ///
 /// Every object that fits may be stored, however large. But a newcomer that ranks below what would have to leave
 /// for it is refused, until it has been asked for often enough. An object of size 0 is worth as much as one of 1.
 ///
-/// A change of exponent ranks all residents anew, O(n), on a miss. The ghosts take some 100 KB, however large the
+/// A change of exponent ranks all residents anew, O(n), on a miss. The ghosts take some 60 KB, however large the
 /// cache is.
 pub struct Adaptive {
     residents: Ranking,
@@ -30,12 +30,12 @@ pub struct Adaptive {
     objective: Objective,
 }
 
-const EXPONENTS: [Exponent; 4] = [Exponent::Zero, Exponent::Half, Exponent::One, Exponent::OneAndHalf];
+const EXPONENTS: [Exponent; 3] = [Exponent::Zero, Exponent::One, Exponent::OneAndHalf];
 
 /// The place of the exponent to begin with.
-const FIRST: usize = 2;
+const FIRST: usize = 1;
 
-/// How many residents' keys are in the sample, up to twice as many between two judgements.
+/// How many residents' keys are in the sample at most: at least half as many once there are more residents.
 const SAMPLE: usize = 256;
 
 /// How many lookups make a judgement, at least.
@@ -123,8 +123,8 @@ impl Adaptive {
     }
 
     fn is_time_to_judge(&self) -> bool {
-        let longest = self.ghosts.iter().map(|ghost| ghost.cache.len()).max();
-        self.heard >= HEARING.max(longest.unwrap_or(0))
+        let has_heard_all = |ghost: &Ghost| self.heard >= ghost.cache.len();
+        self.heard >= HEARING && self.ghosts.iter().all(has_heard_all)
     }
 
     #[cold]
@@ -140,17 +140,20 @@ impl Adaptive {
         self.fit_ghosts(residents);
     }
 
-    /// Keeps the sample small, and the ghosts' capacity to its share of the cache's.
-    fn fit_ghosts<R: Residents>(&mut self, residents: &R) {
-        let before = self.thinning;
-        while residents.len() >> self.thinning > SAMPLE {
-            self.thinning += 1;
+    /// Halves the sample.
+    #[cold]
+    fn thin<R: Residents>(&mut self, residents: &R) {
+        self.thinning += 1;
+        for ghost in &mut self.ghosts {
+            ghost.thin(|key| is_sampled(key, self.thinning));
         }
+        self.fit_ghosts(residents);
+    }
+
+    /// Gives the ghosts the sample's share of the capacity, which may have changed.
+    fn fit_ghosts<R: Residents>(&mut self, residents: &R) {
         let amount = residents.capacity().amount >> self.thinning;
         for ghost in &mut self.ghosts {
-            if before < self.thinning {
-                ghost.thin(|key| is_sampled(key, self.thinning));
-            }
             if ghost.cache.capacity().amount != amount {
                 ghost.cache.set_capacity(amount, &mut Vec::new());
             }
@@ -190,6 +193,9 @@ impl Policy for Adaptive {
     #[inline]
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
         self.hear(new);
+        if residents.len() >> self.thinning > SAMPLE {
+            self.thin(residents);
+        }
         if self.is_time_to_judge() {
             self.judge(residents);
         }

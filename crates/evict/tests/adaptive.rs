@@ -1,0 +1,93 @@
+//! What `adaptive` learns, and what it lets in.
+
+use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec, spread};
+
+fn shard(spec: &str, by: By, amount: u64) -> Box<dyn AnyShard<()>> {
+    Spec::parse(spec).expect("a valid spec").build(Capacity { by, amount }, 7)
+}
+
+/// Asks for object `n` and stores it if it is not there. Whether it was there.
+fn ask(shard: &mut dyn AnyShard<()>, n: u64, size: u64) -> bool {
+    let key = spread(n as u32);
+    let is_hit = shard.get(key).is_some();
+    if !is_hit {
+        let _stored = shard.insert(Object { key, size, cost: 0 }, (), &mut Vec::new());
+    }
+    is_hit
+}
+
+/// Objects asked for again and again, all of them soon, and then never: recency is everything.
+fn passing(round: u64, scale: u64) -> impl Iterator<Item = u64> {
+    let set = round / 5 * 40 * scale;
+    set..set + 40 * scale
+}
+
+/// A third is asked for in each round, the rest never again: frequency is everything.
+fn lasting(round: u64, scale: u64) -> impl Iterator<Item = u64> {
+    let strangers = 1_000_000 + round * 60 * scale;
+    (0..30 * scale).flat_map(move |n| [n, strangers + 2 * n, strangers + 2 * n + 1])
+}
+
+/// How many of the objects are there when they are asked for one after the other.
+fn hits(shard: &mut dyn AnyShard<()>, objects: impl Iterator<Item = u64>) -> u64 {
+    objects.map(|n| u64::from(ask(shard, n, 1))).sum()
+}
+
+#[test]
+fn it_learns_what_serves_best_and_learns_anew() {
+    // At the second scale, the ghosts hear of a sixteenth of the keys.
+    for scale in [1, 100] {
+        let mut shard = shard("adaptive", By::Entries, 50 * scale);
+        for (phase, start) in [0, 100, 200, 300].into_iter().enumerate() {
+            let mut last_five = 0;
+            for round in start..start + 100 {
+                let hits = match phase % 2 {
+                    0 => hits(&mut *shard, passing(round, scale)),
+                    _ => hits(&mut *shard, lasting(round, scale)),
+                };
+                last_five += if round >= start + 95 { hits } else { 0 };
+            }
+            // As many as there can be: all but the first round of a set, or the third that lasts.
+            let most = [4 * 40 * scale, 5 * 30 * scale][phase % 2];
+            assert!(last_five * 100 >= most * 95, "phase {phase}, scale {scale}: {last_five} of {most}");
+            assert_eq!(shard.validate(), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn whatever_fits_gets_in_once_it_was_asked_for_often_enough() {
+    for objective in ["requests", "bytes"] {
+        let mut shard = shard(&format!("adaptive:objective={objective}"), By::Bytes, 1_000);
+        for n in (0..100).chain(0..100) {
+            ask(&mut *shard, n, 10);
+        }
+        let asked = (1..).find(|_| ask(&mut *shard, 1_000, 1_000)).expect("an endless row");
+        assert!(asked < 300, "{objective}: a hit after {asked} requests");
+    }
+}
+
+#[test]
+fn objects_of_no_size_and_beyond_the_capacity_do_no_harm() {
+    let mut shard = shard("adaptive", By::Bytes, 100);
+    for round in 0..100 {
+        (0..10).for_each(|n| assert_eq!(ask(&mut *shard, n, 0), round > 0));
+        assert!(!ask(&mut *shard, 10, 101));
+        ask(&mut *shard, 11 + round, 60);
+        assert_eq!(shard.validate(), Ok(()));
+    }
+    let object = Object { key: 1, size: 101, cost: 0 };
+    assert_eq!(shard.insert(object, (), &mut Vec::new()), Inserted::TooLarge(()));
+}
+
+#[test]
+fn a_large_cache_spends_little_on_it() {
+    let objects = 100_000;
+    let mut shards = ["lru", "adaptive"].map(|spec| shard(spec, By::Entries, objects));
+    for shard in &mut shards {
+        hits(&mut **shard, (0..3 * objects).map(|n| n % (2 * objects)));
+    }
+    let [lru, adaptive] = shards.map(|shard| shard.overhead_per_object());
+    let own = adaptive - lru + 8.0;
+    assert!(own < 44.0, "{own} bytes an object");
+}
