@@ -11,7 +11,7 @@ use larder_proxy::settings::{AccessLog, Origin};
 
 use crate::config::{ENTRIES, MEMORY, THREADS, names};
 use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
-use crate::units;
+use crate::{units, workload};
 
 /// Where the admin listener is unless told otherwise.
 const ADMIN: &str = "127.0.0.1:9145";
@@ -76,6 +76,8 @@ pub(crate) enum Command {
     /// Show what traces look like
     #[command(after_help = DESCRIBE_EXAMPLES)]
     Describe(Describe),
+    /// Make a workload up and write it down
+    Workload(workload::Line),
     /// Print the version
     #[command(after_help = VERSION_EXAMPLES)]
     Version,

@@ -14,6 +14,7 @@ mod simulate;
 mod stats;
 mod units;
 mod words;
+mod workload;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Stats(stats) => stats::run(&stats),
         Command::Simulate(simulate) => simulate::run(&simulate),
         Command::Describe(describe) => describe::run(&describe),
+        Command::Workload(line) => workload::run(line),
         Command::Version => {
             say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
             Ok(())

@@ -12,3 +12,4 @@ pub mod replay;
 pub mod stack;
 pub mod sweep;
 pub mod trace;
+pub mod workload;

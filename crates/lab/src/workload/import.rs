@@ -1,0 +1,24 @@
+//! Any trace that can be read, as a workload that can be sent.
+
+use super::{Method, Step, Workload};
+use crate::trace::Trace;
+
+/// The requests of `trace`, which came from `source`. Objects without a URL are called by their number.
+pub fn import(trace: Trace, source: &str) -> Workload {
+    let header = vec![format!(
+        "imported from {source}: {} requests for {} objects",
+        trace.len(),
+        trace.shape().objects
+    )];
+    let start = (0..trace.len()).map(|at| trace.time(at)).min().unwrap_or(0);
+    let steps = (0..trace.len()).map(move |at| {
+        let request = trace.request(at);
+        let path = match trace.name(request.id) {
+            Some(url) if !url.contains([' ', '\n', '\r']) => url.to_owned(),
+            _ => format!("/object/{}", request.id),
+        };
+        let time = trace.time(at) - start;
+        Step { time, method: Method::Get, path, size: request.size, cost: request.cost, body: String::new() }
+    });
+    Workload { header, steps: Box::new(steps) }
+}

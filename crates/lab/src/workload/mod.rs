@@ -1,0 +1,143 @@
+//! Workloads made up: requests in order, drawn from a stated model.
+//!
+//! The same model and seed give the same workload on every machine, and a workload's file says in its first lines
+//! which they were. An [`Order`] says which page is asked for when; [`Pages`] say how large each is and what fetching
+//! it costs. [`Crud`] is an order of its own, with methods and bodies.
+
+mod browsing;
+mod crud;
+mod import;
+mod order;
+mod pages;
+mod web;
+mod write;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+pub use browsing::Dataset;
+pub use crud::{Crud, Endpoint};
+pub use import::import;
+pub use order::Order;
+pub use pages::{Latency, Pages, Sizes};
+pub use web::Web;
+pub use write::write;
+
+/// What everything is drawn from: documented to give the same numbers everywhere, in every version.
+pub(crate) type Random = ChaCha8Rng;
+
+/// A request method that a workload uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Asks for a page.
+    Get,
+    /// Adds to a collection.
+    Post,
+    /// Replaces.
+    Put,
+    /// Changes.
+    Patch,
+    /// Removes.
+    Delete,
+}
+
+impl Method {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
+
+    /// As it stands in a request.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// One request of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When to send it, in microseconds from the start.
+    pub time: u64,
+    /// Its method.
+    pub method: Method,
+    /// Its URL, from the path on.
+    pub path: String,
+    /// How large the page is, in bytes.
+    pub size: u64,
+    /// What the origin takes for it, in microseconds.
+    pub cost: u32,
+    /// What is sent along, in JSON; empty for nothing.
+    pub body: String,
+}
+
+/// A workload: what stands at the head of its file, and its steps.
+pub struct Workload {
+    /// Lines that state the model and every number in it.
+    pub header: Vec<String>,
+    /// The requests in order.
+    pub steps: Box<dyn Iterator<Item = Step>>,
+}
+
+/// How often requests come: at random moments that do not depend on each other (a Poisson process).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate(
+    /// Requests a second, more than 0.
+    pub f64,
+);
+
+/// Requests for the pages of `order`, one after another.
+pub fn pages(order: &Order, pages: &Pages, rate: Rate, seed: u64) -> Workload {
+    let mut random = Random::seed_from_u64(seed);
+    let sizes = order.sizes(&pages.sizes, &mut random);
+    let table = pages.of_sizes(sizes, &mut random);
+    let header = vec![order.describe(), pages.describe(), rate.describe(), format!("seed {seed}")];
+    let sequence = order.sequence(&table, &mut random);
+    let mut clock = Clock::new(rate, random);
+    let steps = sequence.map(move |page| {
+        let drawn = table.page(page);
+        let path = format!("/page/{page}");
+        Step {
+            time: clock.tick(),
+            method: Method::Get,
+            path,
+            size: drawn.size,
+            cost: drawn.cost,
+            body: String::new(),
+        }
+    });
+    Workload { header, steps: Box::new(steps) }
+}
+
+impl Rate {
+    fn describe(self) -> String {
+        format!("arrivals: Poisson, {} a second", self.0)
+    }
+}
+
+/// Draws the moments at which requests are sent.
+struct Clock {
+    gaps: rand_distr::Exp<f64>,
+    random: Random,
+    now: f64,
+}
+
+impl Clock {
+    fn new(rate: Rate, random: Random) -> Self {
+        let per_microsecond = (rate.0 / 1e6).max(f64::MIN_POSITIVE);
+        // Valid for every positive rate; one request a second is what an impossible one becomes.
+        let gaps =
+            rand_distr::Exp::new(per_microsecond).unwrap_or(rand_distr::Exp::new(1e-6).expect("positive"));
+        Self { gaps, random, now: 0.0 }
+    }
+
+    /// Microseconds from the start until the next request.
+    fn tick(&mut self) -> u64 {
+        let now = self.now as u64;
+        self.now += rand_distr::Distribution::sample(&self.gaps, &mut self.random);
+        now
+    }
+}

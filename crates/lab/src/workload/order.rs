@@ -1,0 +1,205 @@
+//! Which page is asked for when.
+
+use std::ops::RangeInclusive;
+
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use rand_distr::{Distribution, Zipf};
+
+use super::pages::{Sizes, Table};
+use super::{Dataset, Random, Web};
+
+/// An order of requests for numbered pages.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// Every page a random number of times, shuffled (the Thrift report's workload 1: 7 to 16 times).
+    Shuffle {
+        /// How many pages there are.
+        pages: u32,
+        /// How often each is asked for, at least and at most.
+        copies: RangeInclusive<u32>,
+    },
+    /// A few small pages, then a couple of larger ones, then the largest, again and again (the Thrift report's
+    /// workload 2: somebody searches, looks closer, and downloads).
+    Staged {
+        /// How many pages there are.
+        pages: u32,
+        /// How often it begins again.
+        rounds: u32,
+    },
+    /// Independent requests; the page of rank `r` as likely as `1 / r^exponent`. Pages are numbered by rank, from 0.
+    Zipf {
+        /// How many requests there are.
+        requests: u64,
+        /// How many pages there are.
+        pages: u32,
+        /// 0 is even; the web has 0.6 to 1.
+        exponent: f64,
+    },
+    /// What two people's browsers saw in two months, by the ONC RPC report's figures.
+    Browsing(Dataset),
+    /// Popularity, sizes and reuse as in a trace.
+    Web(Web),
+    /// Zipf, and every so often a walk over pages that nobody asks for again.
+    Scan {
+        /// How many requests there are, the walks' included.
+        requests: u64,
+        /// How many pages there are beside those of the walks.
+        pages: u32,
+        /// Of the Zipf part.
+        exponent: f64,
+        /// A walk begins after so many Zipf requests.
+        every: u64,
+        /// How many pages a walk visits.
+        length: u64,
+    },
+    /// Zipf, until a page that was unknown draws a share of all requests, for a while.
+    Burst {
+        /// How many requests there are.
+        requests: u64,
+        /// How many pages there are beside the sudden one.
+        pages: u32,
+        /// Of the Zipf part.
+        exponent: f64,
+        /// Which requests the burst spans, counted from 0.
+        span: (u64, u64),
+        /// The share of them that asks for the sudden page, 0 to 1.
+        share: f64,
+    },
+}
+
+impl Order {
+    /// How many pages there are at most.
+    pub fn pages(&self) -> u32 {
+        match self {
+            Self::Shuffle { pages, .. } | Self::Staged { pages, .. } | Self::Zipf { pages, .. } => *pages,
+            Self::Browsing(dataset) => dataset.pages(),
+            Self::Web(web) => web.objects,
+            Self::Scan { requests, pages, every, length, .. } => {
+                let walks = requests / (every + length).max(1) + 1;
+                pages.saturating_add(u32::try_from(walks * length).unwrap_or(u32::MAX))
+            }
+            Self::Burst { pages, .. } => pages.saturating_add(1),
+        }
+    }
+
+    /// One line about the model.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Shuffle { pages, copies } => {
+                let (least, most) = copies.clone().into_inner();
+                format!("shuffle: {pages} pages, each {least} to {most} times, shuffled")
+            }
+            Self::Staged { pages, rounds } => format!(
+                "staged: {pages} pages, {rounds} rounds of {SMALL} small pages, {LARGER} larger ones and the largest"
+            ),
+            Self::Zipf { requests, pages, exponent } => {
+                format!("zipf: {requests} independent requests for {pages} pages, exponent {exponent}")
+            }
+            Self::Browsing(dataset) => dataset.describe(),
+            Self::Web(web) => web.describe(),
+            Self::Scan { requests, pages, exponent, every, length } => format!(
+                "scan: {requests} requests; zipf over {pages} pages, exponent {exponent}; after every {every} of them \
+                 a walk over {length} new pages"
+            ),
+            Self::Burst { requests, pages, exponent, span: (from, to), share } => format!(
+                "burst: {requests} requests; zipf over {pages} pages, exponent {exponent}; from request {from} to \
+                 {to} a share of {share} asks for one page that is new"
+            ),
+        }
+    }
+
+    /// The sizes of the pages in bytes: the model's own where it has some, else drawn from `sizes`.
+    pub(crate) fn sizes(&self, sizes: &Sizes, random: &mut Random) -> Vec<u64> {
+        match self {
+            Self::Browsing(dataset) => dataset.sizes(random),
+            Self::Web(web) => web.sizes(random),
+            _ => sizes.draw_all(self.pages(), random),
+        }
+    }
+
+    /// The pages' numbers in the order in which they are asked for.
+    pub(crate) fn sequence(&self, table: &Table, random: &mut Random) -> Box<dyn Iterator<Item = u32>> {
+        let mut random = fork(random);
+        match *self {
+            Self::Shuffle { pages, ref copies } => {
+                Box::new(shuffle(pages, copies.clone(), random).into_iter())
+            }
+            Self::Staged { rounds, .. } => staged(table.by_size(), rounds, random),
+            Self::Zipf { requests, pages, exponent } => {
+                let ranks = ranks(pages, exponent);
+                Box::new((0..requests).map(move |_| rank(&ranks, &mut random)))
+            }
+            Self::Browsing(dataset) => Box::new(dataset.sequence(random).into_iter()),
+            Self::Web(ref web) => web.sequence(random),
+            Self::Scan { requests, pages, exponent, every, length } => {
+                let ranks = ranks(pages, exponent);
+                let mut next = pages;
+                let cycle = (every + length).max(1);
+                Box::new((0..requests).map(move |at| {
+                    if at % cycle < every {
+                        return rank(&ranks, &mut random);
+                    }
+                    next += 1;
+                    next - 1
+                }))
+            }
+            Self::Burst { requests, pages, exponent, span: (from, to), share } => {
+                let ranks = ranks(pages, exponent);
+                let share = share.clamp(0.0, 1.0);
+                Box::new((0..requests).map(move |at| {
+                    let is_sudden = (from..to).contains(&at) && random.random_bool(share);
+                    if is_sudden { pages } else { rank(&ranks, &mut random) }
+                }))
+            }
+        }
+    }
+}
+
+/// Pages of a round: small ones, larger ones, and then the largest of all.
+const SMALL: usize = 5;
+const LARGER: usize = 2;
+
+/// A generator of its own, so that what is drawn here and what is drawn elsewhere do not shift each other.
+fn fork(random: &mut Random) -> Random {
+    rand_chacha::rand_core::SeedableRng::seed_from_u64(random.random())
+}
+
+fn shuffle(pages: u32, copies: RangeInclusive<u32>, mut random: Random) -> Vec<u32> {
+    let (least, most) = copies.into_inner();
+    let mut sequence = Vec::new();
+    for page in 0..pages {
+        let count = random.random_range(least..=most.max(least));
+        sequence.extend(std::iter::repeat_n(page, count as usize));
+    }
+    sequence.shuffle(&mut random);
+    sequence
+}
+
+/// Small are the smaller seven tenths, larger all others but the largest.
+fn staged(by_size: Vec<u32>, rounds: u32, mut random: Random) -> Box<dyn Iterator<Item = u32>> {
+    let Some((&largest, others)) = by_size.split_last() else { return Box::new(std::iter::empty()) };
+    let others = others.to_vec();
+    let split = by_size.len() * 7 / 10;
+    Box::new((0..rounds).flat_map(move |_| {
+        let (small, larger) = others.split_at(split.min(others.len()));
+        let mut round = Vec::with_capacity(SMALL + LARGER + 1);
+        for (pool, count) in [(small, SMALL), (larger, LARGER)] {
+            if !pool.is_empty() {
+                round.extend((0..count).map(|_| pool[random.random_range(0..pool.len())]));
+            }
+        }
+        round.push(largest);
+        round
+    }))
+}
+
+fn ranks(pages: u32, exponent: f64) -> Zipf<f64> {
+    let pages = f64::from(pages.max(1));
+    // Any exponent from 0 is valid; a wrong one counts as 0, which is even.
+    Zipf::new(pages, exponent).or_else(|_| Zipf::new(pages, 0.0)).expect("at least one page")
+}
+
+fn rank(ranks: &Zipf<f64>, random: &mut Random) -> u32 {
+    ranks.sample(random) as u32 - 1
+}

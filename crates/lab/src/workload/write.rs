@@ -1,0 +1,35 @@
+//! Workloads as text: lines that begin with `#` say what they are, and every other line is a request.
+//!
+//! `time method path size cost [body]`, apart by one space: microseconds from the start, bytes, and microseconds; the body
+//! is the rest of the line.
+
+use std::io::{self, Write};
+
+use super::{Step, Workload};
+
+/// How a workload's file begins.
+pub(crate) const MARK: &str = "# larder workload 1";
+
+/// Writes `workload`, and says how many requests it has.
+pub fn write(workload: Workload, out: &mut impl Write) -> io::Result<u64> {
+    writeln!(out, "{MARK}")?;
+    for line in &workload.header {
+        writeln!(out, "# {line}")?;
+    }
+    writeln!(out, "# columns: time (us), method, path, size (bytes), cost (us), body")?;
+    let mut count = 0;
+    for step in workload.steps {
+        line(&step, out)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn line(step: &Step, out: &mut impl Write) -> io::Result<()> {
+    let Step { time, method, path, size, cost, body } = step;
+    write!(out, "{time} {} {path} {size} {cost}", method.name())?;
+    match body.as_str() {
+        "" => writeln!(out),
+        body => writeln!(out, " {body}"),
+    }
+}
