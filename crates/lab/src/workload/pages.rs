@@ -26,7 +26,7 @@ pub enum Sizes {
     /// The web's: a lognormal body (median 8 KiB, sigma 1.3) for 93 of 100 pages, and a Pareto tail (from 64 KiB, shape
     /// 1.1) for the others (P. Barford and M. Crovella, Generating representative web workloads, 1998).
     Web,
-    /// Drawn from what was seen: sizes in ascending order, at even steps of the distribution.
+    /// Drawn from what was seen: sizes in ascending order, at even steps of the distribution, geometric in between.
     Quantiles(Vec<u64>),
 }
 
@@ -156,12 +156,13 @@ fn pareto(least: f64, shape: f64, random: &mut Random) -> f64 {
     Pareto::new(least, shape).map_or(least, |model| model.sample(random))
 }
 
-/// The value at `share` of ascending `values`, between two of them in proportion.
+/// The value at `share` of ascending `values`; what lies between two of them is spaced by ratio, not by difference, since
+/// the last step of a heavy tail spans several powers of ten.
 fn between(values: &[u64], share: f64) -> u64 {
     let Some(last) = values.len().checked_sub(1) else { return 1 };
     let place = share.clamp(0.0, 1.0) * last as f64;
-    let (low, high) = (values[place as usize], values[(place as usize + 1).min(last)]);
-    low + ((high - low) as f64 * place.fract()) as u64
+    let (low, high) = (values[place as usize] as f64, values[(place as usize + 1).min(last)] as f64);
+    ((low + 1.0) * ((high + 1.0) / (low + 1.0)).powf(place.fract()) - 1.0).round() as u64
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! After ProWGen (M. Busari and C. Williamson, A synthetic workload generation tool for simulation evaluation of web proxy
 //! caches, 2002): each page has a number of requests from the start; the next request goes either to a page close to the
-//! top of a stack of recent pages, or to any page in proportion to the requests that it has left. Pages that are asked for
+//! top of a stack of recent pages (the first from there down that has requests left), or to any page in proportion to the requests that it has left. Pages that are asked for
 //! once have sizes of their own, since they are seldom as large, or as small, as the others.
 
 use std::collections::VecDeque;
@@ -47,12 +47,18 @@ impl Default for Web {
         Self {
             requests: 66_987,
             objects: 36_815,
-            once: 0.0,
-            exponent: 0.0,
-            near: 0.0,
-            depths: vec![],
-            once_sizes: vec![],
-            other_sizes: vec![],
+            once: 0.811,
+            exponent: 0.7875,
+            near: 0.1061,
+            depths: vec![0, 0, 0, 1, 2, 3, 6, 9, 13, 21, 31, 46, 64, 90, 127, 175, 247, 335, 499, 686, 1_023],
+            once_sizes: vec![
+                1, 172, 284, 438, 668, 933, 1_206, 1_529, 1_929, 2_396, 2_916, 3_603, 4_428, 5_255, 6_505,
+                8_192, 9_902, 12_254, 16_453, 25_126, 4_092_928,
+            ],
+            other_sizes: vec![
+                1, 85, 187, 285, 415, 586, 799, 1_032, 1_293, 1_545, 1_898, 2_375, 2_954, 3_785, 4_873,
+                6_330, 8_097, 10_238, 14_617, 22_915, 794_122,
+            ],
         }
     }
 }
@@ -108,10 +114,22 @@ impl Web {
     fn counts(&self) -> Vec<u64> {
         let once = (f64::from(self.objects) * self.once.clamp(0.0, 1.0)).round() as u32;
         let others = self.objects - once.min(self.objects);
-        let spare = self.requests.saturating_sub(u64::from(once) + 2 * u64::from(others));
-        let weight = |rank: u32| f64::from(rank).powf(-self.exponent);
-        let total: f64 = (1..=others).map(weight).sum();
-        let popular = (1..=others).map(|rank| 2 + (spare as f64 * weight(rank) / total) as u64);
+        let wanted = self.requests.saturating_sub(u64::from(once)) as f64;
+        let count = |rank: u32, top: f64| (top * f64::from(rank).powf(-self.exponent)).max(2.0);
+        // The most popular page's count is what makes the sum right.
+        let (mut least, mut most) = (0.0, wanted);
+        for _ in 0..40 {
+            let top = (least + most) / 2.0;
+            let sum: f64 = (1..=others).map(|rank| count(rank, top)).sum();
+            if sum < wanted { least = top } else { most = top }
+        }
+        let mut before = 0.0;
+        let popular = (1..=others).map(|rank| {
+            let sum = before + count(rank, least);
+            let whole = sum.round() - f64::round(before);
+            before = sum;
+            whole as u64
+        });
         popular.chain((0..once).map(|_| 1)).collect()
     }
 
@@ -128,8 +146,9 @@ impl Web {
         let depths = Sizes::Quantiles(self.depths.clone());
         let near = self.near.clamp(0.0, 1.0);
         Box::new(std::iter::from_fn(move || {
-            let close = random.random_bool(near).then(|| depths.draw(&mut random) as usize);
-            let close = close.and_then(|depth| recent.get(depth).copied()).filter(|&page| left.of(page) > 0);
+            let depth = random.random_bool(near).then(|| depths.draw(&mut random) as usize);
+            let close =
+                depth.and_then(|depth| recent.iter().skip(depth).find(|&&page| left.of(page) > 0).copied());
             let page = match close {
                 Some(page) => page,
                 None => left.choose(&mut random)?,
@@ -242,4 +261,49 @@ fn slope(counts: &[u64]) -> f64 {
     let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
     let common: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
     if spread > 0.0 { (-common / spread).max(0.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rand_chacha::rand_core::SeedableRng;
+
+    use super::*;
+    use crate::trace::{Builder, Options, Record, read};
+
+    fn adaptsize_web() -> Trace {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/adaptsize_web.oracleGeneral.zst");
+        read(&path, &Options::default()).expect("a shipped trace").0
+    }
+
+    #[test]
+    fn the_default_is_fitted_to_a_shipped_trace() {
+        let (fitted, default) = (Web::fit(&adaptsize_web()), Web::default());
+        let rounded = |share: f64| (share * 1e4).round() / 1e4;
+        let (once, exponent, near) = (rounded(fitted.once), rounded(fitted.exponent), rounded(fitted.near));
+        assert_eq!(Web { once, exponent, near, ..fitted }, default);
+    }
+
+    #[test]
+    fn what_is_made_looks_like_what_was_fitted() {
+        let original = Web::fit(&adaptsize_web());
+        let mut random = Random::seed_from_u64(3);
+        let sizes = original.sizes(&mut random);
+        let mut builder = Builder::default();
+        for page in original.sequence(random) {
+            let record = Record { key: u64::from(page), time: 0, size: sizes[page as usize], cost: 0 };
+            builder.push_number(record).expect("a small trace");
+        }
+        let made = Web::fit(&builder.finish());
+        let close = |a: f64, b: f64, most: f64| assert!((a - b).abs() <= most, "{a} against {b}");
+        close(made.requests as f64, original.requests as f64, original.requests as f64 * 0.02);
+        assert_eq!(made.objects, original.objects);
+        close(made.once, original.once, 0.001);
+        close(made.exponent, original.exponent, 0.05);
+        close(made.near, original.near, 0.05);
+        for (made, original) in made.other_sizes.iter().zip(&original.other_sizes).skip(1).take(18) {
+            close((*made as f64).ln(), (*original as f64).ln(), 0.3);
+        }
+    }
 }
