@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use larder_lab::workload::{self, Crud, Dataset, Latency, Method, Order, Pages, Rate, Sizes, Web};
 
+use crate::lab_args::Reading;
 use crate::{Failure, units};
 
 const EXAMPLES: &str = "\
@@ -89,6 +90,9 @@ enum Kind {
     },
     /// Web traffic: popularity, sizes and reuse as in a trace
     Web {
+        /// The trace to be like [default: a sample of web and CDN traffic]
+        #[arg(long, value_name = "TRACE")]
+        like: Option<PathBuf>,
         /// How many requests there are; as many as in the trace unless told otherwise
         #[arg(long, value_name = "N")]
         requests: Option<u64>,
@@ -97,6 +101,17 @@ enum Kind {
         pages: Option<u32>,
         #[command(flatten)]
         common: Common,
+    },
+    /// The requests of a trace of any format, as a workload that can be sent
+    Import {
+        /// The trace file; - is standard input
+        #[arg(value_name = "TRACE")]
+        trace: PathBuf,
+        #[command(flatten)]
+        reading: Reading,
+        /// Write here instead of to standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
     /// Zipf, with walks over pages that nobody asks for again
     Scan {
@@ -178,8 +193,15 @@ pub(crate) fn run(line: Line) -> Result<(), Failure> {
             (Order::Zipf { requests, pages, exponent }, common)
         }
         Kind::Browsing { dataset, common } => (Order::Browsing(dataset), common),
-        Kind::Web { requests, pages, common } => {
-            let model = Web::default();
+        Kind::Import { trace, reading, output } => {
+            let made = workload::import(read(&trace, &reading)?, &trace.display().to_string());
+            return save(made, output.as_deref());
+        }
+        Kind::Web { like, requests, pages, common } => {
+            let model = match like {
+                Some(path) => Web::fit(&read(&path, &Reading::default())?),
+                None => Web::default(),
+            };
             let requests = requests.unwrap_or(model.requests);
             let objects = pages.unwrap_or(model.objects);
             (Order::Web(Web { requests, objects, ..model }), common)

@@ -288,3 +288,20 @@ fn a_hopeless_file_is_one_clear_line() {
     assert!(error(folder.path().to_owned()).ends_with("it is a directory"));
     assert!(error(folder.path().join("gone")).ends_with("gone': no such file"));
 }
+
+#[test]
+fn workloads() {
+    check(
+        "# larder workload 1\n# zipf: and so on\n\
+         0 GET /page/1 8123 20000\n\
+         1500000 PUT /users/1 10 20000 {\"name\":\"a b\"}\n\
+         2000000 GET /page/1 8123 20000\n\
+         2000001 GET /page/2 8123\n",
+        Format::Workload,
+        &["0 /page/1 0 8123 20000", "0 /page/1 2 8123 20000"],
+        &[
+            "left out 1 with a method other than GET",
+            "line 6 is broken: too few words for a line of a workload",
+        ],
+    );
+}

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::formats::csv::Layout;
 use super::formats::fields::Field;
-use super::formats::{self, history, lcs, oracle};
+use super::formats::{self, history, lcs, oracle, workload};
 
 /// How a file says what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +18,8 @@ pub enum Format {
     History,
     /// JSON lines, such as Larder's access log or Caddy's.
     Json,
+    /// What `larder workload` writes.
+    Workload,
     /// Larder's access log as text.
     Larder,
     /// Squid's native access.log.
@@ -38,6 +40,7 @@ impl Format {
         ("lcs", Self::Lcs),
         ("history", Self::History),
         ("oraclegeneral", Self::OracleGeneral),
+        ("workload", Self::Workload),
         ("json", Self::Json),
         ("larder", Self::Larder),
         ("squid", Self::Squid),
@@ -68,6 +71,7 @@ impl Format {
             Self::Lcs => lcs::resembles(head),
             Self::History => history::resembles(head),
             Self::OracleGeneral => oracle::resembles(head),
+            Self::Workload => workload::resembles(head),
             Self::Csv => {
                 is_text(head) && Layout::guess(head, columns).is_some_and(|layout| layout.fits(head))
             }

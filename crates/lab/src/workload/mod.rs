@@ -21,6 +21,7 @@ pub use import::import;
 pub use order::Order;
 pub use pages::{Latency, Pages, Sizes};
 pub use web::Web;
+pub(crate) use write::MARK;
 pub use write::write;
 
 /// What everything is drawn from: documented to give the same numbers everywhere, in every version.

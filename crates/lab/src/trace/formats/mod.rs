@@ -14,6 +14,7 @@ mod plain;
 mod records;
 mod squid;
 mod words;
+pub(super) mod workload;
 
 use std::io;
 use std::path::Path;
@@ -54,6 +55,7 @@ type Parse = for<'l> fn(&'l [u8]) -> Parsed<'l>;
 /// What reads a line of `format`, if it is one whose lines stand for themselves.
 fn parser(format: Format) -> Option<Parse> {
     match format {
+        Format::Workload => Some(workload::parse),
         Format::Json => Some(json::parse),
         Format::Larder => Some(larder::parse),
         Format::Squid => Some(squid::parse),
