@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use larder_lab::trace::{self, Trace};
 use larder_lab::workload::{self, Crud, Dataset, Latency, Method, Order, Pages, Rate, Sizes, Web};
 
 use crate::lab_args::Reading;
@@ -15,6 +16,8 @@ const EXAMPLES: &str = "\
 Examples:
   larder workload zipf --requests 1000000 --pages 100000 --exponent 0.9 -o zipf.txt
   larder workload shuffle --pages 200 --copies 7-16 --sizes lognormal:8KiB,1.3
+  larder workload web --like access.log --requests 1000000 -o web.txt
+  larder workload import access.log -o log.txt
   larder workload crud --writes 20% --endpoints trace/ -o crud.txt
   larder simulate zipf.txt --policy all --capacity 1%,10%
 
@@ -194,12 +197,12 @@ pub(crate) fn run(line: Line) -> Result<(), Failure> {
         }
         Kind::Browsing { dataset, common } => (Order::Browsing(dataset), common),
         Kind::Import { trace, reading, output } => {
-            let made = workload::import(read(&trace, &reading)?, &trace.display().to_string());
+            let made = workload::import(read(&trace, &reading.options())?, &trace.display().to_string());
             return save(made, output.as_deref());
         }
         Kind::Web { like, requests, pages, common } => {
             let model = match like {
-                Some(path) => Web::fit(&read(&path, &Reading::default())?),
+                Some(path) => Web::fit(&read(&path, &trace::Options::default())?),
                 None => Web::default(),
             };
             let requests = requests.unwrap_or(model.requests);
@@ -221,6 +224,14 @@ impl Common {
     fn pages(&self) -> Pages {
         Pages { sizes: self.sizes.clone(), latency: self.latency }
     }
+}
+
+fn read(path: &Path, options: &trace::Options) -> Result<Trace, Failure> {
+    let (trace, reading) = trace::read(path, options).map_err(|error| Failure::Refused(error.to_string()))?;
+    for note in reading.notes() {
+        eprintln!("larder: {}: {note}", path.display());
+    }
+    Ok(trace)
 }
 
 fn save(made: workload::Workload, output: Option<&Path>) -> Result<(), Failure> {

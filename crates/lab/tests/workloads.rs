@@ -102,7 +102,8 @@ fn walks_visit_pages_once() {
 #[test]
 fn a_burst_begins_and_ends() {
     let steps = steps(&orders()[7], 1);
-    let sudden = |range: std::ops::Range<usize>| steps[range].iter().filter(|step| step.path == "/page/300").count();
+    let sudden =
+        |range: std::ops::Range<usize>| steps[range].iter().filter(|step| step.path == "/page/300").count();
     assert_eq!((sudden(0..2_000), sudden(3_000..5_000)), (0, 0));
     assert!((760..840).contains(&sudden(2_000..3_000)), "{}", sudden(2_000..3_000));
 }
@@ -117,6 +118,9 @@ fn one_request_in_five_changes_something_and_is_valid() {
         assert_eq!(step.body.starts_with('{') && step.body.ends_with('}'), needs_body, "{step:?}");
         let parts = step.path.split('/').count();
         assert!(step.method != Method::Post || parts == 2, "a collection is added to: {step:?}");
-        assert!(matches!(step.method, Method::Get | Method::Post) || parts == 3, "a thing is changed: {step:?}");
+        assert!(
+            matches!(step.method, Method::Get | Method::Post) || parts == 3,
+            "a thing is changed: {step:?}"
+        );
     }
 }
