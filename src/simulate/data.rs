@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 
 use super::Findings;
 
+/// A column's name, and what a cell has there.
+type Column = (&'static str, fn(&Cell) -> Value);
+
 /// The columns of [`csv`], and the keys of a cell in [`json`].
-const COLUMNS: &[(&str, fn(&Cell) -> Value)] = &[
+const COLUMNS: &[Column] = &[
     ("trace", |cell| json!(cell.trace)),
     ("policy", |cell| json!(cell.spec.to_string())),
     ("capacity", |cell| json!(cell.capacity.amount)),
