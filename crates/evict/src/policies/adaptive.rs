@@ -10,8 +10,8 @@ use crate::shard::{AnyShard, Shard};
 /// Which exponent serves best is measured: for each there is a ghost, a cache without bodies that obeys the very
 /// same ranking. The ghosts hear of the same requests, as far as they are for a sample of the keys, and are as
 /// much smaller as the sample is. Up to 256 residents everything is in the sample; beyond that, a share of the
-/// keys that leaves half as many or more. Whenever the ghosts have heard as many lookups as they hold objects, the cache takes
-/// the exponent of the ghost that has missed least, lately, if that is 2% less than by its own.
+/// keys that leaves half as many or more. Whenever the ghosts have heard as many lookups as they hold objects, the
+/// cache takes the exponent of the ghost that has missed least, lately, if that is 2% less than by its own.
 ///
 /// Every object that fits may be stored, however large. But a newcomer that ranks below what would have to leave
 /// for it is refused, until it has been asked for often enough. An object of size 0 is worth as much as one of 1.
