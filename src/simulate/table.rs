@@ -6,9 +6,9 @@ use larder_lab::sweep::Cell;
 use super::data::is_offline;
 use crate::units::{about_count, about_size};
 
-/// What stands after the best of a capacity, and why.
-const MARK: char = '*';
-const LEGEND: &str = "* best of its capacity; (offline) knows the future, and is left out of that";
+/// What the signs in the table mean.
+const BEST: &str = "* best of its capacity";
+const OFFLINE: &str = "(offline) knows the future, and is not compared";
 const SAMPLED: &str = "+- holds the hit ratio of the whole trace 95 times in 100, as far as sampling errs";
 
 /// A column of figures: its name, its text, and, if one can be better than another, a figure that is lower where
@@ -52,8 +52,10 @@ pub(super) fn page(cells: &[Cell]) -> String {
     if cells.iter().any(|cell| cell.error.is_some()) {
         page += &format!("{SAMPLED}\n");
     }
-    if page.contains(MARK) {
-        page += &format!("{LEGEND}\n");
+    for (sign, legend) in [("*", BEST), ("(offline)", OFFLINE)] {
+        if page.contains(sign) {
+            page += &format!("{legend}\n");
+        }
     }
     page
 }
@@ -72,7 +74,7 @@ fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
             let mut row = vec![capacity(cell), format!("{}{mark} ", cell.spec)];
             for (column, best) in COLUMNS.iter().zip(&best) {
                 let is_best = mark.is_empty() && *best == Some((column.text)(cell));
-                row.push(format!("{}{}", (column.text)(cell), if is_best { MARK } else { ' ' }));
+                row.push(format!("{}{}", (column.text)(cell), if is_best { '*' } else { ' ' }));
             }
             rows.push(row);
         }
