@@ -59,7 +59,7 @@ enum Kind {
     /// Independent requests, few pages much more popular than the others
     Zipf {
         #[command(flatten)]
-        zipf: Zipf,
+        zipf: Skew,
         #[command(flatten)]
         common: Common,
     },
@@ -119,7 +119,7 @@ enum Kind {
     /// Zipf, with walks over pages that nobody asks for again
     Scan {
         #[command(flatten)]
-        zipf: Zipf,
+        zipf: Skew,
         /// A walk begins after so many other requests
         #[arg(long, value_name = "N", default_value_t = 10_000)]
         every: u64,
@@ -132,7 +132,7 @@ enum Kind {
     /// Zipf, until a new page draws a share of all requests for a while
     Burst {
         #[command(flatten)]
-        zipf: Zipf,
+        zipf: Skew,
         /// When it begins, as a share of all requests
         #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
         from: f64,
@@ -148,7 +148,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, Args)]
-struct Zipf {
+struct Skew {
     /// How many requests there are
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     requests: u64,
@@ -192,7 +192,7 @@ pub(crate) fn run(line: Line) -> Result<(), Failure> {
         }
         Kind::Shuffle { pages, copies, common } => (Order::Shuffle { pages, copies }, common),
         Kind::Staged { pages, rounds, common } => (Order::Staged { pages, rounds }, common),
-        Kind::Zipf { zipf: Zipf { requests, pages, exponent }, common } => {
+        Kind::Zipf { zipf: Skew { requests, pages, exponent }, common } => {
             (Order::Zipf { requests, pages, exponent }, common)
         }
         Kind::Browsing { dataset, common } => (Order::Browsing(dataset), common),
@@ -209,10 +209,10 @@ pub(crate) fn run(line: Line) -> Result<(), Failure> {
             let objects = pages.unwrap_or(model.objects);
             (Order::Web(Web { requests, objects, ..model }), common)
         }
-        Kind::Scan { zipf: Zipf { requests, pages, exponent }, every, length, common } => {
+        Kind::Scan { zipf: Skew { requests, pages, exponent }, every, length, common } => {
             (Order::Scan { requests, pages, exponent, every, length }, common)
         }
-        Kind::Burst { zipf: Zipf { requests, pages, exponent }, from, to, share, common } => {
+        Kind::Burst { zipf: Skew { requests, pages, exponent }, from, to, share, common } => {
             let at = |share: f64| (requests as f64 * share) as u64;
             (Order::Burst { requests, pages, exponent, span: (at(from), at(to)), share }, common)
         }

@@ -135,3 +135,39 @@ fn an_origin_whose_check_fails_is_left_alone_until_it_succeeds() {
     repaired.open();
     eventually("both", || answers().iter().any(|text| text == "sick").then_some(()));
 }
+
+#[test]
+fn a_connection_serves_one_request_after_another() {
+    let origin = Origin::by(|seen| format!("{} Status", &seen.target[1..]));
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for (method, status) in [("GET", 200), ("POST", 404), ("HEAD", 200), ("GET", 204), ("PUT", 500)] {
+        assert_eq!(client.ask(&format!("{method} /{status}")).status, status, "{method}");
+    }
+    assert_eq!((origin.count(), origin.connections()), (5, 1));
+}
+
+#[test]
+fn rfc_9112_section_9_3_1_a_connection_that_was_closed_meanwhile_costs_no_request() {
+    let origin = Origin::answering(|_| Answer::with_body("200 OK", b"body").then_close());
+    let larder = Larder::with_site(&[&origin], "retries = 0");
+    let mut client = larder.client();
+    for _ in 0..20 {
+        assert_eq!(client.ask("GET /").text(), "body");
+    }
+    assert_eq!((origin.count(), origin.connections()), (20, 20));
+}
+
+#[test]
+fn what_an_origin_says_unasked_is_no_answer_to_the_next_request() {
+    let origin = Origin::answering(|seen| match seen.target.as_str() {
+        "/two" => Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1HTTP/1.1 200 OK\r\n\r\nevil"),
+        _ => Answer::with_body("200 OK", b"good"),
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for _ in 0..5 {
+        assert_eq!(client.ask("GET /two").text(), "1");
+        assert_eq!(client.ask("GET /").text(), "good");
+    }
+}

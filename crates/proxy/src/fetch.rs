@@ -3,10 +3,9 @@
 //! The client that caused the fetch waits here for the answer's head; from then on the content is
 //! carried by a task of its own, so that this client may leave without taking it from others.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::fields::{Fields, members};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::range::{self, ContentRange};
@@ -15,17 +14,18 @@ use larder_semantics::revalidate::{self, Precondition};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
 use larder_semantics::vary;
-use larder_store::fill::{Ending, Head, Lead, Piece, Reader, Verdict};
-use larder_store::{Body, Entry};
+use larder_store::Entry;
+use larder_store::fill::{Ending, Head, Lead, Moment, Piece, Reader, Verdict};
 
-use crate::origin::{Chunk, Download, OriginError, Place};
+use crate::carry::Carrier;
+use crate::origin::{Download, Lines, OriginError, Upload};
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Content, Reply, Source};
 use crate::request::Request;
 use crate::serve::{Context, failure};
 use crate::upstream::{self, Answer};
 use crate::worker::Worker;
-use crate::{answer, clock, combine};
+use crate::{answer, clock};
 
 /// How long a URL whose answer could not be stored is remembered, in seconds.
 const MARK: u32 = 120;
@@ -40,35 +40,55 @@ enum Question {
     Rest(Entry, ContentRange),
 }
 
-/// Fetches for `request`, as the leader of a fill.
-pub(crate) async fn lead(
+/// For whom a fetch is made.
+pub(crate) enum Fetching {
+    /// For all who follow.
+    Leads(Lead),
+    /// For one request, begun then; it costs a fill only if there is something to store.
+    Alone(Moment),
+}
+
+impl Fetching {
+    fn settle(self, verdict: Verdict) {
+        if let Self::Leads(lead) = self {
+            lead.settle(verdict);
+        }
+    }
+
+    fn into_lead(self, worker: &Worker, key: &[u8]) -> Lead {
+        match self {
+            Self::Leads(lead) => lead,
+            Self::Alone(began) => worker.shared.fills.alone(key, began),
+        }
+    }
+}
+
+/// Fetches for `request`, and for whom `fetching` says besides.
+pub(crate) async fn fetch(
     cx: Context<'_>,
-    mut request: Request,
-    lead: Lead,
+    request: &Request,
+    fetching: Fetching,
     why: Why,
     stored: Option<Entry>,
 ) -> Reply {
     let wants_part = request.fields.contains("range");
     let mut question = Question::about(stored.as_ref(), wants_part);
     loop {
-        let mut asked = request.fields.clone();
-        question.ask(&mut asked, wants_part);
+        let asked = question.fields(&request.fields, wants_part);
         let requested = clock::now();
-        let answer = upstream::send(cx, &mut request, asked).await;
+        let sent = upstream::send(cx.worker, cx.plan, request, &asked, &mut Upload::Empty).await;
         let times = Times { requested, received: clock::now() };
-        let Answer { response, place } = match answer {
+        let answer = match sent {
             Ok(answer) => answer,
-            Err(error) => return failed(cx, &request, lead, why, stored.as_ref(), error),
+            Err(error) => return failed(cx, request, fetching, why, stored.as_ref(), error),
         };
-        let fetched = Fetched { cx, request: &request, why, times, stored: stored.as_ref() };
-        match fetched.understand(&question, response.status(), response.headers()) {
+        let fetched = Fetched { cx, request, why, times, stored: stored.as_ref() };
+        match fetched.understand(&question, answer.status, &answer.fields) {
             Meaning::AskAgain => question = Question::Whole,
-            Meaning::StillGood(entry) => return fetched.still_good(lead, entry, response.headers()),
-            Meaning::StaleInstead(entry) => {
-                return fetched.stale(lead, &entry, Some(response.status()));
-            }
-            Meaning::Completes(entry) => return fetched.store(lead, response, place, Some(entry)).await,
-            Meaning::Answer => return fetched.store(lead, response, place, None).await,
+            Meaning::StillGood(entry) => return fetched.still_good(fetching, entry, &answer.fields.to_map()),
+            Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
+            Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
+            Meaning::Answer => return fetched.answer(fetching, answer),
         }
     }
 }
@@ -84,6 +104,16 @@ impl Question {
             Some(held) => Self::Rest(entry.clone(), held),
             None => Self::Whole,
         }
+    }
+
+    /// The fields that put the question to the origin, for a request with fields `own`.
+    fn fields<'f>(&self, own: &'f HeaderMap, wants_part: bool) -> Cow<'f, HeaderMap> {
+        if matches!(self, Self::Whole) && !revalidate::has_conditions(own) {
+            return Cow::Borrowed(own);
+        }
+        let mut fields = own.clone();
+        self.ask(&mut fields, wants_part);
+        Cow::Owned(fields)
     }
 
     /// Puts the question into the fields that go to the origin.
@@ -119,10 +149,23 @@ enum Meaning {
     StillGood(Entry),
     /// The origin has trouble, and this may stand in.
     StaleInstead(Entry),
-    /// It is the part that was lacking.
-    Completes(Entry),
+    /// It is the part that was lacking; so this is what both are together.
+    Completes(Entry, Joined),
     /// It is the answer.
     Answer,
+}
+
+/// Two parts that make a whole: its fields, its length, and how it may be stored.
+struct Joined {
+    fields: HeaderMap,
+    length: Option<u64>,
+    keeping: Keeping,
+}
+
+/// How a response may be stored.
+struct Keeping {
+    freshness: Freshness,
+    signature: Vec<u8>,
 }
 
 /// An answer from the origin, and what it is about.
@@ -135,7 +178,7 @@ struct Fetched<'f> {
 }
 
 impl Fetched<'_> {
-    fn understand(&self, question: &Question, status: StatusCode, fields: &HeaderMap) -> Meaning {
+    fn understand(&self, question: &Question, status: StatusCode, fields: &Lines) -> Meaning {
         match question {
             Question::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
                 match revalidate::same_representation(&entry.fields(), fields) {
@@ -146,9 +189,9 @@ impl Fetched<'_> {
             Question::Rest(entry, held) if status == StatusCode::PARTIAL_CONTENT => {
                 let part = ContentRange::of(fields).filter(|part| *part.range().start() == held.length());
                 let joined = part.and_then(|part| range::combined((held, &entry.fields()), (&part, fields)));
-                match joined.is_some_and(|joined| joined.is_whole()) {
-                    true => Meaning::Completes(entry.clone()),
-                    false => Meaning::AskAgain,
+                match joined.filter(ContentRange::is_whole).and_then(|_| self.join(entry, fields)) {
+                    Some(joined) => Meaning::Completes(entry.clone(), joined),
+                    None => Meaning::AskAgain,
                 }
             }
             Question::Rest(..) if status == StatusCode::RANGE_NOT_SATISFIABLE => Meaning::AskAgain,
@@ -159,12 +202,31 @@ impl Fetched<'_> {
         }
     }
 
+    /// What a stored beginning and the rest of it make, if that may be stored.
+    fn join(&self, entry: &Entry, rest: &Lines) -> Option<Joined> {
+        let length = ContentRange::of(rest)?.complete();
+        let mut fields = revalidate::update(&entry.fields().to_map(), &rest.to_map());
+        fields.remove(header::CONTENT_RANGE);
+        let keeping = self.judge(StatusCode::OK, &fields).ok()?;
+        Some(Joined { fields, length, keeping })
+    }
+
+    fn judge(&self, status: StatusCode, fields: &impl Fields) -> Result<Keeping, Why> {
+        let (request, rules) = (self.request, self.cx.rules);
+        let freshness =
+            storable::storable(rules, &request.method, &request.fields, status, fields, self.times)?;
+        let mut signature = Vec::new();
+        vary::write(fields, &request.fields, &mut signature)?;
+        if varies_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
+    }
+
     fn may_stand_in(&self, entry: &Entry, failure: Failure) -> bool {
         stale_on_error(entry.freshness(), &self.request.asked, self.cx.rules, self.times.received, failure)
     }
 
     /// RFC 9111 section 4.3.4: the stored response, freshened.
-    fn still_good(&self, lead: Lead, entry: Entry, fields: &HeaderMap) -> Reply {
+    fn still_good(&self, fetching: Fetching, entry: Entry, fields: &HeaderMap) -> Reply {
+        let lead = fetching.into_lead(self.cx.worker, &self.request.key);
         let updated = revalidate::update(&entry.fields().to_map(), fields);
         let updated = storable::storable_fields(self.cx.rules, &updated);
         let freshness = self.freshness(entry.status(), &updated, fields);
@@ -218,8 +280,8 @@ impl Fetched<'_> {
         storable::storable(self.cx.rules, &request.method, &request.fields, status, &all, self.times)
     }
 
-    fn stale(&self, lead: Lead, entry: &Entry, status: Option<StatusCode>) -> Reply {
-        lead.settle(Verdict::StandIn(entry.clone()));
+    fn stale(&self, fetching: Fetching, entry: &Entry, status: Option<StatusCode>) -> Reply {
+        fetching.settle(Verdict::StandIn(entry.clone()));
         let now = self.times.received;
         let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, entry.freshness().ttl(now));
         let outcome = status.map_or(outcome, |status| outcome.answered(status));
@@ -229,80 +291,78 @@ impl Fetched<'_> {
     }
 
     /// Shares and stores the answer if that is allowed; else passes it to this client alone.
-    async fn store(
-        &self,
-        mut lead: Lead,
-        response: Response<Incoming>,
-        place: Place,
-        prefix: Option<Entry>,
-    ) -> Reply {
-        let (request, rules) = (self.request, self.cx.rules);
-        let (parts, body) = response.into_parts();
-        let (mut status, mut fields) = (parts.status, parts.headers);
-        let idle = self.cx.plan.settings.timeouts.origin_idle;
-        let download = Download::new(body, idle, Some(place));
-        let mut length = download.length();
-        let whole = prefix.as_ref().and_then(|_| ContentRange::of(&fields)?.complete());
-        if let Some(entry) = &prefix {
-            (status, fields) = (StatusCode::OK, revalidate::update(&entry.fields().to_map(), &fields));
-            fields.remove(header::CONTENT_RANGE);
-            length = whole;
-        }
-        let verdict =
-            storable::storable(rules, &request.method, &request.fields, status, &fields, self.times);
-        let mut signature = Vec::new();
-        let verdict = verdict.and_then(|freshness| {
-            vary::write(&fields, &request.fields, &mut signature)?;
-            if varies_by_client(&fields) { Err(Why::VaryAny) } else { Ok(freshness) }
-        });
-        let outcome = Outcome::forwarded(Kind::Miss, self.why).answered(parts.status);
-        let freshness = match verdict {
-            Ok(freshness) => freshness,
-            Err(why) => return self.pass(lead, status, fields, download, Outcome { why, ..outcome }),
+    fn answer(&self, fetching: Fetching, answer: Answer) -> Reply {
+        let Answer { status, fields, download } = answer;
+        let keeping = match self.judge(status, &*fields) {
+            Ok(keeping) => keeping,
+            Err(why) => return self.pass(fetching, why, Answer { status, fields, download }),
         };
-        let shared = &self.cx.worker.shared;
-        shared.markers.clear(shared.memory.hash(&request.key));
-        let stored = shared.memory.keep(&storable::storable_fields(rules, &fields), freshness.date);
-        let head = Head { status, fields: stored, signature, freshness, length };
-        let mut reader = lead.reader();
-        if let Some(whole) = whole {
-            reader.narrow(0, whole);
-        }
-        let stored = lead.stream(head.clone());
-        let ttl = stored.then(|| freshness.ttl(self.times.received));
-        let why = if stored { outcome.why } else { Why::TooLarge };
-        let outcome = Outcome { stored, ttl, why, ..outcome };
-        storable::remove_hop_by_hop(&mut fields);
-        let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&fields)).flatten();
-        let carrier = Carrier {
-            lead,
-            expected,
-            whole,
-            replaces: self.stored.cloned(),
-            worker: Arc::clone(self.cx.worker),
-        };
-        tokio::spawn(carrier.carry(download, prefix));
-        reply(request, &head, Source::Fields(fields.into()), reader, outcome)
+        let map = fields.to_map();
+        let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&map)).flatten();
+        let head = self.head(status, &map, keeping, download.length());
+        let lead = fetching.into_lead(self.cx.worker, &self.request.key);
+        let carrier = self.carrier(lead, expected, None);
+        self.store(carrier, &head, Source::Answer(fields), status, (download, None))
     }
 
-    fn pass(
+    /// The same for an answer that is the rest of a stored beginning.
+    fn complete(&self, fetching: Fetching, answer: Answer, beginning: Entry, joined: Joined) -> Reply {
+        let Joined { mut fields, length, keeping } = joined;
+        let head = self.head(StatusCode::OK, &fields, keeping, length);
+        let lead = fetching.into_lead(self.cx.worker, &self.request.key);
+        let carrier = self.carrier(lead, None, length);
+        storable::remove_hop_by_hop(&mut fields);
+        let source = Source::Fields(fields.into());
+        self.store(carrier, &head, source, answer.status, (answer.download, Some(beginning)))
+    }
+
+    fn head(&self, status: StatusCode, fields: &HeaderMap, keeping: Keeping, length: Option<u64>) -> Head {
+        let Keeping { freshness, signature } = keeping;
+        let stored = storable::storable_fields(self.cx.rules, fields);
+        let fields = self.cx.worker.shared.memory.keep(&stored, freshness.date);
+        Head { status, fields, signature, freshness, length }
+    }
+
+    fn carrier(&self, lead: Lead, expected: Option<ContentRange>, whole: Option<u64>) -> Carrier {
+        let replaces = self.stored.cloned();
+        Carrier { expected, whole, replaces, ..Carrier::new(self.cx.worker, lead) }
+    }
+
+    /// Stores what arrives, behind what is there of it already, and lets this client read along.
+    fn store(
         &self,
-        lead: Lead,
-        status: StatusCode,
-        fields: HeaderMap,
-        download: Download,
-        outcome: Outcome,
+        mut carrier: Carrier,
+        head: &Head,
+        fields: Source,
+        answered: StatusCode,
+        (download, beginning): (Download, Option<Entry>),
     ) -> Reply {
         let shared = &self.cx.worker.shared;
-        lead.settle(Verdict::Released);
-        // What this client's own fields brought about says nothing of others.
-        if is_by_request(outcome.why) || outcome.why == Why::StatusNotStorable {
-            return upstream::pass_on(false, status, fields, download, outcome);
+        shared.markers.clear(shared.memory.hash(&self.request.key));
+        let mut reader = carrier.lead.reader();
+        if let Some(whole) = carrier.whole {
+            reader.narrow(0, whole);
         }
-        shared.markers.mark(shared.memory.hash(&self.request.key), self.times.received + MARK);
-        // The origin's newer word on this URL is that nothing of it be kept.
-        if self.stored.is_some() && !status.is_server_error() {
-            shared.memory.remove(&self.request.key);
+        let stored = carrier.lead.stream(head.clone());
+        let ttl = stored.then(|| head.freshness.ttl(self.times.received));
+        let why = if stored { self.why } else { Why::TooLarge };
+        let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
+        carrier.start(download, beginning);
+        reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
+    }
+
+    fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {
+        let Answer { status, fields, download } = answer;
+        let shared = &self.cx.worker.shared;
+        fetching.settle(Verdict::Released);
+        let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
+        // What this client's own fields brought about says nothing of others.
+        if !is_by_request(why) && why != Why::StatusNotStorable {
+            shared.markers.mark(shared.memory.hash(&self.request.key), self.times.received + MARK);
+            // The origin's newer word on this URL is that nothing of it be kept.
+            if self.stored.is_some() && !status.is_server_error() {
+                shared.memory.remove(&self.request.key);
+            }
         }
         upstream::pass_on(false, status, fields, download, outcome)
     }
@@ -314,7 +374,7 @@ fn is_by_request(why: Why) -> bool {
 }
 
 /// Whether the response varies by what proxies tell of the client, which its own fields do not show.
-fn varies_by_client(response: &HeaderMap) -> bool {
+fn varies_by_client(response: &impl Fields) -> bool {
     let told = [&b"x-forwarded-for"[..], b"forwarded"];
     members(response, "vary").any(|name| told.iter().any(|told| name.eq_ignore_ascii_case(told)))
 }
@@ -322,7 +382,7 @@ fn varies_by_client(response: &HeaderMap) -> bool {
 fn failed(
     cx: Context<'_>,
     request: &Request,
-    lead: Lead,
+    fetching: Fetching,
     why: Why,
     stored: Option<&Entry>,
     error: OriginError,
@@ -332,9 +392,9 @@ fn failed(
     let times = Times { requested: now, received: now };
     let fetched = Fetched { cx, request, why, times, stored };
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
-        Some(entry) => fetched.stale(lead, entry, None),
+        Some(entry) => fetched.stale(fetching, entry, None),
         None => {
-            lead.settle(Verdict::Failed(error.status, error.why));
+            fetching.settle(Verdict::Failed(error.status, error.why));
             failure(error.status, error.why)
         }
     }
@@ -380,91 +440,6 @@ fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
             ContentRange::new(ranges.into_iter().next()?, complete)
         }
         _ => None,
-    }
-}
-
-/// Carries `download` into the fill of `lead`, and publishes it when it is whole.
-pub(crate) fn carry(worker: &Arc<Worker>, lead: Lead, download: Download) {
-    let carrier = Carrier { lead, expected: None, whole: None, replaces: None, worker: Arc::clone(worker) };
-    tokio::spawn(carrier.carry(download, None));
-}
-
-/// Carries content into a fill.
-struct Carrier {
-    lead: Lead,
-    /// For a part: which, so that its length can be checked.
-    expected: Option<ContentRange>,
-    /// For a part that completes another: how long both are together.
-    whole: Option<u64>,
-    /// The stored response that the new one supersedes.
-    replaces: Option<Entry>,
-    worker: Arc<Worker>,
-}
-
-impl Carrier {
-    async fn carry(mut self, mut download: Download, prefix: Option<Entry>) {
-        if let Some(prefix) = prefix
-            && self.copy(prefix.body()).await.is_err()
-        {
-            return;
-        }
-        loop {
-            let appended = match download.next().await {
-                Ok(Some(Chunk::Data(data))) => self.lead.append(&data).await,
-                // RFC 9111 section 3: trailers may be discarded when a response is stored.
-                Ok(Some(Chunk::Trailers(_))) => continue,
-                Ok(None) => break,
-                Err(error) => {
-                    tracing::warn!("content truncated: {error}");
-                    return;
-                }
-            };
-            if let Err(error) = appended {
-                tracing::debug!("fetch given up: {error}");
-                return;
-            }
-        }
-        if self.whole.is_some_and(|whole| whole != self.lead.len()) {
-            tracing::warn!("a partial response is not as long as its content-range says");
-            return;
-        }
-        match self.expected {
-            None => drop(self.lead.finish(self.replaces.as_ref())),
-            Some(range) => self.publish_part(&range),
-        }
-    }
-
-    async fn copy(&mut self, body: &Body) -> std::io::Result<()> {
-        let mut at = 0;
-        while at < body.len() {
-            let piece = body.copy(at, 256 << 10)?;
-            at += piece.len() as u64;
-            self.lead.append(&piece).await?;
-        }
-        Ok(())
-    }
-
-    /// A part is worth less than the whole, and two parts that join are worth more than one.
-    fn publish_part(self, range: &ContentRange) {
-        if self.lead.len() != range.length() {
-            tracing::warn!("a partial response is not as long as its content-range says");
-            return;
-        }
-        let memory = &self.worker.shared.memory;
-        let resident = memory.peek(self.lead.key(), memory.hash(self.lead.key()));
-        let signature = self.lead.signature();
-        let variants = resident.as_ref().map_or(&[][..], |resident| resident.variants());
-        let held = variants.iter().find(|entry| Some(entry.signature()) == signature.as_deref()).cloned();
-        let fresh = held.filter(|held| held.freshness().ttl(clock::now()) > 0);
-        if fresh.as_ref().is_some_and(|held| held.status() == StatusCode::OK) {
-            return self.lead.finish_unstored();
-        }
-        // Begun before the part is published, so that no purge comes between unseen.
-        let joining = self.worker.shared.fills.alone(self.lead.key());
-        let part = self.lead.finish(None);
-        if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {
-            joining.put(&joined, None);
-        }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use http::{Request, header};
+use http::Method;
 use tokio::task::JoinSet;
 
-use crate::origin::{Client, Connector, Turn, Upload, connect, uri};
+use crate::origin::{Client, Connector, Outgoing, Turn, Upload, connect};
 use crate::route::SiteState;
 use crate::settings::Health;
 use crate::worker::Shared;
@@ -44,9 +44,16 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
 
 async fn is_well(client: &Client, turn: &Turn<'_>, health: &Health) -> bool {
     let origin = turn.origin();
-    let Ok(uri) = uri(origin.https, &origin.authority, &health.path) else { return false };
-    let request = Request::get(uri).header(header::HOST, &origin.authority).body(Upload::Empty);
-    let Ok(request) = request else { return false };
+    let (authority, path) = (&origin.authority, &health.path);
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
+    let request = Outgoing {
+        https: origin.https,
+        authority,
+        method: &Method::GET,
+        head: head.as_bytes(),
+        content: &mut Upload::Empty,
+        on_interim: &mut drop,
+    };
     let answer = tokio::time::timeout(health.interval, client.send(request)).await;
-    matches!(answer, Ok(Ok(response)) if response.status().is_success() || response.status().is_redirection())
+    matches!(answer, Ok(Ok((head, _))) if head.status.is_success() || head.status.is_redirection())
 }

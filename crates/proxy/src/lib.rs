@@ -7,6 +7,7 @@
 
 mod admin;
 mod answer;
+mod carry;
 mod clock;
 mod combine;
 mod error;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use larder_semantics::fields::Fields;
 use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
@@ -15,9 +16,9 @@ use larder_store::Entry;
 use larder_store::fill::{Head, Lead};
 
 use crate::answer;
+use crate::carry::Carrier;
 use crate::clock;
-use crate::fetch;
-use crate::origin::{Download, OriginError};
+use crate::origin::{Download, Lines, OriginError, Upload};
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Content, Reply, Source, Tunnel};
 use crate::request::Request;
@@ -66,34 +67,38 @@ fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
 }
 
 /// Sends a request on and its answer back, and does to the cache what the RFC says.
-pub(crate) async fn through(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Request, why: Why) -> Reply {
+pub(crate) async fn through(
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    mut request: Box<Request>,
+    why: Why,
+) -> Reply {
     if request.method == Method::CONNECT {
         return connect(worker, plan, &request).await;
     }
     count_down_forwards(&mut request.fields);
-    let fields = request.fields.clone();
     let requested = clock::now();
-    let Answer { response, place } = match upstream::send_for(worker, plan, &mut request, fields).await {
+    let mut content = std::mem::take(&mut request.content);
+    let sent = upstream::send(worker, plan, &request, &request.fields, &mut content).await;
+    let Answer { status, fields, download } = match sent {
         Ok(answer) => answer,
         Err(error) => return failed(&request, &error),
     };
     let times = Times { requested, received: clock::now() };
-    let outcome = Outcome::forwarded(Kind::Pass, why).answered(response.status());
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return upgraded(response, outcome).await;
+    let outcome = Outcome::forwarded(Kind::Pass, why).answered(status);
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return upgraded(&fields, download, outcome);
     }
     if invalidate::is_unsafe(&request.method) {
-        invalidate(worker, &request, response.status(), response.headers());
+        invalidate(worker, &request, status, &*fields);
     }
-    let (parts, body) = response.into_parts();
-    let download = Download::new(body, plan.settings.timeouts.origin_idle, Some(place));
     if request.method == Method::POST
         && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
     {
         let cx = Context { worker, plan, rules };
-        return posted(cx, &request, parts.status, parts.headers, download, times, outcome);
+        return posted(cx, &request, Answer { status, fields, download }, times, outcome);
     }
-    upstream::pass_on(request.method == Method::HEAD, parts.status, parts.headers, download, outcome)
+    upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome)
 }
 
 fn failed(request: &Request, error: &OriginError) -> Reply {
@@ -109,7 +114,7 @@ fn count_down_forwards(fields: &mut HeaderMap) {
 }
 
 /// Forgets what an unsafe request has spoiled, and lets what is being fetched not be stored.
-fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &HeaderMap) {
+fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) {
     for target in invalidate::targets(request.target(), status, fields) {
         let key = request.key_of(&target);
         worker.shared.fills.cancel(&key);
@@ -118,54 +123,47 @@ fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &H
 }
 
 /// The answer to a POST, stored for later GETs if it may be (RFC 9110 section 9.3.3).
-fn posted(
-    cx: Context<'_>,
-    request: &Request,
-    status: StatusCode,
-    mut fields: HeaderMap,
-    download: Download,
-    times: Times,
-    outcome: Outcome,
-) -> Reply {
+fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outcome: Outcome) -> Reply {
+    let Answer { status, fields, download } = answer;
     let verdict =
-        storable::storable_post(cx.rules, request.target(), &request.fields, status, &fields, times);
+        storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
     let mut signature = Vec::new();
-    let written = vary::write(&fields, &request.fields, &mut signature);
+    let written = vary::write(&*fields, &request.fields, &mut signature);
     let (Ok(freshness), Ok(())) = (verdict, written) else {
         return upstream::pass_on(false, status, fields, download, outcome);
     };
-    let mut lead = cx.worker.shared.fills.alone(&request.key);
-    let stored = cx.worker.shared.memory.keep(&storable::storable_fields(cx.rules, &fields), freshness.date);
+    let fills = &cx.worker.shared.fills;
+    let mut lead = fills.alone(&request.key, fills.now(&request.key));
+    let stored = storable::storable_fields(cx.rules, &fields.to_map());
+    let stored = cx.worker.shared.memory.keep(&stored, freshness.date);
     let head = Head { status, fields: stored, signature, freshness, length: download.length() };
     let reader = lead.reader();
     let outcome = Outcome { stored: lead.stream(head.clone()), ..outcome };
-    storable::remove_hop_by_hop(&mut fields);
-    fetch::carry(cx.worker, lead, download);
-    let reply = Reply::new(status, Source::Fields(fields.into()), outcome);
+    Carrier::new(cx.worker, lead).start(download, None);
+    let reply = Reply::new(status, Source::Answer(fields), outcome);
     Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }
 }
 
 /// A HEAD that nothing stored answers.
-pub(crate) async fn head(cx: Context<'_>, mut request: Request, why: Why, stored: Option<Entry>) -> Reply {
-    // Registered like a fetch, so that a purge in between is noticed.
-    let lead = cx.worker.shared.fills.alone(&request.key);
-    let fields = request.fields.clone();
+pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
+    // Noted as for a fetch, so that a purge in between is noticed.
+    let began = cx.worker.shared.fills.now(&request.key);
     let requested = clock::now();
-    let Answer { response, place } = match upstream::send(cx, &mut request, fields).await {
+    let sent = upstream::send(cx.worker, cx.plan, request, &request.fields, &mut Upload::Empty).await;
+    let Answer { status, fields, download } = match sent {
         Ok(answer) => answer,
         Err(error) => {
-            let failed = || failed(&request, &error);
-            return stand_in(cx, &request, stored.as_ref()).unwrap_or_else(failed);
+            let failed = || failed(request, &error);
+            return stand_in(cx, request, stored.as_ref()).unwrap_or_else(failed);
         }
     };
     let times = Times { requested, received: clock::now() };
     if let Some(stored) = stored {
-        learn(cx, &lead, &request, &stored, response.status(), response.headers(), times);
+        let lead = cx.worker.shared.fills.alone(&request.key, began);
+        learn(cx, &lead, request, &stored, status, &fields.to_map(), times);
     }
-    let outcome = Outcome::forwarded(Kind::Miss, why).answered(response.status());
-    let (parts, body) = response.into_parts();
-    let download = Download::new(body, cx.plan.settings.timeouts.origin_idle, Some(place));
-    upstream::pass_on(true, parts.status, parts.headers, download, outcome)
+    let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
+    upstream::pass_on(true, status, fields, download, outcome)
 }
 
 /// A stored response in place of an origin that is gone, if that is allowed (RFC 9111 section 4.2.4).
@@ -208,23 +206,20 @@ fn learn(
 }
 
 /// The origin changes protocols with the client (RFC 9110 section 7.8).
-async fn upgraded(response: http::Response<hyper::body::Incoming>, outcome: Outcome) -> Reply {
-    let mut fields = response.headers().clone();
+fn upgraded(answer: &Lines, download: Download, outcome: Outcome) -> Reply {
+    let mut fields = answer.to_map();
     let protocol = fields.get(header::UPGRADE).cloned();
     storable::remove_hop_by_hop(&mut fields);
     fields.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     if let Some(protocol) = protocol {
         fields.insert(header::UPGRADE, protocol);
     }
-    match hyper::upgrade::on(response).await {
-        Ok(upgraded) => {
+    match download.into_upgraded() {
+        Some(upgraded) => {
             let content = Content::Tunnel(Tunnel::Upgraded(upgraded));
             tunnel(StatusCode::SWITCHING_PROTOCOLS, fields, content, outcome)
         }
-        Err(error) => {
-            tracing::warn!("upgrade failed: {error}");
-            failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed)
-        }
+        None => failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed),
     }
 }
 
@@ -241,7 +236,7 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
     }
     match worker.clients(plan).tunnel.tcp(host, port).await {
         Ok(stream) => tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(Tunnel::Tcp(stream)), outcome),
-        Err(error) => failed(request, &OriginError::from(&error)),
+        Err(error) => failed(request, &OriginError::from(error)),
     }
 }
 

@@ -10,14 +10,14 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::date;
 use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
-use larder_semantics::revalidate;
 use larder_semantics::status::CacheStatus;
+use larder_semantics::{revalidate, storable};
 use larder_store::fill::{Head, Reader};
 use larder_store::lines::write_line;
 use larder_store::{Entry, Extent, LinesRef};
 
 use crate::clock;
-use crate::origin::Download;
+use crate::origin::{Download, Lines, Upgraded};
 use crate::outcome::Outcome;
 
 /// A reply.
@@ -52,6 +52,8 @@ pub enum Source {
     NotModified(Entry),
     /// A response on its way into the cache.
     Fill(Arc<Head>),
+    /// The origin, whose lines are passed on.
+    Answer(Box<Lines>),
     /// The origin, or ourselves.
     Fields(Box<HeaderMap>),
 }
@@ -88,7 +90,7 @@ pub enum Piece {
 /// The other end of a connection that leaves HTTP.
 pub enum Tunnel {
     /// The origin agreed to change protocols (101).
-    Upgraded(hyper::upgrade::Upgraded),
+    Upgraded(Upgraded),
     /// A `CONNECT` tunnel.
     Tcp(tokio::net::TcpStream),
 }
@@ -206,6 +208,14 @@ impl Reply {
                 }
             }
             Source::Fill(head) => write_stored(out, head.fields.view(), self.content_range.is_some()),
+            Source::Answer(lines) => {
+                let concerns_hop = storable::is_hop_by_hop(&**lines);
+                let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
+                lines.write(out, |name| !is_length(name) && !concerns_hop(name));
+                if !lines.contains("date") {
+                    write_date(out, clock::now());
+                }
+            }
             Source::Fields(fields) => {
                 // The framing below speaks of the length, whatever the origin's said.
                 for (name, value) in fields.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {

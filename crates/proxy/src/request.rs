@@ -2,14 +2,15 @@
 //! hop-by-hop fields gone and its cache key made.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::directives::RequestDirectives;
+use larder_semantics::fields::Fields;
 use larder_semantics::{key, revalidate, storable};
-use tokio::sync::mpsc::Sender;
 
 use crate::http1::head::{Head, Refusal, Target};
-use crate::origin::Upload;
+use crate::origin::{Lines, Upload};
 use crate::route::Route;
 use crate::settings::Role;
 use crate::worker::Plan;
@@ -36,14 +37,43 @@ pub(crate) struct Request {
     pub(crate) upgrade: Option<HeaderValue>,
     pub(crate) content: Upload,
     /// Where interim responses go, if the client understands them.
-    pub(crate) interim: Option<Sender<Interim>>,
+    pub(crate) interims: Option<Interims>,
 }
 
 /// A 1xx response on its way to the client.
 #[derive(Debug)]
 pub(crate) struct Interim {
     pub(crate) status: StatusCode,
-    pub(crate) fields: HeaderMap,
+    pub(crate) fields: Lines,
+}
+
+/// Interim responses that the client has yet to get. The task that receives them sends them, too, and
+/// looks here whenever it has nothing else to do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interims(Arc<Mutex<Vec<Interim>>>);
+
+/// More than these are dropped: they announce, and the answer itself goes on.
+const INTERIMS: usize = 16;
+
+impl Interims {
+    pub(crate) fn push(&self, interim: Interim) {
+        let mut interims = self.interims();
+        if interims.len() < INTERIMS {
+            interims.push(interim);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.interims().is_empty()
+    }
+
+    pub(crate) fn take(&self) -> Vec<Interim> {
+        std::mem::take(&mut self.interims())
+    }
+
+    fn interims(&self) -> MutexGuard<'_, Vec<Interim>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A request's target in parts, still borrowed.
@@ -136,15 +166,11 @@ impl Request {
             Some(b'?') => format!("/{path}"),
             Some(_) => path.to_owned(),
         };
-        let mut fields = collect(head)?;
+        let fields = collect(head)?;
         // Other protocols (h2c) would carry requests past everything that is checked here.
-        let websocket = |protocol: &HeaderValue| protocol.as_bytes().eq_ignore_ascii_case(b"websocket");
-        let upgrade =
-            fields.get(header::UPGRADE).filter(|protocol| head.upgrade && websocket(protocol)).cloned();
-        storable::remove_hop_by_hop(&mut fields);
-        for name in [header::HOST, header::EXPECT, header::CONTENT_LENGTH] {
-            fields.remove(name);
-        }
+        let websocket = |protocol: &&[u8]| protocol.eq_ignore_ascii_case(b"websocket");
+        let upgrade = head.fields.first("upgrade").filter(|protocol| head.upgrade && websocket(protocol));
+        let upgrade = upgrade.and_then(|protocol| HeaderValue::from_bytes(protocol).ok());
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address);
         let authority = match key::parse(&key) {
@@ -159,14 +185,14 @@ impl Request {
             scheme,
             authority,
             path,
-            asked: RequestDirectives::parse(&fields),
+            asked: RequestDirectives::parse(&head.fields),
             fields,
             key,
             route,
             client,
             upgrade,
             content: Upload::Empty,
-            interim: None,
+            interims: None,
         })
     }
 
@@ -202,14 +228,20 @@ impl Request {
             client: self.client,
             upgrade: None,
             content: Upload::Empty,
-            interim: None,
+            interims: None,
         }
     }
 }
 
+/// The fields that travel on: without those of this connection, and those that are written anew.
 fn collect(head: &Head<'_>) -> Result<HeaderMap, Refusal> {
-    let mut fields = HeaderMap::with_capacity(head.fields.count());
+    let concerns_hop = storable::is_hop_by_hop(&head.fields);
+    let is_anew = |name: &str| ANEW.iter().any(|anew| name.eq_ignore_ascii_case(anew));
+    let mut fields = HeaderMap::with_capacity(head.fields.count().saturating_sub(1));
     for (name, value) in head.fields.iter() {
+        if is_anew(name) || concerns_hop(name.as_bytes()) {
+            continue;
+        }
         let name = HeaderName::from_bytes(name.as_bytes());
         let name = name.map_err(|_| Refusal::bad("malformed header field name"))?;
         let value = HeaderValue::from_bytes(value);
@@ -217,3 +249,5 @@ fn collect(head: &Head<'_>) -> Result<HeaderMap, Refusal> {
     }
     Ok(fields)
 }
+
+const ANEW: [&str; 3] = ["host", "expect", "content-length"];

@@ -17,6 +17,7 @@ use larder_semantics::vary;
 use larder_store::fill::{Head, Reader, Verdict};
 use larder_store::{Entry, Joined, Resident};
 
+use crate::fetch::Fetching;
 use crate::http1::head::{self, Framing, Refusal};
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Reply, Source};
@@ -55,19 +56,19 @@ pub(crate) fn at_once(
 }
 
 /// The reply to any request.
-pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: Request) -> Reply {
+pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: Box<Request>) -> Reply {
     if let Some(reply) = pass::answer_ourselves(plan, &request) {
         return reply;
     }
     let route = request.route.clone();
     let Some(rules) = route.rules(&plan.settings.forward.rules) else {
-        return pass::through(worker, plan, request, Why::Bypass).await;
+        return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
     };
-    let has_content = !matches!(request.content, crate::origin::Upload::Empty);
+    let has_content = !request.content.is_empty();
     let cx = Context { worker, plan, rules };
     match request.method {
-        Method::GET if request.upgrade.is_none() && !has_content => cx.get(request).await,
-        Method::HEAD if !has_content => cx.head(request).await,
+        Method::GET if request.upgrade.is_none() && !has_content => cx.get(&request).await,
+        Method::HEAD if !has_content => cx.head(&request).await,
         Method::GET => pass::through(worker, plan, request, Why::Bypass).await,
         _ => pass::through(worker, plan, request, Why::Method).await,
     }
@@ -102,13 +103,14 @@ enum Found {
 const TRIES: usize = 3;
 
 impl Context<'_> {
-    async fn get(&self, request: Request) -> Reply {
+    async fn get(&self, request: &Request) -> Reply {
         let memory = &self.worker.shared.memory;
-        let resident = memory.peek(&request.key, memory.hash(&request.key));
-        let (why, stored) = match self.find(&request, resident.as_ref()) {
+        let hash = memory.hash(&request.key);
+        let resident = memory.peek(&request.key, hash);
+        let (why, stored) = match self.find(request, resident.as_ref()) {
             Found::Reply(reply) => return reply,
             Found::ReplyAndRefresh(reply, entry) => {
-                self.refresh(&request, entry);
+                self.refresh(request, entry);
                 return reply;
             }
             Found::Ask(why, stored) => (why, stored),
@@ -118,19 +120,19 @@ impl Context<'_> {
             let text = "504: nothing stored answers this request, and it asked for nothing else\n";
             return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
         }
-        if self.goes_alone(&request) || stored.as_ref().is_some_and(is_for_one_use) {
-            let lead = self.worker.shared.fills.alone(&request.key);
-            return fetch::lead(*self, request, lead, why, stored).await;
+        if self.goes_alone(request, hash) || stored.as_ref().is_some_and(is_for_one_use) {
+            let fetching = Fetching::Alone(self.worker.shared.fills.now(&request.key));
+            return fetch::fetch(*self, request, fetching, why, stored).await;
         }
         self.coalesce(request, why, stored, resident).await
     }
 
     /// HEAD is answered from a stored GET (`at_once`), or else by the origin, whose answer may
     /// freshen what is stored (RFC 9111 section 4.3.5).
-    async fn head(&self, request: Request) -> Reply {
+    async fn head(&self, request: &Request) -> Reply {
         let memory = &self.worker.shared.memory;
         let resident = memory.peek(&request.key, memory.hash(&request.key));
-        let why = match self.find(&request, resident.as_ref()) {
+        let why = match self.find(request, resident.as_ref()) {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
             Found::Ask(why, _) => why,
         };
@@ -170,8 +172,7 @@ impl Context<'_> {
     }
 
     /// Whether an answer to this request is of no use to others who ask at the same time.
-    fn goes_alone(&self, request: &Request) -> bool {
-        let shared = &self.worker.shared;
+    fn goes_alone(&self, request: &Request, hash: u64) -> bool {
         let asked = &request.asked;
         request.fields.contains("authorization")
             || request.fields.contains("range")
@@ -179,44 +180,45 @@ impl Context<'_> {
             || asked.no_store
             || asked.max_age.is_some()
             || asked.min_fresh.is_some()
-            || shared.markers.marked(shared.memory.hash(&request.key), clock::now())
+            || self.worker.shared.markers.marked(hash, clock::now())
     }
 
     /// Waits for a fetch that is under way, or begins one.
     async fn coalesce(
         &self,
-        request: Request,
+        request: &Request,
         why: Why,
         stored: Option<Entry>,
         resident: Option<Resident>,
     ) -> Reply {
         let fills = &self.worker.shared.fills;
-        let mut signature =
-            resident.as_ref().map(|resident| expected(resident, &request)).unwrap_or_default();
+        let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
         for _ in 0..TRIES {
             let mut reader = match fills.join(&request.key, &signature) {
-                Joined::Lead(lead) => return fetch::lead(*self, request, lead, why, stored).await,
+                Joined::Lead(lead) => {
+                    return fetch::fetch(*self, request, Fetching::Leads(lead), why, stored).await;
+                }
                 Joined::Follow(reader) => reader,
             };
             match reader.verdict().await {
-                Verdict::Stream(head) if selects(&head, &request) => {
-                    if !may_share(&head.freshness, &request) || head.status == StatusCode::PARTIAL_CONTENT {
+                Verdict::Stream(head) if selects(&head, request) => {
+                    if !may_share(&head.freshness, request) || head.status == StatusCode::PARTIAL_CONTENT {
                         break;
                     }
-                    return self.follow(&request, &head, reader, why);
+                    return self.follow(request, &head, reader, why);
                 }
                 Verdict::Stream(head) => {
                     // Another variant is on its way. Now we know by what they differ.
                     signature = vary::again(&head.signature, &request.fields);
                 }
-                Verdict::Stored(entry) if may_share(entry.freshness(), &request) => {
-                    match self.share(&request, entry, Kind::Coalesced, why) {
+                Verdict::Stored(entry) if may_share(entry.freshness(), request) => {
+                    match self.share(request, entry, Kind::Coalesced, why) {
                         Some(reply) => return reply,
                         None => break,
                     }
                 }
-                Verdict::StandIn(entry) if self.may_stand_in(&entry, &request) => {
-                    match self.share(&request, entry, Kind::StaleHit, Why::StaleIfError) {
+                Verdict::StandIn(entry) if self.may_stand_in(&entry, request) => {
+                    match self.share(request, entry, Kind::StaleHit, Why::StaleIfError) {
                         Some(reply) => return reply,
                         None => break,
                     }
@@ -225,8 +227,7 @@ impl Context<'_> {
                 Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released => break,
             }
         }
-        let lead = fills.alone(&request.key);
-        fetch::lead(*self, request, lead, why, stored).await
+        fetch::fetch(*self, request, Fetching::Alone(fills.now(&request.key)), why, stored).await
     }
 
     /// The reply from what another request's fetch left stored, if it is this request's variant.
@@ -257,7 +258,7 @@ impl Context<'_> {
             let route = request.route.clone();
             let Some(rules) = route.rules(&plan.settings.forward.rules) else { return };
             let cx = Context { worker: &worker, plan: &plan, rules };
-            let reply = fetch::lead(cx, request, lead, Why::Expired, Some(stored)).await;
+            let reply = fetch::fetch(cx, &request, Fetching::Leads(lead), Why::Expired, Some(stored)).await;
             fetch::drain(reply).await;
         });
     }

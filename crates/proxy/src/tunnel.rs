@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::clock;
+use crate::origin::{Stream, Upgraded};
 use crate::reply::Tunnel;
 
 /// Carries bytes between `client` and the other end; `early` are bytes that the client sent already.
@@ -23,7 +23,7 @@ pub(crate) async fn run(client: TcpStream, early: &[u8], tunnel: Tunnel, idle: D
     let carried = async {
         match tunnel {
             Tunnel::Tcp(origin) => carry(client, early, origin).await,
-            Tunnel::Upgraded(upgraded) => carry(client, early, TokioIo::new(upgraded)).await,
+            Tunnel::Upgraded(upgraded) => carry_upgraded(client, early, upgraded).await,
         }
     };
     let carried = tokio::select! {
@@ -32,6 +32,14 @@ pub(crate) async fn run(client: TcpStream, early: &[u8], tunnel: Tunnel, idle: D
     };
     if let Err(error) = carried {
         tracing::debug!("tunnel ended: {error}");
+    }
+}
+
+async fn carry_upgraded(mut client: Watched<'_>, early: &[u8], origin: Upgraded) -> io::Result<()> {
+    client.write_all(&origin.early).await?;
+    match origin.stream {
+        Stream::Plain(stream) => carry(client, early, stream).await,
+        Stream::Tls(stream) => carry(client, early, stream).await,
     }
 }
 

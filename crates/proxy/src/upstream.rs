@@ -1,29 +1,31 @@
 //! Sends a request on: a place in the gate, the fields an origin should see, the origin whose turn
 //! it is, and another one if that fails before it answered.
 
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Response, StatusCode, header,
-};
-use hyper::body::Incoming;
-use larder_semantics::status::Why;
-use larder_semantics::{fields::members, storable};
+use std::io::Write;
+use std::sync::Arc;
 
-use crate::origin::{Client, Download, OriginError, Place, Turn, Upload, uri};
+use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use larder_semantics::fields::{Fields, members};
+use larder_semantics::status::Why;
+use larder_store::lines::{write_line, write_name};
+
+use crate::origin::{Client, Download, Head, Lines, OriginError, Outgoing, Place, Upload, is_idempotent};
 use crate::outcome::Outcome;
 use crate::reply::{Content, Reply, Source};
 use crate::request::{Interim, Request};
 use crate::route::{Route, SiteState};
-use crate::serve::Context;
 use crate::settings::{ClientAddress, HostHeader};
 use crate::worker::{Plan, Worker};
-use std::sync::Arc;
 
-/// An origin's answer, and the place it holds until its content has arrived.
+/// An origin's answer. Its content holds the request's place until it has arrived.
 pub(crate) struct Answer {
-    pub(crate) response: Response<Incoming>,
-    pub(crate) place: Place,
+    pub(crate) status: StatusCode,
+    pub(crate) fields: Box<Lines>,
+    pub(crate) download: Download,
 }
 
+/// Room for a head that goes to an origin; few need more.
+const HEAD: usize = 1 << 10;
 /// As often as a request may pass through proxies of this name before that is a loop.
 const MOST_PASSES: usize = 8;
 
@@ -32,44 +34,51 @@ const MOST_PASSES: usize = 8;
 /// # Errors
 /// Why there is no answer.
 pub(crate) async fn send(
-    cx: Context<'_>,
-    request: &mut Request,
-    fields: HeaderMap,
-) -> Result<Answer, OriginError> {
-    send_for(cx.worker, cx.plan, request, fields).await
-}
-
-/// The same without caching rules, for requests that pass through.
-///
-/// # Errors
-/// Why there is no answer.
-pub(crate) async fn send_for(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
-    request: &mut Request,
-    mut fields: HeaderMap,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
 ) -> Result<Answer, OriginError> {
-    introduce(plan, request, &mut fields)?;
-    let full = || OriginError {
+    refuse_loop(plan, fields)?;
+    let place = match plan.gate.try_enter() {
+        Some(place) => place,
+        None => Box::pin(queue_up(plan)).await?,
+    };
+    let clients = worker.clients(plan);
+    let (head, download) = match &request.route {
+        Route::Anywhere => {
+            let to = To { https: request.scheme == "https", authority: &request.authority };
+            once(&clients.forward, plan, request, fields, content, to, &request.authority).await?
+        }
+        Route::Site(site) => to_site(&clients.reverse, plan, site, request, fields, content).await?,
+    };
+    refuse_unasked_change(request, head.status)?;
+    Ok(Answer { status: head.status, fields: head.fields, download: download.holding(place) })
+}
+
+async fn queue_up(plan: &Plan) -> Result<Place, OriginError> {
+    let patience = plan.settings.timeouts.first_byte;
+    let place = tokio::time::timeout(patience, plan.gate.enter()).await;
+    place.ok().and_then(Result::ok).ok_or_else(|| OriginError {
         status: StatusCode::SERVICE_UNAVAILABLE,
         why: Why::Overloaded,
         detail: "every place for requests to origins is taken, and so is the queue".to_owned(),
         unsent: true,
-    };
-    let patience = plan.settings.timeouts.first_byte;
-    let place = tokio::time::timeout(patience, plan.gate.enter()).await;
-    let place = place.ok().and_then(Result::ok).ok_or_else(full)?;
-    let clients = worker.clients(plan);
-    let response = match request.route.clone() {
-        Route::Anywhere => {
-            let (https, authority) = (request.scheme == "https", request.authority.clone());
-            let one = outgoing(request, fields, https, &authority, &authority)?;
-            clients.forward.send(one).await?
-        }
-        Route::Site(site) => to_site(&clients.reverse, &site, request, fields).await?,
-    };
-    refuse_unasked_change(request, response.status())?;
-    Ok(Answer { response, place })
+    })
+}
+
+fn refuse_loop(plan: &Plan, fields: &HeaderMap) -> Result<(), OriginError> {
+    let name = plan.settings.name.as_bytes();
+    match members(fields, "via").filter(|pass| pass.ends_with(name)).count() {
+        ..MOST_PASSES => Ok(()),
+        _ => Err(OriginError {
+            status: StatusCode::LOOP_DETECTED,
+            why: Why::OriginForbidden,
+            detail: "this request has come by here many times".to_owned(),
+            unsent: true,
+        }),
+    }
 }
 
 /// A client that asked for no other protocol would take what follows for an answer to its next
@@ -88,19 +97,27 @@ fn refuse_unasked_change(request: &Request, status: StatusCode) -> Result<(), Or
 
 async fn to_site(
     client: &Client,
+    plan: &Plan,
     site: &SiteState,
-    request: &mut Request,
-    fields: HeaderMap,
-) -> Result<Response<Incoming>, OriginError> {
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+) -> Result<(Head, Download), OriginError> {
+    let repeatable = content.is_empty();
     let mut tries_left = site.settings.retries;
     loop {
         let turn = site.pool.next();
-        let repeatable = matches!(request.content, Upload::Empty);
-        let one = outgoing_to(request, fields.clone(), site, &turn)?;
-        match client.send(one).await {
-            Ok(response) => {
+        let origin = turn.origin();
+        let host = match &site.settings.host {
+            HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
+            HostHeader::Preserve | HostHeader::Origin => &origin.authority,
+            HostHeader::Set(host) => host,
+        };
+        let to = To { https: origin.https, authority: &origin.authority };
+        match once(client, plan, request, fields, content, to, host).await {
+            Ok(answer) => {
                 turn.succeeded();
-                return Ok(response);
+                return Ok(answer);
             }
             Err(error) => {
                 turn.failed();
@@ -115,133 +132,136 @@ async fn to_site(
     }
 }
 
-fn outgoing_to(
-    request: &mut Request,
-    fields: HeaderMap,
-    site: &SiteState,
-    turn: &Turn<'_>,
-) -> Result<HttpRequest<Upload>, OriginError> {
-    let origin = turn.origin();
-    let host = match &site.settings.host {
-        HostHeader::Preserve if !request.authority.is_empty() => request.authority.clone(),
-        HostHeader::Preserve | HostHeader::Origin => origin.authority.clone(),
-        HostHeader::Set(host) => host.clone(),
-    };
-    outgoing(request, fields, origin.https, &origin.authority, &host)
+/// Where a request is sent.
+struct To<'t> {
+    https: bool,
+    authority: &'t str,
 }
 
-fn outgoing(
-    request: &mut Request,
-    fields: HeaderMap,
-    https: bool,
-    authority: &str,
+/// Sends a request to one origin. That hosts are hosts, and nothing else, was seen to where they were
+/// read: in a request's head, or in the config.
+async fn once(
+    client: &Client,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+    to: To<'_>,
     host: &str,
-) -> Result<HttpRequest<Upload>, OriginError> {
-    let impossible = |detail: String| OriginError {
-        status: StatusCode::BAD_REQUEST,
-        why: Why::OriginUnreachable,
-        detail,
-        unsent: true,
+) -> Result<(Head, Download), OriginError> {
+    let mut head = Vec::with_capacity(HEAD);
+    write_head(&mut head, plan, request, fields, content, host);
+    let mut on_interim = |head: Head| {
+        if let Some(interims) = &request.interims {
+            interims.push(Interim { status: head.status, fields: *head.fields });
+        }
     };
-    let content = std::mem::replace(&mut request.content, Upload::Empty);
-    let chunked = content.is_of_unknown_length();
-    let mut one = HttpRequest::new(content);
-    *one.method_mut() = request.method.clone();
-    *one.uri_mut() = uri(https, authority, &request.path).map_err(|error| impossible(error.to_string()))?;
-    *one.headers_mut() = fields;
-    let host = HeaderValue::from_str(host).map_err(|error| impossible(error.to_string()))?;
-    one.headers_mut().insert(header::HOST, host);
-    if chunked {
-        // Said by ourselves, since it is unusual for a GET.
-        one.headers_mut().insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    let outgoing = Outgoing {
+        https: to.https,
+        authority: to.authority,
+        method: &request.method,
+        head: &head,
+        content,
+        on_interim: &mut on_interim,
+    };
+    client.send(outgoing).await
+}
+
+fn write_head(
+    out: &mut Vec<u8>,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &Upload,
+    host: &str,
+) {
+    out.extend_from_slice(request.method.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(request.path.as_bytes());
+    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+    out.extend_from_slice(host.as_bytes());
+    out.extend_from_slice(b"\r\n");
+    let by = plan.settings.client_address;
+    for (name, value) in fields.iter().filter(|(name, _)| !is_introduced(name, by)) {
+        write_line(out, name.as_str().as_bytes(), value.as_bytes());
     }
-    if let Some(upgrade) = request.upgrade.clone() {
-        one.headers_mut().insert(header::UPGRADE, upgrade);
-        one.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    introduce(out, plan, request, fields);
+    let expected = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);
+    match content.length() {
+        Some(0) if !expected => {}
+        Some(length) => {
+            write_line(out, b"content-length", itoa::Buffer::new().format(length).as_bytes());
+        }
+        None => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
     }
-    if let Some(interims) = request.interim.clone() {
-        hyper::ext::on_informational(&mut one, move |response| {
-            // More than the client takes are dropped: they announce, and the answer itself goes on.
-            let mut fields = response.headers().clone();
-            storable::remove_hop_by_hop(&mut fields);
-            let _ = interims.try_send(Interim { status: response.status(), fields });
-        });
+    if let Some(upgrade) = &request.upgrade {
+        write_line(out, b"upgrade", upgrade.as_bytes());
+        out.extend_from_slice(b"Connection: upgrade\r\n");
     }
-    Ok(one)
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Whether [`introduce`] writes the field called so.
+fn is_introduced(name: &HeaderName, by: ClientAddress) -> bool {
+    let also = match by {
+        ClientAddress::Off => &[][..],
+        ClientAddress::XForwardedFor => &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"],
+        ClientAddress::Forwarded => &["forwarded"],
+    };
+    *name == header::VIA || also.contains(&name.as_str())
 }
 
 /// Says who sends this on, and for whom (RFC 9110 section 7.6.3, RFC 7239).
-fn introduce(plan: &Plan, request: &Request, fields: &mut HeaderMap) -> Result<(), OriginError> {
-    let name = plan.settings.name.as_bytes();
-    let passes = members(fields, "via").filter(|pass| pass.ends_with(name)).count();
-    if passes >= MOST_PASSES {
-        return Err(OriginError {
-            status: StatusCode::LOOP_DETECTED,
-            why: Why::OriginForbidden,
-            detail: "this request has come by here many times".to_owned(),
-            unsent: true,
-        });
-    }
-    append(fields, header::VIA, &format!("1.1 {}", plan.settings.name));
+fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
+    begin_list(out, fields, header::VIA);
+    out.extend_from_slice(b"1.1 ");
+    out.extend_from_slice(plan.settings.name.as_bytes());
+    out.extend_from_slice(b"\r\n");
     let client = request.client.ip();
+    let (host, proto) = (&request.authority, request.scheme);
+    // Writing to a vector does not fail.
     match plan.settings.client_address {
         ClientAddress::Off => {}
         ClientAddress::XForwardedFor => {
-            append(fields, HeaderName::from_static("x-forwarded-for"), &client.to_string());
-            set(fields, HeaderName::from_static("x-forwarded-proto"), request.scheme);
-            set(fields, HeaderName::from_static("x-forwarded-host"), &request.authority);
+            begin_list(out, fields, HeaderName::from_static("x-forwarded-for"));
+            let _ = write!(out, "{client}\r\n");
+            write_line(out, b"x-forwarded-proto", proto.as_bytes());
+            write_line(out, b"x-forwarded-host", host.as_bytes());
         }
         ClientAddress::Forwarded => {
-            let node = if client.is_ipv6() { format!("\"[{client}]\"") } else { client.to_string() };
-            let (host, proto) = (&request.authority, request.scheme);
-            append(fields, header::FORWARDED, &format!("for={node};host=\"{host}\";proto={proto}"));
+            begin_list(out, fields, header::FORWARDED);
+            let _ = match client.is_ipv6() {
+                true => write!(out, "for=\"[{client}]\";host=\"{host}\";proto={proto}\r\n"),
+                false => write!(out, "for={client};host=\"{host}\";proto={proto}\r\n"),
+            };
         }
     }
-    Ok(())
 }
 
-/// Adds a member to a list field.
-fn append(fields: &mut HeaderMap, name: HeaderName, member: &str) {
-    let lines = fields.get_all(&name).iter().map(HeaderValue::as_bytes);
-    let mut list = lines.collect::<Vec<_>>().join(&b", "[..]);
-    if !list.is_empty() {
-        list.extend_from_slice(b", ");
+/// Begins a list field with the members it has already.
+fn begin_list(out: &mut Vec<u8>, fields: &HeaderMap, name: HeaderName) {
+    write_name(out, name.as_str().as_bytes());
+    for value in fields.get_all(name) {
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b", ");
     }
-    list.extend_from_slice(member.as_bytes());
-    if let Ok(list) = HeaderValue::from_bytes(&list) {
-        fields.insert(name, list);
-    }
-}
-
-fn set(fields: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        fields.insert(name, value);
-    }
-}
-
-/// Whether sending it twice means what sending it once does (RFC 9110 section 9.2.2).
-fn is_idempotent(method: &Method) -> bool {
-    matches!(
-        *method,
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
-    )
 }
 
 /// The reply that passes an origin's answer to one client, as it arrives.
 pub(crate) fn pass_on(
     to_head: bool,
     status: StatusCode,
-    mut fields: HeaderMap,
+    fields: Box<Lines>,
     download: Download,
     outcome: Outcome,
 ) -> Reply {
-    storable::remove_hop_by_hop(&mut fields);
-    let announced = fields.remove(header::CONTENT_LENGTH);
     // The answer to a HEAD has no content, but may say how long it would be.
     let length = match to_head {
-        true => announced.and_then(|length| length.to_str().ok()?.parse().ok()),
+        true => {
+            fields.first("content-length").and_then(|length| std::str::from_utf8(length).ok()?.parse().ok())
+        }
         false => download.length(),
     };
-    let (fields, content) = (Source::Fields(fields.into()), Content::Origin(Box::new(download)));
+    let (fields, content) = (Source::Answer(fields), Content::Origin(Box::new(download)));
     Reply { length, content, ..Reply::new(status, fields, outcome) }
 }

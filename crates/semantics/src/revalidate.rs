@@ -23,18 +23,24 @@ pub fn condition(stored: &impl Fields, out: &mut HeaderMap) {
 
 /// Removes every condition and range: what remains asks for the whole representation.
 pub fn remove_conditions(request: &mut HeaderMap) {
-    let names = [
-        header::IF_MATCH,
-        header::IF_NONE_MATCH,
-        header::IF_MODIFIED_SINCE,
-        header::IF_UNMODIFIED_SINCE,
-        header::IF_RANGE,
-        header::RANGE,
-    ];
-    for name in names {
+    for name in &CONDITIONS {
         request.remove(name);
     }
 }
+
+/// Whether there is anything that [`remove_conditions`] would remove.
+pub fn has_conditions(request: &HeaderMap) -> bool {
+    CONDITIONS.iter().any(|name| request.contains_key(name))
+}
+
+const CONDITIONS: [HeaderName; 6] = [
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_UNMODIFIED_SINCE,
+    header::IF_RANGE,
+    header::RANGE,
+];
 
 /// What a client's conditions make of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

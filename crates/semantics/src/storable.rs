@@ -196,6 +196,15 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
     }
 }
 
+/// Whether a field called so (in any case) is one that [`remove_hop_by_hop`] removes from `fields`.
+pub fn is_hop_by_hop(fields: &impl Fields) -> impl Fn(&[u8]) -> bool {
+    let lists = fields.contains("connection");
+    move |name| {
+        let listed = || members(fields, "connection").any(|listed| listed.eq_ignore_ascii_case(name));
+        HOP_BY_HOP.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes())) || (lists && listed())
+    }
+}
+
 const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "keep-alive",

@@ -112,7 +112,16 @@ pub struct Fills {
     max_object: AtomicU64,
 }
 
-type Table = HashMap<Box<[u8]>, Vec<Arc<Fill>>>;
+#[derive(Debug, Default)]
+struct Table {
+    fills: HashMap<Box<[u8]>, Vec<Arc<Fill>>>,
+    /// How often a key of this part was cancelled.
+    cancelled: u64,
+}
+
+/// A moment, as far as purges are concerned: of a key, from [`Fills::now`].
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(u64);
 
 /// What [`Fills::join`] found.
 pub enum Joined {
@@ -142,6 +151,7 @@ impl Fills {
     pub fn join(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
         let mut table = self.table(key);
         let under_way = table
+            .fills
             .get(key)
             .and_then(|fills| fills.iter().find(|fill| fill.joinable && *fill.signature == *signature));
         match under_way {
@@ -151,22 +161,34 @@ impl Fills {
         }
     }
 
+    /// The moment at which a fetch of `key` begins that may turn out worth a fill of its own.
+    pub fn now(&self, key: &[u8]) -> Moment {
+        Moment(self.table(key).cancelled)
+    }
+
     /// Leads a fill that nobody may follow: what it stores is reusable, but waiting for it is not
-    /// (credentials, ranges, URLs whose answers are known not to be storable).
-    pub fn alone(self: &Arc<Self>, key: &[u8]) -> Lead {
-        self.register(&mut self.table(key), key, &[], false)
+    /// (credentials, ranges, URLs whose answers are known not to be storable). Most of these store
+    /// nothing in the end, so that they cost a fill only when they do: `began` says when the fetch
+    /// began, and a purge since then (of this key, or rarely of another) wins over it.
+    pub fn alone(self: &Arc<Self>, key: &[u8], began: Moment) -> Lead {
+        let mut table = self.table(key);
+        let lead = self.register(&mut table, key, &[], false);
+        lead.fill.cancelled.store(table.cancelled != began.0, Ordering::Release);
+        lead
     }
 
     /// Lets the fills of `key` publish nothing, and nobody join them any more.
     pub fn cancel(&self, key: &[u8]) {
-        for fill in self.table(key).remove(key).into_iter().flatten() {
+        let mut table = self.table(key);
+        table.cancelled += 1;
+        for fill in table.fills.remove(key).into_iter().flatten() {
             fill.cancelled.store(true, Ordering::Release);
         }
     }
 
     /// Fills under way.
     pub fn under_way(&self) -> usize {
-        self.table.iter().map(|table| locked(table).values().map(Vec::len).sum::<usize>()).sum()
+        self.table.iter().map(|table| locked(table).fills.values().map(Vec::len).sum::<usize>()).sum()
     }
 
     /// Changes the largest body stored.
@@ -195,16 +217,16 @@ impl Fills {
             readers: Mutex::default(),
             moved: watch::Sender::default(),
         });
-        table.entry(key.into()).or_default().push(Arc::clone(&fill));
+        table.fills.entry(key.into()).or_default().push(Arc::clone(&fill));
         Lead { fill, fills: Arc::clone(self), booked: 0, windowed: false, settled: false }
     }
 
     fn forget(&self, fill: &Arc<Fill>) {
         let mut table = self.table(&fill.key);
-        if let Some(fills) = table.get_mut(&fill.key) {
+        if let Some(fills) = table.fills.get_mut(&fill.key) {
             fills.retain(|other| !Arc::ptr_eq(other, fill));
             if fills.is_empty() {
-                table.remove(&fill.key);
+                table.fills.remove(&fill.key);
             }
         }
     }

@@ -150,21 +150,30 @@ impl Borrow<[u8]> for SharedLines {
 
 /// Appends one field line, its name in the customary capitals (`Content-Type`, `ETag`).
 pub fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    write_name(out, name);
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the beginning of a field line: the name in such capitals, and what parts it from a value.
+pub fn write_name(out: &mut Vec<u8>, name: &[u8]) {
     match name {
         b"etag" => out.extend_from_slice(b"ETag"),
         b"www-authenticate" => out.extend_from_slice(b"WWW-Authenticate"),
         b"te" => out.extend_from_slice(b"TE"),
         _ => {
-            let mut start = true;
-            out.extend(name.iter().map(|&byte| {
-                let capital = std::mem::replace(&mut start, byte == b'-');
-                if capital { byte.to_ascii_uppercase() } else { byte }
-            }));
+            let start = out.len();
+            out.extend_from_slice(name);
+            let mut begins = true;
+            for byte in &mut out[start..] {
+                if begins {
+                    byte.make_ascii_uppercase();
+                }
+                begins = *byte == b'-';
+            }
         }
     }
     out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ const TRAILERS: usize = 16 << 10;
 pub struct Chunked {
     state: State,
     extensions: usize,
+    /// White space may follow a chunk's size.
+    padded: bool,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +59,11 @@ pub enum Step {
 }
 
 impl Chunked {
+    /// A reader of an answer's content: some origins pad the sizes of their chunks, which harms nobody.
+    pub fn of_an_answer() -> Self {
+        Self { padded: true, ..Self::default() }
+    }
+
     /// Looks at `input`, the bytes not yet consumed. The caller consumes what the step says before
     /// it asks again.
     ///
@@ -70,6 +77,7 @@ impl Chunked {
                 State::Size => {
                     let Some(line) = line(rest, SIZE_LINE, "chunk size line too long")? else { break };
                     skip += line.len() + 2;
+                    let line = if self.padded { line.trim_ascii_end() } else { line };
                     let (size, extension) = size(line)?;
                     self.extensions += extension;
                     if self.extensions > EXTENSIONS {

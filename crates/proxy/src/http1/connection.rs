@@ -6,18 +6,18 @@
 //! ([`Connection::go_on`]), while its content is pumped beside the answer. Between requests the
 //! connection waits in the [lobby](super::lobby).
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use larder_store::lines::write_line;
+use larder_semantics::storable;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
 
 use super::head::{self, Framing as Delimited, Parsed, Refusal};
 use super::io::{Reading, Writing};
@@ -27,7 +27,7 @@ use crate::clock;
 use crate::listen::Seat;
 use crate::observe::access::Line;
 use crate::reply::{self, Content, Framing, Reply, Tunnel};
-use crate::request::{Interim, Request};
+use crate::request::{Interim, Interims, Request};
 use crate::serve;
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
@@ -35,8 +35,6 @@ use crate::worker::{Plan, Worker};
 /// How long a refused client may go on sending before the connection is closed hard; closing at
 /// once would reset it, and the client would not see the answer.
 const LINGER: Duration = Duration::from_secs(2);
-/// Interim responses on their way to a client; an origin that sends more of them loses some.
-const INTERIMS: usize = 16;
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
@@ -89,7 +87,7 @@ pub(super) struct Begun {
 
 /// A request that goes the long way.
 pub(super) struct Ask {
-    request: Request,
+    request: Box<Request>,
     delimited: Delimited,
     expects: bool,
     framing: Framing,
@@ -157,7 +155,9 @@ impl Connection {
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Break(match request {
-                Ok(request) => Look::Ask(Box::new(Ask { request, delimited, expects, framing, line })),
+                Ok(request) => {
+                    Look::Ask(Box::new(Ask { request: Box::new(request), delimited, expects, framing, line }))
+                }
                 Err(refusal) => Look::Refuse(refusal),
             });
         };
@@ -273,6 +273,9 @@ impl Connection {
 
     async fn ask(&mut self, plan: &Arc<Plan>, ask: Ask) -> io::Result<Next> {
         self.writing.flush().await?;
+        // As long as an origin is waited for, others have more use for the buffers.
+        self.writing.rest();
+        self.reading.input.rest();
         match upload::check(ask.delimited, &plan.settings.limits) {
             Ok(()) => self.exchange(plan, ask).await,
             Err(refusal) => self.refuse(plan, refusal).await,
@@ -283,16 +286,16 @@ impl Connection {
         let Ask { mut request, delimited, expects, mut framing, line } = ask;
         let limits = &plan.settings.limits;
         let (source, content) = upload::split(&mut self.reading, delimited, limits, &plan.settings.timeouts);
-        let (interim, interims) = mpsc::channel(INTERIMS);
+        let interims = Interims::default();
         if expects && source.is_some() {
-            let _ = interim.try_send(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
+            interims.push(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
         }
         request.content = content;
-        request.interim = framing.http11.then_some(interim);
+        request.interims = framing.http11.then(|| interims.clone());
         let before = self.writing.sent;
         let talked = {
             let answer = answer(&self.worker, plan, request, &mut self.writing, interims, &mut framing);
-            talk(answer, source).await
+            talk(pin!(answer), source).await
         };
         let (mut reply, sent, pumped) = match talked {
             Ok(talked) => talked,
@@ -383,13 +386,12 @@ impl Connection {
 /// # Errors
 /// The refusal of content that is not acceptable.
 async fn talk(
-    answer: impl Future<Output = (Reply, Result<(), SendError>)>,
+    mut answer: Pin<&mut impl Future<Output = (Reply, Result<(), SendError>)>>,
     source: Option<upload::Source<'_>>,
 ) -> Result<(Reply, Result<(), SendError>, Pumped), Refusal> {
-    let mut answer = pin!(answer);
     let mut pumped = Pumped::Whole;
     if let Some(source) = source {
-        let mut pump = pin!(source.pump());
+        let mut pump = Box::pin(source.pump());
         tokio::select! {
             biased;
             (reply, sent) = &mut answer => return Ok((reply, sent, Pumped::Unwanted)),
@@ -404,26 +406,30 @@ async fn talk(
 async fn answer(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
-    request: Request,
+    request: Box<Request>,
     writing: &mut Writing,
-    mut interims: mpsc::Receiver<Interim>,
+    interims: Interims,
     framing: &mut Framing,
 ) -> (Reply, Result<(), SendError>) {
-    let mut reply = {
-        // Large, and on its own: every future around it would be as large, and be moved.
-        let mut serve = Box::pin(serve::serve(worker, plan, request));
-        loop {
-            tokio::select! {
-                biased;
-                Some(interim) = interims.recv() => {
-                    if let Err(error) = send_interim(writing, &interim).await {
-                        tracing::trace!("interim response not sent: {error}");
-                    }
-                }
-                reply = &mut serve => break reply,
+    // Large, and on its own: every future around it would be as large, and be moved.
+    let mut serve = Box::pin(serve::serve(worker, plan, request));
+    let mut reply = loop {
+        let served = poll_fn(|cx| match serve.as_mut().poll(cx) {
+            Poll::Pending if !interims.is_empty() => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
+        let served = served.await;
+        for interim in interims.take() {
+            if let Err(error) = send_interim(writing, &interim).await {
+                tracing::trace!("interim response not sent: {error}");
             }
         }
+        if let Some(reply) = served {
+            break reply;
+        }
     };
+    drop(serve);
+    writing.wake();
     framing.keep_alive &= !reply.close && !reply.ends_with_connection(framing);
     let sent = send(writing, &mut reply, framing, &plan.banner).await;
     (reply, sent)
@@ -431,9 +437,8 @@ async fn answer(
 
 async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()> {
     reply::write_status_line(&mut writing.out, interim.status);
-    for (name, value) in &interim.fields {
-        write_line(&mut writing.out, name.as_str().as_bytes(), value.as_bytes());
-    }
+    let concerns_hop = storable::is_hop_by_hop(&interim.fields);
+    interim.fields.write(&mut writing.out, |name| !concerns_hop(name));
     writing.out.extend_from_slice(b"\r\n");
     // As long as no reply has begun, a refusal may take its place.
     let sent = writing.sent;

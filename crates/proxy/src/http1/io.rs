@@ -26,7 +26,7 @@ use crate::settings::Timeouts;
 /// A deadline that costs nothing until something has to be waited for, and then one look at the
 /// clock: the timer is armed once, and re-armed only when it fires too early.
 #[derive(Debug)]
-struct Deadline {
+pub(crate) struct Deadline {
     limit: Duration,
     /// In `clock::millis`; `None` until the first wait.
     due: Option<u64>,
@@ -49,12 +49,12 @@ impl Timer {
 }
 
 impl Deadline {
-    fn new(limit: Duration) -> Self {
+    pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, due: None, timer: None }
     }
 
     /// Begins anew: `limit` from the next wait on.
-    fn set(&mut self, limit: Duration) {
+    pub(crate) fn set(&mut self, limit: Duration) {
         (self.limit, self.due) = (limit, None);
     }
 
@@ -64,12 +64,12 @@ impl Deadline {
     }
 
     /// Begins anew with the same limit.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.due = None;
     }
 
     /// Ready once the deadline has passed.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now = clock::millis();
         let due = *self.due.get_or_insert(now + self.limit.as_millis() as u64);
         if due <= now {
@@ -166,7 +166,7 @@ impl Reading {
 
 /// Receives into the spare capacity of `buffer`. When it was not filled the socket is empty, which
 /// is what `WouldBlock` tells the runtime; so the next read waits instead of trying in vain.
-fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut received = None;
     let tried = stream.try_io(Interest::READABLE, || {
         let room = buffer.capacity() - buffer.len();

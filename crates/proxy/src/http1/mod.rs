@@ -7,8 +7,8 @@
 pub mod chunked;
 mod connection;
 pub mod head;
-mod input;
-mod io;
+pub(crate) mod input;
+pub(crate) mod io;
 mod lobby;
 mod send;
 mod upload;

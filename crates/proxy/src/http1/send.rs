@@ -155,7 +155,7 @@ async fn passing(writing: &mut Writing, download: &mut Download, chunked: bool) 
         match next.map_err(SendError::Truncated)? {
             Some(Chunk::Data(data)) => {
                 open_chunk(writing, chunked, data.len() as u64);
-                bytes_out(writing, &data).await?;
+                bytes_out(writing, data).await?;
                 close_chunk(writing, chunked);
             }
             Some(Chunk::Trailers(fields)) => trailers = fields,

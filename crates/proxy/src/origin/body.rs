@@ -1,15 +1,10 @@
 //! Content on its way to an origin.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
+use http_body::Frame;
 use tokio::sync::mpsc;
-
-use crate::clock;
 
 /// What the client's side sends: frames, or the end of them because the client failed.
 pub type Frames = mpsc::Sender<Result<Frame<Bytes>, ClientGone>>;
@@ -21,9 +16,10 @@ pub struct ClientGone;
 
 /// A request's content, as the client's connection delivers it; the channel's bound is the
 /// back-pressure.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum Upload {
     /// None.
+    #[default]
     Empty,
     /// Frames.
     Frames(Incoming),
@@ -34,15 +30,19 @@ pub enum Upload {
 pub struct Incoming {
     frames: mpsc::Receiver<Result<Frame<Bytes>, ClientGone>>,
     length: Option<u64>,
-    moved: Arc<AtomicU64>,
+    received: u64,
 }
 
 impl Upload {
     /// Content whose frames come over a channel of two: one being sent, one being read.
     pub fn channel(length: Option<u64>) -> (Frames, Self) {
         let (sender, frames) = mpsc::channel(2);
-        let moved = Arc::new(AtomicU64::new(clock::millis()));
-        (sender, Self::Frames(Incoming { frames, length, moved }))
+        (sender, Self::Frames(Incoming { frames, length, received: 0 }))
+    }
+
+    /// Whether there is none at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Empty)
     }
 
     /// Whether there is content whose length only its end will tell.
@@ -50,43 +50,35 @@ impl Upload {
         matches!(self, Self::Frames(Incoming { length: None, .. }))
     }
 
-    /// When content last moved, in `clock::millis`: readable while the content is being sent.
-    pub(crate) fn moved(&self) -> Option<Arc<AtomicU64>> {
+    /// The length it will have, if it is known.
+    pub(crate) fn length(&self) -> Option<u64> {
         match self {
-            Self::Empty => None,
-            Self::Frames(incoming) => Some(Arc::clone(&incoming.moved)),
+            Self::Empty => Some(0),
+            Self::Frames(incoming) => incoming.length,
         }
     }
-}
 
-impl Body for Upload {
-    type Data = Bytes;
-    type Error = ClientGone;
+    /// Whether as much has come as was announced.
+    pub(super) fn is_whole(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Frames(incoming) => incoming.length == Some(incoming.received),
+        }
+    }
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
+    /// The next frame; `None` after the last.
+    pub(super) fn poll_frame(
+        &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ClientGone>>> {
-        match self.get_mut() {
-            Self::Empty => Poll::Ready(None),
-            Self::Frames(incoming) => {
-                let frame = incoming.frames.poll_recv(cx);
-                if frame.is_ready() {
-                    incoming.moved.store(clock::millis(), Ordering::Relaxed);
-                }
-                frame
-            }
+        let Self::Frames(incoming) = self else { return Poll::Ready(None) };
+        if incoming.length == Some(incoming.received) {
+            return Poll::Ready(None);
         }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Empty)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Empty => SizeHint::with_exact(0),
-            Self::Frames(incoming) => incoming.length.map_or_else(SizeHint::default, SizeHint::with_exact),
+        let polled = incoming.frames.poll_recv(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            incoming.received += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
+        polled
     }
 }

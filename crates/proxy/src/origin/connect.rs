@@ -1,20 +1,18 @@
 //! Connects to origins: resolve once, check, connect to what was checked, TLS if asked.
 
-use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Uri;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use super::guard;
+use super::stream::Stream;
+use crate::route::host_of;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +26,9 @@ pub enum ConnectError {
     /// Nobody listens there, or nobody answers.
     #[error("cannot connect to {0}: {1}")]
     Connect(String, io::Error),
+    /// It does not prove to be who was asked for, or speaks no TLS.
+    #[error("no TLS with {0}: {1}")]
+    Tls(String, io::Error),
     /// It took longer than allowed.
     #[error("no connection to {0} within {1:?}")]
     Timeout(String, Duration),
@@ -38,12 +39,18 @@ pub enum ConnectError {
 pub struct Connector {
     timeout: Duration,
     public_only: bool,
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Connector {
     /// Connections within `timeout`, only to public addresses if so told.
     pub fn new(timeout: Duration, public_only: bool) -> Self {
-        Self { timeout, public_only }
+        Self { timeout, public_only, tls: None }
+    }
+
+    /// The same with TLS for https, by this configuration.
+    pub fn with_tls(self, config: &Arc<ClientConfig>) -> Self {
+        Self { tls: Some(Arc::clone(config)), ..self }
     }
 
     /// A TCP connection to `host`, without TLS.
@@ -58,8 +65,33 @@ impl Connector {
         }
     }
 
+    /// A connection to `authority`, under TLS for https.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn open(&self, https: bool, authority: &str) -> Result<Stream, ConnectError> {
+        let host = host_of(authority);
+        let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
+        if !https {
+            return self.tcp(host, port.unwrap_or(80)).await.map(Stream::Plain);
+        }
+        let stream = self.tcp(host, port.unwrap_or(443)).await?;
+        match tokio::time::timeout(self.timeout, self.secure(host, stream)).await {
+            Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error)),
+            Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.timeout)),
+        }
+    }
+
+    async fn secure(&self, host: &str, stream: TcpStream) -> io::Result<Stream> {
+        let config = self.tls.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let name = bare(host).to_owned();
+        let name = ServerName::try_from(name).map_err(io::Error::other)?;
+        let secured = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
+        Ok(Stream::Tls(Box::new(secured)))
+    }
+
     async fn connect(&self, host: &str, port: u16, name: &str) -> Result<TcpStream, ConnectError> {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = bare(host);
         let found = tokio::net::lookup_host((host, port)).await;
         let found: Vec<SocketAddr> =
             found.map_err(|error| ConnectError::Resolve(host.to_owned(), error))?.collect();
@@ -80,18 +112,11 @@ impl Connector {
         }
         Err(last)
     }
+}
 
-    async fn open(self, uri: Uri) -> Result<TokioIo<TcpStream>, ConnectError> {
-        let default = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-        let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(default));
-        self.tcp(host, port).await.map(TokioIo::new)
-    }
-
-    /// The same with TLS on top for https, trusting the system's roots.
-    pub fn with_tls(self, roots: &Arc<ClientConfig>) -> HttpsConnector<Self> {
-        let builder = HttpsConnectorBuilder::new().with_tls_config(ClientConfig::clone(roots));
-        builder.https_or_http().enable_http1().wrap_connector(self)
-    }
+/// A host without the brackets of an IPv6 address.
+fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// TLS towards origins: the system's certificate roots, no client certificate.
@@ -104,18 +129,4 @@ pub fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
-}
-
-impl tower_service::Service<Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
-    type Error = ConnectError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        Box::pin(self.clone().open(uri))
-    }
 }

@@ -28,13 +28,18 @@ impl Gate {
         Self { places: Arc::new(Semaphore::new(places)), all: places, waiting: AtomicUsize::new(0), queue }
     }
 
+    /// A place, if one is free.
+    pub fn try_enter(&self) -> Option<Place> {
+        Arc::clone(&self.places).try_acquire_owned().ok().map(Place)
+    }
+
     /// A place: at once, after waiting, or never.
     ///
     /// # Errors
     /// [`Full`] when the queue is.
     pub async fn enter(&self) -> Result<Place, Full> {
-        if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(Place(permit));
+        if let Some(place) = self.try_enter() {
+            return Ok(place);
         }
         let _waiting = self.queue_up()?;
         Arc::clone(&self.places).acquire_owned().await.map(Place).map_err(|_| Full)

@@ -5,28 +5,31 @@
 
 pub mod body;
 pub mod connect;
+mod download;
+mod exchange;
 pub mod gate;
 pub mod guard;
+pub mod head;
+mod idle;
 mod pool;
+mod sending;
+mod stream;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::FutureExt;
-use http::{Request, Response, StatusCode, Uri};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::{Method, StatusCode};
 use larder_semantics::status::Why;
 
 pub use self::body::Upload;
 pub use self::connect::{ConnectError, Connector};
+pub use self::download::{Chunk, Download, Upgraded};
+use self::exchange::{Connection, Content, Exchange, Failure};
 pub use self::gate::{Gate, Place};
+pub use self::head::{Head, Lines};
+use self::idle::Idle;
 pub use self::pool::{Pool, Turn};
-use crate::clock;
+pub use self::stream::Stream;
 use crate::settings::Timeouts;
 
 /// Why an origin gave no answer: what the client is told, and what the log says besides.
@@ -43,161 +46,111 @@ pub struct OriginError {
     pub unsent: bool,
 }
 
+/// A request on its way to an origin.
+pub struct Outgoing<'r> {
+    /// Over TLS.
+    pub https: bool,
+    /// The origin: host, and port if it is not the scheme's own.
+    pub authority: &'r str,
+    /// The method, which says what the answer may be.
+    pub method: &'r Method,
+    /// The head as it goes over the wire, blank line included.
+    pub head: &'r [u8],
+    /// The content, which is taken when it begins to leave.
+    pub content: &'r mut Upload,
+    /// Called with each interim answer.
+    pub on_interim: &'r mut (dyn FnMut(Head) + Send),
+}
+
 /// Sends requests to origins; one per worker.
-#[derive(Clone)]
-pub struct Client {
-    client: legacy::Client<HttpsConnector<Connector>, Upload>,
+#[derive(Clone, Debug)]
+pub struct Client(Arc<Ways>);
+
+#[derive(Debug)]
+struct Ways {
+    connector: Connector,
+    idle: Arc<Idle>,
     first_byte: Duration,
+    between: Duration,
 }
 
 impl Client {
     /// A client that connects through `connector`.
-    pub fn new(connector: HttpsConnector<Connector>, timeouts: &Timeouts) -> Self {
-        let client = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(30))
-            .pool_max_idle_per_host(256)
-            .http1_title_case_headers(true)
-            .http1_allow_obsolete_multiline_headers_in_responses(true)
-            .http1_max_headers(256)
-            .set_host(false)
-            .build(connector);
-        Self { client, first_byte: timeouts.first_byte }
+    pub fn new(connector: Connector, timeouts: &Timeouts) -> Self {
+        let (first_byte, between) = (timeouts.first_byte, timeouts.origin_idle);
+        Self(Arc::new(Ways { connector, idle: Arc::default(), first_byte, between }))
     }
 
-    /// Sends a request to its absolute URI and waits for the head of the final answer.
+    /// Sends a request and waits for the head of the final answer.
+    ///
+    /// A connection that waited may have been closed by the origin just now. A request that failed on
+    /// one goes over a new one if the origin has not seen it, or if to see it twice does no harm
+    /// (RFC 9112 section 9.3.1).
     ///
     /// # Errors
-    /// Why there is none: 504 for time, 502 for the rest.
-    pub async fn send(&self, request: Request<Upload>) -> Result<Response<Incoming>, OriginError> {
-        let moved = request.body().moved();
-        let mut answer = std::pin::pin!(self.client.request(request));
-        let mut left = self.first_byte;
+    /// Why there is no answer: 504 for time, 502 for the rest.
+    pub async fn send(&self, mut request: Outgoing<'_>) -> Result<(Head, Download), OriginError> {
+        let Ways { connector, idle, .. } = &*self.0;
+        let repeatable = request.content.is_empty() && is_idempotent(request.method);
+        let mut waited = idle.take(request.https, request.authority);
         loop {
-            match tokio::time::timeout(left, &mut answer).await {
-                Ok(Ok(response)) => return Ok(response),
-                Ok(Err(error)) => return Err(OriginError::from_client(&error)),
-                Err(_) => left = self.left_since(moved.as_deref()).ok_or_else(|| self.timed_out())?,
+            let is_new = waited.is_none();
+            let connection = match waited.take() {
+                Some(connection) => connection,
+                // Rare, and much larger than all the rest.
+                None => {
+                    let stream = Box::pin(connector.open(request.https, request.authority)).await?;
+                    Box::new(Connection::new(stream, request.https, request.authority))
+                }
+            };
+            let (mut exchange, mut sent) = (Exchange::new(connection, Arc::clone(idle)), 0);
+            match exchange.ask(&mut request, self.0.first_byte, &mut sent).await {
+                Ok(head) => {
+                    let mut download = Download::new(exchange, Content::new(head.framing), self.0.between);
+                    if head.status != StatusCode::SWITCHING_PROTOCOLS {
+                        // Nobody reads content that there is not.
+                        download.end_if_empty();
+                    }
+                    return Ok((head, download));
+                }
+                Err(Failure::Io(_) | Failure::Closed) if !is_new && (sent == 0 || repeatable) => {}
+                Err(failure) => return Err(self.error(&failure)),
             }
         }
     }
 
-    /// What is left of the time for the first byte: it counts from the last piece of the request.
-    fn left_since(&self, moved: Option<&AtomicU64>) -> Option<Duration> {
-        let since = clock::millis().saturating_sub(moved?.load(Ordering::Relaxed));
-        self.first_byte.checked_sub(Duration::from_millis(since)).filter(|left| !left.is_zero())
-    }
-
-    fn timed_out(&self) -> OriginError {
-        OriginError {
-            status: StatusCode::GATEWAY_TIMEOUT,
-            why: Why::OriginTimeout,
-            detail: format!("no answer within {:?}", self.first_byte),
-            unsent: false,
-        }
-    }
-}
-
-impl OriginError {
-    fn from_client(error: &legacy::Error) -> Self {
-        match causes(error).find_map(|error| error.downcast_ref::<ConnectError>()) {
-            Some(error) => Self::from(error),
-            None => {
-                let why = if is_malformed(error) { Why::OriginMalformed } else { Why::OriginUnreachable };
-                let (status, unsent) = (StatusCode::BAD_GATEWAY, error.is_connect());
-                Self { status, why, detail: chain(error), unsent }
+    fn error(&self, failure: &Failure) -> OriginError {
+        let (status, why, detail) = match failure {
+            Failure::TimedOut => {
+                let detail = format!("no answer within {:?}", self.0.first_byte);
+                (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout, detail)
             }
-        }
+            Failure::Malformed(_) => (StatusCode::BAD_GATEWAY, Why::OriginMalformed, failure.to_string()),
+            Failure::Io(_) | Failure::Closed | Failure::ClientGone => {
+                (StatusCode::BAD_GATEWAY, Why::OriginUnreachable, failure.to_string())
+            }
+        };
+        OriginError { status, why, detail, unsent: false }
     }
 }
 
-impl From<&ConnectError> for OriginError {
-    fn from(error: &ConnectError) -> Self {
+/// Whether sending a request twice means what sending it once does (RFC 9110 section 9.2.2).
+pub fn is_idempotent(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
+    )
+}
+
+impl From<ConnectError> for OriginError {
+    fn from(error: ConnectError) -> Self {
         let (status, why) = match error {
             ConnectError::Timeout(..) => (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout),
             ConnectError::Forbidden(..) => (StatusCode::FORBIDDEN, Why::OriginForbidden),
-            ConnectError::Resolve(..) | ConnectError::Connect(..) => {
+            ConnectError::Resolve(..) | ConnectError::Connect(..) | ConnectError::Tls(..) => {
                 (StatusCode::BAD_GATEWAY, Why::OriginUnreachable)
             }
         };
         Self { status, why, detail: error.to_string(), unsent: true }
     }
-}
-
-fn is_malformed(error: &legacy::Error) -> bool {
-    causes(error).any(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse))
-}
-
-type Cause<'e> = &'e (dyn std::error::Error + 'static);
-
-/// An error and what caused it, outermost first.
-fn causes<'e>(error: Cause<'e>) -> impl Iterator<Item = Cause<'e>> {
-    std::iter::successors(Some(error), |error: &Cause<'e>| error.source())
-}
-
-/// The same on one line.
-fn chain(error: Cause<'_>) -> String {
-    causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
-/// An origin's content as it arrives.
-#[derive(Debug)]
-pub struct Download {
-    body: Incoming,
-    idle: Duration,
-    _place: Option<Place>,
-}
-
-/// A piece of an origin's content.
-#[derive(Debug)]
-pub enum Chunk {
-    /// Bytes.
-    Data(Bytes),
-    /// Fields after the content.
-    Trailers(http::HeaderMap),
-}
-
-impl Download {
-    /// Content whose next piece may take `idle`, holding `place` until it ends.
-    pub fn new(body: Incoming, idle: Duration, place: Option<Place>) -> Self {
-        Self { body, idle, _place: place }
-    }
-
-    /// The next piece; `None` at the end.
-    ///
-    /// # Errors
-    /// What went wrong, for the log: the content is truncated.
-    pub async fn next(&mut self) -> Result<Option<Chunk>, String> {
-        loop {
-            match tokio::time::timeout(self.idle, self.body.frame()).await {
-                Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => return Err(chain(&error)),
-                Err(_) => return Err(format!("nothing more within {:?}", self.idle)),
-                Ok(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) if data.is_empty() => {}
-                    Ok(data) => return Ok(Some(Chunk::Data(data))),
-                    Err(frame) => return Ok(frame.into_trailers().ok().map(Chunk::Trailers)),
-                },
-            }
-        }
-    }
-
-    /// The next piece if it is there already.
-    pub fn ready(&mut self) -> Option<Result<Option<Chunk>, String>> {
-        self.next().now_or_never()
-    }
-
-    /// The length the origin announced, or ended with.
-    pub fn length(&self) -> Option<u64> {
-        http_body::Body::size_hint(&self.body).exact()
-    }
-}
-
-/// An absolute URI from its parts.
-///
-/// # Errors
-/// When the parts make none (a host that is no host).
-pub fn uri(https: bool, authority: &str, path_and_query: &str) -> Result<Uri, http::Error> {
-    let scheme = if https { "https" } else { "http" };
-    Uri::builder().scheme(scheme).authority(authority).path_and_query(path_and_query).build()
 }

@@ -180,3 +180,20 @@ fn a_purge_beside_the_end_of_a_fill_wins() {
     });
     assert_eq!(survived, 0, "of {ROUNDS}");
 }
+
+/// A fetch that becomes a fill only once there is something to store was begun before that.
+#[test]
+fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
+    for purged in [false, true] {
+        let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
+        let began = fills.now(KEY);
+        if purged {
+            fills.cancel(KEY);
+        }
+        let mut lead = fills.alone(KEY, began);
+        lead.stream(head(1, 0, Some(0)));
+        assert_eq!(lead.finish(None).is_none(), purged);
+        assert_eq!(find(&memory, KEY).is_none(), purged);
+        assert_nothing_under_way(&memory, &fills);
+    }
+}

@@ -1,0 +1,103 @@
+//! Carries an answer's content into the cache, in a task of its own: the client that caused the fetch
+//! may leave without taking it from others.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use larder_semantics::range::ContentRange;
+use larder_store::fill::Lead;
+use larder_store::{Body, Entry};
+
+use crate::origin::{Chunk, Download};
+use crate::worker::Worker;
+use crate::{clock, combine};
+
+/// Carries content into a fill.
+pub(crate) struct Carrier {
+    pub(crate) lead: Lead,
+    /// For a part: which, so that its length can be checked.
+    pub(crate) expected: Option<ContentRange>,
+    /// For a part that completes another: how long both are together.
+    pub(crate) whole: Option<u64>,
+    /// The stored response that the new one supersedes.
+    pub(crate) replaces: Option<Entry>,
+    pub(crate) worker: Arc<Worker>,
+}
+
+impl Carrier {
+    /// For an answer that is all there is to store.
+    pub(crate) fn new(worker: &Arc<Worker>, lead: Lead) -> Self {
+        Self { lead, expected: None, whole: None, replaces: None, worker: Arc::clone(worker) }
+    }
+
+    /// Begins to carry `download`, behind the content of `prefix`, and publishes it when it is whole.
+    pub(crate) fn start(self, download: Download, prefix: Option<Entry>) {
+        tokio::spawn(self.carry(download, prefix));
+    }
+
+    async fn carry(mut self, mut download: Download, prefix: Option<Entry>) {
+        if let Some(prefix) = prefix
+            && self.copy(prefix.body()).await.is_err()
+        {
+            return;
+        }
+        loop {
+            let appended = match download.next().await {
+                Ok(Some(Chunk::Data(data))) => self.lead.append(data).await,
+                // RFC 9111 section 3: trailers may be discarded when a response is stored.
+                Ok(Some(Chunk::Trailers(_))) => continue,
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::warn!("content truncated: {error}");
+                    return;
+                }
+            };
+            if let Err(error) = appended {
+                tracing::debug!("fetch given up: {error}");
+                return;
+            }
+        }
+        if self.whole.is_some_and(|whole| whole != self.lead.len()) {
+            tracing::warn!("a partial response is not as long as its content-range says");
+            return;
+        }
+        match self.expected {
+            None => drop(self.lead.finish(self.replaces.as_ref())),
+            Some(range) => self.publish_part(&range),
+        }
+    }
+
+    async fn copy(&mut self, body: &Body) -> std::io::Result<()> {
+        let mut at = 0;
+        while at < body.len() {
+            let piece = body.copy(at, 256 << 10)?;
+            at += piece.len() as u64;
+            self.lead.append(&piece).await?;
+        }
+        Ok(())
+    }
+
+    /// A part is worth less than the whole, and two parts that join are worth more than one.
+    fn publish_part(self, range: &ContentRange) {
+        if self.lead.len() != range.length() {
+            tracing::warn!("a partial response is not as long as its content-range says");
+            return;
+        }
+        let memory = &self.worker.shared.memory;
+        let resident = memory.peek(self.lead.key(), memory.hash(self.lead.key()));
+        let signature = self.lead.signature();
+        let variants = resident.as_ref().map_or(&[][..], |resident| resident.variants());
+        let held = variants.iter().find(|entry| Some(entry.signature()) == signature.as_deref()).cloned();
+        let fresh = held.filter(|held| held.freshness().ttl(clock::now()) > 0);
+        if fresh.as_ref().is_some_and(|held| held.status() == StatusCode::OK) {
+            return self.lead.finish_unstored();
+        }
+        // Begun before the part is published, so that no purge comes between unseen.
+        let fills = &self.worker.shared.fills;
+        let joining = fills.alone(self.lead.key(), fills.now(self.lead.key()));
+        let part = self.lead.finish(None);
+        if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {
+            joining.put(&joined, None);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! An origin's content as it arrives.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use http::HeaderMap;
+
+use super::exchange::{Content, Exchange, Failure, Piece};
+use super::gate::Place;
+use super::stream::Stream;
+
+/// An origin's content as it arrives.
+#[derive(Debug)]
+pub struct Download {
+    /// `None` once all has been read.
+    exchange: Option<Exchange>,
+    content: Content,
+    /// Bytes at the start of the buffer that were handed out.
+    lent: usize,
+    length: Option<u64>,
+    limit: Duration,
+    place: Option<Place>,
+}
+
+/// A piece of an origin's content.
+#[derive(Debug)]
+pub enum Chunk<'d> {
+    /// Bytes.
+    Data(&'d [u8]),
+    /// Fields after the content.
+    Trailers(HeaderMap),
+}
+
+/// A connection on which the origin now speaks another protocol.
+#[derive(Debug)]
+pub struct Upgraded {
+    /// The connection.
+    pub stream: Stream,
+    /// What the origin has said already.
+    pub early: Vec<u8>,
+}
+
+impl Download {
+    /// Content whose next piece may take `limit`.
+    pub(super) fn new(mut exchange: Exchange, content: Content, limit: Duration) -> Self {
+        exchange.within(limit);
+        let length = match content {
+            Content::Length(length) => Some(length),
+            Content::Chunked(_) | Content::Close => None,
+        };
+        Self { exchange: Some(exchange), content, lent: 0, length, limit, place: None }
+    }
+
+    /// The same, holding `place` until it ends.
+    pub fn holding(self, place: Place) -> Self {
+        Self { place: Some(place), ..self }
+    }
+
+    /// The next piece; `None` at the end.
+    ///
+    /// # Errors
+    /// What went wrong, for the log: the content is truncated.
+    pub async fn next(&mut self) -> Result<Option<Chunk<'_>>, String> {
+        let Some(exchange) = self.exchange.as_mut() else { return Ok(None) };
+        exchange.consume(std::mem::take(&mut self.lent));
+        exchange.within(self.limit);
+        let content = &mut self.content;
+        let piece = poll_fn(|cx| exchange.poll_content(cx, content)).await;
+        self.chunk(piece)
+    }
+
+    /// The next piece if it is there already.
+    pub fn ready(&mut self) -> Option<Result<Option<Chunk<'_>>, String>> {
+        let Some(exchange) = self.exchange.as_mut() else { return Some(Ok(None)) };
+        exchange.consume(std::mem::take(&mut self.lent));
+        let piece = exchange.next_piece(&mut self.content).transpose()?;
+        Some(self.chunk(piece))
+    }
+
+    fn chunk(&mut self, piece: Result<Piece, Failure>) -> Result<Option<Chunk<'_>>, String> {
+        let piece = piece.map_err(|failure| match failure {
+            Failure::TimedOut => format!("nothing more within {:?}", self.limit),
+            failure => failure.to_string(),
+        })?;
+        match piece {
+            Piece::Data(length) => {
+                self.lent = length;
+                Ok(self.exchange.as_ref().map(|exchange| Chunk::Data(exchange.bytes(length))))
+            }
+            Piece::Trailers(trailers) => Ok(Some(Chunk::Trailers(trailers))),
+            Piece::End => {
+                self.end();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ends content that has no bytes.
+    pub(super) fn end_if_empty(&mut self) {
+        if matches!(self.content, Content::Length(0)) {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(exchange) = self.exchange.take() {
+            exchange.finish();
+        }
+        self.place = None;
+    }
+
+    /// The length that the origin announced.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// Leaves HTTP, which the answer's head agreed to. `None` when it has ended already.
+    pub fn into_upgraded(self) -> Option<Upgraded> {
+        let (stream, early) = self.exchange?.into_parts();
+        Some(Upgraded { stream, early })
+    }
+}

@@ -1,0 +1,136 @@
+//! Sends a request's content while its answer is waited for.
+
+use std::io::Write;
+use std::task::{Context, Poll};
+
+use http::{HeaderMap, HeaderName, header};
+use larder_store::lines::write_line;
+
+use super::body::Upload;
+use super::exchange::Failure;
+use super::stream::Stream;
+use crate::http1::io::Deadline;
+
+/// A request's content on its way out.
+#[derive(Debug, Default)]
+pub(super) struct Sending {
+    content: Upload,
+    /// What is ready to leave, and how much of it has left.
+    out: Vec<u8>,
+    sent: usize,
+    ended: bool,
+    /// The origin takes no more; it may have answered all the same.
+    refused: bool,
+}
+
+impl Sending {
+    pub(super) fn new(content: Upload) -> Self {
+        Self { content, ..Self::default() }
+    }
+
+    /// Whether all of it has left.
+    pub(super) fn is_done(&self) -> bool {
+        !self.refused && self.out.is_empty() && (self.ended || self.content.is_empty())
+    }
+
+    /// Sends as much as can be sent now; each piece restarts `deadline`.
+    ///
+    /// # Errors
+    /// When the client stops in the middle.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        deadline: &mut Deadline,
+    ) -> Result<(), Failure> {
+        while !self.refused && !self.is_done() {
+            if !self.out.is_empty() {
+                match self.poll_out(cx, stream) {
+                    Poll::Pending => return Ok(()),
+                    Poll::Ready(taken) => self.refused = !taken,
+                }
+                deadline.restart();
+                continue;
+            }
+            match self.content.poll_frame(cx) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(None) => self.end(&HeaderMap::new())?,
+                Poll::Ready(Some(Err(_))) => return Err(Failure::ClientGone),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => self.put(&data),
+                    Err(frame) => self.end(&frame.into_trailers().unwrap_or_default())?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is in `out`: false when the origin takes no more.
+    fn poll_out(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<bool> {
+        while self.sent < self.out.len() {
+            match stream.poll_write(cx, &self.out[self.sent..]) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(count @ 1..)) => self.sent += count,
+                Poll::Ready(_) => return Poll::Ready(false),
+            }
+        }
+        match stream.poll_flush(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(flushed) if flushed.is_err() => return Poll::Ready(false),
+            Poll::Ready(_) => {}
+        }
+        self.out.clear();
+        self.sent = 0;
+        Poll::Ready(true)
+    }
+
+    fn put(&mut self, data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
+        let chunked = self.content.is_of_unknown_length();
+        if chunked {
+            // Writing to a vector does not fail.
+            let _ = write!(self.out, "{:x}\r\n", data.len());
+        }
+        self.out.extend_from_slice(data);
+        if chunked {
+            self.out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn end(&mut self, trailers: &HeaderMap) -> Result<(), Failure> {
+        self.ended = true;
+        if !self.content.is_of_unknown_length() {
+            return if self.content.is_whole() { Ok(()) } else { Err(Failure::ClientGone) };
+        }
+        self.out.extend_from_slice(b"0\r\n");
+        for (name, value) in trailers.iter().filter(|(name, _)| may_trail(name)) {
+            write_line(&mut self.out, name.as_str().as_bytes(), value.as_bytes());
+        }
+        self.out.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+}
+
+/// Whether a field may come after the content: not what frames, routes or authorises a message
+/// (RFC 9110 section 6.5.1).
+fn may_trail(name: &HeaderName) -> bool {
+    let steering = [
+        header::AUTHORIZATION,
+        header::CACHE_CONTROL,
+        header::CONNECTION,
+        header::CONTENT_ENCODING,
+        header::CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+        header::CONTENT_TYPE,
+        header::HOST,
+        header::MAX_FORWARDS,
+        header::PROXY_AUTHORIZATION,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ];
+    !steering.contains(name)
+}
