@@ -75,7 +75,7 @@ fn endpoints_are_listed_by_method() {
 fn wrong_words_get_one_line_and_2() {
     let table: &[(&[&str], &str)] = &[
         (&["zipf", "--pages", "0"], "0 is not in 1..=100000000"),
-        (&["zipf", "--exponent", "-1"], "expected a number from 0 to 10"),
+        (&["zipf", "--exponent=-1"], "expected a number from 0 to 10"),
         (
             &["zipf", "--sizes", "normal"],
             "expected fixed:SIZE, uniform:LEAST-MOST, lognormal:MEDIAN,SIGMA or web",
