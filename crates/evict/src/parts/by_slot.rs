@@ -37,6 +37,12 @@ impl<T: Copy> BySlot<T> {
         self.0.get(slot as usize)
     }
 
+    /// All places. Who writes to several finds them only once this way.
+    #[inline]
+    pub(crate) fn places(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+
     /// How many places there are: as many as slots were ever taken at once.
     pub(crate) fn len(&self) -> usize {
         self.0.len()

@@ -73,14 +73,15 @@ impl List {
     /// Takes `slot` out, which is in this list.
     #[inline]
     pub(crate) fn remove(&mut self, links: &mut Links, slot: Slot) {
-        let Link { prev, next } = links.0[slot];
+        let links = links.0.places();
+        let Link { prev, next } = links[slot as usize];
         match prev {
             NONE => self.front = next,
-            _ => links.0[prev].next = next,
+            _ => links[prev as usize].next = next,
         }
         match next {
             NONE => self.back = prev,
-            _ => links.0[next].prev = prev,
+            _ => links[next as usize].prev = prev,
         }
         self.len -= 1;
     }
@@ -91,16 +92,17 @@ impl List {
         if slot == self.front {
             return;
         }
+        let front = std::mem::replace(&mut self.front, slot);
         // Who is not the first has one before it: fewer cases than to remove and to add.
-        let Link { prev, next } = links.0[slot];
-        links.0[prev].next = next;
+        let links = links.0.places();
+        let Link { prev, next } = links[slot as usize];
+        links[slot as usize] = Link { prev: NONE, next: front };
+        links[prev as usize].next = next;
         match next {
             NONE => self.back = prev,
-            _ => links.0[next].prev = prev,
+            _ => links[next as usize].prev = prev,
         }
-        links.0[slot] = Link { prev: NONE, next: self.front };
-        links.0[self.front].prev = slot;
-        self.front = slot;
+        links[front as usize].prev = slot;
     }
 
     /// The slots, first to last.
