@@ -1,0 +1,71 @@
+/**
+ * Pages from the web, through the cache of a Larder that runs with `--thrift ADDRESS`.
+ *
+ * Any transport (framed or buffered) and protocol (binary or compact) will do: the server finds out.
+ *
+ *   thrift --gen py larder.thrift
+ *
+ *   from thrift.transport import TSocket, TTransport
+ *   from thrift.protocol import TBinaryProtocol
+ *   from larder import Larder
+ *   transport = TTransport.TBufferedTransport(TSocket.TSocket("127.0.0.1", 9090))
+ *   transport.open()
+ *   larder = Larder.Client(TBinaryProtocol.TBinaryProtocol(transport))
+ *   page = larder.get_data("http://example.org/")
+ */
+
+namespace cpp larder
+namespace py larder
+
+/** There is no page. */
+exception FetchFailed {
+  /** What was asked for: the URL. */
+  1: string what,
+  /** The reason, one line. */
+  2: string why,
+  /** The HTTP status that says the same: the origin's, or 502 if it did not answer. */
+  3: i32 status
+}
+
+/** What was counted since the server started, or since the last reset_statistics. */
+struct Statistics {
+  /** Requests answered. */
+  1: i64 requests,
+  /** Of them, those answered from the cache. */
+  2: i64 hits,
+  /** Of them, those that had to be fetched. */
+  3: i64 misses,
+  /** hits / (hits + misses), from 0 to 1. */
+  4: double hit_ratio,
+  /** Bytes from the cache / bytes served, over the same requests, from 0 to 1. */
+  5: double byte_hit_ratio,
+  /** Mean time to serve a request, in microseconds. */
+  6: double average_micros,
+  /** Half of the requests were served in this time, in microseconds. */
+  7: double p50_micros,
+  /** 90 of 100 requests were. */
+  8: double p90_micros,
+  /** 99 of 100 requests were. */
+  9: double p99_micros,
+  /** Bytes of content in the cache. */
+  10: i64 bytes_stored,
+  /** Objects in the cache. */
+  11: i64 entries,
+  /** What the cache may hold, in capacity_unit. */
+  12: i64 capacity,
+  /** "bytes" or "entries". */
+  13: string capacity_unit,
+  /** The eviction policy in force. */
+  14: string policy
+}
+
+service Larder {
+  /** The page at `url`: from the cache, or else fetched, stored and returned. */
+  binary get_data(1: string url) throws (1: FetchFailed failure),
+
+  /** What was counted. */
+  Statistics print_statistics(),
+
+  /** Counts anew from zero. What is stored stays. */
+  void reset_statistics()
+}

@@ -1,0 +1,113 @@
+//! Reads a message from its front, whether or not all of it has arrived.
+
+use std::ops::Range;
+
+use crate::Malformed;
+
+/// Why reading stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Nothing is wrong so far, but the message has not arrived as a whole.
+    Short,
+    /// No further byte would help.
+    Malformed(Malformed),
+}
+
+impl Stop {
+    pub(crate) fn malformed<T>(why: impl Into<String>) -> Result<T, Self> {
+        Err(Self::Malformed(Malformed(why.into())))
+    }
+}
+
+/// A place in a message of at most `limit` bytes, of which `bytes` are there.
+///
+/// Who asks for bytes past the limit is refused at once, so that no length that a peer invents makes anybody wait
+/// for, or make room for, more than the limit.
+pub(crate) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    limit: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// For a message that is all of `bytes`: reading it never stops [short](Stop::Short).
+    pub(crate) fn whole(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, limit: bytes.len() }
+    }
+
+    /// For a message that begins with `bytes` and ends within `limit` bytes.
+    pub(crate) fn partial(bytes: &'a [u8], limit: usize) -> Self {
+        Self { bytes: &bytes[..bytes.len().min(limit)], at: 0, limit }
+    }
+
+    /// How many bytes have been read.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// How many bytes the message may still have.
+    pub(crate) fn room(&self) -> usize {
+        self.limit - self.at
+    }
+
+    /// Where the next `length` bytes are.
+    pub(crate) fn take(&mut self, length: usize) -> Result<Range<usize>, Stop> {
+        if length > self.room() {
+            let (at, limit) = (self.at, self.limit);
+            return Stop::malformed(format!("{length} bytes at byte {at} of a message of at most {limit}"));
+        }
+        let taken = self.at..self.at + length;
+        if taken.end > self.bytes.len() {
+            return Err(Stop::Short);
+        }
+        self.at = taken.end;
+        Ok(taken)
+    }
+
+    /// The bytes at a place that [`take`](Self::take) gave.
+    pub(crate) fn bytes(&self, taken: &Range<usize>) -> &'a [u8] {
+        &self.bytes[taken.clone()]
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+        let taken = self.take(N)?;
+        let mut array = [0; N];
+        array.copy_from_slice(&self.bytes[taken]);
+        Ok(array)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Stop> {
+        self.array().map(|[byte]| byte)
+    }
+
+    /// An unsigned number, most significant byte first.
+    pub(crate) fn u32(&mut self) -> Result<u32, Stop> {
+        self.array().map(u32::from_be_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cursor, Stop};
+
+    #[test]
+    fn a_length_beyond_the_limit_is_refused_before_its_bytes_are_there() {
+        let mut cursor = Cursor::partial(b"abc", 10);
+        assert_eq!(cursor.take(2), Ok(0..2));
+        assert_eq!(cursor.take(8), Err(Stop::Short));
+        assert!(matches!(cursor.take(9), Err(Stop::Malformed(_))));
+        assert!(matches!(cursor.take(usize::MAX), Err(Stop::Malformed(_))));
+        assert_eq!(cursor.take(1), Ok(2..3));
+    }
+
+    #[test]
+    fn a_whole_message_is_never_short() {
+        assert!(matches!(Cursor::whole(b"abc").take(4), Err(Stop::Malformed(_))));
+        assert!(matches!(Cursor::whole(b"abc").u32(), Err(Stop::Malformed(_))));
+    }
+
+    #[test]
+    fn what_lies_beyond_the_limit_is_not_looked_at() {
+        assert!(matches!(Cursor::partial(b"abcdef", 3).u32(), Err(Stop::Malformed(_))));
+    }
+}

@@ -1,0 +1,337 @@
+//! The line protocol: a URL and a newline, answered by the page. For clients that are a few lines of any language.
+//!
+//! A request is one line, which ends with LF or CR LF. It is a URL, or [`STATISTICS`] or [`RESET`]: no URL and no
+//! host begins with an asterisk. Requests on one connection are answered one after the other.
+//!
+//! **Framed** (the usual form): the answer is pieces, each of which begins with a line.
+//! - `+N` is followed by N bytes of the page, 1 to 1,024.
+//! - `.` ends the page.
+//! - `!STATUS WHY` ends the answer as well, at any point: there is no page, or what came of it is incomplete. STATUS is
+//!   the HTTP status that says the same, WHY the reason.
+//!
+//! **Bare**: the answer is the bytes of the page, and the server closes the connection behind them. Nothing tells a
+//! failure from an empty page, or a page cut short from a whole one.
+//!
+//! Statistics come as a page of lines, `name value`.
+
+use std::fmt::Write as _;
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::statistics::Slot;
+use crate::{
+    Answer, Answering, Asked, Call, Calling, Envelope, Failure, Limits, Malformed, Rejected, Replying,
+};
+use crate::{Statistics, one_line, shown, url};
+
+/// Bytes of a page in one chunk, at most.
+pub const CHUNK: usize = 1024;
+/// The line that asks for statistics.
+pub const STATISTICS: &str = "*STATISTICS";
+/// The line that resets statistics.
+pub const RESET: &str = "*RESET";
+
+/// The head of a full chunk, which nearly all are.
+const FULL: &[u8] = b"+1024\n";
+const END: &[u8] = b".\n";
+
+/// How answers tell their ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Form {
+    /// In pieces that say what they are.
+    #[default]
+    Framed,
+    /// By closing the connection.
+    Bare,
+}
+
+/// What stands before a chunk of `length` bytes.
+pub(crate) fn chunk_head(length: usize) -> Bytes {
+    if length == CHUNK { Bytes::from_static(FULL) } else { format!("+{length}\n").into() }
+}
+
+/// Takes a line of at most `limit` bytes off the front of `buffer`, without its end; `None` until it is whole.
+fn take_line(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Malformed> {
+    let visible = buffer.len().min(limit.saturating_add(1));
+    match buffer[..visible].iter().position(|byte| *byte == b'\n') {
+        Some(end) => {
+            let mut line = buffer.split_to(end + 1).freeze();
+            line.truncate(line.strip_suffix(b"\r\n").map_or(end, <[u8]>::len));
+            Ok(Some(line))
+        }
+        None if buffer.len() > limit => Err(Malformed(format!("a line of more than {limit} bytes"))),
+        None => Ok(None),
+    }
+}
+
+/// Reads the requests of one connection.
+#[derive(Debug)]
+pub struct Server {
+    form: Form,
+    limits: Limits,
+}
+
+impl Server {
+    /// For a connection that has just begun.
+    #[must_use]
+    pub fn new(form: Form, limits: Limits) -> Self {
+        Self { form, limits }
+    }
+
+    fn reject(&self, why: Malformed, close: bool) -> Rejected {
+        let reply = Reply { form: self.form };
+        let failure = Failure { what: String::new(), why: why.0.clone(), status: 400 };
+        Rejected { reply: reply.failure(&failure), close: close || reply.closes(), why }
+    }
+}
+
+impl Answering for Server {
+    type Reply = Reply;
+
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Asked<Reply>>, Rejected> {
+        let line = match take_line(buffer, self.limits.message) {
+            Ok(Some(line)) => line,
+            Ok(None) => return Ok(None),
+            Err(why) => return Err(self.reject(why, true)),
+        };
+        let call = read_request(&line).map_err(|why| self.reject(why, false))?;
+        Ok(Some(Asked { call, reply: Reply { form: self.form } }))
+    }
+}
+
+fn read_request(line: &[u8]) -> Result<Call, Malformed> {
+    match line {
+        _ if line == STATISTICS.as_bytes() => Ok(Call::Statistics),
+        _ if line == RESET.as_bytes() => Ok(Call::Reset),
+        [b'*', ..] => {
+            Err(Malformed(format!("no command is {:?}: there are {STATISTICS}, {RESET}", shown(line))))
+        }
+        _ => url(line).map(|url| Call::Fetch { url }),
+    }
+}
+
+/// Encodes the answer to one request.
+#[derive(Debug)]
+pub struct Reply {
+    form: Form,
+}
+
+impl Replying for Reply {
+    /// The length makes no difference.
+    fn page(&self, _: usize) -> Option<Envelope> {
+        let (chunks, tail) = match self.form {
+            Form::Framed => (true, END),
+            Form::Bare => (false, &[][..]),
+        };
+        Some(Envelope { head: Bytes::new(), chunks, tail: Bytes::from_static(tail) })
+    }
+
+    fn failure(&self, failure: &Failure) -> Bytes {
+        match self.form {
+            Form::Framed => format!("!{} {}\n", failure.status, one_line(&failure.why)).into(),
+            Form::Bare => Bytes::new(),
+        }
+    }
+
+    fn statistics(&self, statistics: &Statistics) -> Bytes {
+        let text = write_statistics(statistics);
+        match self.form {
+            // It is far shorter than a chunk may be, but a policy's name is not ours to measure.
+            Form::Framed => {
+                let mut pieces = Vec::new();
+                for chunk in text.as_bytes().chunks(CHUNK) {
+                    pieces.extend([&chunk_head(chunk.len()), chunk].concat());
+                }
+                pieces.extend(END);
+                pieces.into()
+            }
+            Form::Bare => text.into(),
+        }
+    }
+
+    fn done(&self) -> Bytes {
+        match self.form {
+            Form::Framed => Bytes::from_static(END),
+            Form::Bare => Bytes::new(),
+        }
+    }
+
+    fn closes(&self) -> bool {
+        self.form == Form::Bare
+    }
+}
+
+fn write_statistics(statistics: &Statistics) -> String {
+    let mut statistics = statistics.clone();
+    let mut text = String::new();
+    for (name, slot) in statistics.slots() {
+        let value = match slot {
+            Slot::Count(count) => count.to_string(),
+            Slot::Real(real) => real.to_string(),
+            Slot::Word(word) => one_line(word),
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name} {value}");
+    }
+    text
+}
+
+/// Reads lines of `name value`; a name that we do not know is a newer server's.
+fn read_statistics(text: &[u8]) -> Result<Statistics, Malformed> {
+    let mut statistics = Statistics::default();
+    for line in String::from_utf8_lossy(text).lines() {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        let wrong =
+            |_| Malformed(format!("{} is {:?}, no number", shown(name.as_bytes()), shown(value.as_bytes())));
+        let mut slots = statistics.slots();
+        match slots.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, Slot::Count(count))) => **count = value.parse().map_err(|_| wrong(()))?,
+            Some((_, Slot::Real(real))) => **real = value.parse().map_err(|_| wrong(()))?,
+            Some((_, Slot::Word(word))) => **word = value.to_owned(),
+            None => {}
+        }
+    }
+    Ok(statistics)
+}
+
+/// Makes requests on one connection.
+#[derive(Debug)]
+pub struct Client {
+    form: Form,
+    limits: Limits,
+    page: BytesMut,
+    pending: Option<Call>,
+}
+
+/// What an answer's next piece is.
+enum Piece {
+    /// So many bytes of the page follow.
+    Chunk(usize),
+    End,
+    Failure(Failure),
+}
+
+impl Client {
+    /// For a connection that has just begun.
+    #[must_use]
+    pub fn new(form: Form, limits: Limits) -> Self {
+        Self { form, limits, page: BytesMut::new(), pending: None }
+    }
+
+    /// Takes the next piece off the front of `buffer`, once it is whole.
+    fn piece(&self, buffer: &mut BytesMut) -> Result<Option<Piece>, Malformed> {
+        // A chunk's head stays where it is until its bytes are there as well.
+        let Some(end) = buffer.iter().take(self.limits.message).position(|byte| *byte == b'\n') else {
+            let first = buffer.first().copied().unwrap_or(b'+');
+            let most = if first == b'!' { self.limits.message } else { FULL.len() };
+            let wrong = buffer.len() >= most || !matches!(first, b'+' | b'.' | b'!');
+            return if wrong { Err(no_piece(buffer)) } else { Ok(None) };
+        };
+        let piece = read_piece(&buffer[..end]).ok_or_else(|| no_piece(&buffer[..end]))?;
+        let follows = if let Piece::Chunk(length) = piece { length } else { 0 };
+        if buffer.len() - end - 1 < follows {
+            return Ok(None);
+        }
+        buffer.advance(end + 1);
+        Ok(Some(piece))
+    }
+
+    /// Moves `length` bytes of the page out of `buffer`.
+    fn keep(&mut self, buffer: &mut BytesMut, length: usize) -> Result<(), Malformed> {
+        if length > self.limits.page - self.page.len() {
+            return Err(Malformed(format!("a page over the limit of {} bytes", self.limits.page)));
+        }
+        self.page.unsplit(buffer.split_to(length));
+        Ok(())
+    }
+
+    /// What the page says as the answer to `call`.
+    fn answer(&mut self, call: &Call) -> Result<Answer, Malformed> {
+        let page = self.page.split().freeze();
+        match call {
+            Call::Fetch { .. } => Ok(Answer::Page(page)),
+            Call::Statistics => read_statistics(&page).map(|read| Answer::Statistics(Box::new(read))),
+            Call::Ping | Call::Reset => Ok(Answer::Done),
+        }
+    }
+}
+
+fn no_piece(bytes: &[u8]) -> Malformed {
+    Malformed(format!("{:?} where a chunk, the page's end or an error should be", shown(bytes)))
+}
+
+fn read_piece(line: &[u8]) -> Option<Piece> {
+    let text = std::str::from_utf8(line).ok()?;
+    match text.split_at_checked(1)? {
+        (".", "") => Some(Piece::End),
+        ("+", length) if !length.starts_with('+') => {
+            let length = length.parse().ok().filter(|length| (1..=CHUNK).contains(length))?;
+            Some(Piece::Chunk(length))
+        }
+        ("!", rest) => {
+            let (status, why) = rest.split_once(' ')?;
+            let status = status.parse().ok()?;
+            Some(Piece::Failure(Failure { what: String::new(), why: one_line(why), status }))
+        }
+        _ => None,
+    }
+}
+
+impl Calling for Client {
+    fn encode(&mut self, call: &Call) -> Result<Bytes, Malformed> {
+        let line = match call {
+            Call::Fetch { url: asked } => match read_request(asked.as_bytes())? {
+                Call::Fetch { url } => url,
+                _ => return Err(Malformed(format!("{asked:?} is a command, no url"))),
+            },
+            Call::Statistics => STATISTICS.to_owned(),
+            Call::Reset => RESET.to_owned(),
+            Call::Ping => {
+                return Err(Malformed("the line protocol has no request that does nothing".to_owned()));
+            }
+        };
+        self.page.clear();
+        self.pending = Some(call.clone());
+        Ok((line + "\n").into())
+    }
+
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Answer>, Malformed> {
+        let Some(call) = self.pending.clone() else {
+            return if buffer.is_empty() {
+                Ok(None)
+            } else {
+                Err(Malformed("an answer to no request".to_owned()))
+            };
+        };
+        if self.form == Form::Bare {
+            self.keep(buffer, buffer.len())?;
+            return Ok(None);
+        }
+        while let Some(piece) = self.piece(buffer)? {
+            let answer = match piece {
+                Piece::Chunk(length) => {
+                    self.keep(buffer, length)?;
+                    continue;
+                }
+                Piece::End => self.answer(&call)?,
+                Piece::Failure(mut failure) => {
+                    self.page.clear();
+                    if let Call::Fetch { url } = call {
+                        failure.what = url;
+                    }
+                    Answer::Failure(failure)
+                }
+            };
+            self.pending = None;
+            return Ok(Some(answer));
+        }
+        Ok(None)
+    }
+
+    fn close(&mut self) -> Result<Answer, Malformed> {
+        match (self.form, self.pending.take()) {
+            (Form::Bare, Some(call)) => self.answer(&call),
+            _ => Err(Malformed("the connection closed before the answer was whole".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Where a message begins and ends: framed (a length before each) or buffered (one right after the other).
+
+use bytes::{Bytes, BytesMut};
+
+use crate::Malformed;
+
+/// Bytes of the length before a framed message.
+pub(super) const FRAME: usize = 4;
+
+/// How messages follow each other on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Each message has its length before it.
+    Framed,
+    /// Only reading a message tells where it ends.
+    Buffered,
+}
+
+impl Transport {
+    /// The transport of a connection that begins with `bytes`; `None` if these are too few to tell.
+    ///
+    /// A message that says its version begins with a byte that is no length's. One that does not begins with the
+    /// length of its method's name, as a frame begins with its own length. What follows differs: a name's first
+    /// letter here, and there a version, or the first and so always empty byte of a name's length.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        match (bytes.first()?, bytes.get(FRAME)) {
+            (0x80.., _) => Some(Self::Buffered),
+            (_, Some(0 | 0x80 | 0x82)) => Some(Self::Framed),
+            (_, Some(_)) => Some(Self::Buffered),
+            (_, None) => None,
+        }
+    }
+
+    /// Puts a message of `length` bytes, of which `bytes` are the beginning, into a frame if there are frames.
+    pub(super) fn wrap(self, bytes: &[u8], length: usize) -> Bytes {
+        match self {
+            Self::Framed => [&(length as u32).to_be_bytes()[..], bytes].concat().into(),
+            Self::Buffered => Bytes::copy_from_slice(bytes),
+        }
+    }
+}
+
+/// Takes a frame of at most `limit` bytes off the front of `buffer`; `None` until it is whole.
+pub(super) fn unframe(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Malformed> {
+    let Some(head) = buffer.first_chunk::<FRAME>() else { return Ok(None) };
+    let declared = i32::from_be_bytes(*head);
+    let length = usize::try_from(declared).unwrap_or(0);
+    if length == 0 || length > limit {
+        return Err(Malformed(format!("a frame of {declared} bytes where 1 to {limit} may be")));
+    }
+    if buffer.len() - FRAME < length {
+        return Ok(None);
+    }
+    let mut frame = buffer.split_to(FRAME + length).freeze();
+    Ok(Some(frame.split_off(FRAME)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Transport::{self, Buffered, Framed};
+
+    #[test]
+    fn the_first_bytes_tell_the_transport() {
+        for (bytes, expected) in [
+            (&b"\x80"[..], Some(Buffered)),
+            (b"\x82\x21", Some(Buffered)),
+            (b"\0\0\0\x08", None),
+            (b"\0\0\0\x08g", Some(Buffered)),
+            (b"\0\0\0\x20\0", Some(Framed)),
+            (b"\0\0\0\x20\x80", Some(Framed)),
+            (b"\0\0\0\x20\x82", Some(Framed)),
+            (b"", None),
+        ] {
+            assert_eq!(Transport::of(bytes), expected, "{bytes:?}");
+        }
+    }
+}
