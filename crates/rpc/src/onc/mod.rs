@@ -18,7 +18,7 @@ pub mod rpcbind;
 mod xdr;
 
 use message::{Heard, Procedure, Refusal};
-use record::{MARK, Records};
+use record::Records;
 
 /// The interface, for `rpcgen`.
 pub const INTERFACE: &str = include_str!("../../webpage.x");
@@ -196,7 +196,7 @@ impl Client {
     #[must_use]
     pub fn new(xid: u32, limits: Limits) -> Self {
         let longest_page = limits.page.min(LONGEST_PAGE);
-        let records = Records::new(longest_page.saturating_add(MARK + limits.message));
+        let records = Records::new(longest_page.saturating_add(limits.message));
         Self { records, longest_page, xid, pending: None }
     }
 }

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use crate::Malformed;
 
 /// Bytes before each fragment: the highest bit says that it is the record's last, the rest are its length.
-pub(super) const MARK: usize = 4;
+const MARK: usize = 4;
 const LAST: u32 = 1 << 31;
 
 /// Fragments without content in one record, at most. Nobody needs any; this many do no harm.

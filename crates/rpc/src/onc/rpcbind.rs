@@ -1,11 +1,14 @@
 //! Calls to rpcbind (RFC 1833), the program that tells clients on which port another program listens.
 //!
-//! On Linux, rpcbind takes `SET` and `UNSET` over its own unix socket ([`SOCKET`]) from any user: it asks the kernel
-//! who calls, and only that user and root may take a registration back. The owner that a call names is ignored.
-//! Over TCP and UDP to port 111 it refuses both, even from the same machine, unless it was started with `-i` (from
-//! anywhere) or `-L` (over loopback); so does it refuse version 2, the portmapper, which has the same procedures.
-//! [`Request::Address`] is answered anywhere. So register over the socket, by [`Request::Set`], which also serves
-//! clients that ask by version 2; and keep [`Request::SetPort`] for the portmappers that came before rpcbind.
+//! The rpcbind of Linux systems (1.2.6 was asked) takes `SET` and `UNSET` from any user of its machine, root or not,
+//! over loopback as well as over its own unix socket ([`SOCKET`]), and from no other machine. What differs is who
+//! may take a registration back. Over the unix socket it learns from the kernel who calls: then only that user and
+//! root may. Over TCP and UDP it does not know, and anybody on the machine may. The owner that a call names is
+//! ignored. Registering the same address again is no error; registering another is, until the old one is unset; and
+//! to unset what is not there is none.
+//!
+//! So register over the unix socket, by [`Request::Set`]: clients that ask by version 2, the portmapper, find that
+//! too. [`Request::SetPort`] is for the portmappers that came before rpcbind, over TCP to [`PORT`].
 //!
 //! All of them speak in records, over the unix socket as over TCP.
 

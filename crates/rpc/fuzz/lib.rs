@@ -1,0 +1,60 @@
+//! What holds of every codec: bytes mean the same however they are cut, and few of them wait.
+
+use bytes::BytesMut;
+use larder_rpc::{Answering, Call, Calling, Limits};
+
+/// Small, so that the fuzzer reaches them.
+pub const LIMITS: Limits = Limits { message: 256, page: 4096 };
+
+/// Calls and rejections, as `server` makes them of `wire` in pieces of `piece` bytes.
+fn heard<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> Vec<Result<Call, (Vec<u8>, bool)>> {
+    let (mut buffer, mut found) = (BytesMut::new(), Vec::new());
+    for part in wire.chunks(piece) {
+        buffer.extend_from_slice(part);
+        loop {
+            match server.decode(&mut buffer) {
+                Ok(None) => break,
+                Ok(Some(asked)) => found.push(Ok(asked.call)),
+                Err(rejected) => {
+                    found.push(Err((rejected.reply.to_vec(), rejected.close)));
+                    if rejected.close {
+                        return found;
+                    }
+                }
+            }
+        }
+        assert!(buffer.len() <= LIMITS.message + 4 + piece);
+    }
+    found
+}
+
+/// The answer, as `client` makes it of `wire` in pieces of `piece` bytes; as text, where no number is NaN.
+fn answered<C: Calling>(mut client: C, call: &Call, wire: &[u8], piece: usize) -> String {
+    if client.encode(call).is_err() {
+        return String::new();
+    }
+    let mut buffer = BytesMut::new();
+    for part in wire.chunks(piece) {
+        buffer.extend_from_slice(part);
+        match client.decode(&mut buffer) {
+            Ok(None) => {}
+            Ok(Some(answer)) => return format!("{answer:?}"),
+            Err(_) => return "malformed".to_owned(),
+        }
+        assert!(buffer.len() <= LIMITS.message + LIMITS.page + 4 + piece);
+    }
+    String::new()
+}
+
+/// Checks a server.
+pub fn server<S: Answering>(make: impl Fn() -> S, wire: &[u8], piece: u8) {
+    assert_eq!(heard(make(), wire, usize::from(piece) + 1), heard(make(), wire, wire.len().max(1)));
+}
+
+/// Checks a client, for the answer to each kind of call.
+pub fn client<C: Calling>(make: impl Fn() -> C, wire: &[u8], piece: u8) {
+    for call in [Call::Fetch { url: "a".to_owned() }, Call::Statistics, Call::Reset, Call::Ping] {
+        let whole = answered(make(), &call, wire, wire.len().max(1));
+        assert_eq!(answered(make(), &call, wire, usize::from(piece) + 1), whole);
+    }
+}
