@@ -12,6 +12,9 @@
  *   transport.open()
  *   larder = Larder.Client(TBinaryProtocol.TBinaryProtocol(transport))
  *   page = larder.get_data("http://example.org/")
+ *
+ * The libraries of Thrift refuse large pages unless told otherwise. For Python, it is `string_length_limit` of the
+ * protocol, and of a framed transport `max_frame_size`, that say how large; both are 16,384,000 bytes by default.
  */
 
 namespace cpp larder

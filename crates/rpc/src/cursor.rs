@@ -19,10 +19,18 @@ impl Stop {
     }
 }
 
+/// What is wrong with a message that was all there.
+pub(crate) fn whole(stop: Stop) -> Malformed {
+    match stop {
+        Stop::Malformed(why) => why,
+        Stop::Short => Malformed("the message ends too early".to_owned()),
+    }
+}
+
 /// A place in a message of at most `limit` bytes, of which `bytes` are there.
 ///
-/// Who asks for bytes past the limit is refused at once, so that no length that a peer invents makes anybody wait
-/// for, or make room for, more than the limit.
+/// Who asks for bytes past the limit is refused at once, so that no length that a peer invents makes anybody
+/// wait for, or make room for, more than the limit.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -1,6 +1,6 @@
 //! Bytes and calls: the protocols by which programs ask for pages other than by HTTP.
 //!
-//! [`thrift`], [`onc`] and [`line`] each turn bytes into a [`Call`] and an outcome back into bytes
+//! [`thrift`], [`onc`] and [`mod@line`] each turn bytes into a [`Call`] and an outcome back into bytes
 //! ([`Answering`], [`Replying`]: the server's side), and a [`Call`] into bytes and bytes into an [`Answer`]
 //! ([`Calling`]: the client's side). There is no socket, clock or task here: whoever has those reads into a
 //! `BytesMut`, asks whether a message is whole, and writes what it is given. Page contents are never copied
@@ -117,8 +117,8 @@ pub trait Answering {
     /// Encodes the reply to one call.
     type Reply: Replying;
 
-    /// Takes the next call off the front of `buffer`; `None` if it needs more bytes first. `buffer` never has to
-    /// hold more than [`Limits::message`] bytes, and the few that frame them, for a call to come out.
+    /// Takes the next call off the front of `buffer`; `None` if it needs more bytes first. `buffer` never has
+    /// to hold more than [`Limits::message`] bytes, and the few that frame them, for a call to come out.
     ///
     /// # Errors
     /// A message that asks for nothing we have, or is none.
@@ -151,8 +151,8 @@ pub trait Replying {
 pub struct Envelope {
     /// Before the page.
     pub head: Bytes,
-    /// Whether the page is cut into chunks, each with a head of its own. If not, its bytes go out as they are,
-    /// by whatever way is the shortest.
+    /// Whether the page is cut into chunks, each with a head of its own. If not, its bytes go out as they
+    /// are, by whatever way is the shortest.
     pub chunks: bool,
     /// After the page.
     pub tail: Bytes,
@@ -201,8 +201,17 @@ pub trait Calling {
     /// # Errors
     /// In every protocol that tells the end of an answer otherwise, an answer cut short.
     fn close(&mut self) -> Result<Answer, Malformed> {
-        Err(Malformed("the connection closed before the answer was whole".to_owned()))
+        Err(cut_short())
     }
+}
+
+fn cut_short() -> Malformed {
+    Malformed("the connection closed before the answer was whole".to_owned())
+}
+
+/// Bytes that do not even tell whom to answer.
+fn gibberish(why: Malformed) -> Rejected {
+    Rejected { reply: Bytes::new(), close: true, why }
 }
 
 /// A URL as a client sent it. Whether it is one is for others to say; here it has to be text on one line.

@@ -1,16 +1,17 @@
-//! The line protocol: a URL and a newline, answered by the page. For clients that are a few lines of any language.
+//! The line protocol: a URL and a newline, answered by the page. For clients that are a few lines of any
+//! language.
 //!
-//! A request is one line, which ends with LF or CR LF. It is a URL, or [`STATISTICS`] or [`RESET`]: no URL and no
-//! host begins with an asterisk. Requests on one connection are answered one after the other.
+//! A request is one line, which ends with LF or CR LF. It is a URL, or [`STATISTICS`] or [`RESET`]: no URL
+//! and no host begins with an asterisk. Requests on one connection are answered one after the other.
 //!
 //! **Framed** (the usual form): the answer is pieces, each of which begins with a line.
 //! - `+N` is followed by N bytes of the page, 1 to 1,024.
 //! - `.` ends the page.
-//! - `!STATUS WHY` ends the answer as well, at any point: there is no page, or what came of it is incomplete. STATUS is
-//!   the HTTP status that says the same, WHY the reason.
+//! - `!STATUS WHY` ends the answer as well, at any point: there is no page, or what came of it is incomplete.
+//!   STATUS is the HTTP status that says the same, WHY the reason.
 //!
-//! **Bare**: the answer is the bytes of the page, and the server closes the connection behind them. Nothing tells a
-//! failure from an empty page, or a page cut short from a whole one.
+//! **Bare**: the answer is the bytes of the page, and the server closes the connection behind them. Nothing
+//! tells a failure from an empty page, or a page cut short from a whole one.
 //!
 //! Statistics come as a page of lines, `name value`.
 
@@ -22,7 +23,7 @@ use crate::statistics::Slot;
 use crate::{
     Answer, Answering, Asked, Call, Calling, Envelope, Failure, Limits, Malformed, Rejected, Replying,
 };
-use crate::{Statistics, one_line, shown, url};
+use crate::{Statistics, cut_short, one_line, shown, url};
 
 /// Bytes of a page in one chunk, at most.
 pub const CHUNK: usize = 1024;
@@ -50,7 +51,8 @@ pub(crate) fn chunk_head(length: usize) -> Bytes {
     if length == CHUNK { Bytes::from_static(FULL) } else { format!("+{length}\n").into() }
 }
 
-/// Takes a line of at most `limit` bytes off the front of `buffer`, without its end; `None` until it is whole.
+/// Takes a line of at most `limit` bytes off the front of `buffer`, without its end; `None` until it is
+/// whole.
 fn take_line(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Malformed> {
     let visible = buffer.len().min(limit.saturating_add(1));
     match buffer[..visible].iter().position(|byte| *byte == b'\n') {
@@ -331,7 +333,7 @@ impl Calling for Client {
     fn close(&mut self) -> Result<Answer, Malformed> {
         match (self.form, self.pending.take()) {
             (Form::Bare, Some(call)) => self.answer(&call),
-            _ => Err(Malformed("the connection closed before the answer was whole".to_owned())),
+            _ => Err(cut_short()),
         }
     }
 }

@@ -146,9 +146,9 @@ fn a_page_is_whole_or_an_error() {
     assert!(stream.reply.page(LONGEST_PAGE).is_some());
     assert_eq!(stream.reply.page(LONGEST_PAGE + 1), None);
     let one = datagram(&call(1, URL)).unwrap().reply;
-    // A datagram has 65,507 bytes, 28 of which are before the page and 3 may fill its last word.
-    assert!(one.page(65_476).is_some());
-    assert_eq!(one.page(65_477), None);
+    // A datagram has 8,800 bytes, 28 of which stand before the page.
+    assert!(one.page(8772).is_some());
+    assert_eq!(one.page(8773), None);
 
     let page = Bytes::from(vec![7; 1000]);
     let pieces = one.page(page.len()).unwrap().around(page.clone());

@@ -173,6 +173,12 @@ fn arguments_that_end_too_early_break_a_buffered_connection_only() {
 }
 
 #[test]
+fn empty_frames_say_nothing() {
+    let wire = [&[0; 8][..], &wrap(Transport::Framed, GET_DATA[0]), &[0; 4]].concat();
+    assert_eq!(heard(Server::new(LIMITS), &wire, 3), [Ok(fetch("http://a/"))]);
+}
+
+#[test]
 fn a_oneway_call_is_never_answered() {
     let known = b"\x80\x01\0\x04\0\0\0\x10reset_statistics\0\0\0\x07\0";
     let [Ok(asked)] = &asked(Server::new(LIMITS), known, 99)[..] else { panic!("no call") };
@@ -229,7 +235,7 @@ fn bytes_that_are_no_call_close_the_connection_at_once() {
         &b"GET / HTTP/1.1\r\n"[..],
         b"\xff\xff\xff\xff",
         b"\x7f\xff\xff\xff\x80",
-        b"\0\0\0\0\0",
+        b"\0\0\0\0\xff\xff\xff\xff",
         b"\0\0\x01\x2d\x80",
         b"\x80\x02\0\x01",
         b"\x80\x01\0\x05",

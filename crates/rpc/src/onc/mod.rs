@@ -1,16 +1,17 @@
-//! ONC RPC (RFC 5531), also called Sun RPC: the program of [`webpage.x`](INTERFACE), for clients that `rpcgen` makes.
+//! ONC RPC (RFC 5531), also called Sun RPC: the program of [`webpage.x`](INTERFACE), for clients that
+//! `rpcgen` makes.
 //!
-//! Over TCP, messages are records ([`Server`], [`Client`]). Over UDP, each datagram is a message ([`datagram`]).
-//! Credentials are none or of the system's kind, and not judged: who may call is for the listener's address to say.
-//! [`rpcbind`] tells clients where the program is.
+//! Over TCP, messages are records ([`Server`], [`Client`]). Over UDP, each datagram is a message
+//! ([`datagram`]). Credentials are none or of the system's kind, and not judged: who may call is for the
+//! listener's address to say. [`rpcbind`] tells clients where the program is.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::cursor::{Cursor, Stop};
+use crate::cursor::{Cursor, whole};
 use crate::{
     Answer, Answering, Asked, Call, Calling, Envelope, Failure, Limits, Malformed, Rejected, Replying,
 };
-use crate::{Statistics, url};
+use crate::{Statistics, gibberish, url};
 
 mod message;
 mod record;
@@ -34,8 +35,9 @@ pub const LONGEST_PAGE: usize = 20_971_520;
 const NULL: u32 = 0;
 const FETCH: u32 = 1;
 
-/// Bytes of content that fit into a datagram over IPv4, at most.
-const DATAGRAM: usize = 65_507;
+/// Bytes of a reply in a datagram, at most: what clients of libtirpc make room for. Whoever forges a sender's
+/// address also has no more than this sent there.
+const DATAGRAM: usize = 8800;
 
 /// Reads the calls of one TCP connection.
 #[derive(Debug)]
@@ -68,10 +70,6 @@ impl Answering for Server {
 /// A message that asks for nothing we have, or is none.
 pub fn datagram(bytes: &[u8]) -> Result<Asked<Reply>, Rejected> {
     decode(bytes, Carrier::Datagram)
-}
-
-fn gibberish(why: Malformed) -> Rejected {
-    Rejected { reply: Bytes::new(), close: true, why }
 }
 
 fn decode(bytes: &[u8], carrier: Carrier) -> Result<Asked<Reply>, Rejected> {
@@ -113,14 +111,6 @@ fn call(cursor: &mut Cursor<'_>, procedure: Procedure) -> Result<Call, (Refusal,
     match cursor.room() {
         0 => Ok(call),
         more => refused(Refusal::GarbageArguments, format!("{more} bytes after the arguments")),
-    }
-}
-
-/// What is wrong with a message that was all there.
-fn whole(stop: Stop) -> Malformed {
-    match stop {
-        Stop::Malformed(why) => why,
-        Stop::Short => Malformed("the message ends too early".to_owned()),
     }
 }
 

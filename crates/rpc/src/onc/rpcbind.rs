@@ -1,14 +1,14 @@
 //! Calls to rpcbind (RFC 1833), the program that tells clients on which port another program listens.
 //!
-//! The rpcbind of Linux systems (1.2.6 was asked) takes `SET` and `UNSET` from any user of its machine, root or not,
-//! over loopback as well as over its own unix socket ([`SOCKET`]), and from no other machine. What differs is who
-//! may take a registration back. Over the unix socket it learns from the kernel who calls: then only that user and
-//! root may. Over TCP and UDP it does not know, and anybody on the machine may. The owner that a call names is
-//! ignored. Registering the same address again is no error; registering another is, until the old one is unset; and
-//! to unset what is not there is none.
+//! The rpcbind of Linux systems (1.2.6 was asked) takes `SET` and `UNSET` from any user of its machine, root
+//! or not, over loopback as well as over its own unix socket ([`SOCKET`]), and from no other machine. What
+//! differs is who may take a registration back. Over the unix socket it learns from the kernel who calls:
+//! then only that user and root may. Over TCP and UDP it does not know, and anybody on the machine may. The
+//! owner that a call names is ignored. Registering the same address again is no error; registering another
+//! is, until the old one is unset; and to unset what is not there is none.
 //!
-//! So register over the unix socket, by [`Request::Set`]: clients that ask by version 2, the portmapper, find that
-//! too. [`Request::SetPort`] is for the portmappers that came before rpcbind, over TCP to [`PORT`].
+//! So register over the unix socket, by [`Request::Set`]: clients that ask by version 2, the portmapper, find
+//! that too. [`Request::SetPort`] is for the portmappers that came before rpcbind, over TCP to [`PORT`].
 //!
 //! All of them speak in records, over the unix socket as over TCP.
 
@@ -18,9 +18,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::message::{self, Procedure};
 use super::record::Records;
-use super::{whole, xdr};
+use super::xdr;
 use crate::Malformed;
-use crate::cursor::{Cursor, Stop};
+use crate::cursor::{Cursor, Stop, whole};
 
 /// Where rpcbind listens for calls from its own machine.
 pub const SOCKET: &str = "/run/rpcbind.sock";
@@ -70,7 +70,8 @@ impl Carrier {
 /// What to ask rpcbind. `program` and `version` are those it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// Clients find the program at the address. Answered [`Answer::Done`], or `Refused` if it is found elsewhere.
+    /// Clients find the program at the address. Answered [`Answer::Done`], or `Refused` if it is found
+    /// elsewhere.
     Set {
         /// By what.
         carrier: Carrier,
@@ -79,7 +80,9 @@ pub enum Request {
     },
     /// Clients find the program no longer, at any address.
     Unset,
-    /// Where the program is, for clients of `carrier` over the address family of `address`.
+    /// Where the program is, for clients of `carrier` over the address family of `address`. Ask over TCP:
+    /// over the unix socket rpcbind knows only of programs on unix sockets, and answers with an empty
+    /// address.
     Address {
         /// By what.
         carrier: Carrier,
@@ -104,7 +107,8 @@ pub enum Answer {
     Done,
     /// It was not: somebody else's program is registered, or there was nothing to remove.
     Refused,
-    /// The universal address: an IP address, then the port in two bytes, all with dots. Empty if not registered.
+    /// The universal address: an IP address, then the port in two bytes, all with dots. Empty if not
+    /// registered.
     Address(String),
     /// Why rpcbind does not carry out the call.
     Failure(String),

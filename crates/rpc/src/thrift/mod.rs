@@ -1,19 +1,19 @@
 //! Apache Thrift: the service of [`larder.thrift`](INTERFACE), for clients that its compiler makes.
 //!
-//! A server finds out from the bytes what a client speaks: framed or buffered transport from the beginning of the
-//! connection, binary (with a version or without) or compact protocol from the beginning of each message.
+//! A server finds out from the bytes what a client speaks: framed or buffered transport from the beginning of
+//! the connection, binary (with a version or without) or compact protocol from the beginning of each message.
 //!
-//! The codec is our own. The published library reads from a blocking stream into vectors of its own, while we need
-//! to stop where the bytes stop, to know lengths before there is room for them, and to send a page that is not
-//! copied. For three methods that is little code.
+//! The codec is our own. The published library reads from a blocking stream into vectors of its own, while we
+//! need to stop where the bytes stop, to know lengths before there is room for them, and to send a page that
+//! is not copied. For three methods that is little code.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::cursor::{Cursor, Stop};
+use crate::cursor::{Cursor, Stop, whole};
 use crate::{
     Answer, Answering, Asked, Call, Calling, Envelope, Failure, Limits, Malformed, Rejected, Replying,
 };
-use crate::{Statistics, one_line};
+use crate::{Statistics, gibberish, one_line};
 
 mod protocol;
 mod schema;
@@ -76,7 +76,8 @@ fn framed_call(frame: &[u8]) -> Result<Asked<Reply>, Rejected> {
     reply.asked(arguments)
 }
 
-/// Reads a call off the front of `buffer`. If it cannot be read to its end, nobody knows where the next begins.
+/// Reads a call off the front of `buffer`. If it cannot be read to its end, nobody knows where the next
+/// begins.
 fn buffered_call(buffer: &mut BytesMut, limit: usize) -> Result<Option<Asked<Reply>>, Rejected> {
     let Some(&first) = buffer.first() else { return Ok(None) };
     let protocol = Protocol::of(first);
@@ -107,19 +108,6 @@ fn call(reader: &mut Reader<'_>, header: &Header) -> Result<Result<Call, Refusal
             Err(Refusal { code: schema::INVALID_MESSAGE_TYPE, why })
         }
     })
-}
-
-/// What is wrong with a message that was all there.
-fn whole(stop: Stop) -> Malformed {
-    match stop {
-        Stop::Malformed(why) => why,
-        Stop::Short => Malformed("the message ends too early".to_owned()),
-    }
-}
-
-/// Bytes without even a method's name: there is nobody to answer to.
-fn gibberish(why: Malformed) -> Rejected {
-    Rejected { reply: Bytes::new(), close: true, why }
 }
 
 /// Encodes the reply to one call, as its client speaks.

@@ -19,9 +19,9 @@ pub enum Transport {
 impl Transport {
     /// The transport of a connection that begins with `bytes`; `None` if these are too few to tell.
     ///
-    /// A message that says its version begins with a byte that is no length's. One that does not begins with the
-    /// length of its method's name, as a frame begins with its own length. What follows differs: a name's first
-    /// letter here, and there a version, or the first and so always empty byte of a name's length.
+    /// A message that says its version begins with a byte that is no length's. One that does not begins with
+    /// the length of its method's name, as a frame begins with its own length. What follows differs: a name's
+    /// first letter here, and there a version, or the first and so always empty byte of a name's length.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         match (bytes.first()?, bytes.get(FRAME)) {
             (0x80.., _) => Some(Self::Buffered),
@@ -31,7 +31,8 @@ impl Transport {
         }
     }
 
-    /// Puts a message of `length` bytes, of which `bytes` are the beginning, into a frame if there are frames.
+    /// Puts a message of `length` bytes, of which `bytes` are the beginning, into a frame if there are
+    /// frames.
     pub(super) fn wrap(self, bytes: &[u8], length: usize) -> Bytes {
         match self {
             Self::Framed => [&(length as u32).to_be_bytes()[..], bytes].concat().into(),
@@ -40,19 +41,23 @@ impl Transport {
     }
 }
 
-/// Takes a frame of at most `limit` bytes off the front of `buffer`; `None` until it is whole.
+/// Takes a frame of at most `limit` bytes off the front of `buffer`; `None` until it is whole. Empty frames,
+/// which some clients send when they have nothing to send, are dropped.
 pub(super) fn unframe(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Malformed> {
-    let Some(head) = buffer.first_chunk::<FRAME>() else { return Ok(None) };
-    let declared = i32::from_be_bytes(*head);
-    let length = usize::try_from(declared).unwrap_or(0);
-    if length == 0 || length > limit {
-        return Err(Malformed(format!("a frame of {declared} bytes where 1 to {limit} may be")));
+    while let Some(head) = buffer.first_chunk::<FRAME>() {
+        let declared = i32::from_be_bytes(*head);
+        let Some(length) = usize::try_from(declared).ok().filter(|length| *length <= limit) else {
+            return Err(Malformed(format!("a frame of {declared} bytes where {limit} are the most")));
+        };
+        if buffer.len() - FRAME < length {
+            return Ok(None);
+        }
+        let frame = buffer.split_to(FRAME + length).split_off(FRAME);
+        if !frame.is_empty() {
+            return Ok(Some(frame.freeze()));
+        }
     }
-    if buffer.len() - FRAME < length {
-        return Ok(None);
-    }
-    let mut frame = buffer.split_to(FRAME + length).freeze();
-    Ok(Some(frame.split_off(FRAME)))
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Values and fields as Thrift writes them: one reader and one writer over both encodings.
 //!
-//! Only what a service of three methods needs: there is no writer for containers, and they are only ever skipped.
+//! Only what a service of three methods needs: there is no writer for containers, and they are only ever
+//! skipped.
 
 use std::ops::Range;
 
