@@ -118,7 +118,11 @@ impl Select for Loop<'_> {
     }
 }
 
+// The loops stand apart: there the compiler sees that the cache's arrays are changed by nobody else, and does not
+// look up where they are at every step.
+
 /// Hits of requests that differ in nothing but the object; `nexts` is empty for a policy that does not look.
+#[inline(never)]
 fn bare<P: Policy>(cache: &mut Replay<P>, ids: &[u32], nexts: &[u32]) -> u64 {
     let mut hits = 0;
     if P::OFFLINE {
@@ -134,6 +138,7 @@ fn bare<P: Policy>(cache: &mut Replay<P>, ids: &[u32], nexts: &[u32]) -> u64 {
 }
 
 /// Hits, bytes found, bytes asked for; `misses` counts by object unless it is empty.
+#[inline(never)]
 fn whole<P: Policy>(
     cache: &mut Replay<P>,
     trace: &Trace,
