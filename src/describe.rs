@@ -7,6 +7,7 @@ use larder_lab::trace;
 use serde_json::{Value, json};
 
 use crate::lab_args::{Describe, names};
+use crate::progress::Bar;
 use crate::units::{about_count, about_size};
 use crate::{Failure, say};
 
@@ -19,12 +20,14 @@ pub(crate) fn run(args: &Describe) -> Result<(), Failure> {
     let (mut described, mut parts) = (Vec::new(), Vec::new());
     let names = names(&args.traces);
     for (at, (path, name)) in args.traces.iter().zip(&names).enumerate() {
+        let looks = Bar::wait(format!("looking at {name}"));
         let (trace, reading) =
             trace::read(path, &options).map_err(|error| Failure::Refused(error.to_string()))?;
+        let found = describe::describe(&trace);
+        looks.finish();
         for note in reading.notes() {
             eprintln!("larder: {name}: {note}");
         }
-        let found = describe::describe(&trace);
         let rows = rows(&found, reading.format.name());
         if args.output.is_some() {
             parts.push(describe::part(name, &trace, &found, &rows));

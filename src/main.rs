@@ -9,6 +9,7 @@ mod describe;
 mod heap;
 mod lab_args;
 mod logs;
+mod progress;
 mod serve;
 mod simulate;
 mod stats;

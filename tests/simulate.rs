@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use serde_json::Value;
 
@@ -178,6 +181,38 @@ fn wrong_words_and_wrong_traces_are_one_clear_line() {
 fn what_is_done_before_a_wrong_trace_is_shown() {
     let output = simulate(&[SHOP, "gone.zst", "--policy", "lru", "--capacity", "10%", "--csv"]);
     assert_eq!((stdout(&output).lines().count(), output.status.code()), (2, Some(2)));
+}
+
+/// Processor time of a process, in the kernel's ticks.
+fn ticks(child: &Child) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
+    let fields = stat.rsplit_once(')').expect("a name in parentheses").1.split_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+}
+
+#[test]
+fn what_is_done_before_an_interrupt_is_shown() {
+    let sizes: Vec<_> = (1..=60).map(|percent| format!("{percent}%")).collect();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(["simulate", WEB, "--policy", "all", "--csv"]);
+    command.args(["--capacity", &sizes.join(",")]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it runs");
+    let started = Instant::now();
+    while ticks(&child) < 100 && started.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let words: Vec<_> = said.lines().last().unwrap_or_default().split(' ').collect();
+    assert_eq!(
+        (words[..2].join(" "), output.status.code()),
+        ("larder: interrupted:".into(), Some(1)),
+        "{said}"
+    );
+    let done: usize = words[2].parse().expect("a number of cells");
+    assert!(done > 0, "{said}");
+    assert_eq!(stdout(&output).lines().count(), 1 + done, "{said}");
 }
 
 #[test]

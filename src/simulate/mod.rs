@@ -5,7 +5,6 @@
 
 mod data;
 mod policies;
-mod progress;
 mod reference;
 mod table;
 
@@ -25,6 +24,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
 use crate::lab_args::{Simulate, names};
+use crate::progress::Bar;
 use crate::{Failure, say};
 
 /// Where to look when nobody says it.
@@ -80,14 +80,16 @@ fn one(
 ) -> Result<(), Failure> {
     let refused = |why: &dyn ToString| Failure::Refused(why.to_string());
     let options = args.reading.options();
+    let reads = Bar::wait(format!("reading {name}"));
     let (trace, reading) = trace::read(path, &options).map_err(|error| refused(&error))?;
+    reads.finish();
     for note in reading.notes() {
         eprintln!("larder: {name}: {note}");
     }
     let subject = Subject { name, trace, sample: options.sample, requests: reading.requests };
     let capacities = capacities(args, &subject).map_err(|error| refused(&error))?;
     let expected = capacities.len() * plan.specs.len();
-    let progress = progress::Bar::new(&subject.name, expected * subject.trace.len());
+    let progress = Bar::new(&subject.name, expected * subject.trace.len());
     let watch = |requests| {
         progress.advance(requests);
         !interrupted.load(Ordering::Relaxed)

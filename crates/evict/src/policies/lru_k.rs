@@ -1,95 +1,128 @@
-//! LRU-K with k = 2, beyond which the paper finds little to gain: by the last request but one.
+//! LRU-K: by the last request but k - 1. The paper finds most of the gain at k = 2.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::Ghosts;
 use crate::parts::heap::Heap;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_count, read_share};
 
-/// Evicts the object whose last request but one is the longest ago: first those asked for only once, by LRU.
-/// When evicted objects were asked for is remembered for a while. Every request counts: the paper's period of
-/// correlated references is 0.
+/// The largest k.
+const MOST: usize = 4;
+
+/// Evicts the object whose k-th last request is the longest ago: first those asked for less often than k times,
+/// by LRU. When evicted objects were asked for is remembered for a while. Every request counts: the paper's period
+/// of correlated references is 0.
 pub struct LruK {
     params: LruKParams,
-    /// By the time of the last request but one, 0 for never.
+    /// By the time of the k-th last request, 0 for never.
     heap: Heap,
-    last: BySlot<Time>,
-    ghosts: Ghosts<Time>,
-    /// When the object admitted last was asked for before, if that was remembered.
-    returning: Option<Time>,
+    /// The last k - 1 requests, latest first; those beyond are empty.
+    times: [BySlot<Time>; MOST - 1],
+    ghosts: Ghosts<History>,
+    /// When the object admitted last was asked for before, as far as that was remembered.
+    returning: History,
 }
 
-/// Lookups, counted modulo 2^32.
+/// Lookups, counted modulo 2^32; 0 for never.
 type Time = u32;
+
+/// When an object was asked for, latest first.
+type History = [Time; MOST - 1];
 
 /// How [`LruK`] is tuned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LruKParams {
+    k: u32,
     ghost: f64,
 }
 
 impl Default for LruKParams {
     fn default() -> Self {
-        Self { ghost: 0.25 }
+        Self { k: 2, ghost: 0.25 }
     }
 }
 
 impl Params for LruKParams {
-    const ALL: &'static [Param] = &[Param {
-        name: "ghost",
-        about: "share of the capacity whose worth of requests is remembered: 0 to 1",
-    }];
+    const ALL: &'static [Param] = &[
+        Param { name: "k", about: "which request decides, counted from the last: 1 (LRU) to 4" },
+        Param { name: "ghost", about: "share of the capacity whose worth of requests is remembered: 0 to 1" },
+    ];
 
-    fn set(&mut self, _ghost: &str, value: &str) -> Result<(), String> {
-        self.ghost = read_share(value)?;
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "k" => self.k = read_count(value, 1..=MOST as u32)?,
+            _ => self.ghost = read_share(value)?,
+        }
         Ok(())
     }
 
-    fn get(&self, _ghost: &str) -> String {
-        self.ghost.to_string()
+    fn get(&self, name: &str) -> String {
+        match name {
+            "k" => self.k.to_string(),
+            _ => self.ghost.to_string(),
+        }
     }
 }
 
-/// The full time of which `time` is the lower half, from what it is `now`.
+/// What is noted of the time `now`.
+#[inline]
+fn noted(now: u64) -> Time {
+    (now as Time).max(1)
+}
+
+/// The full time of which `time` was noted, from what it is `now`; 0 for never.
 #[inline]
 fn full(time: Time, now: u64) -> u64 {
-    now.saturating_sub((now as Time).wrapping_sub(time).into())
+    match time {
+        0 => 0,
+        _ => now.saturating_sub((now as Time).wrapping_sub(time).into()),
+    }
 }
 
 impl Policy for LruK {
     type Params = LruKParams;
 
-    const ABOUT: &'static str = "evicts what was asked for a second last time the longest ago";
+    const ABOUT: &'static str = "evicts what was asked for a k-th last time the longest ago";
     const COST: &'static str = "O(log n)";
 
     fn new(_capacity: Capacity, params: LruKParams, _seed: u64) -> Self {
-        Self { params, heap: Heap::new(), last: BySlot::new(), ghosts: Ghosts::new(), returning: None }
+        let times = [const { BySlot::new() }; MOST - 1];
+        Self { params, heap: Heap::new(), times, ghosts: Ghosts::new(), returning: History::default() }
     }
 
     #[inline]
     fn admit<R: Residents>(&mut self, new: &Object, _residents: &R) -> bool {
-        self.returning = self.ghosts.remove(new.key);
+        self.returning = self.ghosts.remove(new.key).unwrap_or_default();
         true
     }
 
     #[inline]
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
         let now = residents.now();
-        self.last.put(slot, now as Time);
-        self.heap.push(slot, self.returning.take().map_or(0, |last| full(last, now)));
+        let mut time = noted(now);
+        let before = self.returning;
+        for (times, before) in self.times().iter_mut().zip(before) {
+            times.put(slot, time);
+            time = before;
+        }
+        self.heap.push(slot, full(time, now));
     }
 
     #[inline]
     fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
         let now = residents.now();
-        let last = std::mem::replace(&mut self.last[slot], now as Time);
-        self.heap.update(slot, full(last, now));
+        let mut time = noted(now);
+        for times in self.times() {
+            std::mem::swap(&mut times[slot], &mut time);
+        }
+        self.heap.update(slot, full(time, now));
     }
 
     #[inline]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let (slot, _) = self.heap.pop()?;
         let bound = residents.capacity().share(self.params.ghost);
-        self.ghosts.insert(residents.object(slot).key, residents.weight(slot), self.last[slot], bound);
+        let history = std::array::from_fn(|at| self.times[at].get(slot).copied().unwrap_or_default());
+        self.ghosts.insert(residents.object(slot).key, residents.weight(slot), history, bound);
         Some(slot)
     }
 
@@ -99,11 +132,66 @@ impl Policy for LruK {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.heap.heap_bytes() + self.last.heap_bytes() + self.ghosts.heap_bytes()
+        let times = self.times.iter().map(BySlot::heap_bytes);
+        self.heap.heap_bytes() + times.sum::<usize>() + self.ghosts.heap_bytes()
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         self.heap.validate(residents)?;
         self.ghosts.validate()
+    }
+}
+
+impl LruK {
+    /// What is noted of residents.
+    #[inline]
+    fn times(&mut self) -> &mut [BySlot<Time>] {
+        &mut self.times[..self.params.k as usize - 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::{By, Capacity, Object};
+    use crate::{Inserted, Spec};
+
+    /// Who is left in a cache of `entries` after requests for these keys, in order of key.
+    fn left(spec: &str, entries: u64, keys: &[u64]) -> Vec<u64> {
+        let spec: Spec = spec.parse().unwrap();
+        let mut shard = spec.build::<u64>(Capacity { by: By::Entries, amount: entries }, 0);
+        for &key in keys {
+            if shard.get(key).is_none() {
+                let stored = shard.insert(Object { key, size: 1, cost: 0 }, key, &mut Vec::new());
+                assert_eq!(stored, Inserted::Stored);
+            }
+        }
+        let mut left = Vec::new();
+        shard.for_each(&mut |key, _| left.push(key));
+        left.sort_unstable();
+        left
+    }
+
+    #[test]
+    fn the_kth_last_request_decides() {
+        // When 4 comes, the oldest last request is that for 1, the oldest last but one that for 2, and only 3 was
+        // not asked for three times.
+        let requests = [2, 2, 1, 1, 1, 3, 3, 2, 4];
+        assert_eq!(left("lruk:k=1", 3, &requests), [2, 3, 4]);
+        assert_eq!(left("lruk:k=2", 3, &requests), [1, 3, 4]);
+        assert_eq!(left("lruk:k=3", 3, &requests), [1, 2, 4]);
+    }
+
+    #[test]
+    fn who_was_asked_for_less_often_leaves_by_lru() {
+        assert_eq!(left("lruk:k=4", 2, &[1, 2, 1, 1, 2, 3]), [2, 3]);
+    }
+
+    #[test]
+    fn k_is_1_to_4() {
+        for (spec, is_valid) in
+            [("lruk:k=0", false), ("lruk:k=1", true), ("lruk:k=4", true), ("lruk:k=5", false)]
+        {
+            assert_eq!(spec.parse::<Spec>().is_ok(), is_valid, "{spec}");
+        }
     }
 }

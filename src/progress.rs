@@ -1,0 +1,46 @@
+//! A progress bar on a terminal, and nothing elsewhere.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+
+const LOOK: &str = "{msg} {wide_bar} {percent}% {eta} left";
+const WAIT: &str = "{spinner} {msg} {elapsed}";
+
+/// How far long work is.
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar for `requests` over all cells.
+    pub(crate) fn new(name: &str, requests: usize) -> Self {
+        Self::shown(Some(requests as u64), LOOK, name.to_owned())
+    }
+
+    /// A sign that work goes on whose end is not known, such as "reading web.lcs".
+    pub(crate) fn wait(what: String) -> Self {
+        Self::shown(None, WAIT, what)
+    }
+
+    fn shown(length: Option<u64>, look: &str, message: String) -> Self {
+        let target = match io::stderr().is_terminal() {
+            true => ProgressDrawTarget::stderr_with_hz(10),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(length, target);
+        let style = ProgressStyle::with_template(look).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = bar.with_style(style).with_message(message).with_finish(ProgressFinish::AndClear);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+
+    /// So many requests more are done.
+    pub(crate) fn advance(&self, requests: usize) {
+        self.0.inc(requests as u64);
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}

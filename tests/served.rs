@@ -1,0 +1,80 @@
+//! What the laboratory foresees, the proxy does: the same requests, the same hits.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+mod support;
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use support::{Larder, Origin};
+
+const ENTRIES: usize = 24;
+
+/// Policies that neither draw lots nor look at an object's size or at its key, which are not the same here and there.
+const POLICIES: [&str; 13] = [
+    "fifo",
+    "lru",
+    "sieve",
+    "clock",
+    "s3fifo",
+    "slru",
+    "2q",
+    "arc",
+    "lirs",
+    "lfu",
+    "lfuda",
+    "lruk",
+    "secondhit+lru",
+];
+
+/// Requests for some hundred objects, a few of them popular, and now and then a scan.
+fn requests() -> Vec<u32> {
+    let mut state = 7_u64;
+    let mut draw = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut requests = Vec::new();
+    for at in 0..400_u32 {
+        let rank = draw(10) * draw(12);
+        requests.push(if at % 100 < 85 { rank as u32 } else { 1_000 + at });
+    }
+    requests
+}
+
+/// Hits of the proxy, which gets one request after the other.
+fn served(policy: &str, requests: &[u32]) -> u64 {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=3600\n\ncontent");
+    let larder = Larder::with(&origin, &format!("[memory]\nentries = {ENTRIES}\npolicy = '{policy}'"));
+    let mut client = larder.client();
+    for request in requests {
+        if !client.ask(&format!("GET /{request}")).cache().starts_with("hit") {
+            larder.settle();
+        }
+    }
+    larder.stat("hits")
+}
+
+/// Hits of the simulator, to which the same requests are a trace.
+fn simulated(policy: &str, requests: &[u32]) -> u64 {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("requests.txt");
+    let lines: String = requests.iter().map(|request| format!("http://site/{request}\n")).collect();
+    std::fs::write(&trace, lines).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    command.args(["simulate", "--json", "--by", "entries", "--policy", policy]);
+    let output = command.args(["--capacity", &ENTRIES.to_string()]).arg(trace).output().expect("it runs");
+    let page: Value = serde_json::from_slice(&output.stdout).expect("json");
+    page["cells"][0]["hits"].as_u64().expect("hits")
+}
+
+#[test]
+fn what_is_simulated_is_what_is_served() {
+    let requests = requests();
+    for policy in POLICIES {
+        let (served, simulated) = (served(policy, &requests), simulated(policy, &requests));
+        assert_eq!(served, simulated, "{policy}");
+        assert!((50..350).contains(&served), "{policy}: {served} hits say little");
+    }
+}
