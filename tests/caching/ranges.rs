@@ -154,6 +154,20 @@ fn section_3_4_a_remainder_that_is_too_short_makes_no_whole() {
 }
 
 #[test]
+fn section_3_4_a_remainder_that_may_not_be_stored_still_completes_the_answer() {
+    let origin = Origin::by(|seen| match seen.number {
+        1 => digits(seen).replace("max-age=100", "no-store"),
+        _ => digits(seen),
+    });
+    let larder = Larder::before(&origin);
+    larder.ask("GET /\nRange: bytes=0-4");
+    for _ in 0..2 {
+        let whole = larder.get("/");
+        assert_eq!((whole.status, whole.text(), whole.field("content-range")), (200, "0123456789", None));
+    }
+}
+
+#[test]
 fn section_3_4_parts_of_different_representations_stay_apart() {
     let part = |range: &str, tag: &str, text: &str| {
         format!(

@@ -11,6 +11,7 @@ mod apt;
 mod clients;
 mod curl;
 mod documents;
+mod https;
 mod servers;
 mod slow;
 

@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-use super::program;
 use super::support::{Client, eventually};
+use super::{output, program};
 
 /// A running origin; ends with the test.
 pub(crate) struct Server {
@@ -29,6 +29,35 @@ impl Server {
             command.arg("-e").arg(directory.join("error.log")).arg("-c").arg(file);
             command
         })
+    }
+
+    /// nginx as [`Server::nginx`], and besides by https with a certificate for `localhost` that nobody knows.
+    pub(crate) fn nginx_with_tls(root: &Path) -> Self {
+        Self::configured(|directory, port| {
+            let file = directory.join("nginx.conf");
+            let tls = "ssl_certificate @DIRECTORY@/cert.pem; ssl_certificate_key @DIRECTORY@/key.pem;";
+            let template = include_str!("nginx.conf").replace("@PORT@;", &format!("@PORT@ ssl; {tls}"));
+            write(&file, &template, directory, root, port);
+            let mut certify = program("openssl", "openssl");
+            certify
+                .current_dir(directory)
+                .args(["req", "-x509", "-newkey", "ec", "-nodes", "-subj", "/CN=test"]);
+            certify.args(["-pkeyopt", "ec_paramgen_curve:P-256", "-keyout", "key.pem", "-out", "cert.pem"]);
+            output(certify.args(["-days", "2", "-extensions", "v3_req", "-addext", "subjectAltName=DNS:localhost"]));
+            let mut command = program("nginx", "nginx-light");
+            command.arg("-e").arg(directory.join("error.log")).arg("-c").arg(file);
+            command
+        })
+    }
+
+    /// Where a client finds the certificate that it should trust.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.directory.path().join("cert.pem")
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// Apache, serving the files below `root` as good for an hour.

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,6 +41,11 @@ impl Larder {
 
     /// A proxy with this config file; what it listens to is added.
     pub(crate) fn start(config: &str) -> Self {
+        Self::start_in(config, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_in(config: &str, environment: &[(&str, &Path)]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let file = write(&directory, config);
         let any = "127.0.0.1:0";
@@ -50,6 +55,7 @@ impl Larder {
             command.args(["--listen", any]);
         }
         command.arg("--config").arg(file).env("LARDER_LOG", "info").env_remove("RUST_LOG");
+        command.envs(environment.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let log = collect(child.stderr.take().expect("a pipe"));
         let mut said = Vec::new();

@@ -22,6 +22,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("apache2", "apache2", "a second origin, with other habits"),
     package("python3", "python3", "an origin that streams slowly"),
     package("curl", "curl", "a client that users have"),
+    package("openssl", "openssl", "the certificate of an https origin"),
     package("wrk", "wrk", "a client that loads"),
     package("apt", "apt-get", "a client that downloads packages through the forward proxy"),
     package("apt-utils", "apt-ftparchive", "the index of the local package repository"),

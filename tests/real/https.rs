@@ -1,0 +1,56 @@
+//! Origins that speak TLS.
+
+use std::fs;
+
+use super::servers::Server;
+use super::support::{Client, Larder};
+
+const PAGE: &str = "a page that was encrypted once";
+
+/// nginx with one page.
+fn origin(folder: &tempfile::TempDir) -> Server {
+    fs::write(folder.path().join("page"), PAGE).expect("written");
+    Server::nginx_with_tls(folder.path())
+}
+
+#[test]
+fn an_https_origin_is_asked_once_by_whoever_trusts_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let origin = origin(&folder);
+    let site = format!("[[site]]\norigin = 'https://localhost:{}'\nhost = 'origin'", origin.port());
+    let larder = Larder::start_in(&site, &[("SSL_CERT_FILE", &origin.certificate())]);
+    for is_hit in [false, true] {
+        let response = larder.get("/page");
+        assert_eq!((response.status, response.text(), response.is_hit()), (200, PAGE, is_hit));
+    }
+}
+
+#[test]
+fn a_forward_client_may_leave_tls_to_the_proxy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let origin = origin(&folder);
+    let larder =
+        Larder::start_in("[forward]\nallow_private = true", &[("SSL_CERT_FILE", &origin.certificate())]);
+    let request = format!("GET https://localhost:{}/page", origin.port());
+    for is_hit in [false, true] {
+        let response = Client::to(larder.forward).ask(&request);
+        assert_eq!((response.status, response.text(), response.is_hit()), (200, PAGE, is_hit));
+        larder.settle();
+    }
+}
+
+#[test]
+fn an_origin_that_cannot_prove_who_it_is_gets_no_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let origin = origin(&folder);
+    let stranger = Larder::start(&format!("[[site]]\norigin = 'https://localhost:{}'", origin.port()));
+    let trusting = |host: &str| {
+        let site = format!("[[site]]\norigin = 'https://{host}:{}'", origin.port());
+        Larder::start_in(&site, &[("SSL_CERT_FILE", &origin.certificate())])
+    };
+    for larder in [stranger, trusting("127.0.0.1")] {
+        let response = larder.get("/page");
+        assert_eq!(response.status, 502);
+        assert!(response.cache().contains("origin-"), "{}", response.cache());
+    }
+}
