@@ -10,11 +10,12 @@ use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, Origin};
 
 use crate::config::{ENTRIES, MEMORY, THREADS, names};
+use crate::fetch::args::{EXAMPLES as FETCH_EXAMPLES, Fetch};
 use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
 use crate::{units, workload};
 
 /// Where the admin listener is unless told otherwise.
-const ADMIN: &str = "127.0.0.1:9145";
+pub(crate) const ADMIN: &str = "127.0.0.1:9145";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,6 +71,9 @@ pub(crate) enum Command {
     /// Show the numbers of a running proxy
     #[command(after_help = STATS_EXAMPLES)]
     Stats(Stats),
+    /// Fetch pages through a proxy, or replay a workload on it
+    #[command(after_help = FETCH_EXAMPLES)]
+    Fetch(Box<Fetch>),
     /// Replay traces through policies and sizes
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Box<Simulate>),

@@ -6,6 +6,7 @@ mod args;
 mod check;
 mod config;
 mod describe;
+mod fetch;
 mod heap;
 mod lab_args;
 mod logs;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Serve(run) => serve::run(&run),
         Command::Check(run) => check::run(&run),
         Command::Stats(stats) => stats::run(&stats),
+        Command::Fetch(fetch) => fetch::run(&fetch),
         Command::Simulate(simulate) => simulate::run(&simulate),
         Command::Describe(describe) => describe::run(&describe),
         Command::Workload(line) => workload::run(line),

@@ -19,16 +19,25 @@ const LARGEST: u64 = 1 << 20;
 
 /// Prints the numbers of the proxy at `stats.admin`.
 pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
-    let failed = |why: String| Failure::Failed(format!("no larder answers at {}: {why}", stats.admin));
-    let answer = ask(&stats.admin).map_err(|error| failed(explain(&error)))?;
-    let body = content(&answer).map_err(failed)?;
-    let numbers: Map<String, Value> = serde_json::from_str(body)
-        .map_err(|error| failed(format!("its /stats are no JSON object: {error}")))?;
+    let (text, numbers) = numbers(&stats.admin).map_err(Failure::Failed)?;
     match stats.json {
-        true => say(body.trim_end()),
+        true => say(text.trim_end()),
         false => table(&numbers).iter().for_each(|line| say(line)),
     }
     Ok(())
+}
+
+/// The numbers of the proxy whose admin listener is at `admin`: as they came, and what they say.
+///
+/// # Errors
+/// Why there are none, in one line.
+pub(crate) fn numbers(admin: &str) -> Result<(String, Map<String, Value>), String> {
+    let failed = |why: String| format!("no larder answers at {admin}: {why}");
+    let answer = ask(admin).map_err(|error| failed(explain(&error)))?;
+    let text = content(&answer).map_err(failed)?;
+    let numbers = serde_json::from_str(text)
+        .map_err(|error| failed(format!("its /stats are no JSON object: {error}")))?;
+    Ok((text.to_owned(), numbers))
 }
 
 fn ask(admin: &str) -> io::Result<String> {

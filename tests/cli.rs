@@ -77,7 +77,7 @@ impl Drop for Serving {
 
 #[test]
 fn every_command_shows_an_example_in_its_help() {
-    for command in ["", "serve", "check", "stats", "simulate", "describe", "version"] {
+    for command in ["", "serve", "check", "stats", "fetch", "simulate", "describe", "version"] {
         let words: Vec<_> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let output = larder(&words);
         assert!(output.status.success());
@@ -100,6 +100,20 @@ fn misspelt_words_get_the_nearest_one() {
         (&["check", "--origin", "localhost"], "write the scheme too, such as 'http://localhost'"),
         (&["check", "--threads", "0"], "from 1 to 1024"),
         (&["check", "--memory", "1GiB", "--entries", "7"], "cannot be used with"),
+        (&["fetch", "http://a/", "--via", "trift"], "'thrift'"),
+        (&["fetch", "http://a/", "--wrokload", "x"], "'--workload'"),
+        (&["fetch", "a.test"], "write the scheme too, such as 'http://a.test'"),
+        (&["fetch", "http://a/", "--server", "a"], "expected a host and a port, such as 127.0.0.1:3128"),
+        (
+            &["fetch", "http://a/", "--via", "onc", "--reset"],
+            "--reset goes by thrift and line only, not by onc",
+        ),
+        (&["fetch", "http://a/", "--form", "bare"], "--form goes with --via line only, not with --via http"),
+        (
+            &["fetch", "http://a/", "http://b/", "-o", "x"],
+            "2 pages do not go into one file; use --save FOLDER",
+        ),
+        (&["fetch", "--workload", "/no/such/trace"], "cannot read '/no/such/trace': no such file"),
     ];
     for (words, advice) in table {
         let output = larder(words);

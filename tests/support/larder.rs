@@ -20,7 +20,8 @@ pub(crate) struct Larder {
     reverse: Option<SocketAddr>,
     /// Where it is a forward proxy.
     pub(crate) forward: SocketAddr,
-    admin: SocketAddr,
+    /// Where its numbers are.
+    pub(crate) admin: SocketAddr,
 }
 
 impl Larder {

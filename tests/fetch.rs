@@ -1,0 +1,346 @@
+//! `larder fetch`: through the real proxy, and from small servers that speak RPC.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+mod support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use larder_rpc::line::Form;
+use larder_rpc::{Answering, Call, Failure, Limits, Replying, Statistics, line, onc, thrift};
+use serde_json::Value;
+use support::{Answer, Larder, Origin};
+
+const OPEN: &str = "[forward]\nallow_private = true";
+
+/// The ways to ask a server that speaks RPC.
+const WAYS: &[&[&str]] = &[
+    &["--via", "thrift"],
+    &["--via", "thrift", "--transport", "buffered", "--protocol", "compact"],
+    &["--via", "onc"],
+    &["--via", "line"],
+    &["--via", "line", "--form", "bare"],
+];
+
+/// A page that is no text, and longer than what is read at once.
+fn binary() -> Vec<u8> {
+    (0..300_000_u32).flat_map(|number| [0, 10, 13, 255, number as u8, (number >> 8) as u8]).collect()
+}
+
+/// A server with `/binary`, `/html` and `/text`, that breaks the connection when first asked for `/broken`.
+struct Server {
+    address: String,
+    asked: Arc<AtomicU64>,
+}
+
+impl Server {
+    /// One that understands what a client says by `way`.
+    fn by(way: &[&str]) -> Self {
+        match way {
+            [_, "thrift", ..] => Self::start(|| thrift::Server::new(Limits::default())),
+            [_, "onc", ..] => Self::start(|| onc::Server::new(Limits::default())),
+            [_, "line"] => Self::start(|| line::Server::new(Form::Framed, Limits::default())),
+            _ => Self::start(|| line::Server::new(Form::Bare, Limits::default())),
+        }
+    }
+
+    fn start<S: Answering>(codec: impl Fn() -> S + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let asked = Arc::new(AtomicU64::new(0));
+        let (codec, counter) = (Arc::new(codec), Arc::clone(&asked));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (codec, counter) = (Arc::clone(&codec), Arc::clone(&counter));
+                std::thread::spawn(move || serve(stream, codec(), &counter));
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// Runs `larder fetch` on this server.
+    fn fetch(&self, way: &[&str], words: &[&str]) -> Output {
+        larder(&[way, &["--server", &self.address], words].concat())
+    }
+}
+
+/// Answers on `stream` until it ends, or until a client is to see a broken connection.
+fn serve(mut stream: TcpStream, mut codec: impl Answering, asked: &AtomicU64) {
+    let (mut buffer, mut bytes) = (BytesMut::new(), [0; 4096]);
+    loop {
+        while let Some(call) = codec.decode(&mut buffer).unwrap() {
+            let reply = &call.reply;
+            let pieces = match call.call {
+                Call::Fetch { url } => {
+                    let is_first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+                    match page(&url) {
+                        _ if url.ends_with("/broken") && is_first => return,
+                        Some(page) => reply.page(page.len()).unwrap().around(page),
+                        None => {
+                            let why = "no\nsuch page".to_owned();
+                            vec![reply.failure(&Failure { what: url, why, status: 404 })]
+                        }
+                    }
+                }
+                Call::Statistics => vec![reply.statistics(&statistics(asked.load(Ordering::SeqCst)))],
+                Call::Reset => {
+                    asked.store(0, Ordering::SeqCst);
+                    vec![reply.done()]
+                }
+                Call::Ping => vec![reply.done()],
+            };
+            for piece in pieces {
+                stream.write_all(&piece).unwrap();
+            }
+            if reply.closes() {
+                return;
+            }
+        }
+        match stream.read(&mut bytes) {
+            Ok(read @ 1..) => buffer.extend_from_slice(&bytes[..read]),
+            _ => return,
+        }
+    }
+}
+
+fn page(url: &str) -> Option<Bytes> {
+    match url.rsplit('/').next()? {
+        "binary" => Some(binary().into()),
+        "html" => Some("<h1>Pears</h1><p>are <a href='/'>green</a>".into()),
+        "text" | "broken" => Some(Bytes::copy_from_slice(url.as_bytes())),
+        _ => None,
+    }
+}
+
+fn statistics(requests: u64) -> Statistics {
+    Statistics {
+        requests,
+        hits: requests / 2,
+        misses: requests - requests / 2,
+        hit_ratio: 0.5,
+        average_micros: 1500.0,
+        capacity: 1 << 30,
+        capacity_unit: "bytes".to_owned(),
+        policy: "sieve".to_owned(),
+        ..Statistics::default()
+    }
+}
+
+fn larder(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_larder")).arg("fetch").args(words).output().expect("it runs")
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// What a failed command said, and its exit code.
+fn failure(output: &Output) -> (String, Option<i32>) {
+    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code())
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).expect("json")
+}
+
+#[test]
+fn a_page_comes_byte_for_byte_by_every_rpc() {
+    for way in WAYS {
+        let output = Server::by(way).fetch(way, &["http://a.test/binary"]);
+        assert!(output.status.success(), "{way:?}: {:?}", failure(&output));
+        assert!(output.stdout == binary(), "{way:?}: {} bytes", output.stdout.len());
+    }
+}
+
+#[test]
+fn a_failure_is_one_line_and_1() {
+    let table = ["404 no such page", "404 no such page", "system error", "404 no such page"];
+    for (way, why) in WAYS.iter().zip(table) {
+        let (said, code) = failure(&Server::by(way).fetch(way, &["http://a/none", "http://a/text"]));
+        assert_eq!(code, Some(1), "{way:?}");
+        assert!(said.starts_with("larder: http://a/none: ") && said.lines().count() == 1, "{way:?}: {said}");
+        assert!(said.to_lowercase().contains(why), "{way:?}: {said}");
+    }
+}
+
+#[test]
+fn a_connection_that_breaks_is_opened_again_once() {
+    for way in &WAYS[..4] {
+        let server = Server::by(way);
+        assert_eq!(stdout(&server.fetch(way, &["http://a/broken"])), "http://a/broken", "{way:?}");
+        assert_eq!(server.asked.load(Ordering::SeqCst), 2, "{way:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_or_says_nothing_is_named() {
+    // Port 1 is reserved, and nothing of ours listens there.
+    for way in WAYS {
+        let nobody = larder(&[*way, &["--server", "127.0.0.1:1", "http://a/"]].concat());
+        let expected = "larder: http://a/: cannot connect to 127.0.0.1:1: connection refused\n";
+        assert_eq!(failure(&nobody), (expected.to_owned(), Some(1)));
+    }
+    let nobody = larder(&["--server", "127.0.0.1:1", "http://a/"]);
+    let expected = "larder: http://a/: cannot connect through 127.0.0.1:1: connection refused\n";
+    assert_eq!(failure(&nobody), (expected.to_owned(), Some(1)));
+
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    for way in ["http", "thrift", "onc", "line"] {
+        let output = larder(&["--via", way, "--server", &address, "--timeout", "50ms", "http://a/"]);
+        let expected = "larder: http://a/: no answer in 50ms\n";
+        assert_eq!(failure(&output), (expected.to_owned(), Some(1)), "{way}");
+    }
+}
+
+#[test]
+fn pages_are_saved_under_names_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pages, way) = (folder.path().join("pages"), WAYS[0]);
+    let save = pages.display().to_string();
+    let long = format!("http://a/{}/text", "b".repeat(300));
+    let urls = [
+        "http://a/text",
+        "http://a_text",
+        "http://a/../../text",
+        "https://a/text",
+        "http://a/x?/text",
+        &long,
+    ];
+    let server = Server::by(way);
+    let failed = server.fetch(way, &[&urls[..], &["--save", &save, "--connections", "3"]].concat());
+    assert_eq!(failure(&failed).0, "larder: http://a_text: 404 no such page\n");
+    let mut found = Vec::new();
+    let mut folders = vec![pages];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap().map(Result::unwrap) {
+            match entry.path().is_dir() {
+                true => folders.push(entry.path()),
+                false => found.push(fs::read_to_string(entry.path()).unwrap()),
+            }
+        }
+    }
+    found.sort_unstable();
+    let mut saved: Vec<_> = urls.into_iter().filter(|url| *url != "http://a_text").collect();
+    saved.sort_unstable();
+    assert_eq!(found, saved);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a page left its folder");
+
+    let file = folder.path().join("page").display().to_string();
+    assert_eq!(stdout(&server.fetch(way, &["http://a/binary", "--output", &file])), "");
+    assert!(fs::read(&file).unwrap() == binary());
+}
+
+#[test]
+fn html_can_be_read_on_a_terminal() {
+    let way = WAYS[3];
+    let text = stdout(&Server::by(way).fetch(way, &["http://a/html", "--text"]));
+    assert_eq!(text, "# Pears\n\nare [green][1]\n\n[1]: /\n");
+}
+
+#[test]
+fn a_workload_shows_what_server_and_client_saw() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let workload =
+        "# larder workload 1\n0 GET /text 1 1\n9 POST /text 1 1\n10 GET /none 1 1\n20 GET /text 1 1\n";
+    fs::write(file.path(), workload).unwrap();
+    let path = file.path().display().to_string();
+    for way in [WAYS[0], WAYS[1], WAYS[3], WAYS[4]] {
+        let server = Server::by(way);
+        let replay = [
+            "--workload",
+            &path,
+            "--origin",
+            "http://a.test",
+            "--repeat",
+            "2",
+            "--reset",
+            "--connections",
+            "2",
+        ];
+        let output = server.fetch(way, &[&replay[..], &["--json"]].concat());
+        let numbers: Value = serde_json::from_slice(&output.stdout).expect("json");
+        assert_eq!(numbers["server"]["requests"], 6, "{way:?}: {numbers}");
+        assert_eq!(numbers["server"]["policy"], "sieve");
+        assert_eq!(numbers["client"]["requests"], 6);
+        assert!(numbers["client"]["p99_micros"].as_u64() > Some(0), "{numbers}");
+        // By the bare form a failure is an empty page.
+        let is_bare = way.contains(&"bare");
+        assert_eq!(numbers["client"]["errors"], if is_bare { 0 } else { 2 });
+        let (said, code) = failure(&output);
+        assert_eq!(code, Some(i32::from(!is_bare)), "{way:?}: {said}");
+        assert_eq!(
+            said.matches("larder: http://a.test/none: 404").count(),
+            if is_bare { 0 } else { 2 },
+            "{said}"
+        );
+        assert!(said.contains("left out 1 with a method other than GET"), "{said}");
+
+        let table = String::from_utf8(server.fetch(way, &replay).stdout).unwrap();
+        let starts = |line: &str| table.lines().any(|found| found.starts_with(line));
+        for line in
+            ["server (", "  requests        6", "  hit ratio       50.00%", "  average time    1.50 ms"]
+        {
+            assert!(starts(line), "{line} in\n{table}");
+        }
+        for line in ["  capacity        1.00 GiB", "client", "  requests/s      ", "  99% within      "] {
+            assert!(starts(line), "{line} in\n{table}");
+        }
+    }
+}
+
+#[test]
+fn statistics_can_be_asked_for_alone() {
+    let way = WAYS[0];
+    let server = Server::by(way);
+    server.fetch(way, &["http://a/text"]);
+    let requests = |words: &[&str]| json(&server.fetch(way, words))["server"]["requests"].as_u64();
+    assert_eq!(requests(&["--stats", "--json"]), Some(1));
+    assert_eq!(requests(&["--stats", "--json", "--reset"]), Some(0));
+}
+
+#[test]
+fn a_proxy_is_asked_in_the_absolute_form() {
+    let origin = Origin::answering(|seen| match seen.target.as_str() {
+        "/page" => Answer::with_body("200 OK\nCache-Control: max-age=100", &binary()),
+        "/moved" => Answer::with_body("302 Found\nLocation: /page", b""),
+        _ => Answer::with_body("404 Not Found", b""),
+    });
+    let larder = Larder::start(OPEN);
+    let (server, admin) = (larder.forward.to_string(), larder.admin.to_string());
+    let fetch = |path: &str, words: &[&str]| {
+        let url = origin.url() + path;
+        self::larder(&[&["--server", &server, "--admin", &admin, &url], words].concat())
+    };
+    for path in ["/page", "/moved"] {
+        let output = fetch(path, &[]);
+        assert!(output.stdout == binary(), "{path}: {:?}", failure(&output));
+        larder.settle();
+    }
+    let expected = format!("larder: {}/none: 404 Not Found\n", origin.url());
+    assert_eq!(failure(&fetch("/none", &[])), (expected, Some(1)));
+
+    let before = larder.stat("hits");
+    let numbers = json(&fetch("/page", &["--repeat", "20", "--connections", "2", "--json"]));
+    assert_eq!(numbers["client"]["requests"], 20);
+    assert_eq!(numbers["client"]["bytes"], 20 * binary().len());
+    assert_eq!(numbers["server"]["hits"], before + 20);
+    assert_eq!(numbers["server"]["policy"], "adaptive");
+    let without = json(&fetch("/page", &["--repeat", "1", "--json", "--admin", "off"]));
+    assert_eq!(without["server"], Value::Null);
+}
+
+#[test]
+fn what_the_proxy_says_of_an_error_is_shown() {
+    let larder = Larder::start(OPEN);
+    let output = self::larder(&["--server", &larder.forward.to_string(), "http://127.0.0.1:1/"]);
+    let (said, code) = failure(&output);
+    assert!(said.starts_with("larder: http://127.0.0.1:1/: 502 Bad Gateway: "), "{said}");
+    assert_eq!((said.lines().count(), code), (1, Some(1)));
+}
