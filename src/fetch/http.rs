@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use larder_rpc::{Answer, Call, Failure, Limits};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Proxy, Response};
+use reqwest::{Client, Proxy, Response, StatusCode};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::{Builder, Runtime};
 
@@ -80,11 +80,21 @@ impl Door for Http {
             if status.is_success() {
                 return Ok(Answer::Page(content));
             }
-            let reason = status.canonical_reason().unwrap_or_default();
-            let why = if is_text { format!("{reason}: {}", first_line(&content)) } else { reason.to_owned() };
-            let why = why.trim_end_matches([':', ' ']).to_owned();
+            let why = if is_text { first_line(&content) } else { String::new() };
+            let why = reason(status, &why);
             Ok(Answer::Failure(Failure { what: url.clone(), why, status: status.as_u16() }))
         })
+    }
+}
+
+/// What `status` means, and what the answer's text says of it. The proxy's own texts begin with the status and
+/// say all there is.
+fn reason(status: StatusCode, text: &str) -> String {
+    let meaning = status.canonical_reason().unwrap_or_default();
+    match (text.strip_prefix(&format!("{}: ", status.as_str())), text) {
+        (Some(ours), _) => ours.to_owned(),
+        (None, "") => meaning.to_owned(),
+        (None, text) => format!("{meaning}: {text}"),
     }
 }
 
@@ -130,4 +140,21 @@ pub(super) fn tls() -> Result<ClientConfig, String> {
     let config = ClientConfig::builder_with_provider(provider.into()).with_safe_default_protocol_versions();
     let config = config.map_err(|error| format!("cannot speak tls: {error}"))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_what_it_means_once() {
+        let table = [
+            ("", "Bad Gateway"),
+            ("502: no connection to the origin", "no connection to the origin"),
+            ("try again", "Bad Gateway: try again"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(reason(StatusCode::BAD_GATEWAY, text), expected);
+        }
+    }
 }
