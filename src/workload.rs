@@ -226,7 +226,8 @@ impl Common {
     }
 }
 
-fn read(path: &Path, options: &trace::Options) -> Result<Trace, Failure> {
+/// The trace in the file at `path`; notes of what is wrong with it go to the user.
+pub(crate) fn read(path: &Path, options: &trace::Options) -> Result<Trace, Failure> {
     let (trace, reading) = trace::read(path, options).map_err(|error| Failure::Refused(error.to_string()))?;
     for note in reading.notes() {
         eprintln!("larder: {}: {note}", path.display());

@@ -18,7 +18,7 @@ use rustls::ClientConfig;
 use serde_json::json;
 
 use crate::args::ADMIN;
-use crate::{Failure, say, stats};
+use crate::{Failure, say, stats, workload};
 use args::{Fetch, Via};
 use door::{Door, Rpc, Speech};
 use http::Http;
@@ -163,11 +163,7 @@ fn list(args: &Fetch) -> Result<List, Failure> {
         let order = (0..args.urls.len() as u32).collect();
         return Ok(List { urls: args.urls.clone(), order, times });
     };
-    let read = trace::read(path, &trace::Options::default());
-    let (trace, reading) = read.map_err(|error| Failure::Refused(error.to_string()))?;
-    for note in reading.notes() {
-        eprintln!("larder: {}: {note}", path.display());
-    }
+    let trace = workload::read(path, &trace::Options::default())?;
     let urls = urls(&trace, args.origin.as_deref())
         .map_err(|why| Failure::Refused(format!("cannot send '{}': {why}", path.display())))?;
     Ok(List { urls, order: trace.ids().to_vec(), times })

@@ -43,7 +43,14 @@ impl Server {
                 .current_dir(directory)
                 .args(["req", "-x509", "-newkey", "ec", "-nodes", "-subj", "/CN=test"]);
             certify.args(["-pkeyopt", "ec_paramgen_curve:P-256", "-keyout", "key.pem", "-out", "cert.pem"]);
-            output(certify.args(["-days", "2", "-extensions", "v3_req", "-addext", "subjectAltName=DNS:localhost"]));
+            output(certify.args([
+                "-days",
+                "2",
+                "-extensions",
+                "v3_req",
+                "-addext",
+                "subjectAltName=DNS:localhost",
+            ]));
             let mut command = program("nginx", "nginx-light");
             command.arg("-e").arg(directory.join("error.log")).arg("-c").arg(file);
             command
