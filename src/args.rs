@@ -29,6 +29,8 @@ Examples:
       a forward proxy on 127.0.0.1:3128; try: curl -x http://127.0.0.1:3128 http://example.com/
   larder serve --listen 127.0.0.1:8080 --origin http://127.0.0.1:3000
       a cache in front of a server
+  larder serve --line 127.0.0.1:3130
+      beside it, a door for programs; try: echo http://example.com/ | nc 127.0.0.1 3130
   larder serve --config larder.toml --memory 4GiB
       what the file says, with more memory
 
@@ -124,6 +126,15 @@ pub(crate) struct Flags {
     /// Be a forward proxy here [default: 127.0.0.1:3128 without an origin]; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
     pub(crate) forward: Vec<SocketAddr>,
+    /// Answer Thrift calls for pages here; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) thrift: Vec<SocketAddr>,
+    /// Answer ONC RPC calls for pages here; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) onc: Vec<SocketAddr>,
+    /// Answer the line protocol here; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) line: Vec<SocketAddr>,
     /// Memory for cached responses, such as 64MiB [default: 1GiB or a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with = "entries")]
     pub(crate) memory: Option<u64>,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 
 use larder_proxy::settings::Role;
-use larder_proxy::{Control, Server, Settings};
+use larder_proxy::{Control, Front, Server, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -88,26 +88,33 @@ fn raise_open_files(connections: usize) {
 
 fn announce(server: &Server, settings: &Settings) {
     let addresses = server.addresses();
-    for (role, address) in &addresses {
-        say(&format!("listening on {address} ({})", config::role_name(*role)));
+    for (front, address) in &addresses {
+        let name = match front {
+            Front::Http(role) => config::role_name(*role),
+            Front::Door(door) => door.name(),
+        };
+        say(&format!("listening on {address} ({name})"));
     }
     if let Some(admin) = server.admin() {
         say(&format!("admin on http://{}/stats", reachable(admin)));
     }
-    if let Some((role, address)) = addresses.first() {
-        say(&format!("try: {}", example(*role, *address, settings)));
+    if let Some((front, address)) = addresses.first() {
+        say(&format!("try: {}", example(*front, *address, settings)));
     }
 }
 
 /// A command that asks this listener for something.
-fn example(role: Role, address: SocketAddr, settings: &Settings) -> String {
+fn example(front: Front, address: SocketAddr, settings: &Settings) -> String {
     let address = reachable(address);
-    match role {
-        Role::Forward => format!("curl -x http://{address} http://example.com/"),
-        Role::Reverse => match settings.sites.first().and_then(|site| site.hosts.first()) {
+    match front {
+        Front::Http(Role::Forward) => format!("curl -x http://{address} http://example.com/"),
+        Front::Http(Role::Reverse) => match settings.sites.first().and_then(|site| site.hosts.first()) {
             Some(host) => format!("curl -i -H 'Host: {}' http://{address}/", host.replacen('*', "www", 1)),
             None => format!("curl -i http://{address}/"),
         },
+        Front::Door(door) => {
+            format!("larder fetch http://example.com/ --via {} --server {address}", door.name())
+        }
     }
 }
 

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, ClientAddress, Forward, HostHeader, Limits, MemoryTier, Origin, Timeouts,
+    AccessLog, ClientAddress, Doors, Forward, HostHeader, Limits, LineForm, MemoryTier, Origin, Timeouts,
 };
 use larder_semantics::storable::Rules;
 use toml::de::DeValue;
@@ -33,6 +34,11 @@ pub(super) struct Draft {
     pub(super) sites: Vec<SiteDraft>,
     pub(super) forward_listen: Option<Vec<SocketAddr>>,
     pub(super) forward: Forward,
+    pub(super) thrift_listen: Vec<SocketAddr>,
+    pub(super) onc_listen: Vec<SocketAddr>,
+    pub(super) line_listen: Vec<SocketAddr>,
+    /// But for where they listen.
+    pub(super) doors: Doors,
     /// Where each key was written, as an error says it: `memory.size` -> `larder.toml:7`.
     pub(super) places: BTreeMap<String, String>,
 }
@@ -117,6 +123,9 @@ const HOST_HEADER: Text<HostHeader> = Text {
 };
 const ACCESS_LOG: Choice<AccessLog> =
     Choice(&[("off", AccessLog::Off), ("text", AccessLog::Text), ("json", AccessLog::Json)]);
+const FORM: Choice<LineForm> = Choice(&[("framed", LineForm::Framed), ("bare", LineForm::Bare)]);
+const SOCKET: Text<PathBuf> = Text { words: "absolute path", parse: names::socket, show: names::show_socket };
+const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
 const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(&[
     ("off", ClientAddress::Off),
     ("x-forwarded-for", ClientAddress::XForwardedFor),
@@ -242,6 +251,53 @@ pub(super) const SECTIONS: &[Section] = &[
             ),
         ],
     },
+    Section {
+        name: "thrift",
+        about: "The door for Apache Thrift.",
+        keys: &[key!("listen", List(ADDRESS), thrift_listen, "addresses; none: the door is closed")],
+    },
+    Section {
+        name: "onc",
+        about: "The door for ONC RPC, over TCP and UDP.",
+        keys: &[
+            key!("listen", List(ADDRESS), onc_listen, "addresses; none: the door is closed"),
+            key!(
+                "rpcbind",
+                Or("off", SOCKET),
+                doors.rpcbind,
+                "the socket of the rpcbind to register with, if there is one"
+            ),
+        ],
+    },
+    Section {
+        name: "line",
+        about: "The door for the line protocol.",
+        keys: &[
+            key!("listen", List(ADDRESS), line_listen, "addresses; none: the door is closed"),
+            key!(
+                "form",
+                FORM,
+                doors.line_form,
+                "how a page ends: framed: it says so; bare: the connection closes"
+            ),
+        ],
+    },
+    Section {
+        name: "doors",
+        about: "What all doors have in common. Whom their clients may reach is for [forward] to say.",
+        keys: &[
+            key!("user_agent", USER_AGENT, doors.user_agent, "how they name themselves to origins"),
+            key!("redirects", Count(0..=1_000), doors.redirects, "redirects followed for one page (502)"),
+            key!("cross_scheme", Flag, doors.cross_scheme, "follow redirects from http to https, and back"),
+            key!(
+                "max_page",
+                Size(1..=2 << 30),
+                doors.max_page,
+                "largest page that has to be put together before it is sent: coded, or of unknown length (502)"
+            ),
+            key!("idle", AtLeast(1), doors.idle, "between two calls of a connection (closed)"),
+        ],
+    },
 ];
 
 /// What a `[[site]]` says besides [`CACHING`].
@@ -304,6 +360,10 @@ impl Default for Draft {
             sites: Vec::new(),
             forward_listen: None,
             forward: Forward::default(),
+            thrift_listen: Vec::new(),
+            onc_listen: Vec::new(),
+            line_listen: Vec::new(),
+            doors: Doors::default(),
             places: BTreeMap::new(),
         }
     }

@@ -102,6 +102,17 @@ fn override_with(flags: &Flags, draft: &mut Draft) {
         said("forward.listen", "--forward");
         draft.forward_listen = Some(flags.forward.clone());
     }
+    let doors = [
+        ("thrift.listen", "--thrift", &flags.thrift, &mut draft.thrift_listen),
+        ("onc.listen", "--onc", &flags.onc, &mut draft.onc_listen),
+        ("line.listen", "--line", &flags.line, &mut draft.line_listen),
+    ];
+    for (key, flag, wanted, listen) in doors {
+        if !wanted.is_empty() {
+            said(key, flag);
+            listen.clone_from(wanted);
+        }
+    }
     if let Some(admin) = flags.admin {
         said("admin", "--admin");
         draft.admin = admin.0;
@@ -128,6 +139,7 @@ fn only_site(origins: &[Origin]) -> SiteDraft {
 pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String> {
     let rows = [
         ("listen", show_listeners(running), show_listeners(wanted)),
+        ("doors", show_doors(running), show_doors(wanted)),
         ("admin", show_admin(running), show_admin(wanted)),
         ("threads", running.threads.to_string(), wanted.threads.to_string()),
         ("memory", show_capacity(running), show_capacity(wanted)),
@@ -146,6 +158,9 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         ("threads", settings.threads.to_string()),
         ("memory", show_memory(settings)),
     ];
+    if !settings.doors.listen.is_empty() {
+        rows.insert(1, ("doors", show_doors(settings)));
+    }
     rows.extend(settings.sites.iter().map(|site| {
         let hosts = if site.hosts.is_empty() { "every host".to_owned() } else { site.hosts.join(", ") };
         let origins: Vec<_> = site.origins.iter().map(names::show_origin).collect();
@@ -168,6 +183,12 @@ fn show_listeners(settings: &Settings) -> String {
     let listeners: Vec<_> =
         listeners.map(|listener| format!("{} ({})", listener.address, role_name(listener.role))).collect();
     listeners.join(", ")
+}
+
+fn show_doors(settings: &Settings) -> String {
+    let doors = settings.doors.listen.iter();
+    let doors: Vec<_> = doors.map(|(door, address)| format!("{address} ({})", door.name())).collect();
+    if doors.is_empty() { "off".to_owned() } else { doors.join(", ") }
 }
 
 fn show_admin(settings: &Settings) -> String {

@@ -1,6 +1,7 @@
 //! The words of a config that stand for something: addresses, hosts, origins, tokens, policies.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use http::Uri;
 use larder_evict::Spec;
@@ -141,6 +142,28 @@ pub(super) fn path(text: &str) -> Result<String, String> {
     match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
         true => Ok(text.to_owned()),
         false => Err(format!("{} is not a path such as '/health'", quoted(text))),
+    }
+}
+
+/// The path of a socket.
+pub(super) fn socket(text: &str) -> Result<PathBuf, String> {
+    match Path::new(text).is_absolute() {
+        true => Ok(PathBuf::from(text)),
+        false => Err(format!("{} is not an absolute path such as '/run/rpcbind.sock'", quoted(text))),
+    }
+}
+
+/// How [`socket`] is written. It was text before.
+pub(super) fn show_socket(path: &PathBuf) -> String {
+    path.display().to_string()
+}
+
+/// What a `User-Agent` may be.
+pub(super) fn user_agent(text: &str) -> Result<String, String> {
+    let visible = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    match visible && !text.is_empty() && text.trim() == text {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{} is not visible ASCII such as 'Larder/1.0'", quoted(text))),
     }
 }
 

@@ -5,7 +5,7 @@ use std::thread;
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Health, Listener, MemoryTier, Role, Site};
+use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site};
 
 use super::keys::{Draft, Memory, SiteDraft};
 use super::names::covers;
@@ -17,8 +17,9 @@ const FORWARD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 312
 /// The settings that `draft` stands for, or all that does not agree in it.
 pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let mut problems = Vec::new();
-    let listen = listeners(&draft);
-    check_listeners(&draft, &listen, &mut problems);
+    let (listen, doors) = (listeners(&draft), doors(&draft));
+    check_fronts(&draft, &listen, &doors, &mut problems);
+    check_addresses(&draft, &listen, &doors, &mut problems);
     check_sites(&draft.sites, &mut problems);
     check_memory(&draft, &mut problems);
     if draft.limits.head_bytes < draft.limits.target_bytes {
@@ -41,6 +42,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         timeouts: draft.timeouts,
         sites: draft.sites.into_iter().enumerate().map(|(at, site)| settle_site(at, site)).collect(),
         forward: draft.forward,
+        doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         name: draft.name,
         x_cache: draft.x_cache,
@@ -57,7 +59,21 @@ fn listeners(draft: &Draft) -> Vec<Listener> {
     reverse.chain(forward.into_iter().map(|address| Listener { address, role: Role::Forward })).collect()
 }
 
-fn check_listeners(draft: &Draft, listen: &[Listener], problems: &mut Vec<String>) {
+fn doors(draft: &Draft) -> Vec<(Door, SocketAddr)> {
+    let each = [
+        (Door::Thrift, &draft.thrift_listen),
+        (Door::Onc, &draft.onc_listen),
+        (Door::Line, &draft.line_listen),
+    ];
+    each.into_iter().flat_map(|(door, listen)| listen.iter().map(move |address| (door, *address))).collect()
+}
+
+fn check_fronts(
+    draft: &Draft,
+    listen: &[Listener],
+    doors: &[(Door, SocketAddr)],
+    problems: &mut Vec<String>,
+) {
     let reverse = listen.iter().any(|listener| listener.role == Role::Reverse);
     match (reverse, draft.sites.first()) {
         (true, None) => {
@@ -68,18 +84,31 @@ fn check_listeners(draft: &Draft, listen: &[Listener], problems: &mut Vec<String
         (false, Some(site)) => {
             problems.push(format!("{}: no listener serves this site: reverse.listen is empty", site.place));
         }
-        _ if listen.is_empty() => {
+        _ if listen.is_empty() && doors.is_empty() => {
             let place = place(draft, &["forward.listen"]);
             problems
                 .push(format!("{place}: nothing listens: forward.listen is empty, and there is no [[site]]"));
         }
         _ => {}
     }
+}
+
+fn check_addresses(
+    draft: &Draft,
+    listen: &[Listener],
+    doors: &[(Door, SocketAddr)],
+    problems: &mut Vec<String>,
+) {
     let asked = listen.iter().map(|listener| match listener.role {
         Role::Reverse => ("reverse.listen", listener.address),
         Role::Forward => ("forward.listen", listener.address),
     });
-    let asked: Vec<_> = asked.chain(draft.admin.map(|admin| ("admin", admin))).collect();
+    let doors = doors.iter().map(|(door, address)| match door {
+        Door::Thrift => ("thrift.listen", *address),
+        Door::Onc => ("onc.listen", *address),
+        Door::Line => ("line.listen", *address),
+    });
+    let asked: Vec<_> = asked.chain(doors).chain(draft.admin.map(|admin| ("admin", admin))).collect();
     for (at, (later, address)) in asked.iter().enumerate() {
         for (earlier, other) in asked[..at].iter().filter(|(_, other)| clash(*other, *address)) {
             let place = place(draft, &[later, earlier]);

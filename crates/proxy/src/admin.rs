@@ -1,6 +1,7 @@
 //! The admin listener: `/stats`, `/healthz`, `/readyz`. Loopback by default; it has no secrets, and
 //! no way to change anything.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +17,7 @@ use larder_evict::By;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
+use crate::doors::Report;
 use crate::observe::counters::Totals;
 use crate::worker::Shared;
 
@@ -37,13 +39,17 @@ struct Stats {
     connections: usize,
     in_flight: usize,
     queued: usize,
+    /// By name, those that listen.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    doors: BTreeMap<&'static str, Report>,
 }
 
 impl Stats {
     fn gather(shared: &Shared) -> Self {
         let (totals, usage) = (shared.totals(), shared.memory.usage());
         let (in_flight, queued) = shared.plan().gate.occupancy();
-        let capacity = shared.memory.capacity();
+        let (plan, capacity) = (shared.plan(), shared.memory.capacity());
+        let doors = plan.settings.doors.listen.iter();
         Self {
             totals,
             hit_ratio: totals.hit_ratio(),
@@ -53,7 +59,7 @@ impl Stats {
             evictions: usage.evictions,
             bytes_filling: usage.filling,
             fills: shared.fills.under_way(),
-            policy: shared.plan().settings.memory.policy.to_string(),
+            policy: plan.settings.memory.policy.to_string(),
             capacity: capacity.amount,
             by: match capacity.by {
                 By::Bytes => "bytes",
@@ -62,6 +68,7 @@ impl Stats {
             connections: shared.connections.load(Ordering::Relaxed),
             in_flight,
             queued,
+            doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
         }
     }
 }

@@ -3,13 +3,14 @@
 //! The files in the order a request meets them: [`listen`] accepts, `http1` reads it, `request` and
 //! `route` say what it is and where it belongs, `serve` is the flow, `origin` asks those who know,
 //! `reply` carries the answer. What may be cached is decided in `larder-semantics`, where it lives
-//! in `larder-store`.
+//! in `larder-store`. `doors` are other ways in, for programs that speak RPC.
 
 mod admin;
 mod answer;
 mod carry;
 mod clock;
 mod combine;
+mod doors;
 mod error;
 mod fetch;
 mod health;
@@ -29,5 +30,5 @@ mod upstream;
 mod worker;
 
 pub use error::Error;
-pub use listen::{Control, Server};
+pub use listen::{Control, Front, Server};
 pub use settings::Settings;

@@ -4,21 +4,22 @@
 //! nothing while they accept, and a connection stays on one core for its life.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::admin;
+use crate::doors::{self, Registration};
 use crate::error::Error;
 use crate::health;
 use crate::http1::{self, Connection};
-use crate::settings::{Listener, Role, Settings};
+use crate::settings::{Door, Listener, Role, Settings};
 use crate::worker::{Shared, Worker};
 
 /// Connections the kernel holds for us between two accepts.
@@ -27,9 +28,26 @@ const BACKLOG: i32 = 4096;
 /// A proxy that is bound to its addresses.
 pub struct Server {
     shared: Arc<Shared>,
-    sockets: Vec<Vec<(Role, StdListener)>>,
-    addresses: Vec<(Role, SocketAddr)>,
+    /// For each worker.
+    sockets: Vec<Sockets>,
+    addresses: Vec<(Front, SocketAddr)>,
     admin: Option<StdListener>,
+}
+
+/// What clients speak at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// HTTP.
+    Http(Role),
+    /// RPC.
+    Door(Door),
+}
+
+/// What one worker listens to.
+#[derive(Default)]
+struct Sockets {
+    streams: Vec<(Front, StdListener)>,
+    datagrams: Vec<StdUdpSocket>,
 }
 
 /// What a running proxy can be told.
@@ -49,18 +67,23 @@ impl Server {
     /// # Errors
     /// Which address could not be had, and why.
     pub fn bind(settings: Settings) -> Result<Self, Error> {
-        let mut sockets: Vec<Vec<_>> = (0..settings.threads.max(1)).map(|_| Vec::new()).collect();
+        let mut sockets: Vec<_> = (0..settings.threads.max(1)).map(|_| Sockets::default()).collect();
         let mut addresses = Vec::new();
-        for Listener { address, role } in &settings.listen {
+        let http = settings.listen.iter().map(|Listener { address, role }| (Front::Http(*role), address));
+        let doors = settings.doors.listen.iter().map(|(door, address)| (Front::Door(*door), address));
+        for (front, address) in http.chain(doors) {
             let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
             // SO_REUSEPORT would let a second process share the address unnoticed: look first.
             let probe = socket(*address, false).map_err(busy)?;
             let address = probe.local_addr().map_err(busy)?;
             drop(probe);
             for worker in &mut sockets {
-                worker.push((*role, socket(address, true).map_err(busy)?));
+                worker.streams.push((front, socket(address, true).map_err(busy)?));
             }
-            addresses.push((*role, address));
+            if front == Front::Door(Door::Onc) {
+                sockets[0].datagrams.push(datagram_socket(address).map_err(busy)?);
+            }
+            addresses.push((front, address));
         }
         let admin = settings.admin.map(|address| {
             let busy = |error| Error::new(format!("cannot listen on {address} (admin)"), explain(error));
@@ -70,7 +93,7 @@ impl Server {
     }
 
     /// Where clients connect.
-    pub fn addresses(&self) -> Vec<(Role, SocketAddr)> {
+    pub fn addresses(&self) -> Vec<(Front, SocketAddr)> {
         self.addresses.clone()
     }
 
@@ -84,7 +107,7 @@ impl Server {
     /// # Errors
     /// When a thread or a runtime cannot be made.
     pub fn run(self, control: UnboundedReceiver<Control>) -> Result<(), Error> {
-        let Self { shared, sockets, admin, .. } = self;
+        let Self { shared, sockets, admin, addresses } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
@@ -95,7 +118,9 @@ impl Server {
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
-        runtime.block_on(supervise(&shared, admin, control));
+        let is_onc = |(front, _): &&(Front, SocketAddr)| *front == Front::Door(Door::Onc);
+        let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| *address).collect();
+        runtime.block_on(supervise(&shared, admin, &onc, control));
         Ok(())
     }
 }
@@ -110,6 +135,12 @@ fn socket(address: SocketAddr, share: bool) -> io::Result<StdListener> {
     Ok(socket.into())
 }
 
+fn datagram_socket(address: SocketAddr) -> io::Result<StdUdpSocket> {
+    let socket = StdUdpSocket::bind(address)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
 fn explain(error: io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => "another program listens there already".to_owned(),
@@ -120,11 +151,18 @@ fn explain(error: io::Error) -> String {
 }
 
 /// A worker's life.
-async fn work(worker: Arc<Worker>, sockets: Vec<(Role, StdListener)>) {
-    for (role, socket) in sockets {
+async fn work(worker: Arc<Worker>, sockets: Sockets) {
+    let cannot = |error| tracing::error!("a worker cannot listen: {error}");
+    for (front, socket) in sockets.streams {
         match TcpListener::from_std(socket) {
-            Ok(listener) => drop(tokio::spawn(accept(Arc::clone(&worker), role, listener))),
-            Err(error) => tracing::error!("a worker cannot listen: {error}"),
+            Ok(listener) => drop(tokio::spawn(accept(Arc::clone(&worker), front, listener))),
+            Err(error) => cannot(error),
+        }
+    }
+    for socket in sockets.datagrams {
+        match UdpSocket::from_std(socket) {
+            Ok(socket) => drop(tokio::spawn(doors::serve_datagrams(Arc::clone(&worker), socket))),
+            Err(error) => cannot(error),
         }
     }
     while let Err(error) = tokio::spawn(http1::host(Arc::clone(&worker))).await {
@@ -132,7 +170,7 @@ async fn work(worker: Arc<Worker>, sockets: Vec<(Role, StdListener)>) {
     }
 }
 
-async fn accept(worker: Arc<Worker>, role: Role, listener: TcpListener) {
+async fn accept(worker: Arc<Worker>, front: Front, listener: TcpListener) {
     let mut drain = Drain::new(&worker);
     loop {
         let accepted = tokio::select! {
@@ -141,7 +179,7 @@ async fn accept(worker: Arc<Worker>, role: Role, listener: TcpListener) {
             () = drain.begun() => break,
         };
         match accepted {
-            Ok((stream, client)) => welcome(&worker, role, stream, client),
+            Ok((stream, client)) => welcome(&worker, front, stream, client),
             Err(error) => {
                 // Out of descriptors, mostly: the clients that are here get a chance to leave.
                 tracing::warn!("cannot accept a connection: {error}");
@@ -151,7 +189,7 @@ async fn accept(worker: Arc<Worker>, role: Role, listener: TcpListener) {
     }
 }
 
-fn welcome(worker: &Arc<Worker>, role: Role, stream: TcpStream, client: SocketAddr) {
+fn welcome(worker: &Arc<Worker>, front: Front, stream: TcpStream, client: SocketAddr) {
     let seat = Seat::take(&worker.shared);
     if seat.number > worker.plan().settings.limits.connections {
         tracing::debug!(%client, "closed on arrival: too many connections");
@@ -159,8 +197,13 @@ fn welcome(worker: &Arc<Worker>, role: Role, stream: TcpStream, client: SocketAd
     }
     // Heads and bodies are written whole; waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
-    let connection = Connection::new(Arc::clone(worker), role, stream, client, seat);
-    worker.lobby.enter(Box::new(connection));
+    match front {
+        Front::Http(role) => {
+            let connection = Connection::new(Arc::clone(worker), role, stream, client, seat);
+            worker.lobby.enter(Box::new(connection));
+        }
+        Front::Door(door) => doors::welcome(worker, door, stream, client, seat),
+    }
 }
 
 /// A place among the connections, given back however the connection ends.
@@ -170,7 +213,7 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    fn take(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn take(shared: &Arc<Shared>) -> Self {
         let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
         Self { shared: Arc::clone(shared), number }
     }
@@ -203,7 +246,7 @@ impl Drain {
         self.worker.shared.is_draining()
     }
 
-    async fn begun(&mut self) {
+    pub(crate) async fn begun(&mut self) {
         std::future::poll_fn(|cx| match self.poll(cx) {
             true => std::task::Poll::Ready(()),
             false => std::task::Poll::Pending,
@@ -223,30 +266,44 @@ impl Drop for Drain {
 async fn supervise(
     shared: &Arc<Shared>,
     admin: Option<StdListener>,
+    onc: &[SocketAddr],
     mut control: UnboundedReceiver<Control>,
 ) {
     if let Some(listener) = admin.and_then(|listener| TcpListener::from_std(listener).ok()) {
         tokio::spawn(admin::serve(Arc::clone(shared), listener));
     }
-    let mut checks = health::start(shared);
-    loop {
-        match control.recv().await {
-            Some(Control::Reload(settings)) => {
-                shared.reload(*settings);
-                checks = health::start(shared);
-            }
-            Some(Control::Drain) => break,
-            Some(Control::Stop) | None => return,
-        }
+    let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
+    let drains = until_told(shared, &mut control).await;
+    if drains {
+        shared.drain();
     }
-    drop(checks);
-    shared.drain();
+    if let Some(registration) = registration {
+        registration.withdraw().await;
+    }
+    if !drains {
+        return;
+    }
     let limit = shared.plan().settings.timeouts.drain;
     let begun = Instant::now();
     while shared.connections.load(Ordering::Relaxed) > 0 && begun.elapsed() < limit {
         let stopped = tokio::time::timeout(Duration::from_millis(20), control.recv()).await;
         if matches!(stopped, Ok(Some(Control::Stop))) {
             return;
+        }
+    }
+}
+
+/// Reloads as told, until told to end: true for a drain.
+async fn until_told(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) -> bool {
+    let mut checks = health::start(shared);
+    loop {
+        match control.recv().await {
+            Some(Control::Reload(settings)) => {
+                shared.reload(*settings);
+                drop(std::mem::replace(&mut checks, health::start(shared)));
+            }
+            Some(Control::Drain) => return true,
+            Some(Control::Stop) | None => return false,
         }
     }
 }

@@ -5,9 +5,11 @@
 //! capacity of the memory tier, which belong to the process.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_evict::{By, Capacity, Spec};
+pub use larder_rpc::line::Form as LineForm;
 use larder_semantics::storable::Rules;
 
 /// Everything the proxy needs to know.
@@ -29,6 +31,8 @@ pub struct Settings {
     pub sites: Vec<Site>,
     /// How requests for other people's origins are treated.
     pub forward: Forward,
+    /// The doors for programs that speak RPC.
+    pub doors: Doors,
     /// The access log on standard output.
     pub access_log: AccessLog,
     /// How this proxy names itself in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
@@ -179,6 +183,53 @@ pub struct Forward {
     pub rules: Rules,
 }
 
+/// How programs that speak RPC get pages. What holds for clients of the forward proxy holds for them.
+#[derive(Clone, Debug)]
+pub struct Doors {
+    /// Where they connect; the kernel chooses a port 0.
+    pub listen: Vec<(Door, SocketAddr)>,
+    /// How requests name their sender: visible ASCII and spaces.
+    pub user_agent: String,
+    /// Redirects followed for one page.
+    pub redirects: usize,
+    /// Follow redirects from http to https, and back.
+    pub cross_scheme: bool,
+    /// The largest page that has to be put together before it is sent, in bytes: one whose length only its
+    /// end tells, or one with a content coding.
+    pub max_page: u64,
+    /// Between two calls of a connection (closed silently).
+    pub idle: Duration,
+    /// How the line protocol tells the end of a page.
+    pub line_form: LineForm,
+    /// Where the rpcbind is with which the ONC door registers; `None`: with none.
+    pub rpcbind: Option<PathBuf>,
+}
+
+/// A door: one RPC protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Apache Thrift.
+    Thrift,
+    /// ONC RPC.
+    Onc,
+    /// The line protocol.
+    Line,
+}
+
+impl Door {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Thrift, Self::Onc, Self::Line];
+
+    /// Its name in the config, lists and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Thrift => "thrift",
+            Self::Onc => "onc",
+            Self::Line => "line",
+        }
+    }
+}
+
 /// The access log's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessLog {
@@ -248,6 +299,21 @@ impl Default for Forward {
             connect_ports: vec![443],
             allow_private: false,
             rules: Rules { targeted: Vec::new(), ..Rules::default() },
+        }
+    }
+}
+
+impl Default for Doors {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            user_agent: concat!("Larder/", env!("CARGO_PKG_VERSION")).to_owned(),
+            redirects: 10,
+            cross_scheme: true,
+            max_page: 64 << 20,
+            idle: Duration::from_secs(300),
+            line_form: LineForm::Framed,
+            rpcbind: Some(PathBuf::from(larder_rpc::onc::rpcbind::SOCKET)),
         }
     }
 }

@@ -13,10 +13,12 @@ use arc_swap::ArcSwap;
 use larder_store::{Arena, Fills, Markers, Memory};
 use rustls::ClientConfig;
 
+use crate::doors::{Budget, Figures};
 use crate::error::Error;
 use crate::http1::Lobby;
 use crate::observe::counters::{Counters, Totals};
 use crate::origin::{Client, Connector, Gate, connect};
+use crate::outcome::Kind;
 use crate::reply::{Banner, Reply};
 use crate::route::Sites;
 use crate::settings::{AccessLog, Settings};
@@ -38,6 +40,10 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) fills: Arc<Fills>,
     pub(crate) markers: Markers,
+    /// What the doors counted.
+    pub(crate) figures: Figures,
+    /// What the doors may hold.
+    pub(crate) budget: Budget,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
@@ -104,6 +110,8 @@ impl Shared {
             memory,
             fills,
             markers: Markers::default(),
+            figures: Figures::default(),
+            budget: Budget::default(),
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             tls,
@@ -191,7 +199,11 @@ impl Worker {
     }
 
     pub(crate) fn record(&self, reply: &Reply, bytes: u64) {
-        self.counters.record(reply, bytes);
+        self.count(reply.outcome.kind, bytes);
+    }
+
+    pub(crate) fn count(&self, kind: Kind, bytes: u64) {
+        self.counters.record(kind, bytes);
     }
 
     /// A number under which a connection registers to be woken by a drain.

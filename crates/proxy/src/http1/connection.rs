@@ -13,17 +13,15 @@ use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http::{Method, StatusCode};
 use larder_semantics::storable;
 use tokio::net::TcpStream;
 
 use super::head::{self, Framing as Delimited, Parsed, Refusal};
-use super::io::{Reading, Writing};
+use super::io::{Reading, Writing, linger};
 use super::send::{SendError, gather, send, send_stored};
 use super::upload::{self, Pumped};
-use crate::clock;
 use crate::listen::Seat;
 use crate::observe::access::Line;
 use crate::reply::{self, Content, Framing, Reply, Tunnel};
@@ -32,9 +30,6 @@ use crate::serve;
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
 
-/// How long a refused client may go on sending before the connection is closed hard; closing at
-/// once would reset it, and the client would not see the answer.
-const LINGER: Duration = Duration::from_secs(2);
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
@@ -231,7 +226,7 @@ impl Connection {
     fn record(&self, plan: &Plan, reply: &Reply, bytes: u64, line: Option<Box<Line>>) {
         self.worker.record(reply, bytes);
         if let Some(line) = line {
-            line.end(plan.settings.access_log, reply, bytes);
+            line.end(plan.settings.access_log, reply.status.as_u16(), &reply.outcome, bytes);
         }
     }
 
@@ -241,7 +236,9 @@ impl Connection {
         let sent = send_stored(&mut self.writing, &mut begun.reply).await;
         self.worker.record(&begun.reply, self.writing.sent + self.writing.out.len() as u64 - from);
         if let Some(line) = &begun.line {
-            line.end(plan.settings.access_log, &begun.reply, self.writing.sent - from);
+            let reply = &begun.reply;
+            let bytes = self.writing.sent - from;
+            line.end(plan.settings.access_log, reply.status.as_u16(), &reply.outcome, bytes);
         }
         match sent {
             Ok(()) if begun.framing.keep_alive => Ok(Next::Look),
@@ -330,7 +327,7 @@ impl Connection {
             return Ok(Next::Tunnel(tunnel));
         }
         if !keep_alive {
-            self.linger().await;
+            linger(&mut self.reading, &mut self.writing).await;
             return Ok(Next::Close);
         }
         Ok(Next::Look)
@@ -351,23 +348,8 @@ impl Connection {
         tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
         let _ = send(&mut self.writing, &mut reply, &framing, &plan.banner).await;
         self.writing.flush().await?;
-        self.linger().await;
+        linger(&mut self.reading, &mut self.writing).await;
         Ok(Next::Close)
-    }
-
-    /// Lets the client read the answer before the connection goes.
-    async fn linger(&mut self) {
-        if self.writing.finish().await.is_err() {
-            return;
-        }
-        let end = clock::millis() + LINGER.as_millis() as u64;
-        self.reading.within(LINGER);
-        while clock::millis() < end {
-            match self.reading.more().await {
-                Ok(1..) => self.reading.input.clear(),
-                _ => return,
-            }
-        }
     }
 
     async fn tunnel(self, tunnel: Tunnel, plan: &Plan) {

@@ -23,6 +23,10 @@ use super::input::{Input, borrow_buffer, give_buffer};
 use crate::clock;
 use crate::settings::Timeouts;
 
+/// How long a client may go on sending after its last answer before the connection is closed hard; closing at
+/// once would reset it, and the client would not see the answer.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// A deadline that costs nothing until something has to be waited for, and then one look at the
 /// clock: the timer is armed once, and re-armed only when it fires too early.
 #[derive(Debug)]
@@ -126,7 +130,8 @@ impl Reading {
         poll_fn(|cx| self.poll_more(cx)).await
     }
 
-    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    /// The same, for who waits for something else as well.
+    pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self.poll_receive(cx) {
             Poll::Pending => self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
             received => received,
@@ -396,6 +401,21 @@ impl Writing {
 
     pub(crate) fn into_half(self) -> OwnedWriteHalf {
         self.half
+    }
+}
+
+/// Lets the client read the last answer before the connection goes.
+pub(crate) async fn linger(reading: &mut Reading, writing: &mut Writing) {
+    if writing.finish().await.is_err() {
+        return;
+    }
+    let end = clock::millis() + LINGER.as_millis() as u64;
+    reading.within(LINGER);
+    while clock::millis() < end {
+        match reading.more().await {
+            Ok(1..) => reading.input.clear(),
+            _ => return,
+        }
     }
 }
 

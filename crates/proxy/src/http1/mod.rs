@@ -10,7 +10,7 @@ pub mod head;
 pub(crate) mod input;
 pub(crate) mod io;
 mod lobby;
-mod send;
+pub(crate) mod send;
 mod upload;
 
 pub(crate) use connection::Connection;

@@ -12,7 +12,7 @@ use crate::origin::{Chunk, Download};
 use crate::reply::{Banner, Content, Framing, Piece, Reply, Source};
 
 /// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
-const GATHER: usize = 64 << 10;
+pub(crate) const GATHER: usize = 64 << 10;
 
 /// Why a reply was not sent whole. Either way the connection has to go.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,15 @@ pub(crate) async fn send(
     if gather(&mut writing.out, reply, framing, banner) {
         return Ok(());
     }
-    let chunked = reply.is_chunked(framing);
+    send_content(writing, reply, reply.is_chunked(framing)).await
+}
+
+/// Sends the content of `reply` behind what is in the buffer. The end of it may stay there.
+pub(crate) async fn send_content(
+    writing: &mut Writing,
+    reply: &mut Reply,
+    chunked: bool,
+) -> Result<(), SendError> {
     match &mut reply.content {
         Content::Fill(reader) => filling(writing, reader, chunked).await,
         Content::Origin(download) => passing(writing, download, chunked).await,

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::http1::head::{Head, Target};
-use crate::reply::Reply;
-use crate::settings::AccessLog;
+use crate::outcome::Outcome;
+use crate::settings::{AccessLog, Door};
 use larder_semantics::date;
 
 /// What is remembered of a request until its reply has left.
@@ -19,6 +19,8 @@ pub(crate) struct Line {
     client: SocketAddr,
     method: String,
     target: String,
+    /// The door it came through, if not by HTTP.
+    door: Option<Door>,
     begun: Instant,
 }
 
@@ -28,6 +30,8 @@ struct Json<'l> {
     client: String,
     method: &'l str,
     url: &'l str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    door: Option<&'l str>,
     status: u16,
     bytes: u64,
     micros: u64,
@@ -43,18 +47,24 @@ impl Line {
             Target::Authority(authority) => authority.to_owned(),
             Target::Asterisk { host } => format!("http://{host} *"),
         };
-        Self { client, method: head.method.to_string(), target, begun: Instant::now() }
+        Self { client, method: head.method.to_string(), target, door: None, begun: Instant::now() }
+    }
+
+    /// Begins the line of a call for `url` through `door`.
+    pub(crate) fn of_call(door: Door, url: &str, client: SocketAddr) -> Self {
+        let (method, target) = ("GET".to_owned(), url.escape_debug().to_string());
+        Self { client, method, target, door: Some(door), begun: Instant::now() }
     }
 
     /// Writes it, with what came of the request. A log that cannot be written costs no request.
-    pub(crate) fn end(&self, form: AccessLog, reply: &Reply, bytes: u64) {
+    pub(crate) fn end(&self, form: AccessLog, status: u16, outcome: &Outcome, bytes: u64) {
         let mut cache = Vec::with_capacity(64);
-        reply.outcome.cache_status("").write_parameters(&mut cache);
+        outcome.cache_status("").write_parameters(&mut cache);
         let cache = String::from_utf8_lossy(&cache);
         let cache = cache.trim_start_matches("; ");
         let time = date::format(clock::now());
         let time = std::str::from_utf8(&time).unwrap_or_default();
-        let (status, micros) = (reply.status.as_u16(), self.begun.elapsed().as_micros() as u64);
+        let micros = self.begun.elapsed().as_micros() as u64;
         let mut line = String::with_capacity(200);
         match form {
             AccessLog::Off => return,
@@ -65,8 +75,9 @@ impl Line {
                     write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
             }
             AccessLog::Json => {
+                let door = self.door.map(Door::name);
                 let (client, method, url) = (self.client.ip().to_string(), &*self.method, &*self.target);
-                let json = Json { time, client, method, url, status, bytes, micros, cache };
+                let json = Json { time, client, method, url, door, status, bytes, micros, cache };
                 line.push_str(&serde_json::to_string(&json).unwrap_or_default());
             }
         }

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use crate::outcome::Kind;
-use crate::reply::Reply;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -61,10 +60,10 @@ counters! {
 
 impl Counters {
     /// Counts one reply of `bytes` bytes.
-    pub(crate) fn record(&self, reply: &Reply, bytes: u64) {
+    pub(crate) fn record(&self, kind: Kind, bytes: u64) {
         add(&self.requests, 1);
         add(&self.bytes_served, bytes);
-        let (counter, from_cache) = match reply.outcome.kind {
+        let (counter, from_cache) = match kind {
             Kind::Hit => (&self.hits, bytes),
             Kind::StaleHit => {
                 add(&self.stale, 1);

@@ -1,0 +1,66 @@
+//! Doors: thin fronts by which programs that speak RPC get pages through the same flow.
+//!
+//! `page` turns a URL into requests and follows redirects; `deliver` sends a page as it is, `content`
+//! reads it where it has to be put together first, `decode` undoes codings; `connection` is what a TCP client
+//! meets, `datagram` what one over UDP does; `rpcbind` tells ONC clients where we are; `figures` counts.
+//! The protocols themselves are `larder-rpc`'s, what may be cached is `larder-semantics`'.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use larder_rpc::{Failure, Limits};
+
+use crate::observe::access::Line;
+use crate::outcome::Outcome;
+use crate::settings::Door;
+use crate::worker::{Plan, Worker};
+
+mod connection;
+mod content;
+mod datagram;
+mod decode;
+mod deliver;
+mod figures;
+mod page;
+mod rpcbind;
+
+pub(crate) use connection::welcome;
+pub(crate) use content::Budget;
+pub(crate) use datagram::serve as serve_datagrams;
+pub(crate) use figures::{Figures, Report, statistics};
+pub(crate) use rpcbind::Registration;
+
+/// Who asks, and through which door.
+struct Visitor {
+    worker: Arc<Worker>,
+    door: Door,
+    client: SocketAddr,
+}
+
+/// What became of a call, for the numbers and the log.
+struct Told {
+    begun: Instant,
+    outcome: Outcome,
+    status: u16,
+}
+
+impl Visitor {
+    /// Counts a call of which `bytes` bytes were sent.
+    fn record(&self, plan: &Plan, told: &Told, line: Option<Line>, bytes: u64) {
+        self.worker.count(told.outcome.kind, bytes);
+        self.worker.shared.figures.of(self.door).record(told.outcome.kind, bytes, told.begun.elapsed());
+        if let Some(line) = line {
+            line.end(plan.settings.access_log, told.status, &told.outcome, bytes);
+        }
+    }
+}
+
+/// How much a call may make us hold: a URL, and what frames it.
+fn limits(plan: &Plan) -> Limits {
+    Limits { message: plan.settings.limits.target_bytes + 1024, ..Limits::default() }
+}
+
+fn failure(url: &str, status: u16, why: impl Into<String>) -> Failure {
+    Failure { what: url.to_owned(), why: why.into(), status }
+}

@@ -1,0 +1,85 @@
+//! Tells rpcbind where ONC clients find us, and takes that back. Without an rpcbind, clients know the port.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use larder_rpc::onc::rpcbind::{Answer, Carrier, Client, Request};
+use larder_rpc::onc::{PROGRAM, VERSION};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+/// How long rpcbind may take for everything it is asked at once.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// That rpcbind knows us.
+pub(crate) struct Registration {
+    socket: PathBuf,
+}
+
+impl Registration {
+    /// Registers the program at `addresses`, over TCP and UDP, in place of whatever was registered before.
+    /// `None` if there is nothing to register, or nobody to register with; the log says which and why.
+    pub(crate) async fn make(socket: Option<&Path>, addresses: &[SocketAddr]) -> Option<Self> {
+        let socket = socket.filter(|_| !addresses.is_empty())?;
+        if !socket.exists() {
+            tracing::info!("no rpcbind at {}: onc clients have to know the port", socket.display());
+            return None;
+        }
+        let carriers =
+            |&address| [Carrier::Tcp, Carrier::Udp].map(|carrier| Request::Set { carrier, address });
+        // A registration that another process left behind would refuse ours.
+        let requests: Vec<_> =
+            std::iter::once(Request::Unset).chain(addresses.iter().flat_map(carriers)).collect();
+        match ask(socket, &requests).await {
+            Ok(()) => {
+                tracing::info!("registered with rpcbind at {}", socket.display());
+                Some(Self { socket: socket.to_owned() })
+            }
+            Err(error) => {
+                tracing::warn!("not registered with rpcbind at {}: {error}", socket.display());
+                None
+            }
+        }
+    }
+
+    /// Takes it back.
+    pub(crate) async fn withdraw(self) {
+        if let Err(error) = ask(&self.socket, &[Request::Unset]).await {
+            tracing::warn!("still registered with rpcbind at {}: {error}", self.socket.display());
+        }
+    }
+}
+
+async fn ask(socket: &Path, requests: &[Request]) -> io::Result<()> {
+    match tokio::time::timeout(PATIENCE, ask_in_turn(socket, requests)).await {
+        Ok(asked) => asked,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer")),
+    }
+}
+
+async fn ask_in_turn(socket: &Path, requests: &[Request]) -> io::Result<()> {
+    let mut stream = UnixStream::connect(socket).await?;
+    let mut client = Client::new(PROGRAM, VERSION, 0);
+    let mut buffer = BytesMut::new();
+    for request in requests {
+        stream.write_all(&client.encode(*request)).await?;
+        let answer = loop {
+            if let Some(answer) = client.decode(&mut buffer).map_err(io::Error::other)? {
+                break answer;
+            }
+            if stream.read_buf(&mut buffer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        };
+        match answer {
+            Answer::Done | Answer::Address(_) => {}
+            Answer::Refused if *request == Request::Unset => {}
+            Answer::Refused => return Err(io::Error::other("the program is registered elsewhere")),
+            Answer::Failure(why) => return Err(io::Error::other(why)),
+        }
+    }
+    Ok(())
+}
