@@ -22,6 +22,8 @@ pub(crate) struct Larder {
     pub(crate) forward: SocketAddr,
     /// Where its numbers are.
     pub(crate) admin: SocketAddr,
+    /// What it printed when it started.
+    said: Vec<String>,
 }
 
 impl Larder {
@@ -74,12 +76,19 @@ impl Larder {
         let reverse = address("listening on ", " (reverse)");
         let forward = address("listening on ", " (forward)").unwrap_or_else(missing);
         let admin = address("admin on http://", "/stats").unwrap_or_else(missing);
-        Self { child, directory, log, reverse, forward, admin }
+        Self { child, directory, log, reverse, forward, admin, said }
     }
 
     /// Where the site is.
     pub(crate) fn address(&self) -> SocketAddr {
         self.reverse.expect("a site")
+    }
+
+    /// Where a door is.
+    pub(crate) fn door(&self, name: &str) -> SocketAddr {
+        let end = format!(" ({name})");
+        let address = |line: &String| line.strip_prefix("listening on ")?.strip_suffix(&end)?.parse().ok();
+        self.said.iter().find_map(address).expect("a door of this name")
     }
 
     /// A connection to the site.

@@ -1,0 +1,117 @@
+//! Calls: what is counted, what fails, what is refused.
+
+use larder_rpc::{Answer, Call};
+
+use crate::caller::{Caller, DOORS, get, open, open_with};
+use crate::support::{Client, Origin};
+
+const PAGE: &str = "200 OK\nCache-Control: max-age=100\n\nthe page";
+
+#[test]
+fn a_page_is_fetched_once_and_then_a_hit() {
+    for door in DOORS {
+        let origin = Origin::always(PAGE);
+        let larder = open("");
+        let mut caller = Caller::to(&larder, door);
+        for _ in 0..3 {
+            assert_eq!(caller.page(&origin.url()), "the page", "{door}");
+            larder.settle();
+        }
+        assert_eq!(origin.count(), 1, "{door}");
+        assert_eq!((larder.stat("hits"), larder.stat("misses")), (2, 1), "{door}");
+        let seen = origin.last();
+        assert_eq!(seen.field("accept-encoding"), Some("identity"));
+        assert!(seen.field("user-agent").is_some_and(|agent| agent.starts_with("Larder/")));
+    }
+}
+
+#[test]
+fn what_the_forward_proxy_fetched_is_a_hit_through_every_door() {
+    let origin = Origin::always(PAGE);
+    let larder = open("");
+    Client::to(larder.forward).ask(&format!("GET {}/a%20b?c", origin.url()));
+    larder.settle();
+    for door in DOORS {
+        let mut caller = Caller::to(&larder, door);
+        assert_eq!(caller.page(&format!("{}/a b?c#part", origin.url())), "the page", "{door}");
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn failures_say_why() {
+    let missing = Origin::always("404 Not Found\n\nnothing");
+    let dead = Origin::always(PAGE);
+    dead.die();
+    let larder = open("");
+    let rows = [
+        (missing.url(), 404, "answered 404 Not Found"),
+        (dead.url(), 502, "origin"),
+        ("ftp://a/".to_owned(), 400, "scheme 'ftp' is neither http nor https"),
+        ("example.com".to_owned(), 400, "write the scheme too"),
+        (format!("http://a/{}", "x".repeat(9_000)), 414, "request-target too long"),
+    ];
+    for (url, status, why) in &rows {
+        for door in ["thrift", "line"] {
+            let failure = Caller::to(&larder, door).failure(url);
+            assert_eq!((failure.status, &failure.what), (*status, url), "{door} {failure:?}");
+            assert!(failure.why.contains(why), "{door} {failure:?}");
+        }
+        assert_eq!(Caller::to(&larder, "onc").failure(url).why.contains("system error"), true);
+    }
+}
+
+#[test]
+fn a_door_reaches_no_further_than_the_forward_proxy() {
+    let origin = Origin::always(PAGE);
+    let larder = open_with("[line]\nlisten = '127.0.0.1:0'\n");
+    for door in ["thrift", "line"] {
+        assert_eq!(Caller::to(&larder, door).failure(&origin.url()).status, 403, "{door}");
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn each_door_has_numbers_of_its_own() {
+    let origin = Origin::always(PAGE);
+    let larder = open("[memory]\nentries = 50\npolicy = 'lru'");
+    let [mut thrift, mut line] = ["thrift", "line"].map(|door| Caller::to(&larder, door));
+    for caller in [&mut thrift, &mut line] {
+        caller.page(&origin.url());
+        larder.settle();
+        caller.failure("nothing");
+    }
+    let told = [thrift.statistics(), line.statistics()];
+    let counts = told.clone().map(|told| (told.requests, told.hits, told.misses));
+    assert_eq!(counts, [(2, 0, 1), (2, 1, 0)]);
+    assert_eq!((told[1].hit_ratio, told[1].byte_hit_ratio, told[1].entries), (1.0, 1.0, 1));
+    let cache = (told[0].capacity, told[0].capacity_unit.as_str(), told[0].policy.as_str());
+    assert_eq!(cache, (50, "entries", "lru"));
+    assert!(told[0].average_micros > 0.0 && told[0].p50_micros <= told[0].p99_micros);
+    assert_eq!(line.call(&Call::Reset), Answer::Done);
+    assert_eq!((line.statistics().requests, thrift.statistics().requests), (0, 2));
+    let stats = larder.stats();
+    assert_eq!((&stats["requests"], &stats["doors"]["thrift"]["requests"]), (&4.into(), &2.into()));
+    assert_eq!(stats["doors"]["line"]["requests"], 0);
+}
+
+#[test]
+fn pipelined_calls_are_answered_in_their_order() {
+    let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target));
+    let larder = open("");
+    let mut line = Caller::to(&larder, "line");
+    let calls: String = (0..50).map(|number| format!("{}/{}\n", origin.url(), number % 7)).collect();
+    // The client's codec knows of one call at a time: the rest are for the server to find.
+    line.encode(&get(&origin.url()));
+    line.send(calls.as_bytes());
+    let expected: Vec<_> = (0..50).map(|number| format!("+2\n/{}.\n", number % 7)).collect();
+    line.stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+    assert_eq!(String::from_utf8(line.rest()).expect("text"), expected.concat());
+}
+
+#[test]
+fn ping_has_an_answer() {
+    let larder = open("");
+    assert_eq!(Caller::to(&larder, "onc").call(&Call::Ping), Answer::Done);
+    assert_eq!(larder.stat("requests"), 0);
+}

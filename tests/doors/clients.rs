@@ -1,0 +1,108 @@
+//! Clients that do not behave, or do nothing at all; and how doors close.
+
+use std::net::TcpStream;
+
+use rustix::process::Signal;
+
+use crate::caller::{Caller, DOORS, get, open};
+use crate::support::{Answer, Gate, Origin};
+
+const SHORT: &str = "[doors]\nidle = '300ms'\n[timeouts]\nhead = '300ms'";
+
+#[test]
+fn idle_clients_are_closed_and_so_is_half_a_request() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nthe page");
+    let larder = open(SHORT);
+    for door in DOORS {
+        let [mut idle, mut half] = [(), ()].map(|()| Caller::to(&larder, door));
+        assert_eq!(idle.page(&origin.url()), "the page", "{door}");
+        let call = half.encode(&get(&origin.url()));
+        half.send(&call[..call.len() - 1]);
+        assert_eq!((idle.rest().len(), half.rest().len()), (0, 0), "{door}");
+    }
+    larder.wait_for("connections", 0);
+}
+
+#[test]
+fn bytes_that_are_no_call_get_the_protocols_error_and_nobody_else_notices() {
+    let larder = open("");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nthe page");
+    let mut bystanders = DOORS.map(|door| Caller::to(&larder, door));
+    let no_line = vec![b'x'; 100_000];
+    let rows: [(&str, &[u8], &str); 8] = [
+        ("thrift", b"\xff\xff\xff\xff\x80\x01\x00\x01", ""),
+        ("thrift", b"\x00\xff\xff\xff", ""),
+        ("thrift", b"GET / HTTP/1.1\r\n\r\n", ""),
+        ("onc", b"\xff\xff\xff\xff\x00\x00\x00\x01", ""),
+        ("onc", b"\x00\x10\x00\x00", ""),
+        ("onc", &[0; 80], ""),
+        ("line", &no_line, "!400 a line of more than"),
+        ("line", b"*NONSENSE\n\xff\xff\n", "!400 no command is"),
+    ];
+    for (door, bytes, answer) in rows {
+        let mut caller = Caller::to(&larder, door);
+        caller.send(bytes);
+        let _ = caller.stream.shutdown(std::net::Shutdown::Write);
+        let rest = caller.rest();
+        let text = String::from_utf8_lossy(&rest);
+        assert!(text.starts_with(answer) && (!answer.is_empty() || text.is_empty()), "{door}: {text:?}");
+    }
+    for bystander in &mut bystanders {
+        assert_eq!(bystander.page(&origin.url()), "the page");
+    }
+}
+
+#[test]
+fn a_drain_ends_idle_clients_and_finishes_calls() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| {
+        Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nthe ").then_wait(&held).then("page")
+    });
+    let mut larder = open("");
+    let mut idle = DOORS.map(|door| Caller::to(&larder, door));
+    let mut busy = DOORS.map(|door| Caller::to(&larder, door));
+    for caller in &mut busy {
+        let call = caller.encode(&get(&origin.url()));
+        caller.send(&call);
+    }
+    origin.wait_for(1);
+    larder.wait_for("connections", 6);
+    larder.signal(Signal::TERM);
+    idle.iter_mut().for_each(|caller| assert_eq!(caller.rest().len(), 0));
+    gate.open();
+    for caller in &mut busy {
+        assert_eq!(caller.answer(), Some(larder_rpc::Answer::Page("the page".into())));
+    }
+    assert!(larder.ended().success());
+}
+
+#[test]
+fn too_many_connections_are_closed_on_arrival() {
+    let larder = open("[limits]\nconnections = 2");
+    let mut kept = [(), ()].map(|()| Caller::to(&larder, "line"));
+    larder.wait_for("connections", 2);
+    assert_eq!(Caller::to(&larder, "thrift").rest().len(), 0);
+    assert_eq!(kept[0].failure("nothing").status, 400);
+}
+
+#[test]
+fn thousands_of_idle_clients_take_little_memory() {
+    let larder = open("[doors]\nidle = '1h'");
+    let count = usize::try_from(crate::support::raise_open_files() / 4).map_or(2_000, |most| most.min(2_000));
+    let before = resident(larder.id());
+    let callers: Vec<_> =
+        (0..count).map(|_| TcpStream::connect(larder.door("line")).expect("a connection")).collect();
+    larder.wait_for("connections", count as u64);
+    let each = resident(larder.id()).saturating_sub(before) / count as u64;
+    assert!(each < 5_000, "{each} bytes for each idle client");
+    drop(callers);
+    larder.wait_for("connections", 0);
+}
+
+/// Bytes of memory that a process holds.
+fn resident(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
