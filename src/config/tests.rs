@@ -130,6 +130,10 @@ fn values_that_disagree() {
             "1: admin 0.0.0.0:3128 and forward.listen 127.0.0.1:3128 cannot both listen",
         ),
         (
+            "[line]\nlisten = '127.0.0.1:3128'",
+            "2: line.listen 127.0.0.1:3128 and forward.listen 127.0.0.1:3128 cannot both listen",
+        ),
+        (
             "[forward]\nlisten = '127.0.0.1:8080'\n[[site]]\norigin = 'http://a'",
             "2: forward.listen 127.0.0.1:8080 and reverse.listen 127.0.0.1:8080 cannot both listen",
         ),
@@ -177,6 +181,21 @@ fn broken_toml_names_its_line() {
         let found = problems(text, &[]);
         assert!(found[0].starts_with(line) && !found[0].contains('\n'), "{text}: {found:?}");
     }
+}
+
+#[test]
+fn doors_listen_beside_the_forward_proxy_or_alone() {
+    let words = ["--thrift", "127.0.0.1:1", "--onc", "127.0.0.1:2", "--line", "[::1]:3", "--line", "[::1]:4"];
+    let doors = "127.0.0.1:1 (thrift), 127.0.0.1:2 (onc), [::1]:3 (line), [::1]:4 (line)";
+    let rows = summary(&settings("[line]\nlisten = '[::1]:9'", &words));
+    assert_eq!(rows[0], ("listen", "127.0.0.1:3128 (forward)".to_owned()));
+    assert_eq!(rows[1], ("doors", doors.to_owned()));
+    assert!(settings("[forward]\nlisten = []", &words).listen.is_empty());
+    let expected = [
+        "2: doors.user_agent: ' a' is not visible ASCII such as 'Larder/1.0'",
+        "4: onc.rpcbind: 'on' is not an absolute path such as '/run/rpcbind.sock'",
+    ];
+    assert_eq!(problems("[doors]\nuser_agent = ' a'\n[onc]\nrpcbind = 'on'", &[]), expected);
 }
 
 #[test]

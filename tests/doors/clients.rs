@@ -66,7 +66,7 @@ fn a_drain_ends_idle_clients_and_finishes_calls() {
         let call = caller.encode(&get(&origin.url()));
         caller.send(&call);
     }
-    origin.wait_for(1);
+    origin.wait_for(3);
     larder.wait_for("connections", 6);
     larder.signal(Signal::TERM);
     idle.iter_mut().for_each(|caller| assert_eq!(caller.rest().len(), 0));

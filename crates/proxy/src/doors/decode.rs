@@ -38,6 +38,15 @@ impl Coding {
             other => Err(format!("unknown content coding '{}'", other.escape_debug())),
         }
     }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Deflate => "deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+        }
+    }
 }
 
 /// Undoes `coding`, as long as that makes no more than `most` bytes.
@@ -46,8 +55,8 @@ pub(super) fn decode(coding: Coding, coded: Collected, most: u64) -> Result<Coll
     if input.is_empty() {
         return Ok(Collected { bytes: input, share });
     }
-    let broken =
-        |error: io::Error| Obstacle::Broken(format!("the page is not the {coding:?} it says: {error}"));
+    let name = coding.name();
+    let broken = |error: io::Error| Obstacle::Broken(format!("the page is not the {name} it says: {error}"));
     let mut reader = reader(coding, &input).map_err(broken)?;
     let mut whole = BytesMut::new();
     let mut block = vec![0; BLOCK];
