@@ -148,6 +148,11 @@ impl Origin {
         locked(&self.shared.seen).len()
     }
 
+    /// How many of them were for `target`.
+    pub(crate) fn count_of(&self, target: &str) -> usize {
+        locked(&self.shared.seen).iter().filter(|seen| seen.target == target).count()
+    }
+
     /// How many connections were made.
     pub(crate) fn connections(&self) -> usize {
         locked(&self.shared.connections).len()

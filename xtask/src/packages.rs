@@ -24,6 +24,20 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("curl", "curl", "a client that users have"),
     package("openssl", "openssl", "the certificate of an https origin"),
     package("wrk", "wrk", "a client that loads"),
+    package("thrift-compiler", "thrift", "Thrift's compiler, for clients in two languages"),
+    package("rpcsvc-proto", "rpcgen", "the compiler of ONC RPC, for a client in C"),
+    package(
+        "python3-thrift",
+        "/usr/lib/python3/dist-packages/thrift/Thrift.py",
+        "Thrift's library for Python",
+    ),
+    package("libthrift-dev", "/usr/include/thrift/Thrift.h", "Thrift's library for C++"),
+    package("libtirpc-dev", "/usr/include/tirpc/rpc/rpc.h", "the library of ONC RPC"),
+    package("rpcbind", "rpcbind", "the directory of ONC programs"),
+    package("netcat-openbsd", "nc", "a client of the line door"),
+    package("g++", "g++", "compiles clients"),
+    package("gcc", "gcc", "compiles clients"),
+    package("pkg-config", "pkg-config", "finds the libraries of clients"),
     package("apt", "apt-get", "a client that downloads packages through the forward proxy"),
     package("apt-utils", "apt-ftparchive", "the index of the local package repository"),
     package("dpkg-dev", "dpkg-scanpackages", "the local package repository"),
@@ -35,8 +49,11 @@ pub(crate) const WRK: Package = package("wrk", "wrk", "the load");
 /// Installs without starting services; the packages are its arguments.
 const INSTALL: &str = include_str!("install.sh");
 
-/// Finds a program on the path or in the folders that hold servers.
+/// Finds a program on the path or in the folders that hold servers, or a file where it should be.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    if Path::new(program).is_absolute() {
+        return Some(PathBuf::from(program)).filter(|file| file.is_file());
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from))

@@ -1,0 +1,104 @@
+//! The clients: compiled as their authors' manuals say, once for each test program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Definitions, as they ship.
+const THRIFT: &str = include_str!("../../crates/rpc/larder.thrift");
+const ONC: &str = include_str!("../../crates/rpc/webpage.x");
+
+/// A client that takes a place and a command.
+pub(crate) struct Stock {
+    folder: TempDir,
+    words: Vec<String>,
+}
+
+impl Stock {
+    /// Python, binary protocol, buffered transport.
+    pub(crate) fn python() -> Self {
+        let folder = folder(&[("larder.thrift", THRIFT), ("client.py", include_str!("client.py"))]);
+        run(
+            program("thrift", "thrift-compiler").args(["--gen", "py", "-out", ".", "larder.thrift"]),
+            &folder,
+        );
+        // Where Debian's package puts it, whatever Python comes first on the path.
+        Self { folder, words: ["/usr/bin/python3", "client.py"].map(str::to_owned).to_vec() }
+    }
+
+    /// C++, compact protocol, framed transport.
+    pub(crate) fn cpp() -> Self {
+        let folder = folder(&[("larder.thrift", THRIFT), ("client.cpp", include_str!("client.cpp"))]);
+        run(
+            program("thrift", "thrift-compiler").args(["--gen", "cpp", "-out", ".", "larder.thrift"]),
+            &folder,
+        );
+        let sources = ["client.cpp", "Larder.cpp", "larder_types.cpp"];
+        let mut compile = program("g++", "g++");
+        run(compile.args(["-o", "client"]).args(sources).args(["-lthrift", "-pthread"]), &folder);
+        Self { folder, words: vec!["./client".to_owned()] }
+    }
+
+    /// C, by `rpcgen`, with pages as `opaque`, so that it learns their lengths.
+    pub(crate) fn c() -> Self {
+        let opaque = ONC.replace("    string webPageContents", "    opaque webPageContents");
+        assert_ne!(opaque, ONC);
+        let folder = folder(&[("webpage.x", &opaque), ("client.c", include_str!("client.c"))]);
+        run(program("rpcgen", "rpcsvc-proto").args(["-N", "webpage.x"]), &folder);
+        let mut flags = program("pkg-config", "pkg-config");
+        let flags = output(flags.args(["--cflags", "--libs", "libtirpc"]));
+        let sources = ["client.c", "webpage_clnt.c", "webpage_xdr.c"];
+        run(
+            program("gcc", "gcc").args(["-o", "client"]).args(sources).args(flags.split_whitespace()),
+            &folder,
+        );
+        Self { folder, words: vec!["./client".to_owned()] }
+    }
+
+    /// What it prints.
+    pub(crate) fn says(&self, words: &[&str]) -> String {
+        let mut command = Command::new(&self.words[0]);
+        command.current_dir(&self.folder).args(&self.words[1..]).args(words);
+        output(&mut command).trim_end().to_owned()
+    }
+
+    /// What it saved.
+    pub(crate) fn saved(&self) -> Vec<u8> {
+        fs::read(self.folder.path().join("page")).expect("a page")
+    }
+}
+
+/// A command for `program` of the Debian package `package`.
+pub(crate) fn program(program: &str, package: &str) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file());
+    let found = found.unwrap_or_else(|| {
+        panic!("{program} is missing: `cargo x test` installs the package {package}, or apt-get does")
+    });
+    Command::new(found)
+}
+
+/// What `command` prints; it must succeed.
+pub(crate) fn output(command: &mut Command) -> String {
+    let output = command.output().expect("it runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
+    out.into_owned()
+}
+
+fn run(command: &mut Command, folder: &TempDir) {
+    output(command.current_dir(folder));
+}
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write =
+        |(name, text): &(&str, &str)| fs::write(Path::join(folder.path(), name), text).expect("written");
+    files.iter().for_each(write);
+    folder
+}

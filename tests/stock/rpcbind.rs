@@ -1,0 +1,61 @@
+//! The ONC door in the machine's directory of programs.
+
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+
+use rustix::process::Signal;
+
+use crate::programs::{Stock, output, program};
+use crate::scenario::Site;
+use crate::support::{Larder, eventually};
+
+/// 0x23451111.
+const PROGRAM: &str = "591728913";
+
+/// The machine's rpcbind, or one that ends with the test.
+struct Directory(Option<Child>);
+
+impl Directory {
+    fn open() -> Self {
+        let answers = || UnixStream::connect("/run/rpcbind.sock").is_ok();
+        if answers() {
+            return Self(None);
+        }
+        let child = program("rpcbind", "rpcbind").args(["-f", "-h", "127.0.0.1"]).spawn().expect("it starts");
+        eventually("rpcbind, which needs root", || answers().then_some(()));
+        Self(Some(child))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn is_listed() -> bool {
+    output(program("rpcinfo", "rpcbind").arg("127.0.0.1")).lines().any(|line| line.contains(PROGRAM))
+}
+
+#[test]
+fn clients_find_the_onc_door_by_its_program_number() {
+    let _directory = Directory::open();
+    let site = Site::open();
+    let mut larder = Larder::start("[onc]\nlisten = '127.0.0.1:0'\n[forward]\nallow_private = true");
+    eventually("a registration", || is_listed().then_some(()));
+    for transport in ["tcp", "udp"] {
+        let said = output(program("rpcinfo", "rpcbind").args(["-T", transport, "127.0.0.1", PROGRAM, "1"]));
+        assert_eq!(said.trim(), format!("program {PROGRAM} version 1 ready and waiting"));
+    }
+    let stock = Stock::c();
+    for place in ["0", "udp0"] {
+        let said = stock.says(&[place, "get", &format!("{}/small", site.url()), "page"]);
+        assert_eq!(said, "page of 9");
+    }
+    larder.signal(Signal::TERM);
+    larder.ended();
+    assert!(!is_listed());
+}
