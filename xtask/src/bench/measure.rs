@@ -207,7 +207,7 @@ fn summary(entrants: &[Entrant], object: &Object, ratio_name: &'static str, base
 }
 
 /// The middle value, or the mean of the two; not a number for none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

@@ -4,6 +4,7 @@
 //! the servers. Machines are noisy: rounds are interleaved, and ratios compare measurements of the same round.
 
 mod client;
+mod doors;
 mod fill;
 mod load;
 mod measure;
@@ -39,7 +40,8 @@ enum Subject {
 const SUBJECTS: &[(&str, Subject)] =
     &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
 
-/// The bench that starts no server.
+/// The bench of what does not speak HTTP, and the one that starts no server.
+const DOORS: &str = "doors";
 const REPLAY: &str = "replay";
 
 /// The objects that `hits` asks for: name, path, bytes.
@@ -59,6 +61,8 @@ const OBJECTS: &[Object] = &[
 pub(crate) enum Bench {
     /// Servers side by side.
     Servers(Options),
+    /// The doors of one server.
+    Doors(doors::Options),
     /// Traces, without any server.
     Replay(replay::Options),
 }
@@ -70,6 +74,7 @@ impl Bench {
     /// Names the word that is not known, or the value that makes no sense.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         match words.split_first() {
+            Some((word, rest)) if word == DOORS => doors::Options::parse(rest).map(Self::Doors),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
             _ => Options::parse(words).map(Self::Servers),
         }
@@ -82,6 +87,7 @@ impl Bench {
     pub(crate) fn run(&self) -> Result<()> {
         match self {
             Self::Servers(options) => run(options),
+            Self::Doors(options) => doors::run(options),
             Self::Replay(options) => replay::run(options),
         }
     }
@@ -104,7 +110,7 @@ impl Options {
     /// # Errors
     /// Names the word that is not known, or the value that makes no sense.
     fn parse(words: &[String]) -> Result<Self> {
-        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).chain([REPLAY]).collect();
+        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).chain([DOORS, REPLAY]).collect();
         let Some((word, rest)) = words.split_first() else {
             bail!("bench what? known are: {}", names.join(", "));
         };
@@ -280,7 +286,7 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         for (line, complaint) in [
-            ("", "bench what? known are: hits, misses, memory, replay"),
+            ("", "bench what? known are: hits, misses, memory, doors, replay"),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),
             ("hits --only ngnix", "unknown server `ngnix`; did you mean `nginx`?"),

@@ -68,7 +68,11 @@ fn answer_all(stream: TcpStream, requests: &AtomicU64) -> Result<()> {
 
 /// A whole response with the fields that file servers send.
 fn answer(path: &str, now: SystemTime) -> Vec<u8> {
-    let length = if path.starts_with("/1m") { 1024 * 1024 } else { 1024 };
+    let length = match path {
+        path if path.starts_with("/1m") => 1024 * 1024,
+        path if path.starts_with("/10k") => 10 * 1024,
+        _ => 1024,
+    };
     let caching = if path.starts_with(UNCACHEABLE) { "no-store" } else { "public, max-age=86400" };
     let mut bytes = format!(
         "HTTP/1.1 200 OK\r\n\

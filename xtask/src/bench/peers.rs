@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 pub(super) enum Which {
     Floor,
     Larder,
+    /// Thrift's own server, compiled here.
+    Thrift,
     Installed,
 }
 
@@ -42,7 +44,7 @@ pub(super) struct Peer {
     /// Whether `misses` measures it without being asked to.
     pub(super) usual_for_misses: bool,
     /// Writes the configuration into the folder.
-    configure: fn(&Setup) -> Result<Start>,
+    pub(super) configure: fn(&Setup) -> Result<Start>,
 }
 
 pub(super) const FLOOR: Peer = Peer {
@@ -111,7 +113,8 @@ impl Peer {
     pub(super) fn program(&self, programs: &Programs) -> Result<PathBuf> {
         match (self.which, &self.package) {
             (Which::Floor, _) => Ok(programs.folder.join("floor")),
-            (Which::Larder, _) => Ok(programs.folder.join("larder")),
+            (Which::Larder, _) => Ok(programs.larder()),
+            (Which::Thrift, _) => Ok(programs.thrift()),
             (Which::Installed, Some(package)) => {
                 find(package.program).ok_or_else(|| anyhow!("`{}` is not found", package.program))
             }
@@ -125,10 +128,20 @@ pub(super) struct Programs {
     folder: PathBuf,
 }
 
+impl Programs {
+    pub(super) fn larder(&self) -> PathBuf {
+        self.folder.join("larder")
+    }
+
+    pub(super) fn thrift(&self) -> PathBuf {
+        self.folder.join("thrift-constant")
+    }
+}
+
 /// Builds the program alone, optimised as it ships, and gives its path.
 pub(super) fn build_larder() -> Result<PathBuf> {
     let larder: Vec<_> = ALL.iter().filter(|peer| peer.which == Which::Larder).collect();
-    build(&larder).map(|programs| programs.folder.join("larder"))
+    build(&larder).map(|programs| programs.larder())
 }
 
 /// Builds those of the chosen that are built here, optimised as they ship.
@@ -137,7 +150,7 @@ pub(super) fn build(chosen: &[&Peer]) -> Result<Programs> {
         let package = match peer.which {
             Which::Floor => "bench",
             Which::Larder => "larder",
-            Which::Installed => continue,
+            Which::Thrift | Which::Installed => continue,
         };
         let status = cargo().args(["build", "--quiet", "--release", "--package", package]).status();
         if !status.context("cannot start cargo")?.success() {
@@ -150,12 +163,12 @@ pub(super) fn build(chosen: &[&Peer]) -> Result<Programs> {
     Ok(Programs { folder: target.join("release") })
 }
 
-fn start(arguments: &[&str]) -> Start {
+pub(super) fn start(arguments: &[&str]) -> Start {
     Start { arguments: arguments.iter().map(|&word| word.to_owned()).collect(), environment: None }
 }
 
 /// Writes a configuration with the setup's values in it, and gives its path.
-fn write(setup: &Setup, name: &str, template: &str) -> Result<String> {
+pub(super) fn write(setup: &Setup, name: &str, template: &str) -> Result<String> {
     let folder = setup.folder.to_string_lossy();
     let text = template
         .replace("@DIR@", &folder)

@@ -1,0 +1,227 @@
+//! `cargo x bench doors`: the CPU time of a hit of 10 KiB through each door, beside HTTP and beside Thrift's own
+//! threaded server, which answers a constant.
+//!
+//! `larder fetch` makes the load, the same for all: it is slower than the servers, so that CPU time tells more than
+//! calls per second.
+
+use super::measure::median;
+use super::origin::Origin;
+use super::peers::{self, Peer, Setup, Start, Which, start};
+use super::server::{self, Running};
+use super::table::{self, Cell};
+use super::{pin_self, positive, process, warn_if_busy};
+use crate::packages::{self, Package};
+use crate::{args, root};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the origin has.
+const PATH: &str = "/10k";
+const LENGTH: u64 = 10 << 10;
+const CONNECTIONS: &str = "16";
+
+/// What Thrift's own server is made with.
+const THRIFT: &[Package] = &[
+    Package { name: "thrift-compiler", program: "thrift", purpose: "a peer" },
+    Package { name: "libthrift-dev", program: "/usr/include/thrift/Thrift.h", purpose: "a peer" },
+    Package { name: "g++", program: "g++", purpose: "compiles it" },
+];
+
+/// A server, and how `larder fetch` asks it.
+struct Entrant {
+    peer: Peer,
+    via: &'static str,
+}
+
+const ENTRANTS: [Entrant; 5] = [
+    Entrant { peer: larder("http", |setup| doors(setup, &["--forward"])), via: "http" },
+    Entrant {
+        peer: larder("thrift", |setup| doors(setup, &["--forward", "127.0.0.1:0", "--thrift"])),
+        via: "thrift",
+    },
+    Entrant { peer: larder("onc", |setup| doors(setup, &["--forward", "127.0.0.1:0", "--onc"])), via: "onc" },
+    Entrant {
+        peer: larder("line", |setup| doors(setup, &["--forward", "127.0.0.1:0", "--line"])),
+        via: "line",
+    },
+    Entrant {
+        peer: Peer {
+            name: "thrift c++",
+            which: Which::Thrift,
+            package: None,
+            suits: |_| false,
+            usual_for_misses: false,
+            configure: |setup| Ok(start(&[&setup.port.to_string()])),
+        },
+        via: "thrift",
+    },
+];
+
+const fn larder(name: &'static str, configure: fn(&Setup) -> Result<Start>) -> Peer {
+    Peer { name, which: Which::Larder, package: None, suits: |_| false, usual_for_misses: false, configure }
+}
+
+/// One worker, whose door is at the setup's port: the last of `flags` is the door's.
+fn doors(setup: &Setup, flags: &[&str]) -> Result<Start> {
+    let config = peers::write(setup, "larder.toml", "[onc]\nrpcbind = 'off'\n")?;
+    let (door, admin) = (format!("127.0.0.1:{}", setup.port), format!("127.0.0.1:{}", setup.admin));
+    let common = [
+        "serve",
+        "--config",
+        &config,
+        "--threads",
+        "1",
+        "--access-log",
+        "off",
+        "--allow-private",
+        "--admin",
+        &admin,
+    ];
+    Ok(start(&[&common, flags, &[&door]].concat()))
+}
+
+/// What a `cargo x bench doors` command line means.
+pub(crate) struct Options {
+    calls: u32,
+    rounds: u32,
+    json: Option<PathBuf>,
+    install: bool,
+}
+
+impl Options {
+    /// Reads the words after `bench doors`.
+    ///
+    /// # Errors
+    /// Names the word that is not known, or the value that makes no sense.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let known = [("--calls", true), ("--rounds", true), ("--json", true), ("--install", false)];
+        let found = args::parse(words, &known)?;
+        let get = |name: &str| found.get(name).map(String::as_str);
+        Ok(Self {
+            calls: positive("--calls", get("--calls").unwrap_or("20000"))?,
+            rounds: positive("--rounds", get("--rounds").unwrap_or("5"))?,
+            json: get("--json").map(PathBuf::from),
+            install: get("--install").is_some(),
+        })
+    }
+}
+
+/// A server that takes part, and its samples: CPU microseconds a call, and calls a second.
+struct Measured {
+    server: Running,
+    via: &'static str,
+    samples: Vec<(f64, f64)>,
+}
+
+/// Runs the bench and prints its table.
+///
+/// # Errors
+/// When a build fails, or a server does not answer to the end.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let missing = packages::missing(THRIFT);
+    if options.install {
+        packages::install(&missing)?;
+    } else if !missing.is_empty() {
+        println!("without Thrift's own server (add --install, or run: {})", packages::command_line(&missing));
+    }
+    let with_thrift = options.install || missing.is_empty();
+    let programs = peers::build(&ENTRANTS.each_ref().map(|entrant| &entrant.peer)[..1])?;
+    if with_thrift {
+        compile(&programs.thrift())?;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    pin_self(cores)?;
+    warn_if_busy();
+    server::remove_leftovers();
+    let origin = Origin::start()?;
+    let url = format!("http://127.0.0.1:{}{PATH}", origin.port());
+    let mut measured = Vec::new();
+    for Entrant { peer, via } in
+        ENTRANTS.iter().filter(|entrant| with_thrift || entrant.peer.which != Which::Thrift)
+    {
+        let server = Running::start(peer, &programs, &origin)?;
+        calls(&programs.larder(), &server, via, &url, 100)?;
+        measured.push(Measured { server, via, samples: Vec::new() });
+    }
+    let asked = origin.requests();
+    for round in 1..=options.rounds {
+        eprintln!("round {round} of {}", options.rounds);
+        for Measured { server, via, samples } in &mut measured {
+            let processes = server.processes()?;
+            let before = process::cpu_time(&processes)?;
+            let per_second = calls(&programs.larder(), server, via, &url, options.calls)?;
+            let used = process::cpu_time(&processes)?.saturating_sub(before);
+            samples.push((used.as_secs_f64() * 1e6 / f64::from(options.calls), per_second));
+        }
+    }
+    if origin.requests() != asked {
+        bail!("the origin was asked {} times for what was stored", origin.requests() - asked);
+    }
+    let rows = rows(&measured);
+    table::print(&rows);
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&table::json(&rows))?;
+        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Calls for `url` so often; gives calls a second. All must succeed, with the whole page.
+fn calls(larder: &Path, server: &Running, via: &str, url: &str, count: u32) -> Result<f64> {
+    let mut command = Command::new(larder);
+    command.args(["fetch", url, "--via", via, "--server", &format!("127.0.0.1:{}", server.port)]);
+    command.args(["--connections", CONNECTIONS, "--repeat", &count.to_string(), "--admin", "off", "--json"]);
+    let output = command.output().context("cannot start larder")?;
+    let said: Value = serde_json::from_slice(&output.stdout).context("reading what larder fetch says")?;
+    let number = |name: &str| said["client"][name].as_f64().unwrap_or(f64::NAN);
+    let whole = f64::from(count) * LENGTH as f64;
+    if !output.status.success() || number("errors") != 0.0 || number("bytes") != whole {
+        bail!("{}: calls failed: {}", server.name, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(number("requests_per_second"))
+}
+
+/// Makes Thrift's own server, from the definition that ships.
+fn compile(program: &Path) -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("larder-bench-thrift-{}", std::process::id()));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let made = compile_in(&folder, program);
+    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    made
+}
+
+fn compile_in(folder: &Path, program: &Path) -> Result<()> {
+    fs::write(folder.join("constant.cpp"), include_str!("peers/constant.cpp"))?;
+    let definition = root().join("crates/rpc/larder.thrift");
+    let mut generate = Command::new("thrift");
+    generate.args(["--gen", "cpp", "-out", "."]).arg(definition);
+    let mut compile = Command::new("g++");
+    compile.args(["-O2", "-o"]).arg(program).args(["constant.cpp", "Larder.cpp", "larder_types.cpp"]);
+    compile.args(["-lthrift", "-pthread"]);
+    for command in [&mut generate, &mut compile] {
+        let output =
+            command.current_dir(folder).output().with_context(|| format!("cannot start {command:?}"))?;
+        if !output.status.success() {
+            bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    Ok(())
+}
+
+/// A row a server, by medians; ratios are to HTTP in the same round.
+fn rows(measured: &[Measured]) -> Vec<table::Row> {
+    let http = &measured[0].samples;
+    let row = |Measured { server, samples, .. }: &Measured| {
+        let ratios = samples.iter().zip(http).map(|(own, http)| own.0 / http.0);
+        vec![
+            ("door", Cell::word(server.name)),
+            ("CPU us/call", Cell::number(median(samples.iter().map(|sample| sample.0).collect()), 2)),
+            ("x http", Cell::number(median(ratios.collect()), 2)),
+            ("calls/s", Cell::number(median(samples.iter().map(|sample| sample.1).collect()), 0)),
+        ]
+    };
+    measured.iter().map(row).collect()
+}
