@@ -12,7 +12,7 @@ mod scenario;
 use std::io::Write;
 use std::process::Stdio;
 
-use programs::{Stock, output, program};
+use programs::{Stock, program};
 use scenario::{Site, open};
 
 #[test]
