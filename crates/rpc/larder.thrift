@@ -22,8 +22,8 @@ namespace py larder
 
 /** There is no page. */
 exception FetchFailed {
-  /** What was asked for: the URL. */
-  1: string what,
+  /** What was asked for. Not called `what`, which C++ has for every exception. */
+  1: string url,
   /** The reason, one line. */
   2: string why,
   /** The HTTP status that says the same: the origin's, or 502 if it did not answer. */

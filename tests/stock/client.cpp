@@ -22,7 +22,7 @@ static const int LIMIT = 64 << 20;
 static std::shared_ptr<larder::LarderClient> connect(int port) {
     auto limits = std::make_shared<TConfiguration>(LIMIT, LIMIT);
     auto socket = std::make_shared<transport::TSocket>("127.0.0.1", port, limits);
-    auto framed = std::make_shared<transport::TFramedTransport>(socket, 512, limits);
+    auto framed = std::make_shared<transport::TFramedTransport>(socket, limits);
     framed->open();
     return std::make_shared<larder::LarderClient>(std::make_shared<protocol::TCompactProtocol>(framed));
 }

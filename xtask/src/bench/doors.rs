@@ -27,6 +27,7 @@ const CONNECTIONS: &str = "16";
 const THRIFT: &[Package] = &[
     Package { name: "thrift-compiler", program: "thrift", purpose: "a peer" },
     Package { name: "libthrift-dev", program: "/usr/include/thrift/Thrift.h", purpose: "a peer" },
+    Package { name: "libboost-dev", program: "/usr/include/boost/version.hpp", purpose: "a peer needs it" },
     Package { name: "g++", program: "g++", purpose: "compiles it" },
 ];
 
