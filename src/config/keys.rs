@@ -124,7 +124,8 @@ const HOST_HEADER: Text<HostHeader> = Text {
 const ACCESS_LOG: Choice<AccessLog> =
     Choice(&[("off", AccessLog::Off), ("text", AccessLog::Text), ("json", AccessLog::Json)]);
 const FORM: Choice<LineForm> = Choice(&[("framed", LineForm::Framed), ("bare", LineForm::Bare)]);
-const SOCKET: Text<PathBuf> = Text { words: "absolute path", parse: names::socket, show: names::show_socket };
+const SOCKET: Text<PathBuf> =
+    Text { words: "absolute path", parse: names::socket, show: |path| path.display().to_string() };
 const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
 const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(&[
     ("off", ClientAddress::Off),

@@ -153,11 +153,6 @@ pub(super) fn socket(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// How [`socket`] is written. It was text before.
-pub(super) fn show_socket(path: &PathBuf) -> String {
-    path.display().to_string()
-}
-
 /// What a `User-Agent` may be.
 pub(super) fn user_agent(text: &str) -> Result<String, String> {
     let visible = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
