@@ -123,6 +123,11 @@ pub trait Answering {
     /// # Errors
     /// A message that asks for nothing we have, or is none.
     fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Asked<Self::Reply>>, Rejected>;
+
+    /// Says that the rest of a call did not come in time; empty where a reply needs to know its call.
+    fn late(&self) -> Bytes {
+        Bytes::new()
+    }
 }
 
 /// Encodes the reply to one call.

@@ -81,9 +81,12 @@ impl Server {
     }
 
     fn reject(&self, why: Malformed, close: bool) -> Rejected {
-        let reply = Reply { form: self.form };
-        let failure = Failure { what: String::new(), why: why.0.clone(), status: 400 };
-        Rejected { reply: reply.failure(&failure), close: close || reply.closes(), why }
+        let close = close || Reply { form: self.form }.closes();
+        Rejected { reply: self.refuse(400, &why.0), close, why }
+    }
+
+    fn refuse(&self, status: u16, why: &str) -> Bytes {
+        Reply { form: self.form }.failure(&Failure { what: String::new(), why: why.to_owned(), status })
     }
 }
 
@@ -98,6 +101,10 @@ impl Answering for Server {
         };
         let call = read_request(&line).map_err(|why| self.reject(why, false))?;
         Ok(Some(Asked { call, reply: Reply { form: self.form } }))
+    }
+
+    fn late(&self) -> Bytes {
+        self.refuse(408, "the rest of the line did not come in time")
     }
 }
 

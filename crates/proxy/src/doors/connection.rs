@@ -3,6 +3,7 @@
 //! Whatever the protocol, the loop is the same; a codec says where a call ends and what an answer looks like.
 //! Between calls the connection holds no buffer.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Poll;
@@ -33,6 +34,16 @@ struct Connection {
     begun: bool,
     drain: Drain,
     _seat: Seat,
+}
+
+/// What came of waiting for bytes.
+enum Received {
+    /// Some.
+    More,
+    /// Not the rest of a call that has begun, in time.
+    Late,
+    /// Nothing: the connection shall end.
+    Nothing,
 }
 
 /// How a connection ends.
@@ -83,10 +94,14 @@ impl Connection {
             let closes = match codec.decode(&mut self.buffer) {
                 Ok(None) => {
                     self.writing.flush().await?;
-                    if !self.receive().await {
-                        return Ok(Ending::Silent);
+                    match self.receive().await {
+                        Received::More => continue,
+                        Received::Nothing => return Ok(Ending::Silent),
+                        Received::Late => {}
                     }
-                    continue;
+                    self.writing.wake();
+                    self.writing.out.extend_from_slice(&codec.late());
+                    true
                 }
                 Ok(Some(asked)) => {
                     let closes = asked.reply.closes();
@@ -108,8 +123,7 @@ impl Connection {
         }
     }
 
-    /// Waits for bytes: false when the connection shall end.
-    async fn receive(&mut self) -> bool {
+    async fn receive(&mut self) -> Received {
         let plan = self.visitor.worker.plan();
         if !self.begun && !self.buffer.is_empty() {
             self.begin(plan.settings.timeouts.head);
@@ -123,15 +137,17 @@ impl Connection {
             Poll::Pending if !begun && drain.poll(cx) => Poll::Ready(Ok(0)),
             received => received,
         });
-        if !matches!(received.await, Ok(1..)) {
-            return false;
+        match received.await {
+            Ok(1..) => {}
+            Err(error) if begun && error.kind() == ErrorKind::TimedOut => return Received::Late,
+            Ok(0) | Err(_) => return Received::Nothing,
         }
         if !self.begun {
             self.begin(plan.settings.timeouts.head);
         }
         self.buffer.extend_from_slice(self.reading.input.unread());
         self.reading.input.clear();
-        true
+        Received::More
     }
 
     /// A call has begun, and has `limit` to arrive as a whole.
