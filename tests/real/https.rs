@@ -1,6 +1,8 @@
 //! Origins that speak TLS.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
 
 use super::servers::Server;
 use super::support::{Client, Larder};
@@ -36,6 +38,24 @@ fn a_forward_client_may_leave_tls_to_the_proxy() {
         let response = Client::to(larder.forward).ask(&request);
         assert_eq!((response.status, response.text(), response.is_hit()), (200, PAGE, is_hit));
         larder.settle();
+    }
+}
+
+#[test]
+fn doors_fetch_what_is_encrypted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let origin = origin(&folder);
+    let config = "[line]\nlisten = '127.0.0.1:0'\n[forward]\nallow_private = true";
+    let larder = Larder::start_in(config, &[("SSL_CERT_FILE", &origin.certificate())]);
+    for hits in 0..2 {
+        let mut client = TcpStream::connect(larder.door("line")).expect("it accepts");
+        writeln!(client, "https://localhost:{}/page", origin.port()).expect("it reads");
+        client.shutdown(Shutdown::Write).expect("still connected");
+        let mut page = String::new();
+        client.read_to_string(&mut page).expect("text");
+        assert_eq!(page, format!("+{}\n{PAGE}.\n", PAGE.len()));
+        larder.settle();
+        assert_eq!(larder.stat("hits"), hits);
     }
 }
 

@@ -10,7 +10,7 @@ mod rpcbind;
 mod scenario;
 
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use programs::{Stock, program};
 use scenario::{Site, open};
@@ -45,19 +45,39 @@ fn netcat_by_lines() {
     let site = Site::open();
     let larder = open();
     let address = larder.door("line");
-    let ask = |path: &str| {
+    let begin = |url: &str| {
         let mut command = program("nc", "netcat-openbsd");
         command.args(["-N", &address.ip().to_string(), &address.port().to_string()]);
         let mut nc = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        writeln!(nc.stdin.take().expect("a pipe"), "{}{path}", site.url()).expect("it reads");
-        nc.wait_with_output().expect("it ends").stdout
+        writeln!(nc.stdin.take().expect("a pipe"), "{url}").expect("it reads");
+        nc
     };
+    let end = |nc: Child| nc.wait_with_output().expect("it ends").stdout;
+    let ask = |path: &str| end(begin(&format!("{}{path}", site.url())));
     for _ in 0..2 {
-        assert_eq!(String::from_utf8_lossy(&ask("/small")), "+9\nsmall one.\n");
+        assert_eq!(ask("/small"), b"+9\nsmall one.\n");
         larder.settle();
     }
     assert_eq!((site.count("/small"), larder.stat("hits")), (1, 1));
     assert!(ask("/nothing").starts_with(b"!404 "));
-    let binary = ask("/binary");
-    assert!(binary.starts_with(b"+1024\n\0\x01\x02") && binary.ends_with(b".\n"));
+    assert!(end(begin("http://127.0.0.1:1/")).starts_with(b"!502 "));
+    for (path, whole) in [("/binary", scenario::binary()), ("/huge", scenario::huge())] {
+        assert!(page(&ask(path)) == whole, "{path}");
+    }
+    let many: Vec<_> = (0..200).map(|_| begin(&format!("{}/small", site.url()))).collect();
+    assert!(many.into_iter().all(|nc| end(nc) == b"+9\nsmall one.\n"));
+}
+
+/// The page that the line protocol framed, in chunks of at most 1,024 bytes.
+fn page(mut answer: &[u8]) -> Vec<u8> {
+    let mut page = Vec::new();
+    while answer != b".\n" {
+        let end = answer.iter().position(|&byte| byte == b'\n').expect("a line");
+        let length =
+            std::str::from_utf8(&answer[1..end]).ok().and_then(|length| length.parse::<usize>().ok());
+        let length = length.filter(|length| answer[0] == b'+' && *length <= 1024).expect("a chunk");
+        page.extend_from_slice(&answer[end + 1..][..length]);
+        answer = &answer[end + 1 + length..];
+    }
+    page
 }

@@ -30,11 +30,12 @@ impl Site {
 }
 
 /// All bytes there are, NUL first.
-fn binary() -> Vec<u8> {
+pub(crate) fn binary() -> Vec<u8> {
     (0..3_000_u32).map(|at| (at % 256) as u8).collect()
 }
 
-fn huge() -> Vec<u8> {
+/// 25 MiB.
+pub(crate) fn huge() -> Vec<u8> {
     (0..25 * MIB as u32).map(|at| (at % 251) as u8).collect()
 }
 
