@@ -101,6 +101,9 @@ pub trait AnyShard<V>: Send {
     /// Looks `key` up without the policy's notice.
     fn peek(&self, key: u64) -> Option<&V>;
 
+    /// The value of `key`, to be changed without the policy's notice; its object's size stays what it was.
+    fn peek_mut(&mut self, key: u64) -> Option<&mut V>;
+
     /// Stores `value`, and evicts until it fits. What had its key goes in any case, even if the new object
     /// cannot be stored. Replaced and evicted values are added to `dropped`.
     fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> Inserted<V>;
@@ -159,6 +162,11 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
 
     fn peek(&self, key: u64) -> Option<&V> {
         self.contents.slab.value(self.contents.find(key)?)
+    }
+
+    fn peek_mut(&mut self, key: u64) -> Option<&mut V> {
+        let slot = self.contents.find(key)?;
+        self.contents.slab.value_mut(slot)
     }
 
     fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> Inserted<V> {

@@ -74,6 +74,14 @@ impl<V> Slab<V> {
         }
     }
 
+    pub(crate) fn value_mut(&mut self, slot: Slot) -> Option<&mut V> {
+        self.object(slot)?;
+        match &mut self.places[slot] {
+            Place::Taken { value, .. } => Some(value),
+            Place::Vacant { .. } => None,
+        }
+    }
+
     /// The slots that are taken, with what is there.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, Object, &V)> {
         self.places.iter().filter_map(|(slot, place)| match place {

@@ -7,7 +7,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("larder-evict", &[]),
     ("larder-semantics", &[]),
     ("larder-rpc", &[]),
-    ("larder-store", &["larder-evict", "larder-semantics"]),
+    ("larder-disk", &["larder-evict"]),
+    ("larder-store", &["larder-disk", "larder-evict", "larder-semantics"]),
     ("larder-proxy", &["larder-evict", "larder-semantics", "larder-rpc", "larder-store"]),
     ("larder-lab", &["larder-evict"]),
     (

@@ -1,0 +1,210 @@
+//! An object that was found: its meta, and a body that is read from its segment and checked on the way.
+
+use std::fmt;
+use std::fs;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use crate::files::read_all;
+use crate::index::{Location, Place};
+use crate::record::{self, BLOCK, FIXED, Fixed, Kind};
+use crate::segment::Segment;
+use crate::shared::Shared;
+
+/// Bytes read at first for the head of a record.
+const GUESS: u64 = 1024;
+
+/// An object, as it was when it was found. It can be read as long as this is held, whatever becomes of it.
+pub struct Found {
+    /// What the caller gave beside the body.
+    pub meta: Vec<u8>,
+    /// When it was stored, in seconds since 1970.
+    pub stored: u32,
+    /// What fetching it again would cost, in microseconds.
+    pub cost: u32,
+    /// Its content.
+    pub body: Body,
+}
+
+/// The content of an object.
+#[derive(Clone)]
+pub struct Body {
+    shared: Arc<Shared>,
+    segment: Arc<Segment>,
+    location: Location,
+    fixed: Fixed,
+    table: Arc<OnceLock<Vec<u8>>>,
+    is_verified: bool,
+}
+
+/// The bytes are not those that were written, or cannot be read; the object is gone from the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damaged;
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the stored object is damaged")
+    }
+}
+
+impl std::error::Error for Damaged {}
+
+/// Where a body lies in a file. The file's bytes there never change while a [`Body`] or [`Found`] of it is
+/// held, or the file itself.
+pub struct Span<'a> {
+    /// The file; `None` if the store is not in a real one.
+    pub file: Option<&'a fs::File>,
+    /// The body's first byte.
+    pub offset: u64,
+    /// Bytes of it.
+    pub len: u64,
+}
+
+impl Body {
+    /// Bytes in the body.
+    pub fn len(&self) -> u64 {
+        self.fixed.body
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the whole body was read and found right since the store was opened: then its [`Span`] may go
+    /// out by `sendfile`, unread.
+    pub fn is_verified(&self) -> bool {
+        self.is_verified || self.is_empty()
+    }
+
+    /// Where the body lies.
+    pub fn span(&self) -> Span<'_> {
+        Span { file: self.segment.file.as_file(), offset: self.offset(), len: self.len() }
+    }
+
+    /// The bytes of `range`, which ends at the body's end at the latest, checked block by block. It allocates
+    /// as many bytes as the range has.
+    ///
+    /// # Errors
+    /// [`Damaged`] when they are not what was written, or there are no such bytes.
+    pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Damaged> {
+        if range.start > range.end || range.end > self.len() {
+            return Err(Damaged);
+        }
+        let mut read = Vec::with_capacity((range.end - range.start) as usize);
+        let mut block = Vec::new();
+        let first = range.start / BLOCK;
+        for n in first..range.end.div_ceil(BLOCK).max(first) {
+            self.read_block(n, &mut block)?;
+            let start = range.start.saturating_sub(n * BLOCK) as usize;
+            let end = (range.end - n * BLOCK).min(BLOCK) as usize;
+            read.extend_from_slice(&block[start..end]);
+        }
+        Ok(read)
+    }
+
+    /// Reads the whole body, and notes that it may go out unread from now on.
+    ///
+    /// # Errors
+    /// [`Damaged`] when it is not what was written.
+    pub fn verify(&mut self) -> Result<(), Damaged> {
+        if self.is_verified() {
+            return Ok(());
+        }
+        self.verify_again()
+    }
+
+    pub(crate) fn verify_again(&mut self) -> Result<(), Damaged> {
+        let mut block = Vec::new();
+        for n in 0..self.len().div_ceil(BLOCK) {
+            self.read_block(n, &mut block)?;
+        }
+        self.shared.index.verified(self.fixed.hash, self.location);
+        self.is_verified = true;
+        Ok(())
+    }
+
+    fn offset(&self) -> u64 {
+        self.location.at() + self.fixed.head()
+    }
+
+    fn read_block(&self, n: u64, block: &mut Vec<u8>) -> Result<(), Damaged> {
+        let table = self.table()?;
+        block.resize((self.len() - n * BLOCK).min(BLOCK) as usize, 0);
+        if let Err(error) = read_all(&*self.segment.file, block, self.offset() + n * BLOCK) {
+            return Err(self.damaged(&format!("cannot read: {error}")));
+        }
+        if !record::is_block(block, n, self.fixed.serial, table) {
+            return Err(self.damaged("body has a wrong checksum"));
+        }
+        Ok(())
+    }
+
+    fn table(&self) -> Result<&[u8], Damaged> {
+        if self.table.get().is_none() {
+            let mut table = vec![0; self.fixed.table() as usize];
+            if let Err(error) = read_all(&*self.segment.file, &mut table, self.offset() + self.len()) {
+                return Err(self.damaged(&format!("cannot read: {error}")));
+            }
+            if record::sum(&table, self.fixed.serial) != self.fixed.sums {
+                return Err(self.damaged("checksums are damaged"));
+            }
+            let _ = self.table.set(table);
+        }
+        Ok(self.table.get().map_or(&[], Vec::as_slice))
+    }
+
+    fn damaged(&self, why: &str) -> Damaged {
+        self.shared.damaged(self.fixed.hash, self.location, &self.segment, why);
+        Damaged
+    }
+}
+
+/// What looking at a record came to.
+pub(crate) enum Opened {
+    Found(Box<[u8]>, Found),
+    /// The record is not what was written; it is gone.
+    Damaged,
+    /// The segment has gone: the index knows better by now, or the object is lost.
+    Moved,
+}
+
+/// Opens the record that `place` leads to; the key that it is for comes with it.
+pub(crate) fn open(shared: &Arc<Shared>, hash: u64, place: &Place) -> Opened {
+    let location = place.location();
+    let Some(segment) = shared.segments.get(location.segment.get()) else { return Opened::Moved };
+    match read_head(shared, hash, place, &segment) {
+        Ok((fixed, key, meta)) => {
+            let is_verified = place.is_verified();
+            let (shared, table) = (Arc::clone(shared), Arc::default());
+            let body = Body { shared, segment, location, fixed, table, is_verified };
+            Opened::Found(key, Found { meta, stored: fixed.stored, cost: fixed.cost, body })
+        }
+        Err(why) => {
+            shared.damaged(hash, location, &segment, &why);
+            Opened::Damaged
+        }
+    }
+}
+
+type Head = (Fixed, Box<[u8]>, Vec<u8>);
+
+fn read_head(shared: &Shared, hash: u64, place: &Place, segment: &Segment) -> Result<Head, String> {
+    let at = place.location().at();
+    let mut bytes = vec![0; GUESS.min(place.len()) as usize];
+    let read = |into: &mut [u8], at| {
+        read_all(&*segment.file, into, at).map_err(|error| format!("cannot read: {error}"))
+    };
+    read(&mut bytes, at)?;
+    let fixed = Fixed::decode(&bytes, &shared.secret).ok_or("no record here")?;
+    if fixed.kind != Kind::Object || fixed.hash != hash || fixed.len() != place.len() {
+        return Err("another record is here".into());
+    }
+    let there = bytes.len();
+    if there < fixed.head() as usize {
+        bytes.resize(fixed.head() as usize, 0);
+        read(&mut bytes[there..], at + there as u64)?;
+    }
+    let (key, meta) = fixed.names(&bytes[FIXED..]).ok_or("key or meta has a wrong checksum")?;
+    Ok((fixed, key.into(), meta.to_vec()))
+}

@@ -1,0 +1,65 @@
+//! The readers of bytes from the disk, for fuzzing: any bytes may come, and none may panic.
+
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+
+use crate::files::File;
+use crate::record::{ALIGN, FIXED, Fixed, Secret};
+use crate::scan::scan;
+use crate::snapshot::Snapshot;
+
+const SECRET: Secret = [0; 16];
+
+/// Reads `bytes` as a segment's records and returns how many there are. Where `repair` says so, the check of
+/// every possible head is made right first, as only who knows the secret of a directory could.
+pub fn check_records(bytes: &[u8], repair: bool) -> u64 {
+    let mut bytes = bytes.to_vec();
+    for head in bytes.chunks_exact_mut(ALIGN as usize).filter(|_| repair) {
+        Fixed::repair(head, &SECRET);
+    }
+    let (mut records, mut end, len) = (0, 0, bytes.len() as u64);
+    scan(&Bytes(bytes), (0, len), &SECRET, &mut |at, fixed| {
+        assert!(at >= end && at % ALIGN == 0 && at + fixed.len() <= len, "records lie one behind the other");
+        assert!(fixed.len() >= FIXED as u64 && fixed.len() % ALIGN == 0);
+        (records, end) = (records + 1, at + fixed.len());
+        ControlFlow::Continue(())
+    });
+    records
+}
+
+/// Reads `bytes` as a snapshot and returns how many objects it holds, if it is one.
+pub fn check_snapshot(bytes: &[u8]) -> Option<usize> {
+    let mut snapshot = Snapshot::decode(bytes).ok()?;
+    let objects = snapshot.objects.len();
+    let again = Snapshot::decode(&snapshot.encode());
+    assert_eq!(again.map(|again| again.objects.len()), Ok(objects), "it can be written again");
+    Some(objects)
+}
+
+struct Bytes(Vec<u8>);
+
+impl File for Bytes {
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        let rest = self.0.get(usize::try_from(at).unwrap_or(usize::MAX)..).unwrap_or_default();
+        let len = rest.len().min(into.len());
+        into[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn as_file(&self) -> Option<&fs::File> {
+        None
+    }
+}

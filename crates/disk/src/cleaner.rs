@@ -1,0 +1,184 @@
+//! Makes room: gives up the emptiest segments after moving what is live in them.
+//!
+//! A segment is emptied only when at most a third of it has to move, so that cleaning writes at most half a
+//! byte for each byte it frees. If no segment is that empty, the policy evicts until one is. What is moved keeps its
+//! serial and its sums: it is the same record elsewhere.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::engine::Engine;
+use crate::files::read_all;
+use crate::index::Location;
+use crate::log::{Class, Open};
+use crate::record::{ALIGN, Fixed, Kind};
+use crate::scan::scan;
+use crate::segment::{HEADER, Segment};
+
+/// A segment of which more is kept is not emptied.
+const MOST_KEPT: (u64, u64) = (1, 3);
+/// The part of the size that marks of removals may take, before the objects that they speak of go instead.
+const MARKS_SHARE: u64 = 16;
+/// The part of the size that may be held by readers of segments that are gone.
+const HELD_SHARE: u64 = 8;
+/// Bytes that are moved at once.
+const PIECE: u64 = 1 << 20;
+/// Bounds the search for a victim.
+const TURNS: usize = 256;
+
+impl Engine {
+    /// Sees to it that `bytes` more fit. False if they do not: readers hold too much, or nothing can go.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let (segments, segment, size) = (&shared.segments, shared.segment, shared.size());
+        let limit = size.saturating_sub(segment).min(self.ceiling);
+        self.merge();
+        for _ in 0..TURNS {
+            let (occupied, held) = (segments.occupied(), segments.held());
+            if occupied.saturating_sub(held) + bytes <= limit {
+                return occupied + bytes <= size + size / HELD_SHARE;
+            }
+            match self.victim() {
+                Some((victim, keep)) if self.empty(&victim, keep) => {}
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Many starts leave many short segments: the shortest goes into another.
+    fn merge(&mut self) {
+        let all = self.shared.segments.all();
+        if all.len() as u64 <= self.shared.size() / self.shared.segment * 2 {
+            return;
+        }
+        let shortest = all.into_iter().filter(is_idle).min_by_key(|segment| segment.end());
+        if let Some(shortest) = shortest.filter(|shortest| shortest.end() < self.shared.segment / 2) {
+            self.empty(&shortest, true);
+        }
+    }
+
+    /// What to give up next, and whether what is live in it is kept.
+    fn victim(&mut self) -> Option<(Arc<Segment>, bool)> {
+        for _ in 0..TURNS {
+            let all = self.shared.segments.all();
+            let marks: u64 = all.iter().map(|segment| segment.marks.load(Ordering::Relaxed)).sum();
+            if marks > self.shared.size() / MARKS_SHARE {
+                let oldest = all.into_iter().filter(is_idle).min_by_key(|segment| segment.oldest());
+                return oldest.map(|oldest| (oldest, false));
+            }
+            let share = |segment: &Arc<Segment>| (segment.kept() as f64 / segment.end() as f64).to_bits();
+            let Some(emptiest) = all.into_iter().filter(is_idle).min_by_key(share) else {
+                self.seal_idle()?;
+                continue;
+            };
+            let is_empty_enough = emptiest.kept() * MOST_KEPT.1 <= emptiest.end() * MOST_KEPT.0;
+            if is_empty_enough || self.shared.index.figures().0 == 0 {
+                return Some((emptiest, true));
+            }
+            self.shared.index.squeeze(self.shared.segment / 4);
+        }
+        None
+    }
+
+    fn seal_idle(&mut self) -> Option<()> {
+        let had = self.log.published().next().is_some();
+        let sealed = self.log.seal_idle();
+        if sealed.is_err() {
+            self.note("segment", &sealed);
+        }
+        had.then_some(())
+    }
+
+    /// Moves what is live in `victim`, if it is to be kept, and gives the segment up.
+    fn empty(&mut self, victim: &Arc<Segment>, keep: bool) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let mut outcome = Ok(());
+        let needed_from = self.oldest_beside(victim);
+        let range = (HEADER, victim.end());
+        scan(&*victim.file, range, &shared.secret, &mut |at, fixed| {
+            outcome = match fixed.kind {
+                Kind::Object => self.move_object(victim, at, fixed, keep && outcome.is_ok()),
+                _ if needed_from < fixed.serial => self.move_mark(fixed),
+                _ => Ok(()),
+            };
+            match &outcome {
+                Err(error) if error.kind() != io::ErrorKind::StorageFull => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        // A disk that is full for other reasons gets its room back at the price of what could not be moved.
+        if outcome.is_err_and(|error| error.kind() != io::ErrorKind::StorageFull) {
+            return false;
+        }
+        let gone = self.log.retire(victim);
+        if gone.is_err() {
+            self.note(&victim.name, &gone);
+        }
+        gone.is_ok()
+    }
+
+    /// The lowest serial of the objects in other segments: no mark that is older is needed.
+    fn oldest_beside(&self, victim: &Segment) -> u64 {
+        let others = self.shared.segments.all();
+        let others = others.iter().filter(|segment| segment.number != victim.number);
+        others.map(|segment| segment.oldest()).min().unwrap_or(u64::MAX)
+    }
+
+    fn move_object(&mut self, victim: &Segment, at: u64, fixed: &Fixed, keep: bool) -> io::Result<()> {
+        let Some(from) = Location::new(victim.number, at) else { return Ok(()) };
+        if self.shared.index.peek(fixed.hash).is_none_or(|place| place.location() != from) {
+            return Ok(());
+        }
+        if !keep {
+            self.shared.index.remove_at(fixed.hash, from);
+            return Ok(());
+        }
+        let mut open = self.log.take(Class::Moved)?;
+        let copied = self.copy(victim, at, fixed.len(), &open);
+        self.note(&open.segment.name, &copied);
+        if copied.is_err() {
+            self.shared.index.remove_at(fixed.hash, from);
+            self.spoil(&open.segment);
+            return copied;
+        }
+        match Location::new(open.segment.number, open.at) {
+            Some(to) if self.shared.index.relocate(fixed.hash, from, to) => {
+                open.segment.holds(fixed.serial);
+                open.at += fixed.len();
+            }
+            _ => {}
+        }
+        self.give_back(open);
+        Ok(())
+    }
+
+    fn copy(&mut self, victim: &Segment, at: u64, len: u64, open: &Open) -> io::Result<()> {
+        let mut bytes = vec![0; len.min(PIECE) as usize];
+        let mut done = 0;
+        while done < len {
+            let piece = &mut bytes[..(len - done).min(PIECE) as usize];
+            read_all(&*victim.file, piece, at + done)?;
+            self.log.write(open, piece, open.at + done)?;
+            done += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn move_mark(&mut self, fixed: &Fixed) -> io::Result<()> {
+        // Each mark is there twice, and each of them moves once.
+        let bytes = fixed.encode(&self.shared.secret);
+        debug_assert_eq!(bytes.len() as u64, ALIGN);
+        match self.append_marks(Class::Moved, &bytes) {
+            true => Ok(()),
+            false => Err(io::Error::other("a mark could not be moved")),
+        }
+    }
+}
+
+/// Whether nobody appends to it and its contents are known.
+fn is_idle(segment: &Arc<Segment>) -> bool {
+    segment.is_sealed() && segment.known.load(Ordering::Acquire)
+}

@@ -1,0 +1,398 @@
+//! The store as its callers see it.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use larder_evict::Spec;
+
+use crate::body::{Found, Opened, open};
+use crate::engine::Engine;
+use crate::event::{Event, Report};
+use crate::files::Files;
+use crate::index::{Index, Place};
+use crate::queue::{Command, Queue};
+use crate::record::{ALIGN, MOST_KEY, MOST_META, Secret};
+use crate::recovery::{self, Inventory};
+use crate::shared::{Late, Shared, live_capacity};
+use crate::snapshot::{self, Snapshot, Unusable};
+use crate::usage::{Counts, Usage};
+use crate::writer::{Announced, Writer, Writing};
+
+/// The smallest store, in bytes.
+const LEAST: u64 = 1 << 20;
+/// A segment's size where the store's size allows it, in bytes.
+const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 30);
+/// Segments in a store, unless that makes them too small or too large.
+const SEGMENTS: u64 = 128;
+const FEWEST_SEGMENTS: u64 = 16;
+/// How often a lookup follows an object that is moved meanwhile.
+const TURNS: usize = 4;
+
+/// What a store is to be.
+#[derive(Clone)]
+pub struct Options {
+    /// Bytes that all files may take, but for the index snapshot and what slow readers hold; at least 1 MiB.
+    pub size: u64,
+    /// Who has to leave.
+    pub policy: Spec,
+    /// Bytes from which on a segment takes no more records; `None` for a 128th of the size.
+    pub segment: Option<u64>,
+    /// Bytes that may wait to be written.
+    pub queue: usize,
+    /// How long nothing is written after repeated errors.
+    pub pause: Duration,
+    /// Who is told what goes wrong.
+    pub report: Report,
+}
+
+impl Options {
+    /// A store of `size` bytes under `policy`, with 64 MiB of queue and pauses of 5 seconds, that tells nobody.
+    pub fn new(size: u64, policy: Spec) -> Self {
+        let (queue, pause) = (64 << 20, Duration::from_secs(5));
+        Self { size, policy, segment: None, queue, pause, report: Arc::new(|_| {}) }
+    }
+}
+
+/// Why a store cannot be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Somebody else uses the directory.
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// The process that does, if it said so.
+        pid: Option<u32>,
+    },
+    /// A later version of the store wrote a file. Nothing was touched.
+    Future {
+        /// The file.
+        name: String,
+        /// Its format's version.
+        format: u32,
+    },
+    /// The size is too small to be of use.
+    TooSmall {
+        /// The size that was asked for, in bytes.
+        size: u64,
+    },
+    /// The operating system refuses.
+    Io {
+        /// What was tried.
+        what: String,
+        /// Its answer.
+        error: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn io(what: String, error: io::Error) -> Self {
+        Self::Io { what, error }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse { path, pid: Some(pid) } => {
+                write!(f, "{} is in use by process {pid}", path.display())
+            }
+            Self::InUse { path, pid: None } => write!(f, "{} is in use by another process", path.display()),
+            Self::Future { name, format } => {
+                let ours = crate::record::FORMAT;
+                write!(f, "{name} has format {format}, and this version reads up to format {ours}")
+            }
+            Self::TooSmall { size } => {
+                write!(f, "a disk cache of {size} bytes is too small; the least is {LEAST} bytes")
+            }
+            Self::Io { what, error } => write!(f, "{what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// What is known of an object before its body comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Bytes of the body, if they are known: one that turns out otherwise is not stored.
+    pub len: Option<u64>,
+    /// Now, in seconds since 1970.
+    pub stored: u32,
+    /// What fetching it again would cost, in microseconds; 0 where it is unknown.
+    pub cost: u32,
+}
+
+/// A store of objects in one directory. All methods may be called by any thread at any time.
+///
+/// Dropped, it finishes what waits to be written; [`close`](Self::close) makes the next start quick as well.
+pub struct Disk {
+    pub(crate) shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Disk {
+    /// Opens the store in `files`, which may be empty. With a good snapshot everything is known at once;
+    /// without one, objects become known when all records have been read in the background.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what has to change. Files that are none of ours, and records that are damaged, are no
+    /// errors: they are left alone, or forgotten, and reported.
+    pub fn open(files: Arc<dyn Files>, options: Options) -> Result<Self, OpenError> {
+        let Options { size, policy, segment, queue, pause, report } = options;
+        if size < LEAST {
+            return Err(OpenError::TooSmall { size });
+        }
+        let Inventory { segments, secret, next_segment, foreign } = recovery::take_inventory(&*files)?;
+        let secret = secret.unwrap_or_else(new_secret);
+        let index = Index::new(live_capacity(size), &policy, Arc::clone(&segments));
+        let old = segments.all();
+        let loaded = recovery::load(&*files, &index, &segments, &secret);
+        let segment = segment.unwrap_or(size / SEGMENTS).clamp(*SEGMENT.start(), *SEGMENT.end());
+        let shared = Arc::new(Shared {
+            files,
+            secret,
+            index,
+            segments,
+            queue: Queue::new(queue),
+            counts: Counts::default(),
+            writing: Arc::<Writing>::default(),
+            late: Mutex::default(),
+            report,
+            is_paused: AtomicBool::new(false),
+            size: AtomicU64::new(size),
+            segment: segment.min(size / FEWEST_SEGMENTS) / ALIGN * ALIGN,
+        });
+        foreign.into_iter().for_each(|name| shared.tell(Event::Foreign { name }));
+        let mut disk = Self { shared: Arc::clone(&shared), threads: Mutex::default() };
+        let next_segment = match loaded {
+            Ok(next) => next_segment.max(next),
+            Err(Unusable::Future(format)) => {
+                return Err(OpenError::Future { name: snapshot::NAME.into(), format });
+            }
+            Err(_) if old.is_empty() => next_segment,
+            Err(why) => {
+                shared.tell(Event::NoSnapshot { why: why.to_string() });
+                recovery::begin_scan(&shared);
+                let shared = Arc::clone(&shared);
+                disk.spawn("disk scan", move || recovery::scan_all(&shared, &old))?;
+                next_segment
+            }
+        };
+        let engine = Engine::new(shared, next_segment, pause);
+        disk.spawn("disk writer", move || engine.run())?;
+        disk.shared.queue.add(Command::Fit);
+        Ok(disk)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let spawned = thread::Builder::new().name(name.into()).spawn(run);
+        let thread = spawned.map_err(|error| OpenError::io(format!("cannot start the {name}"), error))?;
+        self.threads.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).push(thread);
+        Ok(())
+    }
+
+    /// The object of `key`, which counts as a use of it at `now`, in seconds since 1970. Reads the head of its
+    /// record.
+    pub fn find(&self, key: &[u8], now: u32) -> Option<Found> {
+        let found = self.look(key, |hash| self.shared.index.touch(hash, now));
+        match found {
+            Some(_) => self.shared.counts.hits.add(1),
+            None => self.shared.counts.misses.add(1),
+        }
+        found
+    }
+
+    /// The object of `key`, without counting as anything.
+    pub fn peek(&self, key: &[u8]) -> Option<Found> {
+        self.look(key, |hash| self.shared.index.peek(hash))
+    }
+
+    fn look(&self, key: &[u8], place: impl Fn(u64) -> Option<Place>) -> Option<Found> {
+        let hash = self.shared.hash(key);
+        for _ in 0..TURNS {
+            let place = place(hash)?;
+            match open(&self.shared, hash, &place) {
+                Opened::Found(found, object) => return (*found == *key).then_some(object),
+                Opened::Damaged => return None,
+                Opened::Moved if self.shared.index.peek(hash).is_some_and(|now| now.location() == place.location()) => {
+                    self.shared.index.remove_at(hash, place.location());
+                    return None;
+                }
+                Opened::Moved => {}
+            }
+        }
+        None
+    }
+
+    /// Begins an object. `None` if it cannot be stored: its key is longer than 65,535 bytes, its meta than
+    /// 1 MiB, the whole than [`largest`](Self::largest), or nothing is written at the moment.
+    pub fn put(&self, key: &[u8], meta: &[u8], about: About) -> Option<Writer> {
+        let fits = key.len() <= MOST_KEY
+            && meta.len() <= MOST_META
+            && about.len.unwrap_or(0) <= self.largest()
+            && !self.shared.is_paused.load(Ordering::Relaxed);
+        if !fits {
+            self.shared.counts.dropped.add(1);
+            return None;
+        }
+        let hash = self.shared.hash(key);
+        let About { len: expected, stored, cost } = about;
+        let ticket = self.shared.writing.enter(Announced { hash, key, meta, expected, stored, cost });
+        Some(Writer::new(Arc::clone(&self.shared), ticket))
+    }
+
+    /// Forgets the object of `key`, those on their way in included. It does not come back: not after a crash
+    /// of the process once the queue has been written, nor after one of the machine that follows a
+    /// [`sync`](Self::sync).
+    pub fn remove(&self, key: &[u8]) {
+        let hash = self.shared.hash(key);
+        self.shared.writing.cancel(hash);
+        if let Late::Scanning(removed) = &mut *self.shared.late() {
+            removed.insert(hash);
+        }
+        self.shared.index.remove(hash);
+        self.shared.queue.add(Command::Remove(hash));
+    }
+
+    /// Forgets everything, as [`remove`](Self::remove) does.
+    pub fn clear(&self) {
+        self.shared.writing.cancel_all();
+        let mut late = self.shared.late();
+        if !matches!(*late, Late::Known) {
+            *late = Late::Cleared;
+        }
+        drop(late);
+        self.shared.index.clear();
+        self.shared.queue.add(Command::Clear);
+    }
+
+    /// Waits until all that was finished or removed before is written and durable.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn sync(&self) -> io::Result<()> {
+        self.ask(Command::Sync)?
+    }
+
+    /// Waits until the index is written, for the next start. Objects that come after it are read then, so that
+    /// a snapshot every few minutes keeps starts short.
+    ///
+    /// # Errors
+    /// The operating system's; `WouldBlock` while records are still being read, when not all is known.
+    pub fn snapshot(&self) -> io::Result<()> {
+        if self.is_scanning() {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "records are still being read"));
+        }
+        let mut snapshot: Snapshot = self.ask(Command::Capture)?;
+        snapshot.write(&*self.shared.files)
+    }
+
+    /// Writes what waits, makes it durable, and writes the snapshot.
+    ///
+    /// # Errors
+    /// The operating system's; the store is closed all the same.
+    pub fn close(self) -> io::Result<()> {
+        let synced = self.sync();
+        match self.is_scanning() {
+            true => synced,
+            false => synced.and(self.snapshot()),
+        }
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> io::Result<T> {
+        let (sender, answer) = mpsc::channel();
+        self.shared.queue.add(command(sender));
+        answer.recv().map_err(|_| io::Error::other("the disk writer has stopped"))
+    }
+
+    /// Whether records are still being read after a start without a good snapshot.
+    pub fn is_scanning(&self) -> bool {
+        !matches!(*self.shared.late(), Late::Known)
+    }
+
+    /// Bytes of the longest body that is stored.
+    pub fn largest(&self) -> u64 {
+        self.shared.largest()
+    }
+
+    /// Changes how many bytes all files may take, at least 1 MiB. What no longer fits is evicted.
+    pub fn set_size(&self, size: u64) {
+        let size = size.max(LEAST).max(self.shared.segment * FEWEST_SEGMENTS);
+        self.shared.size.store(size, Ordering::Relaxed);
+        self.shared.index.set_capacity(live_capacity(size));
+        self.shared.queue.add(Command::Fit);
+    }
+
+    /// Changes the policy. Nothing leaves.
+    pub fn set_policy(&self, policy: &Spec) {
+        self.shared.index.set_policy(policy);
+    }
+
+    /// Figures of this moment.
+    pub fn usage(&self) -> Usage {
+        let (shared, counts) = (&self.shared, &self.shared.counts);
+        let (objects, live, evictions, memory) = shared.index.figures();
+        let occupied = shared.segments.occupied();
+        Usage {
+            size: shared.size(),
+            occupied,
+            live,
+            dead: occupied.saturating_sub(live + shared.segments.held()),
+            objects,
+            segments: shared.segments.all().len() as u64,
+            hits: counts.hits.get(),
+            misses: counts.misses.get(),
+            stored: counts.stored.get(),
+            refused: counts.refused.get(),
+            dropped: counts.dropped.get(),
+            evictions,
+            corrupt: counts.corrupt.get(),
+            write_errors: counts.write_errors.get(),
+            queued: shared.queue.bytes() as u64,
+            accepted_bytes: counts.accepted_bytes.get(),
+            written_bytes: counts.written_bytes.get(),
+            memory,
+            scanning: self.is_scanning(),
+            paused: shared.is_paused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Checks the index, and that segments count what it leads to; only while nothing is written.
+    ///
+    /// # Errors
+    /// What is wrong, for tests and fuzzing.
+    pub fn validate(&self) -> Result<(), String> {
+        self.shared.index.validate()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.is_scanning() {
+            *self.shared.late() = Late::Cleared;
+        }
+        self.shared.queue.add(Command::Stop);
+        let threads = self.threads.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for thread in threads.drain(..) {
+            // A panic has been told by the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn new_secret() -> Secret {
+    let random = RandomState::new();
+    let halves = [random.hash_one(0_u8), random.hash_one(1_u8)];
+    let mut secret = Secret::default();
+    for (bytes, half) in secret.chunks_exact_mut(8).zip(halves) {
+        bytes.copy_from_slice(&half.to_le_bytes());
+    }
+    secret
+}

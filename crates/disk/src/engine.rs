@@ -1,0 +1,257 @@
+//! The thread that writes: it alone appends, cleans, and says when an object is published.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::event::Event;
+use crate::log::{Class, Log};
+use crate::queue::Command;
+use crate::record::{ALIGN, Fixed, Kind};
+use crate::shared::{Late, Shared};
+use crate::snapshot::{Known, Snapshot};
+use crate::streams::Stream;
+
+/// Failures in a row after which writing stops for a while.
+const PATIENCE: u32 = 3;
+/// Removals that may wait for a disk that fails; beyond, everything is removed instead.
+const MOST_OWED: usize = 1 << 16;
+/// How often an idle thread looks whether it owes something.
+const TICK: Duration = Duration::from_secs(1);
+
+pub(crate) struct Engine {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) log: Log,
+    pub(crate) streams: HashMap<u64, Stream>,
+    next_serial: u64,
+    /// Bytes that segments may take while the disk is full for other reasons.
+    pub(crate) ceiling: u64,
+    failures: u32,
+    paused_until: Option<Instant>,
+    pause: Duration,
+    owed: Vec<(Kind, u64)>,
+}
+
+impl Engine {
+    pub(crate) fn new(shared: Arc<Shared>, next_number: u32, pause: Duration) -> Self {
+        Self {
+            log: Log::new(Arc::clone(&shared), next_number),
+            shared,
+            streams: HashMap::new(),
+            next_serial: 0,
+            ceiling: u64::MAX,
+            failures: 0,
+            paused_until: None,
+            pause,
+            owed: Vec::new(),
+        }
+    }
+
+    /// Works until it is told to stop.
+    pub(crate) fn run(mut self) {
+        loop {
+            let command = self.shared.queue.next(TICK);
+            self.end_pause();
+            match command {
+                Some(Command::Stop) => return,
+                Some(command) => self.obey(command),
+                None => {}
+            }
+            self.settle();
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Piece { ticket, bytes, is_last } => self.take_piece(&ticket, &bytes, is_last),
+            Command::Abort(id) => self.abort(id),
+            Command::Remove(hash) => self.owed.push((Kind::Removal, hash)),
+            Command::Clear => self.clear(),
+            // Who asks may have gone.
+            Command::Sync(reply) => drop(reply.send(self.sync())),
+            Command::Capture(reply) => drop(reply.send(self.capture())),
+            Command::Fit => drop(self.make_room(0)),
+            Command::Stop => {}
+        }
+    }
+
+    /// The next serial, higher than any in a segment with a lower number: so a start needs no other record
+    /// than the segments' names to go on.
+    pub(crate) fn serial(&mut self) -> u64 {
+        let serial = self.next_serial.max(u64::from(self.log.next_number()) << 32);
+        self.next_serial = serial + 1;
+        serial
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused_until.is_some()
+    }
+
+    /// Notes how a write ended.
+    pub(crate) fn note(&mut self, name: &str, result: &io::Result<()>) {
+        match result {
+            Ok(()) => {
+                if self.failures >= PATIENCE {
+                    self.shared.tell(Event::Resumed);
+                }
+                self.failures = 0;
+                self.ceiling = self.ceiling.saturating_add(self.shared.segment / 64);
+            }
+            Err(error) => {
+                self.shared.counts.write_errors.add(1);
+                if self.failures == 0 {
+                    self.shared.tell(Event::WriteFailed { name: name.into(), why: error.to_string() });
+                }
+                self.failures = self.failures.saturating_add(1);
+                if error.kind() == io::ErrorKind::StorageFull {
+                    let listed = self.shared.segments.occupied() - self.shared.segments.held();
+                    self.ceiling = listed.saturating_sub(self.shared.segment / 2);
+                }
+                if self.failures >= PATIENCE {
+                    self.begin_pause();
+                }
+            }
+        }
+    }
+
+    fn begin_pause(&mut self) {
+        self.paused_until = Some(Instant::now() + self.pause);
+        if !self.shared.is_paused.swap(true, Ordering::Relaxed) && self.failures == PATIENCE {
+            self.shared.tell(Event::Paused);
+        }
+    }
+
+    fn end_pause(&mut self) {
+        if self.paused_until.is_some_and(|until| Instant::now() >= until) {
+            self.paused_until = None;
+            self.shared.is_paused.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes the marks of what was removed; those that fail wait.
+    fn settle(&mut self) {
+        if self.owed.len() > MOST_OWED {
+            self.forget_all();
+            self.owed = vec![(Kind::Clearing, 0)];
+        }
+        while !self.is_paused()
+            && let Some(&(kind, _)) = self.owed.first()
+        {
+            // One write for many marks; a mark is written twice, so that one flipped bit cannot undo it.
+            let count = match kind {
+                Kind::Clearing => 1,
+                _ => self.owed.iter().take(256).take_while(|owed| owed.0 == kind).count(),
+            };
+            let hashes = self.owed[..count].iter().map(|owed| owed.1).collect::<Vec<_>>();
+            if !self.mark(kind, &hashes) {
+                return;
+            }
+            self.owed.drain(..count);
+        }
+    }
+
+    fn mark(&mut self, kind: Kind, hashes: &[u64]) -> bool {
+        let mut bytes = Vec::with_capacity(hashes.len() * 2 * ALIGN as usize);
+        for &hash in hashes {
+            let mark = Fixed::mark(kind, self.serial(), hash).encode(&self.shared.secret);
+            bytes.extend(mark);
+            bytes.extend(mark);
+        }
+        self.append_marks(Class::New, &bytes)
+    }
+
+    pub(crate) fn append_marks(&mut self, class: Class, bytes: &[u8]) -> bool {
+        if class == Class::New && !self.make_room(bytes.len() as u64) {
+            return false;
+        }
+        let mut open = match self.log.take(class) {
+            Ok(open) => open,
+            Err(error) => {
+                self.note("new segment", &Err(error));
+                return false;
+            }
+        };
+        let name = open.segment.name.clone();
+        let written = self.log.write(&open, bytes, open.at);
+        self.note(&name, &written);
+        if written.is_err() {
+            self.spoil(&open.segment);
+            return false;
+        }
+        open.at += bytes.len() as u64;
+        open.segment.marks.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.give_back(open);
+        true
+    }
+
+    pub(crate) fn give_back(&mut self, open: crate::log::Open) {
+        let name = open.segment.name.clone();
+        if let Err(error) = self.log.give_back(open) {
+            self.note(&name, &Err(error));
+        }
+    }
+
+    /// Appends no more to a segment that could not be written to.
+    pub(crate) fn spoil(&mut self, segment: &crate::segment::Segment) {
+        // That its bytes may not be durable is found out when they are read.
+        let _ = self.log.seal(segment);
+    }
+
+    fn forget_all(&mut self) {
+        self.shared.writing.cancel_all();
+        self.shared.index.clear();
+        let ids: Vec<u64> = self.streams.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.abort(id));
+        let mut late = self.shared.late();
+        if !matches!(*late, Late::Known) {
+            *late = Late::Cleared;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.forget_all();
+        self.owed = vec![(Kind::Clearing, 0)];
+        // What is there now goes; the mark, in a segment of its own, says so even if the files come back.
+        let _ = self.log.seal_idle();
+        let old = self.shared.segments.all();
+        self.settle();
+        if !self.owed.is_empty() || self.log.sync().is_err() {
+            return;
+        }
+        for segment in old {
+            if let Err(error) = self.log.retire(&segment) {
+                self.note(&segment.name, &Err(error));
+            }
+        }
+        if let Err(error) = self.log.sync() {
+            self.note("directory", &Err(error));
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.settle();
+        if !self.owed.is_empty() {
+            return Err(io::Error::other("removals could not be written"));
+        }
+        self.log.sync().inspect_err(|_| self.shared.counts.write_errors.add(1))
+    }
+
+    /// The index as of now: all that was written up to here is in it.
+    fn capture(&mut self) -> Snapshot {
+        self.settle();
+        let mut up_to: HashMap<u32, u64> = self.log.published().collect();
+        up_to.extend(self.streams.values().map(Stream::published));
+        let known = |segment: &Arc<crate::segment::Segment>| Known {
+            number: segment.number,
+            up_to: up_to.get(&segment.number).copied().unwrap_or_else(|| segment.end()),
+            oldest: segment.oldest(),
+            marks: segment.marks.load(Ordering::Relaxed),
+        };
+        let segments = self.shared.segments.all().iter().map(known).collect();
+        let mut objects = Vec::new();
+        self.shared.index.for_each(|hash, place| objects.push((hash, place.clone())));
+        Snapshot { next_segment: self.log.next_number(), next_serial: self.next_serial, segments, objects }
+    }
+}

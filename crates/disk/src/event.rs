@@ -1,0 +1,66 @@
+//! What the store has to tell that no return value does: for the caller's log.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Something that went wrong, or right again. Each is told once, when it happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A file that carries a name of ours and is none of ours, or can no longer be read. It is left alone.
+    Foreign {
+        /// Its name.
+        name: String,
+    },
+    /// The snapshot of the index cannot be used: every record is read instead.
+    NoSnapshot {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The records of segments have been read after a start without a good snapshot.
+    Scanned {
+        /// Objects that are known now.
+        objects: u64,
+        /// Places where bytes were found that are no record, as an interrupted write leaves them.
+        damaged: u64,
+    },
+    /// What was read is not what was written. The object is gone.
+    Damaged {
+        /// The segment's file.
+        name: String,
+        /// Where the record begins, in bytes.
+        at: u64,
+        /// What does not add up.
+        why: String,
+    },
+    /// A write failed; told again only after one has succeeded.
+    WriteFailed {
+        /// What was written to.
+        name: String,
+        /// The operating system's words.
+        why: String,
+    },
+    /// Writes failed repeatedly, and stop for a while.
+    Paused,
+    /// Writes succeed again.
+    Resumed,
+}
+
+/// Who is told. It is called by any thread, the caller's own included, and should not wait.
+pub type Report = Arc<dyn Fn(Event) + Send + Sync>;
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign { name } => write!(f, "{name}: not a segment of this cache; it is left alone"),
+            Self::NoSnapshot { why } => write!(f, "index snapshot not used: {why}; reading all records"),
+            Self::Scanned { objects, damaged } => {
+                write!(f, "all records read: {objects} objects, {damaged} damaged places")
+            }
+            Self::Damaged { name, at, why } => write!(f, "{name}: record at {at} dropped: {why}"),
+            Self::WriteFailed { name, why } => write!(f, "{name}: cannot write: {why}"),
+            Self::Paused => f.write_str("writes failed repeatedly; nothing is written for a while"),
+            Self::Resumed => f.write_str("writes succeed again"),
+        }
+    }
+}

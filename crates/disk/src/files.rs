@@ -1,0 +1,204 @@
+//! How the store reaches its files: the one seam to the operating system, so that tests can break it.
+//!
+//! Names are flat, within one directory. Nothing here knows what is in a file.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::OpenError;
+
+/// The lock file of a directory in use, which holds the process id of the one who uses it.
+const LOCK: &str = "larder.lock";
+
+/// The files of one directory.
+pub trait Files: Send + Sync + 'static {
+    /// The names of all files.
+    ///
+    /// # Errors
+    /// The operating system's, here and below.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// An existing file, for reading and writing if that is allowed, else for reading.
+    #[allow(missing_docs, clippy::missing_errors_doc)]
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
+
+    /// A new file, where there must be none of this name.
+    #[allow(missing_docs, clippy::missing_errors_doc)]
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
+
+    /// Gives a file another name, in place of what had it.
+    #[allow(missing_docs, clippy::missing_errors_doc)]
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Takes a file away. Who has it open keeps its bytes.
+    #[allow(missing_docs, clippy::missing_errors_doc)]
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes names durable: those that came, and those that went.
+    #[allow(missing_docs, clippy::missing_errors_doc)]
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// One open file.
+pub trait File: Send + Sync + 'static {
+    /// Reads at most `into.len()` bytes from `at` on; 0 at the end of the file.
+    ///
+    /// # Errors
+    /// The operating system's, here and below.
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
+
+    /// Writes some of `bytes` at `at`, and says how many.
+    #[allow(clippy::missing_errors_doc)]
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize>;
+
+    /// Makes the bytes durable.
+    #[allow(clippy::missing_errors_doc)]
+    fn sync(&self) -> io::Result<()>;
+
+    /// Bytes in the file.
+    #[allow(clippy::missing_errors_doc)]
+    fn size(&self) -> io::Result<u64>;
+
+    /// The file itself for `sendfile`; `None` where there is none.
+    fn as_file(&self) -> Option<&fs::File>;
+}
+
+/// Fills `into` from `at` on; the error is `UnexpectedEof` if the file ends before.
+pub(crate) fn read_all(file: &dyn File, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !into.is_empty() {
+        match file.read_at(into, at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => (into, at) = (&mut into[read..], at + read as u64),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes` at `at`, or fails having written some of them.
+pub(crate) fn write_all(file: &dyn File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => (bytes, at) = (&bytes[written..], at + written as u64),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A real directory, locked against a second user for as long as this lives.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    _lock: fs::File,
+}
+
+impl Directory {
+    /// Makes the directory if there is none, and locks it.
+    ///
+    /// # Errors
+    /// [`OpenError::InUse`] if somebody else has locked it; [`OpenError::Io`] if it cannot be made or used.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        let path = path.into();
+        let lock = lock(&path)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn lock(path: &Path) -> Result<fs::File, OpenError> {
+    let failed = |error| OpenError::io(format!("cannot use {} for the disk cache", path.display()), error);
+    fs::create_dir_all(path).map_err(failed)?;
+    let (read, write) = (fs::File::options().read(true).clone(), path.join(LOCK));
+    let file = match read.clone().write(true).create(true).truncate(false).open(&write) {
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => read.open(&write),
+        other => other,
+    }
+    .map_err(failed)?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let mut pid = String::new();
+        // Whoever holds the lock may not have written its id yet.
+        let _ = Read::take(&file, 32).read_to_string(&mut pid);
+        return Err(OpenError::InUse { path: path.into(), pid: pid.trim().parse().ok() });
+    }
+    // The id only helps a person to find who holds the lock.
+    let _ = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
+    Ok(file)
+}
+
+impl Files for Directory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            // A name that is not text is none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let path = self.path.join(name);
+        let file = match fs::File::options().read(true).write(true).open(&path) {
+            Err(error) if is_refused(&error) => fs::File::open(&path)?,
+            other => other?,
+        };
+        Ok(Arc::new(Real(file)))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let file = fs::File::options().read(true).write(true).create_new(true).open(self.path.join(name))?;
+        Ok(Arc::new(Real(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        fs::File::open(&self.path)?.sync_all()
+    }
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+}
+
+struct Real(fs::File);
+
+impl File for Real {
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        FileExt::read_at(&self.0, into, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        FileExt::write_at(&self.0, bytes, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn as_file(&self) -> Option<&fs::File> {
+        Some(&self.0)
+    }
+}

@@ -1,0 +1,342 @@
+//! Where each object's record is: shards of the policy's making, keyed by the hash of the key.
+//!
+//! Whatever leaves here gives its segment's bytes free, whoever made it leave. A place that is pending is
+//! known to the policy and to nobody who looks for the object.
+
+use std::cell::Cell;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
+
+use crate::record::ALIGN;
+use crate::segment::Segments;
+
+/// A shard is at least this large, so that few objects are large against it.
+const SHARD_BYTES: u64 = 8 << 30;
+const MOST_SHARDS: u64 = 64;
+/// Bytes of memory that a place takes, beside what its shard needs for it.
+const PLACE: usize = size_of::<Place>();
+
+/// Where a record begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) segment: NonZeroU32,
+    /// In units of 64 bytes.
+    at: u32,
+}
+
+impl Location {
+    /// `None` when `at`, in bytes, is beyond what a location can say.
+    pub(crate) fn new(segment: u32, at: u64) -> Option<Self> {
+        let at = u32::try_from(at / ALIGN).ok().filter(|&at| at < FLAGS)?;
+        Some(Self { segment: NonZeroU32::new(segment)?, at })
+    }
+
+    /// In bytes.
+    pub(crate) fn at(self) -> u64 {
+        u64::from(self.at) * ALIGN
+    }
+}
+
+const PENDING: u32 = 1 << 31;
+const VERIFIED: u32 = 1 << 30;
+const FLAGS: u32 = VERIFIED;
+
+/// What the index knows of an object, in 20 bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    segment: NonZeroU32,
+    /// In units of 64 bytes, and two flags.
+    at: u32,
+    /// In units of 64 bytes.
+    len: u32,
+    cost: u32,
+    used: Cell<u32>,
+}
+
+impl Place {
+    /// A record of `len` bytes, last used at `used`, in seconds since 1970. `None` when it is too long.
+    pub(crate) fn new(location: Location, len: u64, cost: u32, used: u32) -> Option<Self> {
+        let len = u32::try_from(len / ALIGN).ok()?;
+        Some(Self { segment: location.segment, at: location.at, len, cost, used: Cell::new(used) })
+    }
+
+    pub(crate) fn pending(self) -> Self {
+        Self { at: self.at | PENDING, ..self }
+    }
+
+    pub(crate) fn location(&self) -> Location {
+        Location { segment: self.segment, at: self.at & (FLAGS - 1) }
+    }
+
+    /// In bytes.
+    pub(crate) fn len(&self) -> u64 {
+        u64::from(self.len) * ALIGN
+    }
+
+    pub(crate) fn cost(&self) -> u32 {
+        self.cost
+    }
+
+    pub(crate) fn used(&self) -> u32 {
+        self.used.get()
+    }
+
+    pub(crate) fn is_verified(&self) -> bool {
+        self.at & VERIFIED != 0
+    }
+
+    fn is_pending(&self) -> bool {
+        self.at & PENDING != 0
+    }
+}
+
+type Shard = Mutex<Box<dyn AnyShard<Place>>>;
+
+/// All places, under one policy.
+pub(crate) struct Index {
+    shards: Box<[Shard]>,
+    segments: Arc<Segments>,
+}
+
+impl Index {
+    /// Room for records of `capacity` bytes.
+    pub(crate) fn new(capacity: u64, policy: &Spec, segments: Arc<Segments>) -> Self {
+        let count = 1 << (capacity / SHARD_BYTES).clamp(1, MOST_SHARDS).ilog2();
+        let shards = (0..count).map(|n| {
+            let capacity = Capacity { by: By::Bytes, amount: part(capacity, n, count) };
+            Mutex::new(policy.build(capacity, fastrand::u64(..)))
+        });
+        Self { shards: shards.collect(), segments }
+    }
+
+    /// Bytes of the longest record that may be put.
+    pub(crate) fn largest(&self) -> u64 {
+        self.shards.iter().map(|shard| lock(shard).capacity().amount).min().unwrap_or(0)
+    }
+
+    /// Looks an object up, which counts as a use of it at `now`.
+    pub(crate) fn touch(&self, hash: u64, now: u32) -> Option<Place> {
+        let mut shard = self.shard(hash);
+        let place = shard.get(hash).filter(|place| !place.is_pending())?;
+        place.used.set(place.used.get().max(now));
+        Some(place.clone())
+    }
+
+    /// Looks an object up, which counts for nothing.
+    pub(crate) fn peek(&self, hash: u64) -> Option<Place> {
+        self.shard(hash).peek(hash).filter(|place| !place.is_pending()).cloned()
+    }
+
+    /// Whether anything is there, pending or not.
+    pub(crate) fn has(&self, hash: u64) -> bool {
+        self.shard(hash).peek(hash).is_some()
+    }
+
+    /// Puts `place` in place of what the hash had, if `may` still allows it. False if it is not in then.
+    pub(crate) fn put(&self, hash: u64, place: Place, may: impl FnOnce() -> bool) -> bool {
+        let Some(segment) = self.segments.get(place.segment.get()) else { return false };
+        let (len, object) = (place.len(), Object { key: hash, size: place.len(), cost: place.cost });
+        let mut dropped = Vec::new();
+        let mut shard = self.shard(hash);
+        if !may() {
+            return false;
+        }
+        let is_in = matches!(shard.insert(object, place, &mut dropped), Inserted::Stored);
+        if is_in {
+            segment.enliven(len);
+        }
+        drop(shard);
+        self.release(&dropped);
+        is_in
+    }
+
+    /// Lets a pending place be found. False if it has gone meanwhile.
+    pub(crate) fn confirm(&self, hash: u64, location: Location) -> bool {
+        self.change(hash, location, |place| place.at &= !PENDING)
+    }
+
+    /// Notes that the body at `location` has been read and is what was written.
+    pub(crate) fn verified(&self, hash: u64, location: Location) {
+        self.change(hash, location, |place| place.at |= VERIFIED);
+    }
+
+    /// Leads to the copy at `to`. False if the object has left `from` meanwhile.
+    pub(crate) fn relocate(&self, hash: u64, from: Location, to: Location) -> bool {
+        let Some(target) = self.segments.get(to.segment.get()) else { return false };
+        let mut len = 0;
+        let moved = self.change(hash, from, |place| {
+            len = place.len();
+            target.enliven(len);
+            (place.segment, place.at) = (to.segment, to.at);
+        });
+        if moved && let Some(source) = self.segments.get(from.segment.get()) {
+            source.release(len);
+        }
+        moved
+    }
+
+    pub(crate) fn remove(&self, hash: u64) -> bool {
+        let place = self.shard(hash).remove(hash);
+        self.release(place.as_slice());
+        place.is_some()
+    }
+
+    /// Removes what is at `location` and nothing that has come in its place.
+    pub(crate) fn remove_at(&self, hash: u64, location: Location) -> bool {
+        let mut shard = self.shard(hash);
+        if shard.peek(hash).is_none_or(|place| place.location() != location) {
+            return false;
+        }
+        let place = shard.remove(hash);
+        drop(shard);
+        self.release(place.as_slice());
+        true
+    }
+
+    /// Lets the policy evict until some `bytes` fewer are in.
+    pub(crate) fn squeeze(&self, bytes: u64) {
+        let count = self.shards.len() as u64;
+        for shard in &self.shards {
+            let mut dropped = Vec::new();
+            let mut shard = lock(shard);
+            let amount = shard.capacity().amount;
+            let target = shard.used().saturating_sub(bytes.div_ceil(count));
+            shard.set_capacity(target, &mut dropped);
+            shard.set_capacity(amount, &mut Vec::new());
+            drop(shard);
+            self.release(&dropped);
+        }
+    }
+
+    pub(crate) fn set_capacity(&self, capacity: u64) {
+        let count = self.shards.len() as u64;
+        for (n, shard) in (0..).zip(&self.shards) {
+            let mut dropped = Vec::new();
+            lock(shard).set_capacity(part(capacity, n, count), &mut dropped);
+            self.release(&dropped);
+        }
+    }
+
+    pub(crate) fn set_policy(&self, policy: &Spec) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            *shard = policy.succeed(&mut **shard, fastrand::u64(..));
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let mut dropped = Vec::new();
+            lock(shard).clear(&mut dropped);
+            self.release(&dropped);
+        }
+    }
+
+    /// Shows every object that can be found, a shard at a time, in no particular order.
+    pub(crate) fn for_each(&self, mut see: impl FnMut(u64, &Place)) {
+        for shard in &self.shards {
+            lock(shard).for_each(&mut |hash, place| {
+                if !place.is_pending() {
+                    see(hash, place);
+                }
+            });
+        }
+    }
+
+    /// Objects, bytes of their records, evictions, and bytes of memory.
+    pub(crate) fn figures(&self) -> (u64, u64, u64, u64) {
+        self.shards.iter().map(lock).fold((0, 0, 0, 0), |(objects, bytes, evictions, memory), shard| {
+            let len = shard.len() as u64;
+            let taken = (shard.overhead_per_object() * len as f64) as u64 + len * PLACE as u64;
+            (objects + len, bytes + shard.bytes(), evictions + shard.evictions(), memory + taken)
+        })
+    }
+
+    /// Checks the shards, and that every segment counts the bytes that the index leads to.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        let mut live = std::collections::HashMap::<u32, u64>::new();
+        for shard in &self.shards {
+            let shard = lock(shard);
+            shard.validate()?;
+            shard.for_each(&mut |_, place| *live.entry(place.segment.get()).or_default() += place.len());
+        }
+        for segment in self.segments.all() {
+            let counted = live.get(&segment.number).copied().unwrap_or(0);
+            if segment.live() != counted {
+                return Err(format!("{}: {} bytes live, {counted} in the index", segment.name, segment.live()));
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&self, hash: u64, location: Location, change: impl FnOnce(&mut Place)) -> bool {
+        let mut shard = self.shard(hash);
+        let place = shard.peek_mut(hash).filter(|place| place.location() == location);
+        place.map(change).is_some()
+    }
+
+    fn release(&self, places: &[Place]) {
+        for place in places {
+            if let Some(segment) = self.segments.get(place.segment.get()) {
+                segment.release(place.len());
+            }
+        }
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<Place>>> {
+        // The index inside a shard uses the low bits.
+        lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
+    }
+}
+
+fn part(whole: u64, n: u64, count: u64) -> u64 {
+    whole / count + u64::from(n < whole % count)
+}
+
+fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<Place>>> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_takes_at_most_64_bytes_of_memory() {
+        let segments = Arc::new(Segments::default());
+        let file = tempfile::tempfile().unwrap();
+        struct NoFile(std::fs::File);
+        impl crate::File for NoFile {
+            fn read_at(&self, _: &mut [u8], _: u64) -> std::io::Result<usize> {
+                Ok(0)
+            }
+            fn write_at(&self, bytes: &[u8], _: u64) -> std::io::Result<usize> {
+                Ok(bytes.len())
+            }
+            fn sync(&self) -> std::io::Result<()> {
+                self.0.sync_all()
+            }
+            fn size(&self) -> std::io::Result<u64> {
+                Ok(0)
+            }
+            fn as_file(&self) -> Option<&std::fs::File> {
+                None
+            }
+        }
+        segments.add(1, Arc::new(NoFile(file)), 0);
+        for policy in ["fifo", "lru", "sieve", "s3fifo", "slru"] {
+            let spec = Spec::parse(policy).unwrap();
+            let index = Index::new(SHARD_BYTES - 1, &spec, Arc::clone(&segments));
+            for n in 0..300_000_u64 {
+                let location = Location::new(1, n * 64).unwrap();
+                let place = Place::new(location, 4096, 0, 0).unwrap();
+                assert!(index.put(n.wrapping_mul(0x9E37_79B9_7F4A_7C15), place, || true));
+            }
+            let (objects, _, _, memory) = index.figures();
+            let each = memory as f64 / objects as f64;
+            assert!(each <= 64.0, "{policy}: {each} bytes");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What waits for the thread that writes: bounded by bytes for what may be dropped, and never blocking.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::snapshot::Snapshot;
+use crate::writer::Ticket;
+
+/// Bytes that a command counts for, beside its piece of a body.
+const COMMAND: usize = 256;
+
+/// What the writing thread is asked to do, in this order.
+pub(crate) enum Command {
+    /// The next piece of an object; the first that comes with a ticket begins it.
+    Piece { ticket: Arc<Ticket>, bytes: Vec<u8>, is_last: bool },
+    /// The object will not be finished.
+    Abort(u64),
+    /// The object of this hash is gone, which a restart should know.
+    Remove(u64),
+    /// Everything is gone.
+    Clear,
+    /// Make all that came before durable.
+    Sync(Sender<io::Result<()>>),
+    /// Say what there is.
+    Capture(Sender<Snapshot>),
+    /// See that no more room is taken than is allowed now.
+    Fit,
+    /// Nothing comes after this.
+    Stop,
+}
+
+impl Command {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Piece { ticket, bytes, .. } => COMMAND + ticket.head_len() + bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// A queue with any number of writers and one reader.
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+    limit: usize,
+}
+
+#[derive(Default)]
+struct Waiting {
+    commands: VecDeque<Command>,
+    bytes: usize,
+}
+
+impl Queue {
+    /// A queue that refuses pieces beyond `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { waiting: Mutex::default(), filled: Condvar::new(), limit }
+    }
+
+    /// False, and `command` is dropped, when its bytes find no room.
+    pub(crate) fn offer(&self, command: Command) -> bool {
+        let mut waiting = self.lock();
+        let bytes = waiting.bytes + command.bytes();
+        if bytes > self.limit {
+            return false;
+        }
+        waiting.bytes = bytes;
+        waiting.commands.push_back(command);
+        self.filled.notify_one();
+        true
+    }
+
+    /// Adds what must not be lost.
+    pub(crate) fn add(&self, command: Command) {
+        let mut waiting = self.lock();
+        waiting.bytes += command.bytes();
+        waiting.commands.push_back(command);
+        self.filled.notify_one();
+    }
+
+    /// The next command, or `None` if there is none within `patience`.
+    pub(crate) fn next(&self, patience: Duration) -> Option<Command> {
+        let (mut waiting, _) = self
+            .filled
+            .wait_timeout_while(self.lock(), patience, |waiting| waiting.commands.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        let command = waiting.commands.pop_front()?;
+        waiting.bytes -= command.bytes();
+        Some(command)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,208 @@
+//! What a start finds: segments, the snapshot, and the records that the snapshot does not know.
+//!
+//! With a good snapshot, what was written after it is read before anything is served, so that nothing that was
+//! removed is found. Without one all records are read by a thread of its own, and enter the index together.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::OpenError;
+use crate::event::Event;
+use crate::files::Files;
+use crate::index::{Index, Location, Place};
+use crate::record::{Fixed, Kind, Secret};
+use crate::scan::scan;
+use crate::segment::{self, HEADER, Header, Segment, Segments};
+use crate::shared::{Late, Shared};
+use crate::snapshot::{Snapshot, Unusable};
+
+/// Objects that enter the index while removals wait.
+const BATCH: usize = 1000;
+
+/// What the directory's names tell.
+pub(crate) struct Inventory {
+    pub(crate) segments: Arc<Segments>,
+    /// Of the segments; `None` if there are none.
+    pub(crate) secret: Option<Secret>,
+    /// The lowest number that no file has.
+    pub(crate) next_segment: u32,
+    pub(crate) foreign: Vec<String>,
+}
+
+/// Looks at all segments. Their contents are not known yet.
+pub(crate) fn take_inventory(files: &dyn Files) -> Result<Inventory, OpenError> {
+    let failed = |error| OpenError::io("cannot list the disk cache".into(), error);
+    let mut numbers: Vec<u32> = files.list().map_err(failed)?.iter().filter_map(|n| segment::number(n)).collect();
+    numbers.sort_unstable();
+    let segments = Arc::new(Segments::default());
+    let next_segment = numbers.last().map_or(1, |last| last.saturating_add(1));
+    let mut inventory = Inventory { segments, secret: None, next_segment, foreign: Vec::new() };
+    for number in numbers {
+        let name = segment::name(number);
+        match look_at(files, number) {
+            Ok((Header::Future(format), ..)) => return Err(OpenError::Future { name, format }),
+            Ok((Header::Ours(secret), file, size)) if *inventory.secret.get_or_insert(secret) == secret => {
+                let segment = inventory.segments.add(number, file, size);
+                segment.sealed.store(true, Ordering::Release);
+                segment.known.store(false, Ordering::Release);
+            }
+            // It was being made when the machine stopped. Should it stay, its number is not used again.
+            Ok((_, _, 0)) => drop(files.remove(&name)),
+            Ok(_) | Err(_) => inventory.foreign.push(name),
+        }
+    }
+    Ok(inventory)
+}
+
+fn look_at(files: &dyn Files, number: u32) -> io::Result<(Header, Arc<dyn crate::File>, u64)> {
+    let file = files.open(&segment::name(number))?;
+    let header = segment::read_header(&*file, number)?;
+    let size = file.size()?;
+    Ok((header, file, size))
+}
+
+/// Loads the snapshot and reads what came after it. Says which number the next segment had then.
+pub(crate) fn load(
+    files: &dyn Files,
+    index: &Index,
+    segments: &Segments,
+    secret: &Secret,
+) -> Result<u32, Unusable> {
+    let snapshot = Snapshot::read(files)?;
+    let ends: HashMap<u32, u64> = segments.all().iter().map(|all| (all.number, all.end())).collect();
+    for (hash, place) in snapshot.objects {
+        let (location, end) = (place.location(), place.location().at() + place.len());
+        if ends.get(&location.segment.get()).is_some_and(|&there| end <= there) {
+            index.put(hash, place, || true);
+        }
+    }
+    let known: HashMap<u32, _> = snapshot.segments.iter().map(|known| (known.number, known)).collect();
+    let mut operations = Vec::new();
+    for segment in segments.all() {
+        let up_to = known.get(&segment.number).map_or(HEADER, |known| {
+            segment.holds(known.oldest);
+            segment.marks.store(known.marks, Ordering::Relaxed);
+            known.up_to
+        });
+        read_segment(&segment, up_to, secret, &mut operations);
+        segment.known.store(true, Ordering::Release);
+    }
+    // What was written before is reflected in the snapshot; a mark among it has only been moved.
+    operations.retain(|operation| {
+        operation.kind == Kind::Object || operation.serial >= snapshot.next_serial
+    });
+    let net = Net::of(operations);
+    if net.is_cleared {
+        index.clear();
+    }
+    for (hash, place) in net.last {
+        match place {
+            None => drop(index.remove(hash)),
+            Some(place) => renew(index, hash, place),
+        }
+    }
+    Ok(snapshot.next_segment)
+}
+
+/// Leads to the copy or the successor that is at `place`; one that is as long keeps its rank.
+fn renew(index: &Index, hash: u64, place: Place) {
+    let is_copy = index.peek(hash).is_some_and(|old| {
+        old.len() == place.len() && index.relocate(hash, old.location(), place.location())
+    });
+    if !is_copy {
+        index.put(hash, place, || true);
+    }
+}
+
+/// Reads all records of all segments that were there at the start, and then lets them be found.
+pub(crate) fn scan_all(shared: &Shared, segments: &[Arc<Segment>]) {
+    let (mut operations, mut damaged) = (Vec::new(), 0);
+    for segment in segments {
+        if matches!(*shared.late(), Late::Cleared) {
+            break;
+        }
+        damaged += read_segment(segment, HEADER, &shared.secret, &mut operations);
+    }
+    let net = Net::of(operations);
+    let objects: Vec<_> = net.last.into_iter().filter_map(|(hash, place)| Some((hash, place?))).collect();
+    for batch in objects.chunks(BATCH) {
+        let late = shared.late();
+        let Late::Scanning(removed) = &*late else { break };
+        for (hash, place) in batch {
+            if !removed.contains(hash) && !shared.index.has(*hash) {
+                shared.index.put(*hash, place.clone(), || true);
+            }
+        }
+    }
+    for segment in segments {
+        segment.known.store(true, Ordering::Release);
+    }
+    *shared.late() = Late::Known;
+    shared.tell(Event::Scanned { objects: shared.index.figures().0, damaged });
+}
+
+/// Begins to note what must not come back by a scan.
+pub(crate) fn begin_scan(shared: &Shared) {
+    *shared.late() = Late::Scanning(HashSet::new());
+}
+
+/// Adds what the records from `from` on say; the number of damaged places is returned.
+fn read_segment(
+    segment: &Segment,
+    from: u64,
+    secret: &Secret,
+    operations: &mut Vec<Operation>,
+) -> u64 {
+    scan(&*segment.file, (from, segment.end()), secret, &mut |at, fixed| {
+        match fixed.kind {
+            Kind::Object => segment.holds(fixed.serial),
+            _ => drop(segment.marks.fetch_add(fixed.len(), Ordering::Relaxed)),
+        }
+        operations.extend(Operation::new(segment.number, at, fixed));
+        ControlFlow::Continue(())
+    })
+}
+
+/// What a record says.
+struct Operation {
+    serial: u64,
+    hash: u64,
+    kind: Kind,
+    place: Place,
+}
+
+impl Operation {
+    fn new(segment: u32, at: u64, fixed: &Fixed) -> Option<Self> {
+        let place = Place::new(Location::new(segment, at)?, fixed.len(), fixed.cost, fixed.stored)?;
+        Some(Self { serial: fixed.serial, hash: fixed.hash, kind: fixed.kind, place })
+    }
+}
+
+/// What many records come to.
+struct Net {
+    is_cleared: bool,
+    /// The latest place of each hash, `None` where it was removed; in the order in which they were written.
+    last: Vec<(u64, Option<Place>)>,
+}
+
+impl Net {
+    fn of(mut operations: Vec<Operation>) -> Self {
+        operations.sort_by_key(|operation| operation.serial);
+        let cleared = operations.iter().rposition(|operation| operation.kind == Kind::Clearing);
+        let operations = operations.split_off(cleared.map_or(0, |at| at + 1));
+        let mut latest = HashMap::with_capacity(operations.len());
+        for (n, operation) in operations.iter().enumerate() {
+            latest.insert(operation.hash, n);
+        }
+        let is_latest = |&(n, operation): &(usize, &Operation)| latest.get(&operation.hash) == Some(&n);
+        let last = operations.iter().enumerate().filter(is_latest);
+        let place = |operation: &Operation| {
+            (operation.kind == Kind::Object).then(|| operation.place.clone())
+        };
+        let last = last.map(|(_, operation)| (operation.hash, place(operation))).collect();
+        Self { is_cleared: cleared.is_some(), last }
+    }
+}

@@ -1,0 +1,258 @@
+//! Segment files: what heads them, how many of their bytes are live, and which there are.
+//!
+//! A segment is written by one owner, upwards, and never again in place; its number is never used again
+//! either. Given up, its file is unlinked, and whoever still holds the [`Segment`] reads on.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::files::{File, Files, read_all};
+use crate::record::{self, FORMAT, Secret};
+
+/// Bytes before the first record.
+pub(crate) const HEADER: u64 = 64;
+const MAGIC: [u8; 8] = *b"LARDERSG";
+const ENDING: &str = ".segment";
+
+/// What heads a segment's file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Header {
+    Ours(Secret),
+    /// The format is a later one.
+    Future(u32),
+    Foreign,
+}
+
+pub(crate) fn encode_header(number: u32, secret: &Secret) -> [u8; HEADER as usize] {
+    let mut bytes = [0; HEADER as usize];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&u32::from(FORMAT).to_le_bytes());
+    bytes[12..16].copy_from_slice(&number.to_le_bytes());
+    bytes[16..32].copy_from_slice(secret);
+    let sum = record::sum(&bytes[..32], 0);
+    bytes[32..40].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+pub(crate) fn decode_header(bytes: &[u8], number: u32) -> Header {
+    if bytes.len() < HEADER as usize || bytes[..8] != MAGIC {
+        return Header::Foreign;
+    }
+    if record::sum(&bytes[..32], 0) != record::number(bytes, 32) {
+        return Header::Foreign;
+    }
+    let both = record::number(bytes, 8);
+    match (both as u32, (both >> 32) as u32) {
+        (format, _) if format > u32::from(FORMAT) => Header::Future(format),
+        (format, named) if format == u32::from(FORMAT) && named == number => {
+            let mut secret = Secret::default();
+            secret.copy_from_slice(&bytes[16..32]);
+            Header::Ours(secret)
+        }
+        _ => Header::Foreign,
+    }
+}
+
+pub(crate) fn name(number: u32) -> String {
+    format!("{number:010}{ENDING}")
+}
+
+/// The number of the segment that is called `name`, if that is a segment's name.
+pub(crate) fn number(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(ENDING)?;
+    let is_plain = digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|&number| is_plain && number > 0)
+}
+
+/// One segment.
+pub(crate) struct Segment {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn File>,
+    /// Bytes that the file has, or will have when the write under way is done.
+    end: AtomicU64,
+    /// Bytes of records that the index leads to.
+    live: AtomicU64,
+    /// Bytes of marks of what was removed.
+    pub(crate) marks: AtomicU64,
+    /// The lowest serial of the objects in it, dead ones included.
+    oldest: AtomicU64,
+    /// Nobody will append to it.
+    pub(crate) sealed: AtomicBool,
+    /// All that is in it is in the index, if it should be.
+    pub(crate) known: AtomicBool,
+    retired: AtomicBool,
+    totals: Arc<Totals>,
+}
+
+/// Bytes of all segments.
+#[derive(Default)]
+struct Totals {
+    /// Those included that are gone and still read.
+    occupied: AtomicU64,
+    /// Those that are gone and still read.
+    held: AtomicU64,
+}
+
+impl Segment {
+    pub(crate) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Counts the bytes up to `end` as taken.
+    pub(crate) fn extend(&self, end: u64) {
+        let before = self.end.fetch_max(end, Ordering::AcqRel);
+        self.totals.occupied.fetch_add(end.saturating_sub(before), Ordering::Relaxed);
+    }
+
+    pub(crate) fn live(&self) -> u64 {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn enliven(&self, bytes: u64) {
+        self.live.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release(&self, bytes: u64) {
+        self.live.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that a cleaner would have to move, at most.
+    pub(crate) fn kept(&self) -> u64 {
+        self.live() + self.marks.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an object with `serial` is in it.
+    pub(crate) fn holds(&self, serial: u64) {
+        self.oldest.fetch_min(serial, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.totals.occupied.fetch_sub(self.end(), Ordering::Relaxed);
+        if *self.retired.get_mut() {
+            self.totals.held.fetch_sub(self.end(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// All segments that there are.
+#[derive(Default)]
+pub(crate) struct Segments {
+    by_number: RwLock<HashMap<u32, Arc<Segment>>>,
+    totals: Arc<Totals>,
+}
+
+impl Segments {
+    /// Adds the segment in `file`, which has `end` bytes.
+    pub(crate) fn add(&self, number: u32, file: Arc<dyn File>, end: u64) -> Arc<Segment> {
+        let segment = Arc::new(Segment {
+            number,
+            name: name(number),
+            file,
+            end: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+            marks: AtomicU64::new(0),
+            oldest: AtomicU64::new(u64::MAX),
+            sealed: AtomicBool::new(false),
+            known: AtomicBool::new(true),
+            retired: AtomicBool::new(false),
+            totals: Arc::clone(&self.totals),
+        });
+        segment.extend(end);
+        let mut segments = self.by_number.write().unwrap_or_else(PoisonError::into_inner);
+        segments.insert(number, Arc::clone(&segment));
+        segment
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<Arc<Segment>> {
+        self.by_number.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+    }
+
+    /// All, in the order of their numbers.
+    pub(crate) fn all(&self) -> Vec<Arc<Segment>> {
+        let segments = self.by_number.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = segments.values().cloned().collect();
+        drop(segments);
+        all.sort_unstable_by_key(|segment| segment.number);
+        all
+    }
+
+    /// Forgets a segment and unlinks its file.
+    ///
+    /// # Errors
+    /// When the file cannot be unlinked; then it stays on the disk until the next start finds it.
+    pub(crate) fn retire(&self, segment: &Segment, files: &dyn Files) -> io::Result<()> {
+        self.by_number.write().unwrap_or_else(PoisonError::into_inner).remove(&segment.number);
+        if !segment.retired.swap(true, Ordering::Relaxed) {
+            self.totals.held.fetch_add(segment.end(), Ordering::Relaxed);
+        }
+        files.remove(&segment.name)
+    }
+
+    /// Bytes of all segments, those included that are gone and still read.
+    pub(crate) fn occupied(&self) -> u64 {
+        self.totals.occupied.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of segments that are gone and still read.
+    pub(crate) fn held(&self) -> u64 {
+        self.totals.held.load(Ordering::Relaxed)
+    }
+}
+
+/// Reads what heads `file`. A file too short for a header was never finished and holds nothing.
+pub(crate) fn read_header(file: &dyn File, number: u32) -> io::Result<Header> {
+    let mut bytes = [0; HEADER as usize];
+    match read_all(file, &mut bytes, 0) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Header::Foreign),
+        other => other.map(|()| decode_header(&bytes, number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_numbers_and_back() {
+        for (text, expected) in [
+            ("0000000001.segment", Some(1)),
+            ("4294967295.segment", Some(u32::MAX)),
+            ("4294967296.segment", None),
+            ("0000000000.segment", None),
+            ("1.segment", None),
+            ("+000000001.segment", None),
+            ("0000000001.segment.bak", None),
+            ("index.larder", None),
+        ] {
+            assert_eq!(number(text), expected, "{text}");
+        }
+        assert_eq!(number(&name(77)), Some(77));
+    }
+
+    #[test]
+    fn headers_are_told_apart() {
+        let ours = encode_header(5, &[7; 16]);
+        assert_eq!(decode_header(&ours, 5), Header::Ours([7; 16]));
+        assert_eq!(decode_header(&ours, 6), Header::Foreign);
+        assert_eq!(decode_header(&ours[..63], 5), Header::Foreign);
+        let mut later = ours;
+        later[8] = 9;
+        assert_eq!(decode_header(&later, 5), Header::Foreign, "the sum is wrong");
+        let sum = record::sum(&later[..32], 0);
+        later[32..40].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(decode_header(&later, 5), Header::Future(9));
+    }
+}

@@ -1,0 +1,90 @@
+//! What the callers of a store and its writing thread have in common.
+
+use std::collections::HashSet;
+use std::hash::Hasher;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use siphasher::sip::SipHasher13;
+
+use crate::event::{Event, Report};
+use crate::files::Files;
+use crate::index::{Index, Location};
+use crate::queue::Queue;
+use crate::record::Secret;
+use crate::segment::{Segment, Segments};
+use crate::usage::Counts;
+use crate::writer::Writing;
+
+/// The part of the size that live records may take; the rest is what makes cleaning cheap.
+const LIVE_SHARE: (u64, u64) = (4, 5);
+/// The part of the size that one object may take.
+const LARGEST_SHARE: u64 = 4;
+
+pub(crate) struct Shared {
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) secret: Secret,
+    pub(crate) index: Index,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) queue: Queue,
+    pub(crate) counts: Counts,
+    pub(crate) writing: Arc<Writing>,
+    pub(crate) late: Mutex<Late>,
+    pub(crate) report: Report,
+    pub(crate) is_paused: AtomicBool,
+    /// Bytes that all files may take.
+    pub(crate) size: AtomicU64,
+    /// Bytes from which on a segment takes no more records.
+    pub(crate) segment: u64,
+}
+
+/// What a scan that still runs must not bring back.
+#[derive(Default)]
+pub(crate) enum Late {
+    /// No scan runs.
+    #[default]
+    Known,
+    /// What was removed since it began.
+    Scanning(HashSet<u64>),
+    /// Everything was.
+    Cleared,
+}
+
+/// Bytes of live records in a store of `size` bytes.
+pub(crate) fn live_capacity(size: u64) -> u64 {
+    size / LIVE_SHARE.1 * LIVE_SHARE.0
+}
+
+impl Shared {
+    /// What stands for `key` in this directory, now and after a restart.
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(&self.secret);
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the longest record.
+    pub(crate) fn largest(&self) -> u64 {
+        (self.size() / LARGEST_SHARE).min(self.index.largest())
+    }
+
+    pub(crate) fn late(&self) -> MutexGuard<'_, Late> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        (self.report)(event);
+    }
+
+    /// Gives up the record at `location`, which is not what was written. Told if it has not gone already.
+    pub(crate) fn damaged(&self, hash: u64, location: Location, segment: &Segment, why: &str) {
+        if self.index.remove_at(hash, location) {
+            self.counts.corrupt.add(1);
+            self.tell(Event::Damaged { name: segment.name.clone(), at: location.at(), why: why.into() });
+        }
+    }
+}

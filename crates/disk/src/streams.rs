@@ -1,0 +1,196 @@
+//! How the writing thread makes records of what writers hand over.
+//!
+//! An object that comes in one piece is asked for admission first and then written at once. A longer one is
+//! written as it comes, its head last: until then no scan can take it for a record.
+
+use crate::engine::Engine;
+use crate::index::{Location, Place};
+use crate::log::{Class, Open};
+use crate::record::{self, Fixed, Kind, Sums};
+use crate::writer::Ticket;
+
+/// Long objects that may be on their way at once; each has a segment to itself meanwhile.
+const MOST_STREAMS: usize = 256;
+
+/// A long object on its way.
+pub(crate) struct Stream {
+    open: Open,
+    serial: u64,
+    body: u64,
+    sums: Sums,
+}
+
+impl Stream {
+    /// Its segment, and up to where that has been published.
+    pub(crate) fn published(&self) -> (u32, u64) {
+        (self.open.segment.number, self.open.at)
+    }
+}
+
+impl Engine {
+    pub(crate) fn take_piece(&mut self, ticket: &Ticket, bytes: &[u8], is_last: bool) {
+        let is_taken = match self.streams.remove(&ticket.id) {
+            None if ticket.is_given_up() || self.is_paused() => false,
+            None if is_last => self.store(ticket, bytes),
+            None => self.begin(ticket).is_some_and(|stream| self.go_on(ticket, stream, bytes, false)),
+            Some(stream) => self.go_on(ticket, stream, bytes, is_last),
+        };
+        if !is_taken && ticket.give_up() {
+            self.shared.counts.dropped.add(1);
+        }
+    }
+
+    pub(crate) fn abort(&mut self, id: u64) {
+        if let Some(stream) = self.streams.remove(&id) {
+            self.give_back(stream.open);
+        }
+    }
+
+    /// Stores an object that is all there. False if it could not be written.
+    fn store(&mut self, ticket: &Ticket, body: &[u8]) -> bool {
+        let serial = self.serial();
+        let mut sums = Sums::new(serial);
+        sums.add(body);
+        let (fixed, table) = fixed(ticket, serial, body.len() as u64, sums);
+        if !self.make_room(fixed.len()) {
+            return false;
+        }
+        let Some(mut open) = self.open(Class::New) else { return false };
+        let place = place(&open, &fixed, ticket);
+        let Some((place, location)) = place else {
+            self.give_back(open);
+            return false;
+        };
+        if !self.shared.index.put(fixed.hash, place.pending(), || !ticket.is_given_up()) {
+            if !ticket.is_given_up() {
+                self.shared.counts.refused.add(1);
+                ticket.give_up();
+            }
+            self.give_back(open);
+            return true;
+        }
+        let mut bytes = Vec::with_capacity(fixed.len() as usize);
+        bytes.extend(fixed.encode(&self.shared.secret));
+        for part in [&ticket.key, &ticket.meta, body, &table] {
+            bytes.extend_from_slice(part);
+        }
+        bytes.resize(fixed.len() as usize, 0);
+        let written = self.log.write(&open, &bytes, open.at);
+        self.note(&open.segment.name, &written);
+        if written.is_err() {
+            self.shared.index.remove_at(fixed.hash, location);
+            self.spoil(&open.segment);
+            return false;
+        }
+        self.shared.index.confirm(fixed.hash, location);
+        self.published(&mut open, &fixed);
+        self.give_back(open);
+        true
+    }
+
+    fn begin(&mut self, ticket: &Ticket) -> Option<Stream> {
+        let first = ticket.head_len() as u64 + ticket.expected.unwrap_or(0);
+        if self.streams.len() >= MOST_STREAMS || !self.make_room(first) {
+            return None;
+        }
+        let serial = self.serial();
+        Some(Stream { open: self.open(Class::New)?, serial, body: 0, sums: Sums::new(serial) })
+    }
+
+    /// Writes the next piece. False if the object has been given up.
+    fn go_on(&mut self, ticket: &Ticket, mut stream: Stream, bytes: &[u8], is_last: bool) -> bool {
+        if ticket.is_given_up() || self.is_paused() || !self.make_room(bytes.len() as u64) {
+            self.give_back(stream.open);
+            return false;
+        }
+        stream.sums.add(bytes);
+        let at = stream.open.at + ticket.head_len() as u64 + stream.body;
+        let written = self.log.write(&stream.open, bytes, at);
+        self.note(&stream.open.segment.name, &written);
+        if written.is_err() {
+            self.spoil(&stream.open.segment);
+            return false;
+        }
+        stream.body += bytes.len() as u64;
+        if is_last {
+            return self.end(ticket, stream);
+        }
+        self.streams.insert(ticket.id, stream);
+        true
+    }
+
+    fn end(&mut self, ticket: &Ticket, stream: Stream) -> bool {
+        let Stream { mut open, serial, body, sums } = stream;
+        let (fixed, table) = fixed(ticket, serial, body, sums);
+        let Some((place, _)) = place(&open, &fixed, ticket) else {
+            self.give_back(open);
+            return false;
+        };
+        let mut head = fixed.encode(&self.shared.secret).to_vec();
+        head.extend_from_slice(&ticket.key);
+        head.extend_from_slice(&ticket.meta);
+        let (start, behind) = (open.at, fixed.head() + body);
+        let mut tail = table;
+        tail.resize((fixed.len() - behind) as usize, 0);
+        let written = self
+            .log
+            .write(&open, &tail, start + behind)
+            .and_then(|()| self.log.write(&open, &head, start));
+        self.note(&open.segment.name, &written);
+        if written.is_err() {
+            self.spoil(&open.segment);
+            return false;
+        }
+        if self.shared.index.put(fixed.hash, place, || !ticket.is_given_up()) {
+            self.published(&mut open, &fixed);
+        } else if ticket.give_up() {
+            self.shared.counts.refused.add(1);
+        }
+        self.give_back(open);
+        true
+    }
+
+    /// Keeps the record that was written at the end of `open`.
+    fn published(&mut self, open: &mut Open, fixed: &Fixed) {
+        open.at += fixed.len();
+        open.segment.holds(fixed.serial);
+        self.shared.counts.stored.add(1);
+        self.shared.counts.accepted_bytes.add(fixed.len());
+    }
+
+    pub(crate) fn open(&mut self, class: Class) -> Option<Open> {
+        match self.log.take(class) {
+            Ok(open) => Some(open),
+            Err(error) => {
+                self.note("new segment", &Err(error));
+                None
+            }
+        }
+    }
+}
+
+fn place(open: &Open, fixed: &Fixed, ticket: &Ticket) -> Option<(Place, Location)> {
+    let location = Location::new(open.segment.number, open.at)?;
+    Some((Place::new(location, fixed.len(), ticket.cost, ticket.stored)?, location))
+}
+
+/// The fixed part of a record, and its table of sums.
+fn fixed(ticket: &Ticket, serial: u64, body: u64, sums: Sums) -> (Fixed, Vec<u8>) {
+    let table = sums.finish();
+    let names = [&*ticket.key, &*ticket.meta].concat();
+    let fixed = Fixed {
+        kind: Kind::Object,
+        serial,
+        hash: ticket.hash,
+        // Both were checked when the object was announced.
+        key: ticket.key.len() as u16,
+        meta: ticket.meta.len() as u32,
+        body,
+        sums: record::sum(&table, serial),
+        names: record::sum(&names, serial),
+        stored: ticket.stored,
+        cost: ticket.cost,
+    };
+    (fixed, table)
+}
+
