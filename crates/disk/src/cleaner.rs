@@ -96,6 +96,10 @@ impl Engine {
     fn empty(&mut self, victim: &Arc<Segment>, keep: bool) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut outcome = Ok(());
+        // What is left out here, a mark or a segment, must not be needed by one that comes back.
+        if !self.sync_log() {
+            return false;
+        }
         let needed_from = self.oldest_beside(victim);
         let range = (HEADER, victim.end());
         scan(&*victim.file, range, &shared.secret, &mut |at, fixed| {
@@ -111,6 +115,10 @@ impl Engine {
         });
         // A disk that is full for other reasons gets its room back at the price of what could not be moved.
         if outcome.is_err_and(|error| error.kind() != io::ErrorKind::StorageFull) {
+            return false;
+        }
+        // The copies have to be there before the originals may go.
+        if !self.sync_log() {
             return false;
         }
         let gone = self.log.retire(victim);
@@ -137,6 +145,7 @@ impl Engine {
             return Ok(());
         }
         let mut open = self.log.take(Class::Moved)?;
+        open.segment.holds(fixed.serial);
         let copied = self.copy(victim, at, fixed.len(), &open);
         self.note(&open.segment.name, &copied);
         if copied.is_err() {
@@ -144,13 +153,10 @@ impl Engine {
             self.spoil(&open.segment);
             return copied;
         }
-        match Location::new(open.segment.number, open.at) {
-            Some(to) if self.shared.index.relocate(fixed.hash, from, to) => {
-                open.segment.holds(fixed.serial);
-                open.at += fixed.len();
-            }
-            _ => {}
+        if let Some(to) = Location::new(open.segment.number, open.at) {
+            self.shared.index.relocate(fixed.hash, from, to);
         }
+        open.at += fixed.len();
         self.give_back(open);
         Ok(())
     }

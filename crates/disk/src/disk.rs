@@ -32,6 +32,7 @@ const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 30);
 /// Segments in a store, unless that makes them too small or too large.
 const SEGMENTS: u64 = 128;
 const FEWEST_SEGMENTS: u64 = 16;
+const MOST_SEGMENTS: u64 = 4096;
 /// How often a lookup follows an object that is moved meanwhile.
 const TURNS: usize = 4;
 
@@ -167,7 +168,7 @@ impl Disk {
             report,
             is_paused: AtomicBool::new(false),
             size: AtomicU64::new(size),
-            segment: segment.min(size / FEWEST_SEGMENTS) / ALIGN * ALIGN,
+            segment: segment.clamp(size / MOST_SEGMENTS, size / FEWEST_SEGMENTS) / ALIGN * ALIGN,
         });
         foreign.into_iter().for_each(|name| shared.tell(Event::Foreign { name }));
         let mut disk = Self { shared: Arc::clone(&shared), threads: Mutex::default() };

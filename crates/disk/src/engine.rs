@@ -18,6 +18,8 @@ use crate::streams::Stream;
 const PATIENCE: u32 = 3;
 /// Removals that may wait for a disk that fails; beyond, everything is removed instead.
 const MOST_OWED: usize = 1 << 16;
+/// More segments than a crash can make unheard of: names are synced before any segment goes.
+const LOST_NAMES: u64 = 1 << 16;
 /// How often an idle thread looks whether it owes something.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -32,6 +34,8 @@ pub(crate) struct Engine {
     paused_until: Option<Instant>,
     pause: Duration,
     owed: Vec<(Kind, u64)>,
+    /// Marks that were written and may not be durable: after a failed sync nobody knows what became of them.
+    marked: Vec<(Kind, u64)>,
 }
 
 impl Engine {
@@ -40,12 +44,13 @@ impl Engine {
             log: Log::new(Arc::clone(&shared), next_number),
             shared,
             streams: HashMap::new(),
-            next_serial: 0,
+            next_serial: (u64::from(next_number) + LOST_NAMES) << 32,
             ceiling: u64::MAX,
             failures: 0,
             paused_until: None,
             pause,
             owed: Vec::new(),
+            marked: Vec::new(),
         }
     }
 
@@ -77,8 +82,8 @@ impl Engine {
         }
     }
 
-    /// The next serial, higher than any in a segment with a lower number: so a start needs no other record
-    /// than the segments' names to go on.
+    /// The next serial. They keep pace with the segments' numbers, so that a start knows from names alone
+    /// which serial was never given.
     pub(crate) fn serial(&mut self) -> u64 {
         let serial = self.next_serial.max(u64::from(self.log.next_number()) << 32);
         self.next_serial = serial + 1;
@@ -148,7 +153,10 @@ impl Engine {
             if !self.mark(kind, &hashes) {
                 return;
             }
-            self.owed.drain(..count);
+            self.marked.extend(self.owed.drain(..count));
+            if self.marked.len() > MOST_OWED && !self.sync_log() {
+                return;
+            }
         }
     }
 
@@ -217,7 +225,7 @@ impl Engine {
         let _ = self.log.seal_idle();
         let old = self.shared.segments.all();
         self.settle();
-        if !self.owed.is_empty() || self.log.sync().is_err() {
+        if !self.owed.is_empty() || !self.sync_log() {
             return;
         }
         for segment in old {
@@ -225,9 +233,20 @@ impl Engine {
                 self.note(&segment.name, &Err(error));
             }
         }
-        if let Err(error) = self.log.sync() {
-            self.note("directory", &Err(error));
+        self.sync_log();
+    }
+
+    /// Makes what was written durable; marks of which that cannot be said are written again.
+    pub(crate) fn sync_log(&mut self) -> bool {
+        let synced = self.log.sync();
+        match &synced {
+            Ok(()) => self.marked.clear(),
+            Err(_) => {
+                self.owed.append(&mut self.marked);
+                self.note("segment", &synced);
+            }
         }
+        synced.is_ok()
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -235,7 +254,10 @@ impl Engine {
         if !self.owed.is_empty() {
             return Err(io::Error::other("removals could not be written"));
         }
-        self.log.sync().inspect_err(|_| self.shared.counts.write_errors.add(1))
+        match self.sync_log() {
+            true => Ok(()),
+            false => Err(io::Error::other("segments could not be made durable")),
+        }
     }
 
     /// The index as of now: all that was written up to here is in it.

@@ -91,8 +91,9 @@ impl Log {
     /// Nothing more goes into `segment`; its bytes become durable.
     pub(crate) fn seal(&mut self, segment: &Segment) -> io::Result<()> {
         segment.sealed.store(true, Ordering::Release);
+        segment.file.sync()?;
         self.dirty.remove(&segment.number);
-        segment.file.sync()
+        Ok(())
     }
 
     /// Seals what nobody appends to just now.

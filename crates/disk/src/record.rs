@@ -270,7 +270,7 @@ mod tests {
                       a0860100000003000b000000000000000c0000000000000000f153650d000000";
         let hex: String = example().encode(&SECRET).iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, golden);
-        assert_eq!(example().len(), 64 + 8 + 100_000 + 16 + 40);
+        assert_eq!(example().len(), 64 + 8 + 100_000 + 16 + 8);
     }
 
     #[test]

@@ -75,6 +75,7 @@ impl Engine {
             bytes.extend_from_slice(part);
         }
         bytes.resize(fixed.len() as usize, 0);
+        open.segment.holds(serial);
         let written = self.log.write(&open, &bytes, open.at);
         self.note(&open.segment.name, &written);
         if written.is_err() {
@@ -83,7 +84,8 @@ impl Engine {
             return false;
         }
         self.shared.index.confirm(fixed.hash, location);
-        self.published(&mut open, &fixed);
+        open.at += fixed.len();
+        self.published(&fixed);
         self.give_back(open);
         true
     }
@@ -94,7 +96,9 @@ impl Engine {
             return None;
         }
         let serial = self.serial();
-        Some(Stream { open: self.open(Class::New)?, serial, body: 0, sums: Sums::new(serial) })
+        let open = self.open(Class::New)?;
+        open.segment.holds(serial);
+        Some(Stream { open, serial, body: 0, sums: Sums::new(serial) })
     }
 
     /// Writes the next piece. False if the object has been given up.
@@ -141,8 +145,10 @@ impl Engine {
             self.spoil(&open.segment);
             return false;
         }
+        // Even if nobody will be led to it: a record that is there must not seem to come after a snapshot.
+        open.at += fixed.len();
         if self.shared.index.put(fixed.hash, place, || !ticket.is_given_up()) {
-            self.published(&mut open, &fixed);
+            self.published(&fixed);
         } else if ticket.give_up() {
             self.shared.counts.refused.add(1);
         }
@@ -150,10 +156,7 @@ impl Engine {
         true
     }
 
-    /// Keeps the record that was written at the end of `open`.
-    fn published(&mut self, open: &mut Open, fixed: &Fixed) {
-        open.at += fixed.len();
-        open.segment.holds(fixed.serial);
+    fn published(&mut self, fixed: &Fixed) {
         self.shared.counts.stored.add(1);
         self.shared.counts.accepted_bytes.add(fixed.len());
     }

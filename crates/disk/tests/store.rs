@@ -129,7 +129,8 @@ fn what_cannot_be_stored_is_refused_at_once() {
     assert!(disk.put(b"k", &vec![0; (1 << 20) + 1], about(1, 1)).is_none());
     assert!(disk.put(b"k", b"", about(disk.largest() + 1, 1)).is_none());
     let mut endless = disk.put(b"k", b"", About::default()).unwrap();
-    assert!(!(0..).map_while(|_| endless.write(&[0; 100_000]).then_some(())).take(1000).count() > 100);
+    let taken = (0..100).take_while(|_| endless.write(&[0; 100_000])).count();
+    assert!((5..50).contains(&taken), "{taken} pieces");
     assert_eq!(disk.usage().dropped, 4);
 }
 
@@ -176,12 +177,12 @@ fn the_order_of_use_survives_a_restart() {
     disk.close().unwrap();
     let disk = folder.open(4 << 20);
     // Room for some 66: the least recently used leave first.
-    for n in 40..80 {
+    for n in 40..90 {
         support::store(&disk, text(n).as_bytes(), &body(50_000, n as u8), 200);
     }
     let known: Vec<_> = (0..40).filter(|&n| disk.peek(text(n).as_bytes()).is_some()).collect();
-    assert!(!known.is_empty() && known.len() < 30, "{known:?}");
-    assert!(known.iter().all(|&n| n < 20), "{known:?} are left");
+    assert!((5..20).contains(&known.len()), "{known:?}");
+    assert_eq!(known, (0..known.len()).collect::<Vec<_>>(), "the others were used before");
 }
 
 #[test]
