@@ -5,7 +5,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use crate::files::File;
-use crate::record::{ALIGN, FIXED, Fixed, Secret};
+use crate::record::{ALIGN, FIXED, Fixed, Secret, sum};
 use crate::scan::scan;
 use crate::snapshot::Snapshot;
 
@@ -28,9 +28,14 @@ pub fn check_records(bytes: &[u8], repair: bool) -> u64 {
     records
 }
 
-/// Reads `bytes` as a snapshot and returns how many objects it holds, if it is one.
-pub fn check_snapshot(bytes: &[u8]) -> Option<usize> {
-    let mut snapshot = Snapshot::decode(bytes).ok()?;
+/// Reads `bytes` as a snapshot and returns how many objects it holds, if it is one. Where `repair` says so, the
+/// sum at its end is made right first.
+pub fn check_snapshot(bytes: &[u8], repair: bool) -> Option<usize> {
+    let mut bytes = bytes.to_vec();
+    if repair {
+        bytes.extend(sum(&bytes, 0).to_le_bytes());
+    }
+    let mut snapshot = Snapshot::decode(&bytes).ok()?;
     let objects = snapshot.objects.len();
     let again = Snapshot::decode(&snapshot.encode());
     assert_eq!(again.map(|again| again.objects.len()), Ok(objects), "it can be written again");
@@ -61,5 +66,37 @@ impl File for Bytes {
 
     fn as_file(&self) -> Option<&fs::File> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::Kind;
+
+    #[test]
+    fn a_scan_finds_its_way_again() {
+        let mark = |serial| Fixed::mark(Kind::Removal, serial, 1).encode(&SECRET);
+        let noise = [0xA5; 640];
+        let segment = [&mark(1)[..], &noise, &mark(2), &[0; 6400], &mark(3), &noise[..10]].concat();
+        assert_eq!(check_records(&segment, false), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_left_out(
+            bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(0)], 0..1000),
+            kinds in proptest::collection::vec(1..5_u8, 0..16),
+            repair in any::<bool>(),
+        ) {
+            let mut bytes = bytes;
+            for (head, kind) in bytes.chunks_exact_mut(64).zip(kinds) {
+                head[..4].copy_from_slice(&[b'L', b'R', kind, 1]);
+            }
+            check_records(&bytes, repair);
+            check_snapshot(&bytes, repair);
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! byte for each byte it frees. If no segment is that empty, the policy evicts until one is. What is moved keeps its
 //! serial and its sums: it is the same record elsewhere.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -94,20 +95,20 @@ impl Engine {
 
     /// Moves what is live in `victim`, if it is to be kept, and gives the segment up.
     fn empty(&mut self, victim: &Arc<Segment>, keep: bool) -> bool {
-        let shared = Arc::clone(&self.shared);
-        let mut outcome = Ok(());
         // What is left out here, a mark or a segment, must not be needed by one that comes back.
         if !self.sync_log() {
             return false;
         }
-        let needed_from = self.oldest_beside(victim);
+        let shared = Arc::clone(&self.shared);
+        let (mut outcome, mut marks) = (Ok(()), BTreeMap::new());
         let range = (HEADER, victim.end());
         scan(&*victim.file, range, &shared.secret, &mut |at, fixed| {
-            outcome = match fixed.kind {
-                Kind::Object => self.move_object(victim, at, fixed, keep && outcome.is_ok()),
-                _ if needed_from < fixed.serial => self.move_mark(fixed),
-                _ => Ok(()),
-            };
+            if fixed.kind != Kind::Object {
+                marks.insert(fixed.serial, *fixed);
+                return ControlFlow::Continue(());
+            }
+            let moved = self.move_object(victim, at, fixed, keep && outcome.is_ok());
+            outcome = std::mem::replace(&mut outcome, Ok(())).and(moved);
             match &outcome {
                 Err(error) if error.kind() != io::ErrorKind::StorageFull => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
@@ -118,7 +119,7 @@ impl Engine {
             return false;
         }
         // The copies have to be there before the originals may go.
-        if !self.sync_log() {
+        if !self.move_marks(victim, &marks) || !self.sync_log() {
             return false;
         }
         let gone = self.log.retire(victim);
@@ -126,6 +127,18 @@ impl Engine {
             self.note(&victim.name, &gone);
         }
         gone.is_ok()
+    }
+
+    /// Writes the marks of `victim` again that an object elsewhere may still need.
+    fn move_marks(&mut self, victim: &Segment, marks: &BTreeMap<u64, Fixed>) -> bool {
+        if (marks.len() as u64) * 2 * ALIGN < victim.marks.load(Ordering::Relaxed) {
+            // Some cannot be read just now. The segment stays, so that a start can try again.
+            victim.known.store(false, Ordering::Release);
+            return false;
+        }
+        let oldest = self.oldest_beside(victim);
+        let needed: Vec<Fixed> = marks.range(oldest.saturating_add(1)..).map(|(_, mark)| *mark).collect();
+        needed.is_empty() || self.append_marks(Class::Moved, &needed)
     }
 
     /// The lowest serial of the objects in other segments: no mark that is older is needed.
@@ -171,16 +184,6 @@ impl Engine {
             done += piece.len() as u64;
         }
         Ok(())
-    }
-
-    fn move_mark(&mut self, fixed: &Fixed) -> io::Result<()> {
-        // Each mark is there twice, and each of them moves once.
-        let bytes = fixed.encode(&self.shared.secret);
-        debug_assert_eq!(bytes.len() as u64, ALIGN);
-        match self.append_marks(Class::Moved, &bytes) {
-            true => Ok(()),
-            false => Err(io::Error::other("a mark could not be moved")),
-        }
     }
 }
 

@@ -222,7 +222,9 @@ impl Disk {
             match open(&self.shared, hash, &place) {
                 Opened::Found(found, object) => return (*found == *key).then_some(object),
                 Opened::Damaged => return None,
-                Opened::Moved if self.shared.index.peek(hash).is_some_and(|now| now.location() == place.location()) => {
+                Opened::Moved
+                    if self.shared.index.peek(hash).is_some_and(|now| now.location() == place.location()) =>
+                {
                     self.shared.index.remove_at(hash, place.location());
                     return None;
                 }

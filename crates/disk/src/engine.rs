@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::event::Event;
 use crate::log::{Class, Log};
 use crate::queue::Command;
-use crate::record::{ALIGN, Fixed, Kind};
+use crate::record::{Fixed, Kind};
 use crate::shared::{Late, Shared};
 use crate::snapshot::{Known, Snapshot};
 use crate::streams::Stream;
@@ -144,7 +144,7 @@ impl Engine {
         while !self.is_paused()
             && let Some(&(kind, _)) = self.owed.first()
         {
-            // One write for many marks; a mark is written twice, so that one flipped bit cannot undo it.
+            // One write for many marks.
             let count = match kind {
                 Kind::Clearing => 1,
                 _ => self.owed.iter().take(256).take_while(|owed| owed.0 == kind).count(),
@@ -161,29 +161,20 @@ impl Engine {
     }
 
     fn mark(&mut self, kind: Kind, hashes: &[u64]) -> bool {
-        let mut bytes = Vec::with_capacity(hashes.len() * 2 * ALIGN as usize);
-        for &hash in hashes {
-            let mark = Fixed::mark(kind, self.serial(), hash).encode(&self.shared.secret);
-            bytes.extend(mark);
-            bytes.extend(mark);
-        }
-        self.append_marks(Class::New, &bytes)
+        let marks = hashes.iter().map(|&hash| Fixed::mark(kind, self.serial(), hash)).collect::<Vec<_>>();
+        self.append_marks(Class::New, &marks)
     }
 
-    pub(crate) fn append_marks(&mut self, class: Class, bytes: &[u8]) -> bool {
+    /// Writes marks, each of them twice, so that one flipped bit cannot undo it.
+    pub(crate) fn append_marks(&mut self, class: Class, marks: &[Fixed]) -> bool {
+        let twice = marks.iter().map(|mark| [mark.encode(&self.shared.secret); 2]);
+        let bytes = twice.flatten().flatten().collect::<Vec<u8>>();
         if class == Class::New && !self.make_room(bytes.len() as u64) {
             return false;
         }
-        let mut open = match self.log.take(class) {
-            Ok(open) => open,
-            Err(error) => {
-                self.note("new segment", &Err(error));
-                return false;
-            }
-        };
-        let name = open.segment.name.clone();
-        let written = self.log.write(&open, bytes, open.at);
-        self.note(&name, &written);
+        let Some(mut open) = self.open(class) else { return false };
+        let written = self.log.write(&open, &bytes, open.at);
+        self.note(&open.segment.name, &written);
         if written.is_err() {
             self.spoil(&open.segment);
             return false;

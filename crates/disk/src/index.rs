@@ -265,7 +265,11 @@ impl Index {
         for segment in self.segments.all() {
             let counted = live.get(&segment.number).copied().unwrap_or(0);
             if segment.live() != counted {
-                return Err(format!("{}: {} bytes live, {counted} in the index", segment.name, segment.live()));
+                return Err(format!(
+                    "{}: {} bytes live, {counted} in the index",
+                    segment.name,
+                    segment.live()
+                ));
             }
         }
         Ok(())

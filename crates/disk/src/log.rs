@@ -104,9 +104,10 @@ impl Log {
 
     /// Forgets a segment and its file. Names that went are durable after the next [`sync`](Self::sync).
     pub(crate) fn retire(&mut self, segment: &Segment) -> io::Result<()> {
-        self.dirty.remove(&segment.number);
         self.has_new_names = true;
-        self.shared.segments.retire(segment, &*self.shared.files)
+        self.shared.segments.retire(segment, &*self.shared.files)?;
+        self.dirty.remove(&segment.number);
+        Ok(())
     }
 
     /// Makes all that was written durable.

@@ -134,7 +134,7 @@ impl Fixed {
             _ => return None,
         };
         let (sizes, last, meta) = (number(bytes, 32), number(bytes, 56), number(bytes, 0) >> 32);
-        if meta > MOST_META as u64 {
+        if meta > MOST_META as u64 || kind != Kind::Object && (meta > 0 || sizes > 0) {
             return None;
         }
         Some(Self {

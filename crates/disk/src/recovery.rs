@@ -35,7 +35,8 @@ pub(crate) struct Inventory {
 /// Looks at all segments. Their contents are not known yet.
 pub(crate) fn take_inventory(files: &dyn Files) -> Result<Inventory, OpenError> {
     let failed = |error| OpenError::io("cannot list the disk cache".into(), error);
-    let mut numbers: Vec<u32> = files.list().map_err(failed)?.iter().filter_map(|n| segment::number(n)).collect();
+    let mut numbers: Vec<u32> =
+        files.list().map_err(failed)?.iter().filter_map(|n| segment::number(n)).collect();
     numbers.sort_unstable();
     let segments = Arc::new(Segments::default());
     let next_segment = numbers.last().map_or(1, |last| last.saturating_add(1));
@@ -91,9 +92,7 @@ pub(crate) fn load(
         segment.known.store(true, Ordering::Release);
     }
     // What was written before is reflected in the snapshot; a mark among it has only been moved.
-    operations.retain(|operation| {
-        operation.kind == Kind::Object || operation.serial >= snapshot.next_serial
-    });
+    operations.retain(|operation| operation.kind == Kind::Object || operation.serial >= snapshot.next_serial);
     let net = Net::of(operations);
     if net.is_cleared {
         index.clear();
@@ -150,12 +149,7 @@ pub(crate) fn begin_scan(shared: &Shared) {
 }
 
 /// Adds what the records from `from` on say; the number of damaged places is returned.
-fn read_segment(
-    segment: &Segment,
-    from: u64,
-    secret: &Secret,
-    operations: &mut Vec<Operation>,
-) -> u64 {
+fn read_segment(segment: &Segment, from: u64, secret: &Secret, operations: &mut Vec<Operation>) -> u64 {
     scan(&*segment.file, (from, segment.end()), secret, &mut |at, fixed| {
         match fixed.kind {
             Kind::Object => segment.holds(fixed.serial),
@@ -199,9 +193,7 @@ impl Net {
         }
         let is_latest = |&(n, operation): &(usize, &Operation)| latest.get(&operation.hash) == Some(&n);
         let last = operations.iter().enumerate().filter(is_latest);
-        let place = |operation: &Operation| {
-            (operation.kind == Kind::Object).then(|| operation.place.clone())
-        };
+        let place = |operation: &Operation| (operation.kind == Kind::Object).then(|| operation.place.clone());
         let last = last.map(|(_, operation)| (operation.hash, place(operation))).collect();
         Self { is_cleared: cleared.is_some(), last }
     }

@@ -189,16 +189,20 @@ impl Segments {
         all
     }
 
-    /// Forgets a segment and unlinks its file.
+    /// Unlinks a segment's file and forgets it.
     ///
     /// # Errors
-    /// When the file cannot be unlinked; then it stays on the disk until the next start finds it.
+    /// When the file cannot be unlinked; then the segment is still one of all, since the next start finds it.
     pub(crate) fn retire(&self, segment: &Segment, files: &dyn Files) -> io::Result<()> {
+        match files.remove(&segment.name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         self.by_number.write().unwrap_or_else(PoisonError::into_inner).remove(&segment.number);
         if !segment.retired.swap(true, Ordering::Relaxed) {
             self.totals.held.fetch_add(segment.end(), Ordering::Relaxed);
         }
-        files.remove(&segment.name)
+        Ok(())
     }
 
     /// Bytes of all segments, those included that are gone and still read.

@@ -136,10 +136,8 @@ impl Engine {
         let (start, behind) = (open.at, fixed.head() + body);
         let mut tail = table;
         tail.resize((fixed.len() - behind) as usize, 0);
-        let written = self
-            .log
-            .write(&open, &tail, start + behind)
-            .and_then(|()| self.log.write(&open, &head, start));
+        let written =
+            self.log.write(&open, &tail, start + behind).and_then(|()| self.log.write(&open, &head, start));
         self.note(&open.segment.name, &written);
         if written.is_err() {
             self.spoil(&open.segment);
@@ -196,4 +194,3 @@ fn fixed(ticket: &Ticket, serial: u64, body: u64, sums: Sums) -> (Fixed, Vec<u8>
     };
     (fixed, table)
 }
-

@@ -129,11 +129,14 @@ impl Drop for Ticket {
     }
 }
 
+/// The tickets' numbers, and where each is given up.
+type ByHash = HashMap<u64, Vec<(u64, Arc<AtomicBool>)>>;
+
 /// Every object on its way in, so that a removal reaches it: what was removed must not be published after.
 #[derive(Default)]
 pub(crate) struct Writing {
     next: AtomicU64,
-    by_hash: Mutex<HashMap<u64, Vec<(u64, Arc<AtomicBool>)>>>,
+    by_hash: Mutex<ByHash>,
 }
 
 /// What a caller says of a new object.
@@ -174,7 +177,7 @@ impl Writing {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Vec<(u64, Arc<AtomicBool>)>>> {
+    fn lock(&self) -> MutexGuard<'_, ByHash> {
         self.by_hash.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,7 @@
 //! What cleaning costs: bytes written for each byte stored, with a store that is full.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "support/faults.rs"]
 mod faults;
 

@@ -3,6 +3,8 @@
 //! Each run is a seed: it chooses what is done, where the machine stops, and what the disk makes of it. The
 //! seed of a run that fails is in its message.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "support/faults.rs"]
 mod faults;
 

@@ -1,5 +1,7 @@
 //! What a store does when nothing breaks: objects come back as they were, also after a restart.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use larder_disk::{About, Directory, Event, OpenError};
@@ -11,7 +13,8 @@ fn what_was_stored_is_found_as_it_was() {
     let disk = folder.open(4 << 20);
     for len in [0, 1, 63, 64, 65_535, 65_536, 65_537, 262_143, 262_144, 900_000] {
         let key = format!("object of {len}");
-        let mut writer = disk.put(key.as_bytes(), b"head", About { cost: 7, ..about(len as u64, 50) }).unwrap();
+        let mut writer =
+            disk.put(key.as_bytes(), b"head", About { cost: 7, ..about(len as u64, 50) }).unwrap();
         body(len, 1).chunks(100_000).for_each(|piece| assert!(writer.write(piece)));
         assert!(writer.finish());
         disk.sync().unwrap();
@@ -31,7 +34,8 @@ fn any_range_of_a_body_is_read_alone() {
     let disk = folder.open(4 << 20);
     support::store(&disk, b"long", &body(300_000, 3), 1);
     let found = disk.find(b"long", 1).unwrap();
-    for range in [0..0, 0..1, 65_535..65_537, 65_536..131_072, 100..299_999, 299_999..300_000, 300_000..300_000]
+    for range in
+        [0..0, 0..1, 65_535..65_537, 65_536..131_072, 100..299_999, 299_999..300_000, 300_000..300_000]
     {
         let expected = &body(300_000, 3)[range.start as usize..range.end as usize];
         assert_eq!(found.body.read(range.clone()).unwrap(), expected, "{range:?}");
@@ -79,8 +83,9 @@ fn an_object_that_is_not_finished_leaves_nothing() {
 fn several_long_objects_are_written_at_once() {
     let folder = Folder::new();
     let disk = folder.open(32 << 20);
-    let mut writers: Vec<_> =
-        (0..8_u8).map(|n| (n, disk.put(&[n], b"", About { stored: 1, ..About::default() }).unwrap())).collect();
+    let mut writers: Vec<_> = (0..8_u8)
+        .map(|n| (n, disk.put(&[n], b"", About { stored: 1, ..About::default() }).unwrap()))
+        .collect();
     for piece in body(700_000, 5).chunks(50_000) {
         writers.iter_mut().for_each(|(_, writer)| assert!(writer.write(piece)));
     }

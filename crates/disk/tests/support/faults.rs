@@ -1,7 +1,7 @@
 //! Files in memory that break as a disk does: what was not synced may be lost in a crash, any sector of it,
 //! in any order; calls fail; bits flip. All by seed.
 
-#![allow(dead_code)] // Each test takes what it needs.
+#![allow(dead_code, clippy::unwrap_used)] // Each test takes what it needs.
 
 use std::collections::HashMap;
 use std::io;
@@ -93,6 +93,10 @@ impl Memory {
     /// How often anything was changed.
     pub(crate) fn changes(&self) -> u64 {
         self.state().changes
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.state().names.contains_key(name)
     }
 
     /// Changes a file behind the store's back.

@@ -1,6 +1,6 @@
 //! A store in a folder of its own, and bodies to put into it.
 
-#![allow(dead_code)] // Each test takes what it needs.
+#![allow(dead_code, clippy::unwrap_used)] // Each test takes what it needs.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
