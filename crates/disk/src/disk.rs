@@ -132,7 +132,8 @@ pub struct About {
 
 /// A store of objects in one directory. All methods may be called by any thread at any time.
 ///
-/// Dropped, it finishes what waits to be written; [`close`](Self::close) makes the next start quick as well.
+/// Dropped, it finishes what waits to be written; [`close`](Self::close) makes the next start quick as well. The
+/// directory is free again when everything that was found in it is dropped, too.
 pub struct Disk {
     pub(crate) shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,

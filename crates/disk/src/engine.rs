@@ -54,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// Works until it is told to stop.
+    /// Works until it is told to stop; nothing waits for it afterwards.
     pub(crate) fn run(mut self) {
         loop {
             let command = self.shared.queue.next(TICK);
@@ -266,5 +266,11 @@ impl Engine {
         let mut objects = Vec::new();
         self.shared.index.for_each(|hash, place| objects.push((hash, place.clone())));
         Snapshot { next_segment: self.log.next_number(), next_serial: self.next_serial, segments, objects }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.queue.close();
     }
 }

@@ -52,6 +52,7 @@ pub(crate) struct Queue {
 struct Waiting {
     commands: VecDeque<Command>,
     bytes: usize,
+    is_closed: bool,
 }
 
 impl Queue {
@@ -64,7 +65,7 @@ impl Queue {
     pub(crate) fn offer(&self, command: Command) -> bool {
         let mut waiting = self.lock();
         let bytes = waiting.bytes + command.bytes();
-        if bytes > self.limit {
+        if bytes > self.limit || waiting.is_closed {
             return false;
         }
         waiting.bytes = bytes;
@@ -73,9 +74,12 @@ impl Queue {
         true
     }
 
-    /// Adds what must not be lost.
+    /// Adds what must not be lost for lack of room.
     pub(crate) fn add(&self, command: Command) {
         let mut waiting = self.lock();
+        if waiting.is_closed {
+            return;
+        }
         waiting.bytes += command.bytes();
         waiting.commands.push_back(command);
         self.filled.notify_one();
@@ -90,6 +94,12 @@ impl Queue {
         let command = waiting.commands.pop_front()?;
         waiting.bytes -= command.bytes();
         Some(command)
+    }
+
+    /// Drops everything, now and from now on, so that nobody waits for an answer that does not come.
+    pub(crate) fn close(&self) {
+        let waiting = std::mem::replace(&mut *self.lock(), Waiting { is_closed: true, ..Waiting::default() });
+        drop(waiting);
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -83,12 +83,18 @@ pub(crate) fn load(
     let known: HashMap<u32, _> = snapshot.segments.iter().map(|known| (known.number, known)).collect();
     let mut operations = Vec::new();
     for segment in segments.all() {
-        let up_to = known.get(&segment.number).map_or(HEADER, |known| {
-            segment.holds(known.oldest);
-            segment.marks.store(known.marks, Ordering::Relaxed);
-            known.up_to
-        });
-        read_segment(&segment, up_to, secret, &mut operations);
+        match known.get(&segment.number) {
+            Some(known) => {
+                segment.holds(known.oldest);
+                segment.marks.store(known.marks, Ordering::Relaxed);
+                read_segment(&segment, known.up_to, secret, &mut operations);
+            }
+            None if segment.number >= snapshot.next_segment => {
+                read_segment(&segment, HEADER, secret, &mut operations);
+            }
+            // Given up before the snapshot, and back: what is in it is dead, and marks that say so stay.
+            None => segment.holds(0),
+        }
         segment.known.store(true, Ordering::Release);
     }
     // What was written before is reflected in the snapshot; a mark among it has only been moved.

@@ -11,8 +11,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::files::{File, Files, read_all};
 use crate::record::{self, FORMAT, Secret};
 
-/// Bytes before the first record.
-pub(crate) const HEADER: u64 = 64;
+/// Bytes before the first record: the header and its copy, so that one flipped bit does not hide what was removed.
+pub(crate) const HEADER: u64 = 2 * COPY as u64;
+const COPY: usize = 64;
 const MAGIC: [u8; 8] = *b"LARDERSG";
 const ENDING: &str = ".segment";
 
@@ -26,18 +27,25 @@ pub(crate) enum Header {
 }
 
 pub(crate) fn encode_header(number: u32, secret: &Secret) -> [u8; HEADER as usize] {
-    let mut bytes = [0; HEADER as usize];
+    let mut both = [0; HEADER as usize];
+    let (bytes, copy) = both.split_at_mut(COPY);
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&u32::from(FORMAT).to_le_bytes());
     bytes[12..16].copy_from_slice(&number.to_le_bytes());
     bytes[16..32].copy_from_slice(secret);
     let sum = record::sum(&bytes[..32], 0);
     bytes[32..40].copy_from_slice(&sum.to_le_bytes());
-    bytes
+    copy.copy_from_slice(bytes);
+    both
 }
 
 pub(crate) fn decode_header(bytes: &[u8], number: u32) -> Header {
-    if bytes.len() < HEADER as usize || bytes[..8] != MAGIC {
+    let mut copies = bytes.chunks_exact(COPY).take(2).map(|copy| decode_copy(copy, number));
+    copies.find(|header| *header != Header::Foreign).unwrap_or(Header::Foreign)
+}
+
+fn decode_copy(bytes: &[u8], number: u32) -> Header {
+    if bytes[..8] != MAGIC {
         return Header::Foreign;
     }
     if record::sum(&bytes[..32], 0) != record::number(bytes, 32) {
@@ -254,7 +262,8 @@ mod tests {
         assert_eq!(decode_header(&ours[..63], 5), Header::Foreign);
         let mut later = ours;
         later[8] = 9;
-        assert_eq!(decode_header(&later, 5), Header::Foreign, "the sum is wrong");
+        assert_eq!(decode_header(&later, 5), Header::Ours([7; 16]), "the copy is right");
+        assert_eq!(decode_header(&later[..64], 5), Header::Foreign, "the sum is wrong");
         let sum = record::sum(&later[..32], 0);
         later[32..40].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(decode_header(&later, 5), Header::Future(9));

@@ -1,6 +1,6 @@
 //! What cleaning costs: bytes written for each byte stored, with a store that is full.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
 #[path = "support/faults.rs"]
 mod faults;

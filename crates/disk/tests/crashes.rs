@@ -3,7 +3,7 @@
 //! Each run is a seed: it chooses what is done, where the machine stops, and what the disk makes of it. The
 //! seed of a run that fails is in its message.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
 #[path = "support/faults.rs"]
 mod faults;
@@ -250,12 +250,12 @@ fn what_is_flipped_or_cut_while_it_runs_is_a_miss_told_once() {
         assert!(writer.write(&[key; 1000]) && writer.finish());
         disk.sync().unwrap();
     }
-    // Records begin at 64, 1152 and 2240; a bit of the first body and one of the second head flip, and the
+    // Records begin at 128, 1216 and 2304; a bit of the first body and one of the second head flip, and the
     // third is cut.
     memory.change("0000000001.segment", |bytes| {
-        bytes[64 + 100] ^= 1;
-        bytes[1152 + 20] ^= 1;
-        bytes.truncate(2240 + 500);
+        bytes[128 + 100] ^= 1;
+        bytes[1216 + 20] ^= 1;
+        bytes.truncate(2304 + 500);
     });
     for _ in 0..2 {
         assert!(disk.find(&[0], 1).is_none_or(|found| found.body.read(0..1000).is_err()));
@@ -275,7 +275,7 @@ fn a_check_of_everything_finds_what_is_damaged() {
         assert!(writer.write(&[key; 1000]) && writer.finish());
     }
     disk.sync().unwrap();
-    memory.change("0000000001.segment", |bytes| bytes[64 + 1088 * 4 + 100] ^= 1);
+    memory.change("0000000001.segment", |bytes| bytes[128 + 1088 * 4 + 100] ^= 1);
     let verified = disk.verify(u64::MAX, &mut || true);
     assert_eq!((verified.objects, verified.bytes, verified.corrupt), (9, 9000, 1));
     assert!(disk.find(&[4], 1).is_none());

@@ -1,6 +1,6 @@
 //! The real thing: a process that stores and removes is killed, again and again, and its directory opened.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
 mod support;
 

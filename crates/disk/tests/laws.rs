@@ -1,7 +1,7 @@
 //! A store is a map that forgets nothing as long as there is room, whatever is done to it and however often it
 //! is opened again.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
 #[path = "support/faults.rs"]
 mod faults;

@@ -1,6 +1,6 @@
 //! What a store does when nothing breaks: objects come back as they were, also after a restart.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
 mod support;
 
@@ -114,6 +114,16 @@ fn what_was_removed_is_not_published_after() {
         disk.sync().unwrap();
         assert!(disk.find(b"k", 1).is_none(), "finished, and removed while it waited to be written");
     }
+}
+
+#[test]
+fn a_writer_that_outlives_its_store_stores_nothing() {
+    let folder = Folder::new();
+    let disk = folder.open(4 << 20);
+    let mut writer = disk.put(b"k", b"", about(4, 1)).unwrap();
+    drop(disk);
+    assert!(writer.write(b"body"));
+    assert!(!writer.finish());
 }
 
 #[test]
