@@ -81,7 +81,7 @@ impl<R: Replying> Delivery<'_, R> {
         let whole = collect(reply, coding, most, &self.visitor.worker.shared.budget).await;
         let Collected { bytes, share: _held } = match whole {
             Ok(whole) => whole,
-            Err(obstacle) => return Ok(Err(obstacle.failure(self.url))),
+            Err(obstacle) => return Ok(Err(self.logged(obstacle.failure(self.url)))),
         };
         let envelope = match self.envelope(bytes.len() as u64) {
             Ok(envelope) => envelope,
@@ -104,9 +104,14 @@ impl<R: Replying> Delivery<'_, R> {
         envelope.ok_or_else(|| {
             let door = self.visitor.door.name();
             let why = format!("the page has {length} bytes, too many for an answer by {door}");
-            tracing::warn!(client = %self.visitor.client, url = self.url, "{why}");
-            failure(self.url, 502, why)
+            self.logged(failure(self.url, 502, why))
         })
+    }
+
+    /// A page that is there and cannot be sent is worth a line: not every protocol tells its client why.
+    fn logged(&self, failure: Failure) -> Failure {
+        tracing::warn!(client = %self.visitor.client, url = self.url, "{}", failure.why);
+        failure
     }
 
     /// Sends the content in chunks; the inner error says why it ended early.
