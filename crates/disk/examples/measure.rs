@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         disk.sync()
     })?;
     let found = timed(|| {
-        let found = (0..objects).filter_map(|n| disk.find(&n.to_le_bytes(), 1));
+        let found = (0..objects).filter_map(|n| disk.find(&n.to_le_bytes(), 1, 0));
         println!("{} found", found.filter(|found| found.body.len() == len as u64).count());
         Ok(())
     })?;

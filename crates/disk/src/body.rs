@@ -1,4 +1,5 @@
 //! An object that was found: its meta, and a body that is read from its segment and checked on the way.
+//! [`open`](crate::open) finds it.
 
 use std::fmt;
 use std::fs;
@@ -6,13 +7,10 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::files::read_all;
-use crate::index::{Location, Place};
-use crate::record::{self, BLOCK, FIXED, Fixed, Kind};
+use crate::index::Location;
+use crate::record::{self, BLOCK, Fixed};
 use crate::segment::Segment;
 use crate::shared::Shared;
-
-/// Bytes read at first for the head of a record.
-const GUESS: u64 = 1024;
 
 /// An object, as it was when it was found. It can be read as long as this is held, whatever becomes of it.
 pub struct Found {
@@ -22,6 +20,10 @@ pub struct Found {
     pub stored: u32,
     /// What fetching it again would cost, in microseconds.
     pub cost: u32,
+    /// Which object it is: a number of this directory that no other object has, nor a later one of its key.
+    pub serial: u64,
+    /// All of the body, checked, if it is no longer than was asked for.
+    pub content: Option<Vec<u8>>,
     /// Its content.
     pub body: Body,
 }
@@ -29,12 +31,13 @@ pub struct Found {
 /// The content of an object.
 #[derive(Clone)]
 pub struct Body {
-    shared: Arc<Shared>,
-    segment: Arc<Segment>,
-    location: Location,
-    fixed: Fixed,
-    table: Arc<OnceLock<Vec<u8>>>,
-    is_verified: bool,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) location: Location,
+    pub(crate) fixed: Fixed,
+    /// Read when it is needed first.
+    pub(crate) table: OnceLock<Arc<[u8]>>,
+    pub(crate) is_verified: bool,
 }
 
 /// The bytes are not those that were written, or cannot be read; the object is gone from the store.
@@ -103,6 +106,28 @@ impl Body {
         Ok(read)
     }
 
+    /// Whether the bytes of `range` seem to be in memory, so that they are read or sent without a wait for the
+    /// disk: those at its start, its middle and its end are looked at, and what it takes to check them if they
+    /// were not. False where nobody can tell.
+    pub fn is_at_hand(&self, range: Range<u64>) -> bool {
+        if range.start >= range.end || range.end > self.len() {
+            return range.start == range.end;
+        }
+        let is_in_memory = |at| {
+            let read = self.segment.file.read_at_once(&mut [0], self.offset() + at);
+            matches!(read, Ok(1))
+        };
+        let ends = |from, to| [from, from + (to - from) / 2, to - 1];
+        if self.is_verified() {
+            return ends(range.start, range.end).into_iter().all(is_in_memory);
+        }
+        let (start, end) = (range.start / BLOCK * BLOCK, range.end.next_multiple_of(BLOCK).min(self.len()));
+        let table = self.len()..self.len() + self.fixed.table();
+        let knows_table = self.table.get().is_some();
+        ends(start, end).into_iter().all(is_in_memory)
+            && (knows_table || ends(table.start, table.end).into_iter().all(is_in_memory))
+    }
+
     /// Reads the whole body, and notes that it may go out unread from now on.
     ///
     /// # Errors
@@ -149,62 +174,13 @@ impl Body {
             if record::sum(&table, self.fixed.serial) != self.fixed.sums {
                 return Err(self.damaged("checksums are damaged"));
             }
-            let _ = self.table.set(table);
+            let _ = self.table.set(table.into());
         }
-        Ok(self.table.get().map_or(&[], Vec::as_slice))
+        Ok(self.table.get().map_or(&[], |table| table))
     }
 
     fn damaged(&self, why: &str) -> Damaged {
         self.shared.damaged(self.fixed.hash, self.location, &self.segment, why);
         Damaged
     }
-}
-
-/// What looking at a record came to.
-pub(crate) enum Opened {
-    Found(Box<[u8]>, Found),
-    /// The record is not what was written; it is gone.
-    Damaged,
-    /// The segment has gone: the index knows better by now, or the object is lost.
-    Moved,
-}
-
-/// Opens the record that `place` leads to; the key that it is for comes with it.
-pub(crate) fn open(shared: &Arc<Shared>, hash: u64, place: &Place) -> Opened {
-    let location = place.location();
-    let Some(segment) = shared.segments.get(location.segment.get()) else { return Opened::Moved };
-    match read_head(shared, hash, place, &segment) {
-        Ok((fixed, key, meta)) => {
-            let is_verified = place.is_verified();
-            let (shared, table) = (Arc::clone(shared), Arc::default());
-            let body = Body { shared, segment, location, fixed, table, is_verified };
-            Opened::Found(key, Found { meta, stored: fixed.stored, cost: fixed.cost, body })
-        }
-        Err(why) => {
-            shared.damaged(hash, location, &segment, &why);
-            Opened::Damaged
-        }
-    }
-}
-
-type Head = (Fixed, Box<[u8]>, Vec<u8>);
-
-fn read_head(shared: &Shared, hash: u64, place: &Place, segment: &Segment) -> Result<Head, String> {
-    let at = place.location().at();
-    let mut bytes = vec![0; GUESS.min(place.len()) as usize];
-    let read = |into: &mut [u8], at| {
-        read_all(&*segment.file, into, at).map_err(|error| format!("cannot read: {error}"))
-    };
-    read(&mut bytes, at)?;
-    let fixed = Fixed::decode(&bytes, &shared.secret).ok_or("no record here")?;
-    if fixed.kind != Kind::Object || fixed.hash != hash || fixed.len() != place.len() {
-        return Err("another record is here".into());
-    }
-    let there = bytes.len();
-    if there < fixed.head() as usize {
-        bytes.resize(fixed.head() as usize, 0);
-        read(&mut bytes[there..], at + there as u64)?;
-    }
-    let (key, meta) = fixed.names(&bytes[FIXED..]).ok_or("key or meta has a wrong checksum")?;
-    Ok((fixed, key.into(), meta.to_vec()))
 }

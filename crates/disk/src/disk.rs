@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use larder_evict::Spec;
 
-use crate::body::{Found, Opened, open};
 use crate::engine::Engine;
 use crate::event::{Event, Report};
 use crate::files::Files;
-use crate::index::{Index, Place};
+use crate::index::Index;
 use crate::queue::{Command, Queue};
 use crate::record::{ALIGN, MOST_KEY, MOST_META, Secret};
 use crate::recovery::{self, Inventory};
@@ -33,8 +32,6 @@ const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 30);
 const SEGMENTS: u64 = 128;
 const FEWEST_SEGMENTS: u64 = 16;
 const MOST_SEGMENTS: u64 = 4096;
-/// How often a lookup follows an object that is moved meanwhile.
-const TURNS: usize = 4;
 
 /// What a store is to be.
 #[derive(Clone)]
@@ -198,41 +195,6 @@ impl Disk {
         let thread = spawned.map_err(|error| OpenError::io(format!("cannot start the {name}"), error))?;
         self.threads.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).push(thread);
         Ok(())
-    }
-
-    /// The object of `key`, which counts as a use of it at `now`, in seconds since 1970. Reads the head of its
-    /// record.
-    pub fn find(&self, key: &[u8], now: u32) -> Option<Found> {
-        let found = self.look(key, |hash| self.shared.index.touch(hash, now));
-        match found {
-            Some(_) => self.shared.counts.hits.add(1),
-            None => self.shared.counts.misses.add(1),
-        }
-        found
-    }
-
-    /// The object of `key`, without counting as anything.
-    pub fn peek(&self, key: &[u8]) -> Option<Found> {
-        self.look(key, |hash| self.shared.index.peek(hash))
-    }
-
-    fn look(&self, key: &[u8], place: impl Fn(u64) -> Option<Place>) -> Option<Found> {
-        let hash = self.shared.hash(key);
-        for _ in 0..TURNS {
-            let place = place(hash)?;
-            match open(&self.shared, hash, &place) {
-                Opened::Found(found, object) => return (*found == *key).then_some(object),
-                Opened::Damaged => return None,
-                Opened::Moved
-                    if self.shared.index.peek(hash).is_some_and(|now| now.location() == place.location()) =>
-                {
-                    self.shared.index.remove_at(hash, place.location());
-                    return None;
-                }
-                Opened::Moved => {}
-            }
-        }
-        None
     }
 
     /// Begins an object. `None` if it cannot be stored: its key is longer than 65,535 bytes, its meta than

@@ -3,12 +3,13 @@
 //! Names are flat, within one directory. Nothing here knows what is in a file.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::OpenError;
 
@@ -51,6 +52,13 @@ pub trait File: Send + Sync + 'static {
     /// # Errors
     /// The operating system's, here and below.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
+
+    /// Reads as [`read_at`](Self::read_at) does, but only what is in memory already. The error is `WouldBlock`
+    /// where that is nothing, or where nobody can tell.
+    #[allow(clippy::missing_errors_doc)]
+    fn read_at_once(&self, _into: &mut [u8], _at: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
 
     /// Writes some of `bytes` at `at`, and says how many.
     #[allow(clippy::missing_errors_doc)]
@@ -184,6 +192,14 @@ struct Real(fs::File);
 impl File for Real {
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         FileExt::read_at(&self.0, into, at)
+    }
+
+    fn read_at_once(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        match preadv2(&self.0, &mut [IoSliceMut::new(into)], at, ReadWriteFlags::NOWAIT) {
+            // A file system that does not know the flag.
+            Err(Errno::OPNOTSUPP) => Err(io::ErrorKind::WouldBlock.into()),
+            other => Ok(other?),
+        }
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {

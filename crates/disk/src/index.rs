@@ -185,8 +185,12 @@ impl Index {
 
     /// Removes what is at `location` and nothing that has come in its place.
     pub(crate) fn remove_at(&self, hash: u64, location: Location) -> bool {
+        self.remove_if(hash, |place| place.location() == location)
+    }
+
+    pub(crate) fn remove_if(&self, hash: u64, goes: impl FnOnce(&Place) -> bool) -> bool {
         let mut shard = self.shard(hash);
-        if shard.peek(hash).is_none_or(|place| place.location() != location) {
+        if !shard.peek(hash).is_some_and(goes) {
             return false;
         }
         let place = shard.remove(hash);

@@ -1,11 +1,11 @@
-//! Looking at everything that is stored: lists, and checks of every byte.
+//! Looking at everything that is stored: lists, checks of every byte, and what goes before the policy asks it to.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::body::{Opened, open};
 use crate::disk::Disk;
 use crate::index::Place;
+use crate::open::{Opened, Reading, Record, open};
 
 /// An object, as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,30 @@ pub struct Listed {
     pub used: u32,
 }
 
+impl Listed {
+    fn new(record: &Record, place: &Place) -> Self {
+        Self {
+            key: record.key().to_vec(),
+            meta: record.meta().to_vec(),
+            len: record.body.len(),
+            size: place.len(),
+            stored: record.body.fixed.stored,
+            used: place.used(),
+        }
+    }
+}
+
+/// What pruning came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Objects that were looked at.
+    pub looked: u64,
+    /// Objects of these that are gone.
+    pub objects: u64,
+    /// Bytes that those took on the disk.
+    pub bytes: u64,
+}
+
 /// What a check of everything came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
@@ -39,16 +63,8 @@ impl Disk {
     /// Shows every object, in no particular order, until `see` says false. Reads the head of each.
     pub fn list(&self, see: &mut dyn FnMut(Listed) -> bool) {
         for (hash, place) in self.places() {
-            let Opened::Found(key, object) = open(&self.shared, hash, &place) else { continue };
-            let listed = Listed {
-                key: key.into(),
-                meta: object.meta,
-                len: object.body.len(),
-                size: place.len(),
-                stored: object.stored,
-                used: place.used(),
-            };
-            if !see(listed) {
+            let Opened::Found(record) = open(&self.shared, hash, &place, Reading::HEAD) else { continue };
+            if !see(Listed::new(&record, &place)) {
                 return;
             }
         }
@@ -57,27 +73,72 @@ impl Disk {
     /// Reads everything, at most `rate` bytes a second, and gives up what is not what was written. Goes on
     /// for as long as `go_on` says so, which is asked before each object.
     pub fn verify(&self, rate: u64, go_on: &mut dyn FnMut() -> bool) -> Verified {
-        let (mut verified, begin, mut read) = (Verified::default(), Instant::now(), 0_u64);
+        let (mut verified, mut pace) = (Verified::default(), Pace::new(rate));
         for (hash, place) in self.places() {
             if !go_on() {
                 break;
             }
-            match open(&self.shared, hash, &place) {
-                Opened::Found(_, mut object) => match object.body.verify_again() {
+            match open(&self.shared, hash, &place, Reading::HEAD) {
+                Opened::Found(mut record) => match record.body.verify_again() {
                     Ok(()) => {
                         verified.objects += 1;
-                        verified.bytes += object.body.len();
+                        verified.bytes += record.body.len();
                     }
                     Err(_) => verified.corrupt += 1,
                 },
                 Opened::Damaged => verified.corrupt += 1,
-                Opened::Moved => {}
+                Opened::Moved | Opened::Waits => {}
             }
-            read += place.len();
-            let due = Duration::from_secs_f64(read as f64 / rate.max(1) as f64);
-            thread::sleep(due.saturating_sub(begin.elapsed()));
+            pace.wait(place.len());
         }
         verified
+    }
+
+    /// Shows every object to `dies`, as they lie on the disk and at most `rate` a second, and forgets those of
+    /// which it says true. Goes on for as long as `go_on` says so, which is asked before each object. Reads the
+    /// head of each. Leaves no marks: after a crash some may be there again, until they are pruned again.
+    pub fn prune(
+        &self,
+        rate: u64,
+        dies: &mut dyn FnMut(&Listed) -> bool,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Pruned {
+        let (mut pruned, mut pace) = (Pruned::default(), Pace::new(rate));
+        for (hash, place) in self.places() {
+            if !go_on() {
+                break;
+            }
+            if let Opened::Found(record) = open(&self.shared, hash, &place, Reading::HEAD) {
+                pruned.looked += 1;
+                if dies(&Listed::new(&record, &place)) && self.shared.index.remove_at(hash, place.location())
+                {
+                    pruned.objects += 1;
+                    pruned.bytes += place.len();
+                }
+            }
+            pace.wait(1);
+        }
+        pruned
+    }
+
+    /// Forgets the objects that were last used before `before`, in seconds since 1970. Reads nothing, and
+    /// leaves no marks, as [`prune`](Self::prune) does not.
+    pub fn prune_unused(&self, before: u32) -> Pruned {
+        let (mut pruned, mut unused) = (Pruned::default(), Vec::new());
+        self.shared.index.for_each(|hash, place| {
+            pruned.looked += 1;
+            if place.used() < before {
+                unused.push((hash, place.len()));
+            }
+        });
+        for (hash, len) in unused {
+            // It may have been used, or replaced, meanwhile.
+            if self.shared.index.remove_if(hash, |place| place.used() < before && place.len() == len) {
+                pruned.objects += 1;
+                pruned.bytes += len;
+            }
+        }
+        pruned
     }
 
     fn places(&self) -> Vec<(u64, Place)> {
@@ -86,5 +147,25 @@ impl Disk {
         // As they lie on the disk, so that they are read in that order.
         places.sort_unstable_by_key(|(_, place)| (place.location().segment, place.location().at()));
         places
+    }
+}
+
+/// Does no more than so much a second.
+struct Pace {
+    begin: Instant,
+    rate: u64,
+    done: u64,
+}
+
+impl Pace {
+    fn new(rate: u64) -> Self {
+        Self { begin: Instant::now(), rate: rate.max(1), done: 0 }
+    }
+
+    /// Waits until `more` may be done.
+    fn wait(&mut self, more: u64) {
+        self.done += more;
+        let due = Duration::from_secs_f64(self.done as f64 / self.rate as f64);
+        thread::sleep(due.saturating_sub(self.begin.elapsed()));
     }
 }

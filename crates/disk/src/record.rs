@@ -151,6 +151,13 @@ impl Fixed {
         })
     }
 
+    /// Whether `body`, and `table` behind it, are those that were written.
+    pub(crate) fn is_body(&self, body: &[u8], table: &[u8]) -> bool {
+        let mut blocks = (0..).zip(body.chunks(BLOCK as usize));
+        sum(table, self.serial) == self.sums
+            && blocks.all(|(n, block)| is_block(block, n, self.serial, table))
+    }
+
     /// Key and meta in `bytes`, which follow the fixed part; `None` if they are not those that were written.
     pub(crate) fn names<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let names = bytes.get(..usize::from(self.key) + self.meta as usize)?;

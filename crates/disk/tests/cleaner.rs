@@ -32,7 +32,7 @@ fn serve(policy: &str) -> Usage {
         // Zipf's law with exponent 0.9 over 20,000 objects, by the inverse of its integral.
         let rank = (random.f64() * (20_000_f64.powf(0.1) - 1.0) + 1.0).powf(10.0) as u64;
         let len = 1000 + fastrand::Rng::with_seed(rank).usize(..12_000);
-        match disk.find(&rank.to_le_bytes(), now) {
+        match disk.find(&rank.to_le_bytes(), now, 0) {
             Some(found) => assert_eq!(found.body.len(), len as u64),
             None => put(&disk, rank, len),
         }
@@ -88,5 +88,5 @@ fn many_starts_do_not_leave_many_segments() {
     }
     let disk = open(&memory, "lru");
     assert!(disk.usage().segments < 300, "{}", disk.usage().segments);
-    assert!((0..400_u64).all(|key| disk.find(&key.to_le_bytes(), 1).is_some()));
+    assert!((0..400_u64).all(|key| disk.find(&key.to_le_bytes(), 1, 0).is_some()));
 }

@@ -44,7 +44,7 @@ fn body(key: u8, version: u32) -> Vec<u8> {
 
 /// The version of what is found, which has to be as it was written.
 fn found(disk: &Disk, key: u8, seed: u64) -> Option<u32> {
-    let found = disk.find(&[key], 1)?;
+    let found = disk.find(&[key], 1, 0)?;
     let bytes = found.body.read(0..found.body.len()).ok()?;
     let version = u32::from_le_bytes(bytes[..4].try_into().unwrap());
     assert!(bytes == body(key, version) && found.meta == [key; 9], "seed {seed}: wrong bytes of {key}");
@@ -202,7 +202,7 @@ fn a_full_disk_still_takes_new_objects() {
         writer.write(&[version as u8; 20_000]);
         writer.finish();
         let _ = disk.sync();
-        newest += u32::from(disk.find(&version_key(version), 1).is_some());
+        newest += u32::from(disk.find(&version_key(version), 1, 0).is_some());
     }
     assert!(newest > 300, "{newest} of 400 were stored: {:?}", disk.usage());
     disk.validate().unwrap();
@@ -233,7 +233,7 @@ fn writing_stops_for_a_while_after_repeated_errors_and_then_goes_on() {
     while !is_stored {
         if let Some(mut writer) = disk.put(b"k", b"", About::default()) {
             writer.write(b"body");
-            is_stored = writer.finish() && disk.sync().is_ok() && disk.find(b"k", 1).is_some();
+            is_stored = writer.finish() && disk.sync().is_ok() && disk.find(b"k", 1, 0).is_some();
         }
     }
 }
@@ -258,9 +258,9 @@ fn what_is_flipped_or_cut_while_it_runs_is_a_miss_told_once() {
         bytes.truncate(2304 + 500);
     });
     for _ in 0..2 {
-        assert!(disk.find(&[0], 1).is_none_or(|found| found.body.read(0..1000).is_err()));
-        assert!(disk.find(&[1], 1).is_none());
-        assert!(disk.find(&[2], 1).is_none_or(|found| found.body.read(0..1000).is_err()));
+        assert!(disk.find(&[0], 1, 0).is_none_or(|found| found.body.read(0..1000).is_err()));
+        assert!(disk.find(&[1], 1, 0).is_none());
+        assert!(disk.find(&[2], 1, 0).is_none_or(|found| found.body.read(0..1000).is_err()));
     }
     assert_eq!((events.try_iter().count(), disk.usage().corrupt, disk.usage().objects), (3, 3, 0));
     disk.validate().unwrap();
@@ -278,6 +278,6 @@ fn a_check_of_everything_finds_what_is_damaged() {
     memory.change("0000000001.segment", |bytes| bytes[128 + 1088 * 4 + 100] ^= 1);
     let verified = disk.verify(u64::MAX, &mut || true);
     assert_eq!((verified.objects, verified.bytes, verified.corrupt), (9, 9000, 1));
-    assert!(disk.find(&[4], 1).is_none());
+    assert!(disk.find(&[4], 1, 0).is_none());
     assert_eq!(disk.verify(u64::MAX, &mut || false).objects, 0);
 }

@@ -68,7 +68,7 @@ fn run_and_kill(folder: &Folder, round: usize, rounds: usize) -> usize {
 
 fn check(disk: &Disk, synced: usize, begun: usize) {
     for n in 0..begun * 10 + 10 {
-        let found = disk.peek(text(n).as_bytes());
+        let found = disk.peek(text(n).as_bytes(), 0);
         let is_removed = n % 10 == 9 && n / 10 < synced;
         match found {
             Some(found) => {

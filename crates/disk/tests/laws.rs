@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use faults::{Faults, Memory};
-use larder_disk::{About, Disk, Options};
+use larder_disk::{About, AtOnce, Disk, Options};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -26,7 +26,10 @@ enum Op {
         len: usize,
     },
     Remove(u8),
-    Find(u8),
+    Find {
+        key: u8,
+        whole: u64,
+    },
     Clear,
     Snapshot,
     /// Closed, or merely dropped; then opened with or without the snapshot.
@@ -44,7 +47,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         20 => (key(), any::<u8>(), len()).prop_map(|(key, seed, len)| Op::Put { key, seed, len }),
         3 => (key(), len()).prop_map(|(key, len)| Op::Abandon { key, len }),
         6 => key().prop_map(Op::Remove),
-        10 => key().prop_map(Op::Find),
+        10 => (key(), prop_oneof![0..3000_u64, Just(u64::MAX)]).prop_map(|(key, whole)| Op::Find { key, whole }),
         1 => Just(Op::Clear),
         3 => Just(Op::Snapshot),
         3 => (any::<bool>(), any::<bool>()).prop_map(|(close, forget)| Op::Reopen { close, forget }),
@@ -69,7 +72,7 @@ type Model = BTreeMap<u8, (u8, usize)>;
 
 fn check(disk: &Disk, model: &Model) {
     for key in 0..10 {
-        let found = disk.peek(&[key]).map(|found| found.body.read(0..found.body.len()).unwrap());
+        let found = disk.peek(&[key], 0).map(|found| found.body.read(0..found.body.len()).unwrap());
         assert!(found == model.get(&key).map(|&(seed, len)| body(seed, len)), "key {key}");
     }
     let mut listed = BTreeMap::new();
@@ -77,6 +80,26 @@ fn check(disk: &Disk, model: &Model) {
     assert_eq!(listed, model.iter().map(|(&key, &(_, len))| (key, len)).collect());
     assert_eq!(disk.usage().objects, model.len() as u64);
     disk.validate().unwrap();
+}
+
+/// With and without waiting, a lookup says the same, and counts once.
+fn find(disk: &Disk, model: &Model, key: u8, whole: u64) {
+    let before = disk.usage();
+    let found = match disk.find_at_once(&[key], 1, whole) {
+        AtOnce::Found(found) => Some(found),
+        AtOnce::Absent => None,
+        AtOnce::Waits => disk.find(&[key], 1, whole),
+    };
+    let expected = model.get(&key).map(|&(seed, len)| body(seed, len));
+    let is_short = expected.as_ref().is_some_and(|body| body.len() as u64 <= whole);
+    let after = disk.usage();
+    let (hits, misses) = (after.hits - before.hits, after.misses - before.misses);
+    assert_eq!((hits, misses), if expected.is_some() { (1, 0) } else { (0, 1) });
+    assert_eq!(found.as_ref().map(|found| found.body.len()), expected.as_ref().map(|body| body.len() as u64));
+    assert!(
+        found.and_then(|found| found.content) == expected.filter(|_| is_short),
+        "key {key}, whole {whole}"
+    );
 }
 
 fn apply(disk: Disk, memory: &Memory, model: &mut Model, op: &Op) -> Disk {
@@ -95,7 +118,7 @@ fn apply(disk: Disk, memory: &Memory, model: &mut Model, op: &Op) -> Disk {
             disk.remove(&[key]);
             model.remove(&key);
         }
-        Op::Find(key) => drop(disk.find(&[key], 1)),
+        Op::Find { key, whole } => find(&disk, model, key, whole),
         Op::Clear => {
             disk.clear();
             model.clear();

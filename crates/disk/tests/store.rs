@@ -18,13 +18,13 @@ fn what_was_stored_is_found_as_it_was() {
         body(len, 1).chunks(100_000).for_each(|piece| assert!(writer.write(piece)));
         assert!(writer.finish());
         disk.sync().unwrap();
-        let mut found = disk.find(key.as_bytes(), 60).unwrap();
+        let mut found = disk.find(key.as_bytes(), 60, 0).unwrap();
         assert_eq!((found.meta.as_slice(), found.stored, found.cost), (&b"head"[..], 50, 7));
         assert_eq!(found.body.read(0..len as u64).unwrap(), body(len, 1), "{len}");
         found.body.verify().unwrap();
-        assert!(disk.find(key.as_bytes(), 60).unwrap().body.is_verified());
+        assert!(disk.find(key.as_bytes(), 60, 0).unwrap().body.is_verified());
     }
-    assert!(disk.find(b"another", 60).is_none());
+    assert!(disk.find(b"another", 60, 0).is_none());
     disk.validate().unwrap();
 }
 
@@ -33,7 +33,7 @@ fn any_range_of_a_body_is_read_alone() {
     let folder = Folder::new();
     let disk = folder.open(4 << 20);
     support::store(&disk, b"long", &body(300_000, 3), 1);
-    let found = disk.find(b"long", 1).unwrap();
+    let found = disk.find(b"long", 1, 0).unwrap();
     for range in
         [0..0, 0..1, 65_535..65_537, 65_536..131_072, 100..299_999, 299_999..300_000, 300_000..300_000]
     {
@@ -41,7 +41,7 @@ fn any_range_of_a_body_is_read_alone() {
         assert_eq!(found.body.read(range.clone()).unwrap(), expected, "{range:?}");
     }
     assert!(found.body.read(0..300_001).is_err());
-    assert!(disk.find(b"long", 1).is_some(), "a range that does not exist is no damage");
+    assert!(disk.find(b"long", 1, 0).is_some(), "a range that does not exist is no damage");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_body_may_go_out_from_its_file() {
     let folder = Folder::new();
     let disk = folder.open(4 << 20);
     support::store(&disk, b"k", &body(70_000, 3), 1);
-    let found = disk.find(b"k", 1).unwrap();
+    let found = disk.find(b"k", 1, 0).unwrap();
     disk.clear();
     disk.sync().unwrap();
     let span = found.body.span();
@@ -73,7 +73,7 @@ fn an_object_that_is_not_finished_leaves_nothing() {
         let mut writer = disk.put(b"k", b"", about(len, 1)).unwrap();
         assert!(!writer.write(&body(len as usize + 1, 1)), "a byte too many");
         disk.sync().unwrap();
-        assert!(disk.find(b"k", 1).is_none());
+        assert!(disk.find(b"k", 1, 0).is_none());
     }
     assert_eq!(disk.usage().dropped, 4);
     disk.validate().unwrap();
@@ -92,7 +92,7 @@ fn several_long_objects_are_written_at_once() {
     writers.into_iter().for_each(|(_, writer)| assert!(writer.finish()));
     disk.sync().unwrap();
     for n in 0..8 {
-        assert_eq!(disk.find(&[n], 1).unwrap().body.read(0..700_000).unwrap(), body(700_000, 5));
+        assert_eq!(disk.find(&[n], 1, 0).unwrap().body.read(0..700_000).unwrap(), body(700_000, 5));
     }
     disk.validate().unwrap();
 }
@@ -112,7 +112,7 @@ fn what_was_removed_is_not_published_after() {
         assert!(writer.finish());
         disk.remove(b"k");
         disk.sync().unwrap();
-        assert!(disk.find(b"k", 1).is_none(), "finished, and removed while it waited to be written");
+        assert!(disk.find(b"k", 1, 0).is_none(), "finished, and removed while it waited to be written");
     }
 }
 
@@ -156,12 +156,12 @@ fn a_restart_knows_what_there_was() {
     for n in 0..100 {
         support::store(&disk, text(n).as_bytes(), &body(3000 + n, n as u8), 10);
     }
-    assert!(disk.find(text(7).as_bytes(), 99).is_some());
+    assert!(disk.find(text(7).as_bytes(), 99, 0).is_some());
     disk.close().unwrap();
     let disk = folder.open(4 << 20);
     assert!(!disk.is_scanning());
     for n in 0..100 {
-        let found = disk.peek(text(n).as_bytes()).unwrap();
+        let found = disk.peek(text(n).as_bytes(), 0).unwrap();
         assert_eq!(found.body.read(0..found.body.len()).unwrap(), body(3000 + n, n as u8));
         assert!(!found.body.is_verified());
     }
@@ -187,7 +187,7 @@ fn the_order_of_use_survives_a_restart() {
         support::store(&disk, text(n).as_bytes(), &body(50_000, n as u8), n as u32);
     }
     for n in (0..20).rev() {
-        assert!(disk.find(text(n).as_bytes(), 100 - n as u32).is_some());
+        assert!(disk.find(text(n).as_bytes(), 100 - n as u32, 0).is_some());
     }
     disk.close().unwrap();
     let disk = folder.open(4 << 20);
@@ -195,7 +195,7 @@ fn the_order_of_use_survives_a_restart() {
     for n in 40..90 {
         support::store(&disk, text(n).as_bytes(), &body(50_000, n as u8), 200);
     }
-    let known: Vec<_> = (0..40).filter(|&n| disk.peek(text(n).as_bytes()).is_some()).collect();
+    let known: Vec<_> = (0..40).filter(|&n| disk.peek(text(n).as_bytes(), 0).is_some()).collect();
     assert!((5..20).contains(&known.len()), "{known:?}");
     assert_eq!(known, (0..known.len()).collect::<Vec<_>>(), "the others were used before");
 }
@@ -222,7 +222,7 @@ fn removals_survive_with_and_without_a_snapshot() {
         let disk = folder.open(4 << 20);
         support::until_known(&disk);
         for n in 0..10 {
-            let found = disk.peek(text(n).as_bytes()).map(|found| found.body.read(0..100).unwrap());
+            let found = disk.peek(text(n).as_bytes(), 0).map(|found| found.body.read(0..100).unwrap());
             let expected = match n {
                 0 => Some(3),
                 1..5 => None,
@@ -245,7 +245,7 @@ fn a_cleared_store_stays_empty() {
     assert!(disk.usage().occupied < 10_000);
     drop(disk);
     let disk = folder.open(4 << 20);
-    assert!(disk.peek(b"before").is_none() && disk.peek(b"after").is_some());
+    assert!(disk.peek(b"before", 0).is_none() && disk.peek(b"after", 0).is_some());
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn foreign_files_are_left_alone() {
     folder.write("index.larder", ours);
     let disk = folder.open(4 << 20);
     support::store(&disk, b"k", &body(100, 1), 1);
-    assert!(disk.find(b"k", 1).is_some());
+    assert!(disk.find(b"k", 1, 0).is_some());
     assert_eq!(folder.events(), [Event::Foreign { name: "0000000003.segment".into() }]);
     drop(disk);
     assert_eq!(folder.read("0000000003.segment"), ours);
@@ -305,7 +305,7 @@ fn size_and_policy_change_while_it_runs() {
     let usage = disk.usage();
     assert!(usage.occupied <= 2 << 20 && usage.objects > 5, "{usage:?}");
     for n in 0..100 {
-        if let Some(found) = disk.find(text(n).as_bytes(), 2) {
+        if let Some(found) = disk.find(text(n).as_bytes(), 2, 0) {
             assert_eq!(found.body.read(0..60_000).unwrap(), body(60_000, n as u8));
         }
     }

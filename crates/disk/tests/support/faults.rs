@@ -20,6 +20,8 @@ pub(crate) struct Faults {
     pub(crate) failing_writes: u64,
     /// Of 1000 reads, so many fail.
     pub(crate) failing_reads: u64,
+    /// What is read without waiting is never in memory; else it is half the time.
+    pub(crate) nothing_at_once: bool,
     /// Bytes that the disk has.
     pub(crate) room: Option<usize>,
 }
@@ -203,6 +205,15 @@ impl File for Opened {
         let len = rest.len().min(if short { into.len() / 2 } else { into.len() });
         into[..len].copy_from_slice(&rest[..len]);
         Ok(len)
+    }
+
+    fn read_at_once(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        let mut state = self.memory.state();
+        if state.faults.nothing_at_once || state.random.bool() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        drop(state);
+        self.read_at(into, at)
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {

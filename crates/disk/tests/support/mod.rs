@@ -20,6 +20,11 @@ impl Folder {
         Self { folder: tempfile::tempdir().unwrap(), events: Arc::default() }
     }
 
+    /// Within `path`, which is on a disk even where temporary files are not.
+    pub(crate) fn within(path: &str) -> Self {
+        Self { folder: tempfile::tempdir_in(path).unwrap(), events: Arc::default() }
+    }
+
     pub(crate) fn open(&self, size: u64) -> Disk {
         self.open_with(size, |_| {})
     }

@@ -1,0 +1,80 @@
+//! Finding an object by its key, with or without a wait for the disk.
+
+use crate::body::Found;
+use crate::disk::Disk;
+use crate::open::{Opened, Reading, open};
+
+/// How often a lookup follows an object that is moved meanwhile.
+const TURNS: usize = 4;
+
+/// What a lookup that does not wait came to.
+pub enum AtOnce {
+    /// The object.
+    Found(Found),
+    /// There is none.
+    Absent,
+    /// Only the disk can tell: [`Disk::find`] asks it. This lookup counted for nothing.
+    Waits,
+}
+
+impl Disk {
+    /// The object of `key`, which counts as a use of it at `now`, in seconds since 1970. Reads the head of its
+    /// record, and with it all of a body that has at most `whole` bytes.
+    pub fn find(&self, key: &[u8], now: u32, whole: u64) -> Option<Found> {
+        match self.answer(key, now, Reading { whole, at_once: false }) {
+            AtOnce::Found(found) => Some(found),
+            AtOnce::Absent | AtOnce::Waits => None,
+        }
+    }
+
+    /// As [`find`](Self::find), if that takes no wait for the disk.
+    pub fn find_at_once(&self, key: &[u8], now: u32, whole: u64) -> AtOnce {
+        self.answer(key, now, Reading { whole, at_once: true })
+    }
+
+    /// As [`find`](Self::find), without counting as anything.
+    pub fn peek(&self, key: &[u8], whole: u64) -> Option<Found> {
+        match self.look(self.shared.hash(key), key, Reading { whole, at_once: false }) {
+            AtOnce::Found(found) => Some(found),
+            AtOnce::Absent | AtOnce::Waits => None,
+        }
+    }
+
+    /// Notes a use of the object of `key` at `now`, in seconds since 1970, that was served from elsewhere: it
+    /// is no hit, and reads nothing.
+    pub fn touch(&self, key: &[u8], now: u32) {
+        self.shared.index.touch(self.shared.hash(key), now);
+    }
+
+    fn answer(&self, key: &[u8], now: u32, reading: Reading) -> AtOnce {
+        let hash = self.shared.hash(key);
+        let answer = self.look(hash, key, reading);
+        match answer {
+            AtOnce::Found(_) => self.shared.counts.hits.add(1),
+            AtOnce::Absent => self.shared.counts.misses.add(1),
+            AtOnce::Waits => return answer,
+        }
+        // Only now, so that a lookup that has to wait is not counted twice.
+        self.shared.index.touch(hash, now);
+        answer
+    }
+
+    fn look(&self, hash: u64, key: &[u8], reading: Reading) -> AtOnce {
+        for _ in 0..TURNS {
+            let Some(place) = self.shared.index.peek(hash) else { break };
+            match open(&self.shared, hash, &place, reading) {
+                Opened::Found(record) if record.key() == key => return AtOnce::Found(record.into_found()),
+                Opened::Found(_) | Opened::Damaged => break,
+                Opened::Waits => return AtOnce::Waits,
+                Opened::Moved
+                    if self.shared.index.peek(hash).is_some_and(|now| now.location() == place.location()) =>
+                {
+                    self.shared.index.remove_at(hash, place.location());
+                    break;
+                }
+                Opened::Moved => {}
+            }
+        }
+        AtOnce::Absent
+    }
+}
