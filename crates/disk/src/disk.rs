@@ -197,18 +197,22 @@ impl Disk {
         Ok(())
     }
 
-    /// Begins an object. `None` if it cannot be stored: its key is longer than 65,535 bytes, its meta than
-    /// 1 MiB, the whole than [`largest`](Self::largest), or nothing is written at the moment.
+    /// Begins an object, which takes the place of one that its key has. `None` if it cannot be stored: its key
+    /// is longer than 65,535 bytes, its meta than 1 MiB, the whole than [`largest`](Self::largest), or nothing
+    /// is written at the moment. Then the older one goes all the same, since it is out of date.
     pub fn put(&self, key: &[u8], meta: &[u8], about: About) -> Option<Writer> {
         let fits = key.len() <= MOST_KEY
             && meta.len() <= MOST_META
             && about.len.unwrap_or(0) <= self.largest()
             && !self.shared.is_paused.load(Ordering::Relaxed);
+        let hash = self.shared.hash(key);
         if !fits {
             self.shared.counts.dropped.add(1);
+            if self.shared.supersede(hash) {
+                self.shared.queue.add(Command::Remove(hash));
+            }
             return None;
         }
-        let hash = self.shared.hash(key);
         let About { len: expected, stored, cost } = about;
         let ticket = self.shared.writing.enter(Announced { hash, key, meta, expected, stored, cost });
         Some(Writer::new(Arc::clone(&self.shared), ticket))
@@ -219,11 +223,7 @@ impl Disk {
     /// [`sync`](Self::sync).
     pub fn remove(&self, key: &[u8]) {
         let hash = self.shared.hash(key);
-        self.shared.writing.cancel(hash);
-        if let Late::Scanning(removed) = &mut *self.shared.late() {
-            removed.insert(hash);
-        }
-        self.shared.index.remove(hash);
+        self.shared.take_out(hash);
         self.shared.queue.add(Command::Remove(hash));
     }
 

@@ -72,7 +72,11 @@ impl Engine {
         match command {
             Command::Piece { ticket, bytes, is_last } => self.take_piece(&ticket, &bytes, is_last),
             Command::Abort(id) => self.abort(id),
-            Command::Remove(hash) => self.owed.push((Kind::Removal, hash)),
+            Command::Remove(hash) => {
+                // What was published since is older than the mark will be, and would not survive a crash.
+                self.shared.index.remove(hash);
+                self.owe_removal(hash);
+            }
             Command::Clear => self.clear(),
             // Who asks may have gone.
             Command::Sync(reply) => drop(reply.send(self.sync())),
@@ -92,6 +96,11 @@ impl Engine {
 
     pub(crate) fn is_paused(&self) -> bool {
         self.paused_until.is_some()
+    }
+
+    /// Notes that the disk has to learn that the object of `hash` is gone.
+    pub(crate) fn owe_removal(&mut self, hash: u64) {
+        self.owed.push((Kind::Removal, hash));
     }
 
     /// Notes how a write ended.

@@ -92,6 +92,17 @@ impl Place {
     }
 }
 
+/// What putting a place came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// It is in; `instead` says whether it is there in place of another.
+    In { instead: bool },
+    /// It is not, and what was there before it has gone, if there was any.
+    Refused { instead: bool },
+    /// Nothing has changed: it was no longer allowed.
+    Forbidden,
+}
+
 type Shard = Mutex<Box<dyn AnyShard<Place>>>;
 
 /// All places, under one policy.
@@ -134,22 +145,26 @@ impl Index {
         self.shard(hash).peek(hash).is_some()
     }
 
-    /// Puts `place` in place of what the hash had, if `may` still allows it. False if it is not in then.
-    pub(crate) fn put(&self, hash: u64, place: Place, may: impl FnOnce() -> bool) -> bool {
-        let Some(segment) = self.segments.get(place.segment.get()) else { return false };
+    /// Puts `place` in place of what the hash had, if `may` still allows it.
+    pub(crate) fn put(&self, hash: u64, place: Place, may: impl FnOnce() -> bool) -> Put {
+        let Some(segment) = self.segments.get(place.segment.get()) else { return Put::Forbidden };
         let (len, object) = (place.len(), Object { key: hash, size: place.len(), cost: place.cost });
         let mut dropped = Vec::new();
         let mut shard = self.shard(hash);
         if !may() {
-            return false;
+            return Put::Forbidden;
         }
-        let is_in = matches!(shard.insert(object, place, &mut dropped), Inserted::Stored);
-        if is_in {
+        let instead = shard.peek(hash).is_some();
+        let put = match shard.insert(object, place, &mut dropped) {
+            Inserted::Stored => Put::In { instead },
+            Inserted::TooLarge(_) | Inserted::Refused(_) => Put::Refused { instead },
+        };
+        if let Put::In { .. } = put {
             segment.enliven(len);
         }
         drop(shard);
         self.release(&dropped);
-        is_in
+        put
     }
 
     /// Lets a pending place be found. False if it has gone meanwhile.
@@ -340,7 +355,10 @@ mod tests {
             for n in 0..300_000_u64 {
                 let location = Location::new(1, n * 64).unwrap();
                 let place = Place::new(location, 4096, 0, 0).unwrap();
-                assert!(index.put(n.wrapping_mul(0x9E37_79B9_7F4A_7C15), place, || true));
+                assert_eq!(
+                    index.put(n.wrapping_mul(0x9E37_79B9_7F4A_7C15), place, || true),
+                    Put::In { instead: false }
+                );
             }
             let (objects, _, _, memory) = index.figures();
             let each = memory as f64 / objects as f64;

@@ -80,6 +80,27 @@ impl Shared {
         (self.report)(event);
     }
 
+    /// Takes out the object of `hash`, and sees to it that none on its way in, or not yet read by a scan, comes
+    /// after. The caller sees to the mark.
+    pub(crate) fn take_out(&self, hash: u64) {
+        self.writing.cancel(hash);
+        if let Late::Scanning(removed) = &mut *self.late() {
+            removed.insert(hash);
+        }
+        self.index.remove(hash);
+    }
+
+    /// Takes out what came before the object of `hash` that is given up, since that is out of date: true if
+    /// there was, or may have been, any.
+    pub(crate) fn supersede(&self, hash: u64) -> bool {
+        let is_unknown = !matches!(*self.late(), Late::Known);
+        let may_be = is_unknown || self.index.has(hash) || self.writing.has_several(hash);
+        if may_be {
+            self.take_out(hash);
+        }
+        may_be
+    }
+
     /// Gives up the record at `location`, which is not what was written. Told if it has not gone already.
     pub(crate) fn damaged(&self, hash: u64, location: Location, segment: &Segment, why: &str) {
         if self.index.remove_at(hash, location) {

@@ -4,7 +4,7 @@
 //! written as it comes, its head last: until then no scan can take it for a record.
 
 use crate::engine::Engine;
-use crate::index::{Location, Place};
+use crate::index::{Location, Place, Put};
 use crate::log::{Class, Open};
 use crate::record::{self, Fixed, Kind, Sums};
 use crate::writer::Ticket;
@@ -37,6 +37,9 @@ impl Engine {
         };
         if !is_taken && ticket.give_up() {
             self.shared.counts.dropped.add(1);
+            if self.shared.supersede(ticket.hash) {
+                self.owe_removal(ticket.hash);
+            }
         }
     }
 
@@ -61,14 +64,12 @@ impl Engine {
             self.give_back(open);
             return false;
         };
-        if !self.shared.index.put(fixed.hash, place.pending(), || !ticket.is_given_up()) {
-            if !ticket.is_given_up() {
-                self.shared.counts.refused.add(1);
-                ticket.give_up();
-            }
+        let put = self.shared.index.put(fixed.hash, place.pending(), || !ticket.is_given_up());
+        let Put::In { instead } = put else {
+            self.refused(ticket, put);
             self.give_back(open);
             return true;
-        }
+        };
         let mut bytes = Vec::with_capacity(fixed.len() as usize);
         bytes.extend(fixed.encode(&self.shared.secret));
         for part in [&ticket.key, &ticket.meta, body, &table] {
@@ -80,6 +81,9 @@ impl Engine {
         self.note(&open.segment.name, &written);
         if written.is_err() {
             self.shared.index.remove_at(fixed.hash, location);
+            if instead {
+                self.owe_removal(fixed.hash);
+            }
             self.spoil(&open.segment);
             return false;
         }
@@ -145,13 +149,22 @@ impl Engine {
         }
         // Even if nobody will be led to it: a record that is there must not seem to come after a snapshot.
         open.at += fixed.len();
-        if self.shared.index.put(fixed.hash, place, || !ticket.is_given_up()) {
-            self.published(&fixed);
-        } else if ticket.give_up() {
-            self.shared.counts.refused.add(1);
+        match self.shared.index.put(fixed.hash, place, || !ticket.is_given_up()) {
+            Put::In { .. } => self.published(&fixed),
+            put => self.refused(ticket, put),
         }
         self.give_back(open);
         true
+    }
+
+    /// What the policy does not want, or was removed meanwhile, is given up.
+    fn refused(&mut self, ticket: &Ticket, put: Put) {
+        if ticket.give_up() {
+            self.shared.counts.refused.add(1);
+        }
+        if put == (Put::Refused { instead: true }) {
+            self.owe_removal(ticket.hash);
+        }
     }
 
     fn published(&mut self, fixed: &Fixed) {

@@ -12,7 +12,8 @@ use crate::shared::Shared;
 const PIECE: usize = 256 << 10;
 
 /// Takes an object's body in pieces. It is published by [`finish`](Self::finish); dropped before that, it
-/// leaves nothing. No call waits for the disk.
+/// changes nothing. An object that is given up takes the older one of its key with it, which it has made out of
+/// date. No call waits for the disk.
 #[must_use = "an object is stored by `finish`"]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -80,6 +81,9 @@ impl Writer {
     fn give_up(&self) {
         if self.ticket.give_up() {
             self.shared.counts.dropped.add(1);
+            if self.shared.supersede(self.ticket.hash) {
+                self.shared.queue.add(Command::Remove(self.ticket.hash));
+            }
         }
     }
 }
@@ -161,6 +165,11 @@ impl Writing {
     /// Gives up all objects of `hash`.
     pub(crate) fn cancel(&self, hash: u64) {
         give_up(self.lock().get(&hash).into_iter().flatten());
+    }
+
+    /// Whether more than one object of `hash` is on its way.
+    pub(crate) fn has_several(&self, hash: u64) -> bool {
+        self.lock().get(&hash).is_some_and(|tickets| tickets.len() > 1)
     }
 
     pub(crate) fn cancel_all(&self) {
