@@ -12,6 +12,9 @@ use crate::record::{self, BLOCK, Fixed};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
+/// Bytes that come to memory together, at least.
+const PAGE: u64 = 4096;
+
 /// An object, as it was when it was found. It can be read as long as this is held, whatever becomes of it.
 pub struct Found {
     /// What the caller gave beside the body.
@@ -113,19 +116,18 @@ impl Body {
         if range.start >= range.end || range.end > self.len() {
             return range.start == range.end;
         }
-        let is_in_memory = |at| {
-            let read = self.segment.file.read_at_once(&mut [0], self.offset() + at);
-            matches!(read, Ok(1))
-        };
-        let ends = |from, to| [from, from + (to - from) / 2, to - 1];
-        if self.is_verified() {
-            return ends(range.start, range.end).into_iter().all(is_in_memory);
+        let (mut start, mut end, mut table) = (range.start, range.end, None);
+        if !self.is_verified() {
+            (start, end) = (start / BLOCK * BLOCK, end.next_multiple_of(BLOCK).min(self.len()));
+            table = Some([self.len(), self.len() + self.fixed.table() - 1])
+                .filter(|_| self.table.get().is_none());
         }
-        let (start, end) = (range.start / BLOCK * BLOCK, range.end.next_multiple_of(BLOCK).min(self.len()));
-        let table = self.len()..self.len() + self.fixed.table();
-        let knows_table = self.table.get().is_some();
-        ends(start, end).into_iter().all(is_in_memory)
-            && (knows_table || ends(table.start, table.end).into_iter().all(is_in_memory))
+        let body = [start, start + (end - start) / 2, end - 1];
+        let mut last = None;
+        body.into_iter().chain(table.into_iter().flatten()).map(|at| self.offset() + at).all(|at| {
+            last.replace(at / PAGE) == Some(at / PAGE)
+                || matches!(self.segment.file.read_at_once(&mut [0], at), Ok(1))
+        })
     }
 
     /// Reads the whole body, and notes that it may go out unread from now on.
