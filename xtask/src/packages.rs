@@ -36,6 +36,8 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("libtirpc-dev", "/usr/include/tirpc/rpc/rpc.h", "the library of ONC RPC"),
     package("rpcbind", "rpcbind", "the directory of ONC programs"),
     package("iproute2", "ip", "a network in which that directory is alone"),
+    package("mount", "mount", "file systems that get full, or can no longer be written to"),
+    package("e2fsprogs", "mkfs.ext4", "one of those file systems"),
     package("netcat-openbsd", "nc", "a client of the line door"),
     package("g++", "g++", "compiles clients"),
     package("gcc", "gcc", "compiles clients"),

@@ -1,0 +1,191 @@
+//! File systems that really are full, or can no longer be written to: each mounted for its test alone.
+//!
+//! Tests that mount run in a process with mounts of its own, so that nothing is left behind.
+
+#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
+
+mod support;
+
+use std::fs::File;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use larder_disk::{Disk, Event, Options};
+use support::{Folder, about, body, store, text};
+
+const LEN: usize = 20_000;
+
+/// Runs `command`, which has to succeed, and returns what it said.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{command:?} failed: {said}");
+    said
+}
+
+fn run_apart(test: &str) {
+    let mut apart = Command::new("unshare");
+    apart.args(["--mount", "true"]);
+    let may = apart.status().is_ok_and(|status| status.success());
+    assert!(may, "mounting needs root: {apart:?} failed");
+    let mut apart = Command::new("unshare");
+    apart.arg("--mount").arg(std::env::current_exe().unwrap()).args([test, "--exact", "--ignored"]);
+    let said = run(&mut apart);
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+/// A file system, mounted at a folder, until this goes.
+struct Mounted(Folder);
+
+impl Mounted {
+    fn new(words: &[&str]) -> Self {
+        let mounted = Self(Folder::new());
+        run(Command::new("mount").args(words).arg(mounted.0.path()));
+        mounted
+    }
+
+    fn remount(&self, options: &str) {
+        run(Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(self.0.path()));
+    }
+
+    fn open(&self) -> Disk {
+        let pause = |options: &mut Options| options.pause = Duration::from_millis(20);
+        let disk = self.0.open_with(8 << 20, pause);
+        support::until_known(&disk);
+        disk
+    }
+
+    /// Waits for `event`, while `meanwhile` goes on.
+    fn until(&self, event: Event, mut meanwhile: impl FnMut()) {
+        let begin = Instant::now();
+        while !self.0.events().contains(&event) {
+            assert!(begin.elapsed() < Duration::from_secs(30), "no {event:?} in {:?}", self.0.events());
+            meanwhile();
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // The namespace that it is in ends soon, too.
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+/// Puts object `n`, and says whether it was stored.
+fn put(disk: &Disk, n: usize) -> bool {
+    let Some(mut writer) = disk.put(text(n).as_bytes(), b"meta", about(LEN as u64, 1)) else { return false };
+    writer.write(&body(LEN, n as u8)) && writer.finish() && disk.sync().is_ok() && is_right(disk, n)
+}
+
+/// Whether object `n` is found, which has to be what was put.
+fn is_right(disk: &Disk, n: usize) -> bool {
+    let found = disk.find(text(n).as_bytes(), 1, LEN as u64);
+    found.is_some_and(|found| {
+        assert!(found.content.unwrap() == body(LEN, n as u8), "object {n} is wrong");
+        true
+    })
+}
+
+fn count(disk: &Disk, of: usize) -> usize {
+    (0..of).filter(|&n| is_right(disk, n)).count()
+}
+
+#[test]
+fn a_file_system_that_gets_full() {
+    run_apart("gets_full");
+}
+
+#[test]
+#[ignore = "run by another, with mounts of its own"]
+fn gets_full() {
+    let mounted = Mounted::new(&["-t", "tmpfs", "-o", "size=4m", "larder"]);
+    let disk = mounted.open();
+    assert!((0..50).all(|n| put(&disk, n)));
+    // Somebody else takes the room.
+    let mut others = vec![0; 4 << 20];
+    others.truncate((4 << 20) - disk.usage().occupied as usize - (100 << 10));
+    mounted.0.write("others", &others);
+    let stored = (50..250).filter(|&n| put(&disk, n)).count();
+    assert!(stored > 50, "{stored} of 200 were stored in what is left: {:?}", disk.usage());
+    assert!(disk.usage().write_errors > 0, "it was full");
+    let kept = count(&disk, 250);
+    assert!((10..=50).contains(&kept), "{kept} of 250 are there, and there is room for 50");
+    mounted.0.remove("others");
+    let begin = Instant::now();
+    let mut n = 250;
+    while count(&disk, n) < 120 {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the room is not used: {:?}", disk.usage());
+        put(&disk, n);
+        n += 1;
+    }
+    disk.validate().unwrap();
+    disk.close().unwrap();
+    let disk = mounted.open();
+    assert!(count(&disk, n) >= 120);
+}
+
+#[test]
+fn a_start_where_nothing_can_be_written() {
+    run_apart("starts_read_only");
+}
+
+#[test]
+#[ignore = "run by another, with mounts of its own"]
+fn starts_read_only() {
+    for has_snapshot in [true, false] {
+        let mounted = Mounted::new(&["-t", "tmpfs", "larder"]);
+        let disk = mounted.open();
+        (0..50).for_each(|n| store(&disk, text(n).as_bytes(), &body(LEN, n as u8), 1));
+        match has_snapshot {
+            true => disk.close().unwrap(),
+            false => drop(disk),
+        }
+        mounted.remount("ro");
+        let disk = mounted.open();
+        assert_eq!(count(&disk, 50), 50);
+        mounted.until(Event::Paused, || assert!(!put(&disk, 50)));
+        assert_eq!(count(&disk, 50), 50);
+        disk.remove(text(0).as_bytes());
+        assert_eq!(count(&disk, 50), 49, "also what cannot be written down is gone");
+        mounted.remount("rw");
+        mounted.until(Event::Resumed, || _ = put(&disk, 50));
+        assert!(put(&disk, 50));
+        drop(disk);
+        assert_eq!(count(&mounted.open(), 51), 50, "what was removed meanwhile stays away");
+    }
+}
+
+#[test]
+fn a_file_system_that_turns_read_only() {
+    run_apart("turns_read_only");
+}
+
+/// As the kernel does it after an error: whoever has files open can write no more.
+#[test]
+#[ignore = "run by another, with mounts of its own"]
+fn turns_read_only() {
+    let image = Folder::new();
+    let path = image.path().join("image");
+    File::create_new(&path).unwrap().set_len(32 << 20).unwrap();
+    run(Command::new("mkfs.ext4").arg("-q").arg(&path));
+    let mounted = Mounted::new(&["-o", "loop", path.to_str().unwrap()]);
+    let disk = mounted.open();
+    assert!((0..100).all(|n| put(&disk, n)));
+    thread::scope(|scope| {
+        let load =
+            scope.spawn(|| mounted.until(Event::Paused, || (100..200).for_each(|n| _ = put(&disk, n))));
+        while !is_right(&disk, 110) {
+            assert!(!load.is_finished());
+        }
+        mounted.remount("abort");
+    });
+    assert_eq!(count(&disk, 100), 100, "what is there is served");
+    drop(disk);
+    run(Command::new("umount").arg(mounted.0.path()));
+    run(Command::new("mount").args(["-o", "loop"]).arg(&path).arg(mounted.0.path()));
+    let disk = mounted.open();
+    assert_eq!(count(&disk, 100), 100);
+    assert!(put(&disk, 200));
+}
