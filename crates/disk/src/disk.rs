@@ -208,7 +208,7 @@ impl Disk {
         let hash = self.shared.hash(key);
         if !fits {
             self.shared.counts.dropped.add(1);
-            if self.shared.supersede(hash) {
+            if self.shared.supersede(hash, Writing::ALL) {
                 self.shared.queue.add(Command::Remove(hash));
             }
             return None;
@@ -223,7 +223,7 @@ impl Disk {
     /// [`sync`](Self::sync).
     pub fn remove(&self, key: &[u8]) {
         let hash = self.shared.hash(key);
-        self.shared.take_out(hash);
+        self.shared.take_out(hash, Writing::ALL);
         self.shared.queue.add(Command::Remove(hash));
     }
 

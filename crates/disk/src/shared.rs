@@ -80,23 +80,23 @@ impl Shared {
         (self.report)(event);
     }
 
-    /// Takes out the object of `hash`, and sees to it that none on its way in, or not yet read by a scan, comes
-    /// after. The caller sees to the mark.
-    pub(crate) fn take_out(&self, hash: u64) {
-        self.writing.cancel(hash);
+    /// Takes out the object of `hash`, and sees to it that none comes after that a scan has yet to read, or that
+    /// is on its way in with a ticket below `before`. The caller sees to the mark.
+    pub(crate) fn take_out(&self, hash: u64, before: u64) {
+        self.writing.cancel(hash, before);
         if let Late::Scanning(removed) = &mut *self.late() {
             removed.insert(hash);
         }
         self.index.remove(hash);
     }
 
-    /// Takes out what came before the object of `hash` that is given up, since that is out of date: true if
-    /// there was, or may have been, any.
-    pub(crate) fn supersede(&self, hash: u64) -> bool {
+    /// Takes out what came before the object of `hash` that is given up, with the ticket `given_up`, since that
+    /// is out of date: true if there was, or may have been, any.
+    pub(crate) fn supersede(&self, hash: u64, given_up: u64) -> bool {
         let is_unknown = !matches!(*self.late(), Late::Known);
-        let may_be = is_unknown || self.index.has(hash) || self.writing.has_several(hash);
+        let may_be = is_unknown || self.index.has(hash) || self.writing.has(hash, given_up);
         if may_be {
-            self.take_out(hash);
+            self.take_out(hash, given_up);
         }
         may_be
     }

@@ -37,7 +37,7 @@ impl Engine {
         };
         if !is_taken && ticket.give_up() {
             self.shared.counts.dropped.add(1);
-            if self.shared.supersede(ticket.hash) {
+            if self.shared.supersede(ticket.hash, ticket.id) {
                 self.owe_removal(ticket.hash);
             }
         }

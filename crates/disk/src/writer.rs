@@ -81,7 +81,7 @@ impl Writer {
     fn give_up(&self) {
         if self.ticket.give_up() {
             self.shared.counts.dropped.add(1);
-            if self.shared.supersede(self.ticket.hash) {
+            if self.shared.supersede(self.ticket.hash, self.ticket.id) {
                 self.shared.queue.add(Command::Remove(self.ticket.hash));
             }
         }
@@ -98,6 +98,7 @@ impl Drop for Writer {
 
 /// An object on its way in, as both ends know it.
 pub(crate) struct Ticket {
+    /// Of two objects of a key, that with the higher number began later.
     pub(crate) id: u64,
     pub(crate) hash: u64,
     pub(crate) key: Box<[u8]>,
@@ -154,6 +155,9 @@ pub(crate) struct Announced<'a> {
 }
 
 impl Writing {
+    /// Above the number of every ticket.
+    pub(crate) const ALL: u64 = u64::MAX;
+
     pub(crate) fn enter(self: &Arc<Self>, new: Announced) -> Ticket {
         let Announced { hash, expected, stored, cost, .. } = new;
         let (id, given_up) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::default());
@@ -162,14 +166,14 @@ impl Writing {
         Ticket { id, hash, key, meta, expected, stored, cost, given_up, writing }
     }
 
-    /// Gives up all objects of `hash`.
-    pub(crate) fn cancel(&self, hash: u64) {
-        give_up(self.lock().get(&hash).into_iter().flatten());
+    /// Gives up the objects of `hash` with tickets below `before`.
+    pub(crate) fn cancel(&self, hash: u64, before: u64) {
+        give_up(self.lock().get(&hash).into_iter().flatten().filter(|(id, _)| *id < before));
     }
 
-    /// Whether more than one object of `hash` is on its way.
-    pub(crate) fn has_several(&self, hash: u64) -> bool {
-        self.lock().get(&hash).is_some_and(|tickets| tickets.len() > 1)
+    /// Whether an object of `hash` with a ticket below `before` is on its way.
+    pub(crate) fn has(&self, hash: u64, before: u64) -> bool {
+        self.lock().get(&hash).into_iter().flatten().any(|&(id, _)| id < before)
     }
 
     pub(crate) fn cancel_all(&self) {

@@ -141,11 +141,34 @@ fn a_writer_that_is_dropped_leaves_the_older_one() {
 
 #[test]
 fn an_older_one_on_its_way_in_goes_as_well() {
-    let gone = older_after(|_, disk| {
-        let mut older = put(disk, None);
-        assert!(older.write(&body(1000, 1)));
-        assert!(disk.put(b"k", b"", about(disk.largest() + 1, 1)).is_none());
-        assert!(!older.finish());
-    });
-    assert_eq!(gone, (false, false));
+    let fails: [Fail; 2] = [
+        |_, disk| assert!(disk.put(b"k", b"", about(disk.largest() + 1, 1)).is_none()),
+        |_, disk| assert!(!put(disk, Some(9)).write(&[0; 10])),
+    ];
+    for fail in fails {
+        let gone = older_after(|memory, disk| {
+            disk.remove(b"k");
+            let mut older = put(disk, None);
+            assert!(older.write(&body(1000, 1)));
+            fail(memory, disk);
+            assert!(!older.finish());
+        });
+        assert_eq!(gone, (false, false));
+    }
+}
+
+#[test]
+fn a_newer_one_on_its_way_in_stays() {
+    let memory = Memory::new(1, Faults::default());
+    let disk = open(&memory);
+    store(&disk, b"k", &body(1000, 1), 1);
+    let (mut given_up, mut newer) = (put(&disk, Some(9)), put(&disk, Some(1000)));
+    assert!(!given_up.write(&[0; 10]));
+    assert!(newer.write(&body(1000, 2)) && newer.finish());
+    disk.sync().unwrap();
+    let is_there = |disk: &Disk| disk.peek(b"k", 1000).unwrap().content.unwrap() == body(1000, 2);
+    assert!(is_there(&disk));
+    let crashed = memory.crash(0, Faults::default());
+    drop(disk);
+    assert!(is_there(&open(&crashed)));
 }
