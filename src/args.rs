@@ -3,13 +3,14 @@
 //! Values are parsed here, one by one; what they mean with the file and with each other is `config`'s.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, Origin};
 
-use crate::config::{ENTRIES, MEMORY, THREADS, names};
+use crate::config::{DISK, ENTRIES, MEMORY, THREADS, names};
 use crate::fetch::args::{EXAMPLES as FETCH_EXAMPLES, Fetch};
 use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
 use crate::{units, workload};
@@ -144,6 +145,15 @@ pub(crate) struct Flags {
     /// Which responses make room, such as s3fifo or tinylfu+gdsf [default: adaptive]
     #[arg(long, value_name = "POLICY", value_parser = names::policy)]
     pub(crate) policy: Option<Spec>,
+    /// Keep responses in this directory as well, where they outlive the process; repeatable
+    #[arg(long, value_name = "DIR", value_parser = names::directory)]
+    pub(crate) disk: Vec<PathBuf>,
+    /// Bytes that such a directory may take [default: 10GiB]; once for all, or once for each
+    #[arg(long, value_name = "SIZE", value_parser = disk_size, requires = "disk")]
+    pub(crate) disk_size: Vec<u64>,
+    /// Which responses make room there, such as secondhit+lru [default: sieve]
+    #[arg(long, value_name = "POLICY", value_parser = names::policy, requires = "disk")]
+    pub(crate) disk_policy: Option<Spec>,
     /// Serve numbers and health here, or off [default: 127.0.0.1:9145]
     #[arg(long, value_name = "ADDRESS", value_parser = admin)]
     pub(crate) admin: Option<Admin>,
@@ -196,9 +206,17 @@ fn admin(text: &str) -> Result<Admin, String> {
 }
 
 fn memory(text: &str) -> Result<u64, String> {
+    size_within(text, &MEMORY)
+}
+
+fn disk_size(text: &str) -> Result<u64, String> {
+    size_within(text, &DISK)
+}
+
+fn size_within(text: &str, bounds: &RangeInclusive<u64>) -> Result<u64, String> {
     let size = units::parse_size(text)?;
-    let (least, most) = (units::show_size(*MEMORY.start()), units::show_size(*MEMORY.end()));
-    if MEMORY.contains(&size) { Ok(size) } else { Err(format!("expected a size from {least} to {most}")) }
+    let (least, most) = (units::show_size(*bounds.start()), units::show_size(*bounds.end()));
+    if bounds.contains(&size) { Ok(size) } else { Err(format!("expected a size from {least} to {most}")) }
 }
 
 fn threads(text: &str) -> Result<usize, String> {

@@ -1,10 +1,13 @@
 //! The reference and the example file, rendered from the table of keys, so that neither can be out of step.
 
-use super::keys::{CACHING, Draft, Key, SECTIONS, SITE, SiteDraft, TOP};
+use super::keys::{CACHING, DISK_KEYS, DiskDraft, Draft, Key, SECTIONS, SITE, SiteDraft, TOP};
 
 /// What the example says where a default would show nothing.
-const EXAMPLES: &[(&str, &str)] =
-    &[("hosts", "[\"docs.example\", \"*.docs.example\"]"), ("origin", "\"http://127.0.0.1:3000\"")];
+const EXAMPLES: &[(&str, &str)] = &[
+    ("hosts", "[\"docs.example\", \"*.docs.example\"]"),
+    ("origin", "\"http://127.0.0.1:3000\""),
+    ("path", "\"/var/cache/larder\""),
+];
 
 const INTRODUCTION: &str = "\
 # The config file
@@ -16,12 +19,15 @@ Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of
 unit (`ms` `s` `m` `h` `d`). A list of one thing needs no brackets.
 
 `SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, the listeners and the capacity of
-the memory, which wait for a restart; a file with an error changes nothing. A new policy takes over what is stored.
+the memory and which directories make the disk tier, which wait for a restart; a file with an error changes nothing. A new policy takes over what is stored.
 
 A policy is a name with its parameters, if any, as in `s3fifo:small=0.2`. An admission filter may stand before it and
 decide what enters at all, as in `tinylfu+gdsf` or `size:max=1MiB+lru`. `larder simulate --list` lists them all.
 ";
 
+const DISKS: &str =
+    "The disk tier: one such table for each directory. What is stored there outlives the process.";
+const DISK_DEFAULTS: &str = "There is none by default: take away the leading signs to have one.";
 const SITES: &str =
     "Reverse-proxied sites: one such table for each, the first that matches takes the request.";
 const SITE_DEFAULTS: &str = "A site is not there by default: take away the leading signs to have one.";
@@ -39,6 +45,8 @@ pub(crate) fn reference() -> String {
             rows(&mut page, CACHING, &defaults.forward.rules);
         }
     }
+    heading(&mut page, "`[[disk]]`", DISKS);
+    rows(&mut page, DISK_KEYS, &DiskDraft::default());
     let site = SiteDraft::default();
     heading(&mut page, "`[[site]]`", SITES);
     rows(&mut page, SITE, &site);
@@ -58,6 +66,8 @@ pub(crate) fn example() -> String {
             lines(&mut file, "", CACHING, &defaults.forward.rules);
         }
     }
+    file += &format!("\n# {DISKS}\n# {DISK_DEFAULTS}\n#[[disk]]\n");
+    lines(&mut file, "#", DISK_KEYS, &DiskDraft::default());
     let site = SiteDraft::default();
     file += &format!("\n# {SITES}\n# {SITE_DEFAULTS}\n#[[site]]\n");
     lines(&mut file, "#", SITE, &site);

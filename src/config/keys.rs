@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, ClientAddress, Doors, Forward, HostHeader, Limits, LineForm, MemoryTier, Origin, Timeouts,
+    AccessLog, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, LineForm, MemoryTier, Origin,
+    Schedule, Timeouts, Times,
 };
 use larder_semantics::storable::Rules;
 use toml::de::DeValue;
 
 use super::kinds::{AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Size, Text, Words};
-use super::{ENTRIES, MEMORY, THREADS, names};
+use super::{DISK, ENTRIES, MEMORY, THREADS, names};
 
 /// What was written, on top of the defaults.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Draft {
     pub(super) x_cache: bool,
     pub(super) client_address: ClientAddress,
     pub(super) memory: Memory,
+    pub(super) disks: Vec<DiskDraft>,
+    pub(super) schedule: Schedule,
     pub(super) limits: Limits,
     pub(super) timeouts: Timeouts,
     pub(super) reverse_listen: Option<Vec<SocketAddr>>,
@@ -51,6 +54,14 @@ pub(super) struct Memory {
     pub(super) policy: Spec,
     pub(super) max_object: Option<u64>,
     pub(super) max_variants: usize,
+}
+
+/// A directory of the disk tier as it was written.
+#[derive(Clone, Debug)]
+pub(super) struct DiskDraft {
+    /// Where it begins, as an error says it.
+    pub(super) place: String,
+    pub(super) tier: DiskTier,
 }
 
 /// A site as it was written.
@@ -126,6 +137,13 @@ const ACCESS_LOG: Choice<AccessLog> =
 const FORM: Choice<LineForm> = Choice(&[("framed", LineForm::Framed), ("bare", LineForm::Bare)]);
 const SOCKET: Text<PathBuf> =
     Text { words: "absolute path", parse: names::socket, show: |path| path.display().to_string() };
+const DIRECTORY: Text<PathBuf> =
+    Text { words: "path", parse: names::directory, show: |path| path.display().to_string() };
+const TIMES: Text<Times> = Text {
+    words: "minute, hour, day, month and weekday as in cron",
+    parse: |text| text.parse(),
+    show: Times::to_string,
+};
 const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
 const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(&[
     ("off", ClientAddress::Off),
@@ -173,6 +191,32 @@ pub(super) const SECTIONS: &[Section] = &[
                 "largest content stored; auto: whatever fits"
             ),
             key!("max_variants", Count(1..=65_536), memory.max_variants, "variants kept for one URL (Vary)"),
+        ],
+    },
+    Section {
+        name: "schedule",
+        about: "What is forgotten without being asked for. By default nothing is: what is stored makes room when there is need.",
+        keys: &[
+            key!("every", AtLeast(1), schedule.every, "how often what is stored is looked through"),
+            key!(
+                "expired",
+                Or("off", AtLeast(0)),
+                schedule.expired,
+                "forget what has been stale, and of no use while origins fail, for longer than this"
+            ),
+            key!(
+                "unused",
+                Or("off", AtLeast(1_000)),
+                schedule.unused,
+                "forget what nobody has asked for in so long"
+            ),
+            key!(
+                "everything",
+                Or("off", TIMES),
+                schedule.everything,
+                "forget everything at these times (local time)"
+            ),
+            key!("rate", Count(1..=MANY), schedule.rate, "objects on disk that are looked at in a second"),
         ],
     },
     Section {
@@ -301,6 +345,19 @@ pub(super) const SECTIONS: &[Section] = &[
     },
 ];
 
+/// What a `[[disk]]` says.
+pub(super) const DISK_KEYS: &[Key<DiskDraft>] = &[
+    key!("path", DIRECTORY, tier.path, "a directory of its own; it is made if it is not there"),
+    key!("size", Size(DISK), tier.size, "bytes that its files may take"),
+    key!("policy", POLICY, tier.policy, "which responses make room, and, with a filter, which enter"),
+    key!(
+        "max_object",
+        Or("auto", Size(MEMORY)),
+        tier.max_object,
+        "largest content stored; auto: whatever fits"
+    ),
+];
+
 /// What a `[[site]]` says besides [`CACHING`].
 pub(super) const SITE: &[Key<SiteDraft>] = &[
     key!("name", Or("auto", NAME), name, "its name in logs and numbers; auto: its first host"),
@@ -355,6 +412,8 @@ impl Default for Draft {
             x_cache: false,
             client_address: ClientAddress::XForwardedFor,
             memory: Memory { size: None, entries: None, policy, max_object, max_variants },
+            disks: Vec::new(),
+            schedule: Schedule::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             reverse_listen: None,
@@ -367,6 +426,12 @@ impl Default for Draft {
             doors: Doors::default(),
             places: BTreeMap::new(),
         }
+    }
+}
+
+impl Default for DiskDraft {
+    fn default() -> Self {
+        Self { place: String::new(), tier: DiskTier::at(PathBuf::new()) }
     }
 }
 

@@ -22,9 +22,9 @@ use std::path::Path;
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Origin, Role};
+use larder_proxy::settings::{DiskTier, Origin, Role};
 
-use self::keys::{Draft, SiteDraft};
+use self::keys::{DiskDraft, Draft, SiteDraft};
 use crate::args::Flags;
 use crate::units;
 
@@ -32,6 +32,8 @@ use crate::units;
 pub(crate) const THREADS: RangeInclusive<u64> = 1..=1_024;
 /// How many bytes the memory tier may have: up to what a process can address.
 pub(crate) const MEMORY: RangeInclusive<u64> = 1..=1 << 47;
+/// How many bytes a directory of the disk tier may have.
+pub(crate) const DISK: RangeInclusive<u64> = 1 << 20..=1 << 47;
 /// How many entries the memory tier may have: its slots are 32 bits wide.
 pub(crate) const ENTRIES: RangeInclusive<u64> = 1..=u32::MAX as u64 - 1;
 
@@ -75,6 +77,13 @@ fn parse(file: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError>
     let mut draft = Draft::default();
     let read = raw::read(file, text, &mut draft);
     override_with(flags, &mut draft);
+    if let (disks, sizes @ 2..) = (flags.disk.len(), flags.disk_size.len())
+        && disks != sizes
+    {
+        let problem =
+            format!("--disk-size: {sizes} sizes for {disks} directories; say one for all, or one for each");
+        return Err(ConfigError { problems: vec![problem] });
+    }
     match (read, settle::settle(draft)) {
         (Ok(()), Ok(settings)) => Ok(settings),
         // A value that could not be read still has its default, which is no reason to blame its neighbours.
@@ -120,10 +129,27 @@ fn override_with(flags: &Flags, draft: &mut Draft) {
     if !flags.origin.is_empty() {
         draft.sites = vec![only_site(&flags.origin)];
     }
+    if !flags.disk.is_empty() {
+        draft.disks = disks(flags);
+    }
     draft.threads = flags.threads.or(draft.threads);
     draft.memory.policy = flags.policy.clone().unwrap_or_else(|| draft.memory.policy.clone());
     draft.access_log = flags.access_log.map_or(draft.access_log, Into::into);
     draft.forward.allow_private |= flags.allow_private;
+}
+
+/// The directories that the flags name. A single size is for all of them.
+fn disks(flags: &Flags) -> Vec<DiskDraft> {
+    let sizes = flags.disk_size.iter().copied().map(Some);
+    let last = flags.disk_size.last().copied();
+    let sizes = sizes.chain(std::iter::repeat(last));
+    let disks = flags.disk.iter().cloned().zip(sizes).map(|(path, size)| {
+        let mut tier = DiskTier::at(path);
+        tier.size = size.unwrap_or(tier.size);
+        tier.policy = flags.disk_policy.clone().unwrap_or(tier.policy);
+        DiskDraft { place: "--disk".to_owned(), tier }
+    });
+    disks.collect()
 }
 
 fn only_site(origins: &[Origin]) -> SiteDraft {
@@ -143,6 +169,7 @@ pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String
         ("admin", show_admin(running), show_admin(wanted)),
         ("threads", running.threads.to_string(), wanted.threads.to_string()),
         ("memory", show_capacity(running), show_capacity(wanted)),
+        ("disk", show_directories(running), show_directories(wanted)),
     ];
     let changed = rows.into_iter().filter(|(_, now, then)| now != then);
     changed
@@ -158,6 +185,10 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         ("threads", settings.threads.to_string()),
         ("memory", show_memory(settings)),
     ];
+    rows.extend(settings.disks.iter().map(|disk| {
+        let (path, size) = (disk.path.display(), units::show_size(disk.size));
+        ("disk", format!("{path}, {size}, {}", disk.policy))
+    }));
     if !settings.doors.listen.is_empty() {
         rows.insert(1, ("doors", show_doors(settings)));
     }
@@ -197,6 +228,11 @@ fn show_admin(settings: &Settings) -> String {
 
 fn show_memory(settings: &Settings) -> String {
     format!("{}, {}", show_capacity(settings), settings.memory.policy)
+}
+
+fn show_directories(settings: &Settings) -> String {
+    let paths: Vec<_> = settings.disks.iter().map(|disk| disk.path.display().to_string()).collect();
+    if paths.is_empty() { "off".to_owned() } else { paths.join(", ") }
 }
 
 fn show_capacity(settings: &Settings) -> String {

@@ -153,6 +153,14 @@ pub(super) fn socket(text: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// A directory.
+pub(crate) fn directory(text: &str) -> Result<PathBuf, String> {
+    match text.is_empty() || text.contains('\0') {
+        true => Err(format!("{} is not a path such as '/var/cache/larder'", quoted(text))),
+        false => Ok(PathBuf::from(text)),
+    }
+}
+
 /// What a `User-Agent` may be.
 pub(super) fn user_agent(text: &str) -> Result<String, String> {
     let visible = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{CACHING, Draft, Key, SECTIONS, SITE, SiteDraft, TOP};
+use super::keys::{CACHING, DISK_KEYS, DiskDraft, Draft, Key, SECTIONS, SITE, SiteDraft, TOP};
 use crate::words::hint;
 
 /// Reads `text`, which stands in the file called `file`, on top of `draft`. Problems come in the order of their lines.
@@ -48,12 +48,14 @@ impl Reader<'_> {
     }
 
     fn document(&mut self, document: &DeTable<'_>, draft: &mut Draft) {
-        let tables = SECTIONS.iter().map(|section| section.name).chain(["site"]);
+        let tables = SECTIONS.iter().map(|section| section.name).chain(["disk", "site"]);
         let known: Vec<_> = names(TOP).chain(tables).collect();
         for (key, value) in document.iter() {
             let name: &str = key.get_ref();
             if name == "site" {
-                self.sites(value, draft);
+                draft.sites.extend(self.tables("site", value, Self::site));
+            } else if name == "disk" {
+                draft.disks.extend(self.tables("disk", value, Self::disk));
             } else if let Some(section) = SECTIONS.iter().find(|section| section.name == name) {
                 self.section(name, section.keys, value, draft);
             } else {
@@ -84,21 +86,40 @@ impl Reader<'_> {
         }
     }
 
-    fn sites(&mut self, value: &Spanned<DeValue<'_>>, draft: &mut Draft) {
-        let Some(sites) = value.get_ref().as_array() else {
-            return self.problem(value.span().start, "there may be several sites: write [[site]]".to_owned());
+    /// What each of the tables called `name` stands for.
+    fn tables<T>(
+        &mut self,
+        name: &str,
+        value: &Spanned<DeValue<'_>>,
+        read: fn(&mut Self, &DeTable<'_>, usize) -> T,
+    ) -> Vec<T> {
+        let Some(tables) = value.get_ref().as_array() else {
+            let problem = format!("there may be several '{name}': write [[{name}]]");
+            self.problem(value.span().start, problem);
+            return Vec::new();
         };
-        for site in sites.iter() {
-            match site.get_ref().as_table() {
-                Some(table) => {
-                    let site = self.site(table, site.span().start);
-                    draft.sites.push(site);
-                }
-                None => {
-                    self.problem(site.span().start, "'site' is a list of tables: write [[site]]".to_owned())
-                }
+        let mut all = Vec::new();
+        for table in tables.iter() {
+            let start = table.span().start;
+            match table.get_ref().as_table() {
+                Some(table) => all.push(read(self, table, start)),
+                None => self.problem(start, format!("'{name}' is a list of tables: write [[{name}]]")),
             }
         }
+        all
+    }
+
+    fn disk(&mut self, table: &DeTable<'_>, start: usize) -> DiskDraft {
+        let mut disk = DiskDraft { place: self.place(start), ..DiskDraft::default() };
+        let known: Vec<_> = names(DISK_KEYS).collect();
+        for (key, value) in table.iter() {
+            let outcome = set(DISK_KEYS, &mut disk, key.get_ref(), value.get_ref());
+            self.judge(("disk", key.get_ref()), &known, key.span().start, outcome);
+        }
+        if !table.iter().any(|(key, _)| key.get_ref() == "path") {
+            self.problem(start, "[[disk]] has no 'path'".to_owned());
+        }
+        disk
     }
 
     fn site(&mut self, table: &DeTable<'_>, start: usize) -> SiteDraft {

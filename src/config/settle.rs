@@ -7,7 +7,7 @@ use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site};
 
-use super::keys::{Draft, Memory, SiteDraft};
+use super::keys::{DiskDraft, Draft, Memory, SiteDraft};
 use super::names::covers;
 use crate::units::show_size;
 
@@ -22,6 +22,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_addresses(&draft, &listen, &doors, &mut problems);
     check_sites(&draft.sites, &mut problems);
     check_memory(&draft, &mut problems);
+    check_disks(&draft.disks, &mut problems);
     if draft.limits.head_bytes < draft.limits.target_bytes {
         let (head, uri) =
             (show_size(draft.limits.head_bytes as u64), show_size(draft.limits.target_bytes as u64));
@@ -38,6 +39,8 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         admin: draft.admin,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
         memory: memory_tier(draft.memory),
+        disks: draft.disks.into_iter().map(|disk| disk.tier).collect(),
+        schedule: draft.schedule,
         limits: draft.limits,
         timeouts: draft.timeouts,
         sites: draft.sites.into_iter().enumerate().map(|(at, site)| settle_site(at, site)).collect(),
@@ -170,6 +173,20 @@ fn check_memory(draft: &Draft, problems: &mut Vec<String>) {
         let place = place(draft, &["memory.max_object", "memory.size"]);
         let (largest, size) = (show_size(largest), show_size(size));
         problems.push(format!("{place}: memory.max_object {largest} is larger than memory.size {size}"));
+    }
+}
+
+fn check_disks(disks: &[DiskDraft], problems: &mut Vec<String>) {
+    for (at, DiskDraft { place, tier }) in disks.iter().enumerate() {
+        let path = tier.path.display();
+        if let Some(other) = disks[..at].iter().find(|other| other.tier.path == tier.path) {
+            problems
+                .push(format!("{place}: {path} is the directory of the [[disk]] at {} already", other.place));
+        }
+        if let Some(largest) = tier.max_object.filter(|largest| *largest > tier.size) {
+            let (largest, size) = (show_size(largest), show_size(tier.size));
+            problems.push(format!("{place}: disk.max_object {largest} is larger than disk.size {size}"));
+        }
     }
 }
 

@@ -49,16 +49,27 @@ impl Larder {
 
     /// The same with these variables in its environment.
     pub(crate) fn start_in(config: &str, environment: &[(&str, &Path)]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.envs(environment.iter().copied());
+        Self::start_by(command, config)
+    }
+
+    /// The same, started by the command `before`, which goes on as the proxy.
+    pub(crate) fn start_behind(before: &[&str], config: &str) -> Self {
+        let mut command = Command::new(before[0]);
+        command.args(&before[1..]).arg(env!("CARGO_BIN_EXE_larder"));
+        Self::start_by(command, config)
+    }
+
+    fn start_by(mut command: Command, config: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let file = write(&directory, config);
         let any = "127.0.0.1:0";
-        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
         command.args(["serve", "--access-log", "off", "--threads", "2", "--forward", any, "--admin", any]);
         if config.contains("[[site]]") {
             command.args(["--listen", any]);
         }
         command.arg("--config").arg(file).env("LARDER_LOG", "info").env_remove("RUST_LOG");
-        command.envs(environment.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let log = collect(child.stderr.take().expect("a pipe"));
         let mut said = Vec::new();

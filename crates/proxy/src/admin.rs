@@ -14,11 +14,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use larder_evict::By;
+use larder_store::disks::Drive;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
 use crate::doors::Report;
 use crate::observe::counters::Totals;
+use crate::upkeep;
 use crate::worker::Shared;
 
 /// What `GET /stats` answers.
@@ -39,16 +41,83 @@ struct Stats {
     connections: usize,
     in_flight: usize,
     queued: usize,
+    /// The directories of the disk tier.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    disks: Vec<Disk>,
+    schedule: upkeep::Report,
     /// By name, those that listen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     doors: BTreeMap<&'static str, Report>,
 }
 
+/// A directory of the disk tier. Its figures are 0 until it is in use; counts are those of this process.
+#[derive(Debug, Serialize)]
+struct Disk {
+    path: String,
+    /// `ready`; `scanning`, while not all of its objects are known; `paused`, after failed writes; `off`.
+    state: &'static str,
+    /// Why it is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
+    policy: String,
+    size: u64,
+    bytes_occupied: u64,
+    bytes_live: u64,
+    objects: u64,
+    segments: u64,
+    stored: u64,
+    refused: u64,
+    dropped: u64,
+    evictions: u64,
+    corrupt: u64,
+    write_errors: u64,
+    bytes_queued: u64,
+    bytes_accepted: u64,
+    bytes_written: u64,
+    write_amplification: f64,
+    bytes_of_memory: u64,
+}
+
+impl Disk {
+    fn of(drive: &Drive) -> Self {
+        let usage = drive.disk().map(|disk| disk.usage());
+        let state = match &usage {
+            None => "off",
+            Some(usage) if usage.paused => "paused",
+            Some(usage) if usage.scanning => "scanning",
+            Some(_) => "ready",
+        };
+        let usage = usage.unwrap_or_default();
+        Self {
+            path: drive.path().display().to_string(),
+            state,
+            trouble: drive.trouble(),
+            policy: drive.policy(),
+            size: usage.size,
+            bytes_occupied: usage.occupied,
+            bytes_live: usage.live,
+            objects: usage.objects,
+            segments: usage.segments,
+            stored: usage.stored,
+            refused: usage.refused,
+            dropped: usage.dropped,
+            evictions: usage.evictions,
+            corrupt: usage.corrupt,
+            write_errors: usage.write_errors,
+            bytes_queued: usage.queued,
+            bytes_accepted: usage.accepted_bytes,
+            bytes_written: usage.written_bytes,
+            write_amplification: usage.write_amplification(),
+            bytes_of_memory: usage.memory,
+        }
+    }
+}
+
 impl Stats {
     fn gather(shared: &Shared) -> Self {
-        let (totals, usage) = (shared.totals(), shared.memory.usage());
+        let (totals, usage) = (shared.totals(), shared.store.memory.usage());
         let (in_flight, queued) = shared.plan().gate.occupancy();
-        let (plan, capacity) = (shared.plan(), shared.memory.capacity());
+        let (plan, capacity) = (shared.plan(), shared.store.memory.capacity());
         let doors = plan.settings.doors.listen.iter();
         Self {
             totals,
@@ -68,6 +137,8 @@ impl Stats {
             connections: shared.connections.load(Ordering::Relaxed),
             in_flight,
             queued,
+            disks: shared.store.disks.drives().iter().map(Disk::of).collect(),
+            schedule: shared.done.report(),
             doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
         }
     }

@@ -7,7 +7,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange, Resolved};
 use larder_semantics::revalidate::{Precondition, precondition};
 use larder_semantics::vary;
-use larder_store::{Body, Entry, Resident};
+use larder_store::{Entry, Resident};
 
 use crate::outcome::Outcome;
 use crate::reply::{Content, Piece, Reply, Source};
@@ -103,7 +103,7 @@ impl Stored {
         self.reply(StatusCode::RANGE_NOT_SATISFIABLE, Source::Fields(fields.into()), 0, Content::None)
     }
 
-    /// `multipart/byteranges` (RFC 9110 section 14.6). `None` when the content cannot be read.
+    /// `multipart/byteranges` (RFC 9110 section 14.6). `None` when that cannot be said in a head.
     fn several(&self, ranges: &[RangeInclusive<u64>], complete: u64) -> Option<Reply> {
         let boundary = format!("larder{:08x}{:016x}", self.entry.freshness().received, complete);
         let kind = self.entry.fields().first("content-type").map(<[u8]>::to_vec);
@@ -116,7 +116,7 @@ impl Stored {
             let place = ContentRange::new(range.clone(), complete)?;
             head.extend(format!("Content-Range: {place}\r\n\r\n").into_bytes());
             pieces.push(Piece::Bytes(head.into()));
-            pieces.push(self.piece(*range.start(), range.end() - range.start() + 1)?);
+            pieces.push(Piece::Stored(self.entry.clone(), *range.start(), range.end() + 1));
         }
         pieces.push(Piece::Bytes(format!("\r\n--{boundary}--\r\n").into()));
         let length = pieces.iter().map(Piece::len).sum();
@@ -130,13 +130,6 @@ impl Stored {
             Content::Pieces(pieces),
         );
         Some(reply)
-    }
-
-    fn piece(&self, from: u64, len: u64) -> Option<Piece> {
-        match self.entry.body() {
-            Body::File(extent) => Some(Piece::File(extent.clone(), from, len)),
-            body @ Body::Heap(_) => body.copy(from, usize::try_from(len).ok()?).ok().map(Piece::Bytes),
-        }
     }
 
     /// A stored part answers a request for a range within it (RFC 9111 section 3.3).
@@ -162,7 +155,7 @@ impl Piece {
     fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File(_, _, len) => *len,
+            Self::Stored(_, from, to) => to - from,
         }
     }
 }

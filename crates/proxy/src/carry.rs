@@ -36,6 +36,7 @@ impl Carrier {
     }
 
     async fn carry(mut self, mut download: Download, prefix: Option<Entry>) {
+        self.lead.keep().await;
         if let Some(prefix) = prefix
             && self.copy(prefix.body()).await.is_err()
         {
@@ -49,7 +50,7 @@ impl Carrier {
                 Ok(None) => break,
                 Err(error) => {
                     tracing::warn!("content truncated: {error}");
-                    return;
+                    return self.publish_beginning().await;
                 }
             };
             if let Err(error) = appended {
@@ -63,14 +64,14 @@ impl Carrier {
         }
         match self.expected {
             None => drop(self.lead.finish(self.replaces.as_ref())),
-            Some(range) => self.publish_part(&range),
+            Some(range) => self.publish_part(&range).await,
         }
     }
 
     async fn copy(&mut self, body: &Body) -> std::io::Result<()> {
         let mut at = 0;
         while at < body.len() {
-            let piece = body.copy(at, 256 << 10)?;
+            let piece = body.load(at, 256 << 10).await?;
             at += piece.len() as u64;
             self.lead.append(&piece).await?;
         }
@@ -78,17 +79,12 @@ impl Carrier {
     }
 
     /// A part is worth less than the whole, and two parts that join are worth more than one.
-    fn publish_part(self, range: &ContentRange) {
+    async fn publish_part(self, range: &ContentRange) {
         if self.lead.len() != range.length() {
             tracing::warn!("a partial response is not as long as its content-range says");
             return;
         }
-        let memory = &self.worker.shared.memory;
-        let resident = memory.peek(self.lead.key(), memory.hash(self.lead.key()));
-        let signature = self.lead.signature();
-        let variants = resident.as_ref().map_or(&[][..], |resident| resident.variants());
-        let held = variants.iter().find(|entry| Some(entry.signature()) == signature.as_deref()).cloned();
-        let fresh = held.filter(|held| held.freshness().ttl(clock::now()) > 0);
+        let fresh = self.held().await;
         if fresh.as_ref().is_some_and(|held| held.status() == StatusCode::OK) {
             return self.lead.finish_unstored();
         }
@@ -96,8 +92,34 @@ impl Carrier {
         let fills = &self.worker.shared.fills;
         let joining = fills.alone(self.lead.key(), fills.now(self.lead.key()));
         let part = self.lead.finish(None);
+        let memory = &self.worker.shared.store.memory;
         if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {
             joining.put(&joined, None);
         }
+    }
+
+    /// What came of a response that broke off answers requests for ranges of it, and may be completed
+    /// (RFC 9111 sections 3.3 and 3.4).
+    async fn publish_beginning(self) {
+        let is_whole = self.expected.is_none() && self.whole.is_none();
+        let Some(head) = self.lead.head().filter(|_| is_whole && !self.lead.is_empty()) else { return };
+        let memory = &self.worker.shared.store.memory;
+        let Some(part) = combine::beginning(memory, &head, self.lead.len()) else { return };
+        if self.held().await.is_none() {
+            self.lead.break_off(part);
+        }
+    }
+
+    /// What is stored of the response that arrives, if it is fresh.
+    async fn held(&self) -> Option<Entry> {
+        let (shared, key) = (&self.worker.shared, self.lead.key());
+        let signature = self.lead.head()?.signature.clone();
+        let resident = shared.store.memory.peek(key, shared.store.memory.hash(key));
+        let variants = resident.as_ref().map_or(&[][..], |resident| resident.variants());
+        let held = match variants.iter().find(|entry| entry.signature() == signature) {
+            Some(entry) => Some(entry.clone()),
+            None => shared.fills.recall_variant(key, |_| signature.clone(), clock::now()).await,
+        };
+        held.filter(|held| held.freshness().ttl(clock::now()) > 0)
     }
 }

@@ -1,8 +1,10 @@
 //! Joins two stored parts of one representation (RFC 9111 section 3.4).
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange};
 use larder_store::entry::Parts;
+use larder_store::fill::Head;
 use larder_store::{Body, Entry, Memory};
 
 /// Parts beyond this many bytes together stay apart: joining copies them.
@@ -37,6 +39,21 @@ pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
         fields: &memory.keep(&fields, new.freshness().date),
         body: Body::Heap(bytes.into()),
     })
+}
+
+/// The head of what came of a response that broke off after `len` bytes; `None` if nobody could use it: its
+/// length was not known, or nothing tells whether a rest belongs to it.
+pub(crate) fn beginning(memory: &Memory, head: &Head, len: u64) -> Option<Head> {
+    let fields = head.fields.view();
+    let is_strong = fields.first("etag").is_some_and(|tag| !tag.starts_with(b"W/"));
+    if head.status != StatusCode::OK || !is_strong {
+        return None;
+    }
+    let range = ContentRange::new(0..=len.checked_sub(1)?, head.length?)?;
+    let mut map = fields.to_map();
+    let status = describe(&mut map, &range)?;
+    let fields = memory.keep(&map, head.freshness.date);
+    Some(Head { status, fields, length: Some(len), ..head.clone() })
 }
 
 fn describe(fields: &mut HeaderMap, joined: &ContentRange) -> Option<StatusCode> {

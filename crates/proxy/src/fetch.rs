@@ -236,8 +236,9 @@ impl Fetched<'_> {
         let refused = freshness.as_ref().err().filter(|why| !is_by_request(**why)).is_some();
         let storable = freshness.is_ok();
         let freshness = freshness.ok();
-        let fresh = freshness
-            .and_then(|freshness| entry.refreshed(&shared.memory.keep(&updated, freshness.date), freshness));
+        let fresh = freshness.and_then(|freshness| {
+            entry.refreshed(&shared.store.memory.keep(&updated, freshness.date), freshness)
+        });
         let fresh = match fresh {
             Some(fresh) => {
                 lead.put(&fresh, Some(&entry));
@@ -245,7 +246,7 @@ impl Fetched<'_> {
             }
             None => {
                 if refused {
-                    shared.memory.remove(&self.request.key);
+                    shared.store.remove(&self.request.key);
                 }
                 entry
             }
@@ -319,7 +320,7 @@ impl Fetched<'_> {
     fn head(&self, status: StatusCode, fields: &HeaderMap, keeping: Keeping, length: Option<u64>) -> Head {
         let Keeping { freshness, signature } = keeping;
         let stored = storable::storable_fields(self.cx.rules, fields);
-        let fields = self.cx.worker.shared.memory.keep(&stored, freshness.date);
+        let fields = self.cx.worker.shared.store.memory.keep(&stored, freshness.date);
         Head { status, fields, signature, freshness, length }
     }
 
@@ -338,7 +339,7 @@ impl Fetched<'_> {
         (download, beginning): (Download, Option<Entry>),
     ) -> Reply {
         let shared = &self.cx.worker.shared;
-        shared.markers.clear(shared.memory.hash(&self.request.key));
+        shared.markers.clear(shared.store.memory.hash(&self.request.key));
         let mut reader = carrier.lead.reader();
         if let Some(whole) = carrier.whole {
             reader.narrow(0, whole);
@@ -358,10 +359,10 @@ impl Fetched<'_> {
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
         // What this client's own fields brought about says nothing of others.
         if !is_by_request(why) && why != Why::StatusNotStorable {
-            shared.markers.mark(shared.memory.hash(&self.request.key), self.times.received + MARK);
+            shared.markers.mark(shared.store.memory.hash(&self.request.key), self.times.received + MARK);
             // The origin's newer word on this URL is that nothing of it be kept.
             if self.stored.is_some() && !status.is_server_error() {
-                shared.memory.remove(&self.request.key);
+                shared.store.remove(&self.request.key);
             }
         }
         upstream::pass_on(false, status, fields, download, outcome)

@@ -23,9 +23,11 @@ mod pass;
 pub mod reply;
 mod request;
 mod route;
+pub mod schedule;
 mod serve;
 pub mod settings;
 mod tunnel;
+mod upkeep;
 mod upstream;
 mod worker;
 

@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::health;
 use crate::http1::{self, Connection};
 use crate::settings::{Door, Listener, Role, Settings};
+use crate::upkeep::Upkeep;
 use crate::worker::{Shared, Worker};
 
 /// Connections the kernel holds for us between two accepts.
@@ -28,6 +29,7 @@ const BACKLOG: i32 = 4096;
 /// A proxy that is bound to its addresses.
 pub struct Server {
     shared: Arc<Shared>,
+    upkeep: Upkeep,
     /// For each worker.
     sockets: Vec<Sockets>,
     addresses: Vec<(Front, SocketAddr)>,
@@ -62,10 +64,10 @@ pub enum Control {
 }
 
 impl Server {
-    /// Binds every address.
+    /// Binds every address, and takes the disk tier in use.
     ///
     /// # Errors
-    /// Which address could not be had, and why.
+    /// Which address or directory could not be had, and why.
     pub fn bind(settings: Settings) -> Result<Self, Error> {
         let mut sockets: Vec<_> = (0..settings.threads.max(1)).map(|_| Sockets::default()).collect();
         let mut addresses = Vec::new();
@@ -89,7 +91,9 @@ impl Server {
             let busy = |error| Error::new(format!("cannot listen on {address} (admin)"), explain(error));
             socket(address, false).map_err(busy)
         });
-        Ok(Self { admin: admin.transpose()?, shared: Shared::new(settings)?, sockets, addresses })
+        let admin = admin.transpose()?;
+        let shared = Shared::new(settings)?;
+        Ok(Self { admin, upkeep: Upkeep::start(&shared)?, shared, sockets, addresses })
     }
 
     /// Where clients connect.
@@ -107,7 +111,7 @@ impl Server {
     /// # Errors
     /// When a thread or a runtime cannot be made.
     pub fn run(self, control: UnboundedReceiver<Control>) -> Result<(), Error> {
-        let Self { shared, sockets, admin, addresses } = self;
+        let Self { shared, upkeep, sockets, admin, addresses } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
@@ -120,7 +124,9 @@ impl Server {
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
         let is_onc = |(front, _): &&(Front, SocketAddr)| *front == Front::Door(Door::Onc);
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| *address).collect();
-        runtime.block_on(supervise(&shared, admin, &onc, control));
+        if runtime.block_on(supervise(&shared, admin, &onc, control)) {
+            upkeep.finish();
+        }
         Ok(())
     }
 }
@@ -263,12 +269,13 @@ impl Drop for Drain {
     }
 }
 
+/// Serves until told to end; whether there is time to put things in order.
 async fn supervise(
     shared: &Arc<Shared>,
     admin: Option<StdListener>,
     onc: &[SocketAddr],
     mut control: UnboundedReceiver<Control>,
-) {
+) -> bool {
     if let Some(listener) = admin.and_then(|listener| TcpListener::from_std(listener).ok()) {
         tokio::spawn(admin::serve(Arc::clone(shared), listener));
     }
@@ -281,16 +288,17 @@ async fn supervise(
         registration.withdraw().await;
     }
     if !drains {
-        return;
+        return false;
     }
     let limit = shared.plan().settings.timeouts.drain;
     let begun = Instant::now();
     while shared.connections.load(Ordering::Relaxed) > 0 && begun.elapsed() < limit {
         let stopped = tokio::time::timeout(Duration::from_millis(20), control.recv()).await;
         if matches!(stopped, Ok(Some(Control::Stop))) {
-            return;
+            return false;
         }
     }
+    true
 }
 
 /// Reloads as told, until told to end: true for a drain.

@@ -15,6 +15,28 @@ pub struct Outcome {
     pub stored: bool,
     /// Seconds of freshness left, for answers from the cache; negative when stale.
     pub ttl: Option<i64>,
+    /// Where the answer was found, if it was.
+    pub tier: Tier,
+}
+
+/// Where a stored response was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tier {
+    /// In memory.
+    #[default]
+    Memory,
+    /// On a disk.
+    Disk,
+}
+
+impl Tier {
+    /// What logs call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+        }
+    }
 }
 
 /// How a request counts.
@@ -41,12 +63,18 @@ pub enum Kind {
 impl Outcome {
     /// An answer from the cache.
     pub fn hit(kind: Kind, why: Why, ttl: i64) -> Self {
-        Self { kind, why, origin_status: None, stored: false, ttl: Some(ttl) }
+        Self { kind, why, origin_status: None, stored: false, ttl: Some(ttl), tier: Tier::Memory }
     }
 
     /// A request that went, or should have gone, to the origin.
     pub fn forwarded(kind: Kind, why: Why) -> Self {
-        Self { kind, why, origin_status: None, stored: false, ttl: None }
+        Self { kind, why, origin_status: None, stored: false, ttl: None, tier: Tier::Memory }
+    }
+
+    /// The same, found in this tier.
+    #[must_use]
+    pub fn from(self, tier: Tier) -> Self {
+        Self { tier, ..self }
     }
 
     /// The same, answered by the origin with this status.

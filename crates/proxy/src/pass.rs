@@ -117,8 +117,7 @@ fn count_down_forwards(fields: &mut HeaderMap) {
 fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) {
     for target in invalidate::targets(request.target(), status, fields) {
         let key = request.key_of(&target);
-        worker.shared.fills.cancel(&key);
-        worker.shared.memory.remove(&key);
+        worker.shared.fills.purge(&key);
     }
 }
 
@@ -135,7 +134,7 @@ fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outc
     let fills = &cx.worker.shared.fills;
     let mut lead = fills.alone(&request.key, fills.now(&request.key));
     let stored = storable::storable_fields(cx.rules, &fields.to_map());
-    let stored = cx.worker.shared.memory.keep(&stored, freshness.date);
+    let stored = cx.worker.shared.store.memory.keep(&stored, freshness.date);
     let head = Head { status, fields: stored, signature, freshness, length: download.length() };
     let reader = lead.reader();
     let outcome = Outcome { stored: lead.stream(head.clone()), ..outcome };
@@ -187,17 +186,17 @@ fn learn(
     fields: &HeaderMap,
     times: Times,
 ) {
-    let memory = &cx.worker.shared.memory;
+    let store = &cx.worker.shared.store;
     match revalidate::head(&stored.fields(), stored.body().len(), status, fields) {
         Revealed::Unrelated => {}
-        Revealed::Stale => drop(memory.remove(&request.key)),
+        Revealed::Stale => drop(store.remove(&request.key)),
         Revealed::Update => {
             let updated = revalidate::update(&stored.fields().to_map(), fields);
             let get = Method::GET;
             let fresh = storable::storable(cx.rules, &get, &request.fields, stored.status(), &updated, times);
             let updated = storable::storable_fields(cx.rules, &updated);
             if let Some(entry) =
-                fresh.ok().and_then(|fresh| stored.refreshed(&memory.keep(&updated, fresh.date), fresh))
+                fresh.ok().and_then(|fresh| stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh))
             {
                 lead.put(&entry, Some(stored));
             }

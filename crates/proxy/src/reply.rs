@@ -14,7 +14,7 @@ use larder_semantics::status::CacheStatus;
 use larder_semantics::{revalidate, storable};
 use larder_store::fill::{Head, Reader};
 use larder_store::lines::write_line;
-use larder_store::{Entry, Extent, LinesRef};
+use larder_store::{Entry, LinesRef};
 
 use crate::clock;
 use crate::origin::{Download, Lines, Upgraded};
@@ -83,8 +83,8 @@ pub enum Content {
 pub enum Piece {
     /// These bytes.
     Bytes(Bytes),
-    /// This many bytes of an extent, from this position.
-    File(Arc<Extent>, u64, u64),
+    /// Bytes of a stored response, from the first position up to and not including the second.
+    Stored(Entry, u64, u64),
 }
 
 /// The other end of a connection that leaves HTTP.

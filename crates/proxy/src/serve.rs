@@ -2,7 +2,7 @@
 //!
 //! key -> find -> select -> reuse -> (fresh | stale-while-revalidate | revalidate | miss) -> fill ->
 //! reply. Control flow lives here; the rules are in `larder-semantics`, the bytes in
-//! `larder-store`. [`at_once`] is the same flow for what memory can answer without waiting.
+//! `larder-store`. [`at_once`] is the same flow for what the cache can answer without waiting.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use larder_store::{Entry, Joined, Resident};
 
 use crate::fetch::Fetching;
 use crate::http1::head::{self, Framing, Refusal};
-use crate::outcome::{Kind, Outcome};
+use crate::outcome::{Kind, Outcome, Tier};
 use crate::reply::{Reply, Source};
 use crate::request::{Address, Request, is_cached, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
 use crate::{answer, clock, fetch, pass};
 
-/// The reply to a request that memory can answer: no waiting, no allocation for an ordinary hit.
+/// The reply to a request that the cache can answer: no waiting, no allocation for an ordinary hit in memory.
 /// `key` is scratch space.
 pub(crate) fn at_once(
     worker: &Worker,
@@ -43,16 +43,21 @@ pub(crate) fn at_once(
     is_cached(plan, role, address.authority).then_some(())?;
     key.clear();
     write_key(key, role, &address);
-    let memory = &worker.shared.memory;
+    let (store, now) = (&worker.shared.store, clock::now());
     let select = |resident: &Resident| answer::select(resident, &head.fields).cloned();
-    let entry = memory.find(key, memory.hash(key), select)?;
-    let now = clock::now();
+    let (entry, tier) = match store.memory.find(key, store.memory.hash(key), now, select) {
+        Some(entry) => {
+            store.used(&entry, now);
+            (entry, Tier::Memory)
+        }
+        None => (worker.shared.fills.recall_at_once(key, &head.fields, now)?, Tier::Disk),
+    };
     let outcome = match reuse(entry.freshness(), &RequestDirectives::parse(&head.fields), now) {
         Reuse::Fresh => Outcome::hit(Kind::Hit, Why::Fresh, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
-    answer::from_entry(&head.method, &head.fields, entry, now, outcome)
+    answer::from_entry(&head.method, &head.fields, entry, now, outcome.from(tier))
 }
 
 /// The reply to any request.
@@ -99,15 +104,23 @@ enum Found {
     Ask(Why, Option<Entry>),
 }
 
+/// What the tiers have under a request's key.
+struct Held {
+    /// The response that the request selects.
+    entry: Option<Entry>,
+    tier: Tier,
+    /// All that memory has.
+    resident: Option<Resident>,
+}
+
 /// How often a request looks for somebody to wait for before it goes alone.
 const TRIES: usize = 3;
 
 impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {
-        let memory = &self.worker.shared.memory;
-        let hash = memory.hash(&request.key);
-        let resident = memory.peek(&request.key, hash);
-        let (why, stored) = match self.find(request, resident.as_ref()) {
+        let hash = self.worker.shared.store.memory.hash(&request.key);
+        let held = self.look(request, hash).await;
+        let (why, stored) = match self.find(request, &held) {
             Found::Reply(reply) => return reply,
             Found::ReplyAndRefresh(reply, entry) => {
                 self.refresh(request, entry);
@@ -124,32 +137,43 @@ impl Context<'_> {
             let fetching = Fetching::Alone(self.worker.shared.fills.now(&request.key));
             return fetch::fetch(*self, request, fetching, why, stored).await;
         }
-        self.coalesce(request, why, stored, resident).await
+        self.coalesce(request, why, stored, held.resident).await
     }
 
     /// HEAD is answered from a stored GET (`at_once`), or else by the origin, whose answer may
     /// freshen what is stored (RFC 9111 section 4.3.5).
     async fn head(&self, request: &Request) -> Reply {
-        let memory = &self.worker.shared.memory;
-        let resident = memory.peek(&request.key, memory.hash(&request.key));
-        let why = match self.find(request, resident.as_ref()) {
+        let held = self.look(request, self.worker.shared.store.memory.hash(&request.key)).await;
+        let why = match self.find(request, &held) {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
             Found::Ask(why, _) => why,
         };
-        let stored = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
-        pass::head(*self, request, why, stored.cloned()).await
+        pass::head(*self, request, why, held.entry).await
     }
 
-    fn find(&self, request: &Request, resident: Option<&Resident>) -> Found {
-        let Some(resident) = resident else { return Found::Ask(Why::Absent, None) };
-        let Some(entry) = answer::select(resident, &request.fields) else {
+    async fn look(&self, request: &Request, hash: u64) -> Held {
+        let shared = &self.worker.shared;
+        let resident = shared.store.memory.peek(&request.key, hash);
+        let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
+        match selected.cloned() {
+            Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
+            None => {
+                let entry = shared.fills.recall(&request.key, &request.fields, clock::now()).await;
+                Held { entry, tier: Tier::Disk, resident }
+            }
+        }
+    }
+
+    fn find(&self, request: &Request, held: &Held) -> Found {
+        let Some(entry) = &held.entry else {
             // Any variant's validator may turn out to be the right one's (RFC 9111 section 4.3.1),
             // but then the answer would have to be selected again; the origin simply answers.
-            return Found::Ask(Why::VariantAbsent, None);
+            let why = if held.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
+            return Found::Ask(why, None);
         };
         let now = clock::now();
         let reply = |kind, why| {
-            let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
+            let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now)).from(held.tier);
             answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
         };
         let reply = match reuse(entry.freshness(), &request.asked, now) {

@@ -11,6 +11,9 @@ use std::time::Duration;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
 use larder_semantics::storable::Rules;
+pub use larder_store::DiskTier;
+
+pub use crate::schedule::{Schedule, Times};
 
 /// Everything the proxy needs to know.
 #[derive(Clone, Debug)]
@@ -23,6 +26,10 @@ pub struct Settings {
     pub threads: usize,
     /// The memory tier.
     pub memory: MemoryTier,
+    /// The directories of the disk tier; none: what is stored goes with the process.
+    pub disks: Vec<DiskTier>,
+    /// What is forgotten without being asked for.
+    pub schedule: Schedule,
     /// Bounds on what a client may send and hold.
     pub limits: Limits,
     /// How long to wait for clients and origins.

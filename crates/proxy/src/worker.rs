@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
 use arc_swap::ArcSwap;
-use larder_store::{Arena, Fills, Markers, Memory};
+use larder_store::{Arena, Disks, Fills, Markers, Memory, Store};
 use rustls::ClientConfig;
 
 use crate::doors::{Budget, Figures};
@@ -18,10 +18,11 @@ use crate::error::Error;
 use crate::http1::Lobby;
 use crate::observe::counters::{Counters, Totals};
 use crate::origin::{Client, Connector, Gate, connect};
-use crate::outcome::Kind;
+use crate::outcome::{Kind, Tier};
 use crate::reply::{Banner, Reply};
 use crate::route::Sites;
 use crate::settings::{AccessLog, Settings};
+use crate::upkeep::Done;
 
 /// The settings, ready to be used.
 #[derive(Debug)]
@@ -37,13 +38,15 @@ pub(crate) struct Plan {
 pub(crate) struct Shared {
     plan: ArcSwap<Plan>,
     version: AtomicU64,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) store: Arc<Store>,
     pub(crate) fills: Arc<Fills>,
     pub(crate) markers: Markers,
     /// What the doors counted.
     pub(crate) figures: Figures,
     /// What the doors may hold.
     pub(crate) budget: Budget,
+    /// What the purge schedule did.
+    pub(crate) done: Done,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
@@ -99,19 +102,21 @@ impl Plan {
 impl Shared {
     pub(crate) fn new(settings: Settings) -> Result<Arc<Self>, Error> {
         let tier = &settings.memory;
-        let memory = Arc::new(Memory::new(tier.capacity, &tier.policy, tier.max_variants));
+        let memory = Memory::new(tier.capacity, &tier.policy, tier.max_variants);
         let arena = Arena::new().map_err(|error| Error::new("cannot make a memory file", error))?;
         let max_object = max_object(&settings, &memory);
-        let fills = Arc::new(Fills::new(Arc::clone(&memory), arena, max_object));
+        let store = Arc::new(Store { memory, disks: Disks::new(&settings.disks) });
+        let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         Ok(Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings)),
             version: AtomicU64::new(0),
-            memory,
+            store,
             fills,
             markers: Markers::default(),
             figures: Figures::default(),
             budget: Budget::default(),
+            done: Done::default(),
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             tls,
@@ -125,11 +130,12 @@ impl Shared {
 
     /// Puts new settings in force, for every request that begins from now on.
     pub(crate) fn reload(&self, settings: Settings) {
-        self.fills.set_max_object(max_object(&settings, &self.memory));
-        self.memory.set_max_variants(settings.memory.max_variants);
+        self.fills.set_max_object(max_object(&settings, &self.store.memory));
+        self.store.memory.set_max_variants(settings.memory.max_variants);
         if settings.memory.policy != self.plan().settings.memory.policy {
-            self.memory.set_policy(&settings.memory.policy);
+            self.store.memory.set_policy(&settings.memory.policy);
         }
+        self.store.disks.change(&settings.disks);
         let plan = self.plan().next(settings);
         let version = plan.version;
         self.plan.store(Arc::new(plan));
@@ -199,6 +205,9 @@ impl Worker {
     }
 
     pub(crate) fn record(&self, reply: &Reply, bytes: u64) {
+        if reply.outcome.is_hit() && reply.outcome.tier == Tier::Disk {
+            self.counters.record_disk();
+        }
         self.count(reply.outcome.kind, bytes);
     }
 

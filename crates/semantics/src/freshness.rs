@@ -103,6 +103,16 @@ impl Flags {
     /// The origin said how long it may stand in when the origin fails.
     pub const STALE_IF_ERROR: Self = Self(32);
 
+    /// The set as a number, which [`from_bits`](Self::from_bits) reads.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set that `bits` stands for.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

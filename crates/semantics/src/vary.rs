@@ -64,6 +64,18 @@ pub fn again(mut signature: &[u8], request: &impl Fields) -> Vec<u8> {
     out
 }
 
+/// Whether two signatures are of responses that vary by the same fields.
+pub fn same_fields(mut one: &[u8], mut other: &[u8]) -> bool {
+    let name = |signature: &mut &[u8]| take_field(signature).map(|(name, _)| name.to_owned());
+    while !one.is_empty() && !other.is_empty() {
+        match (name(&mut one), name(&mut other)) {
+            (Some(one), Some(other)) if one == other => {}
+            _ => return false,
+        }
+    }
+    one.is_empty() && other.is_empty()
+}
+
 /// Whether a request selects the response with this signature.
 ///
 /// `content_language` is the response's: a response in the one language that the client likes best

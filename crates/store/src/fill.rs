@@ -7,9 +7,11 @@
 //! A purge wins over a fill: [`Fills::cancel`] takes the fill out of the table and it publishes
 //! nothing, though its readers still get their bytes.
 //!
-//! A body that turns out too large to store goes on as a window: the origin is read no further
-//! than [`WINDOW`] ahead of the slowest reader, and what everybody has read is given back.
+//! A body that turns out too large for memory goes on as a window: the origin is read no further
+//! than [`WINDOW`] ahead of the slowest reader, and what everybody has read is given back. A disk may
+//! keep it all the same: it takes what arrives, whatever its size.
 
+mod lead;
 mod reader;
 
 use std::collections::HashMap;
@@ -25,11 +27,12 @@ use tokio::sync::watch;
 
 use crate::body::SENDFILE_FROM;
 use crate::entry::Parts;
-use crate::{Arena, Body, Entry, Extent, Lines, Memory};
+use crate::{Arena, Body, Entry, Extent, Lines, Store};
 
+pub use lead::Lead;
 pub use reader::{Piece, Reader};
 
-/// How far an unstorable body may run ahead of its slowest reader, in bytes.
+/// How far a body too large for memory may run ahead of its slowest reader, in bytes.
 pub const WINDOW: u64 = 1 << 20;
 
 /// The head of a response on its way in.
@@ -107,7 +110,7 @@ struct Readers {
 /// The fills under way, by key.
 pub struct Fills {
     table: Box<[Mutex<Table>]>,
-    memory: Arc<Memory>,
+    store: Arc<Store>,
     arena: Arena,
     max_object: AtomicU64,
 }
@@ -115,13 +118,17 @@ pub struct Fills {
 #[derive(Debug, Default)]
 struct Table {
     fills: HashMap<Box<[u8]>, Vec<Arc<Fill>>>,
-    /// How often a key of this part was cancelled.
-    cancelled: u64,
+    now: Moment,
 }
 
-/// A moment, as far as purges are concerned: of a key, from [`Fills::now`].
-#[derive(Clone, Copy, Debug)]
-pub struct Moment(u64);
+/// A moment, as far as what is stored is concerned: of a key, from [`Fills::now`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// How often a key of this part of the table was cancelled.
+    cancelled: u64,
+    /// How often something was stored under one.
+    stored: u64,
+}
 
 /// What [`Fills::join`] found.
 pub enum Joined {
@@ -131,20 +138,11 @@ pub enum Joined {
     Follow(Reader),
 }
 
-/// The leader's end of a fill.
-pub struct Lead {
-    fill: Arc<Fill>,
-    fills: Arc<Fills>,
-    booked: u64,
-    windowed: bool,
-    settled: bool,
-}
-
 impl Fills {
-    /// No fills yet. Bodies beyond `max_object` bytes are not stored.
-    pub fn new(memory: Arc<Memory>, arena: Arena, max_object: u64) -> Self {
+    /// No fills yet. Bodies beyond `max_object` bytes are not stored in memory.
+    pub fn new(store: Arc<Store>, arena: Arena, max_object: u64) -> Self {
         let table = (0..64).map(|_| Mutex::default()).collect();
-        Self { table, memory, arena, max_object: AtomicU64::new(max_object) }
+        Self { table, store, arena, max_object: AtomicU64::new(max_object) }
     }
 
     /// Follows the fill of `key` and `signature` that is under way, or leads a new one.
@@ -157,13 +155,13 @@ impl Fills {
         match under_way {
             // Under the table's lock, so that nothing can have been given back before we read.
             Some(fill) => Joined::Follow(fill.reader()),
-            None => Joined::Lead(self.register(&mut table, key, signature, true)),
+            None => Joined::Lead(self.register(&mut table, key, signature, true, false)),
         }
     }
 
     /// The moment at which a fetch of `key` begins that may turn out worth a fill of its own.
     pub fn now(&self, key: &[u8]) -> Moment {
-        Moment(self.table(key).cancelled)
+        self.table(key).now
     }
 
     /// Leads a fill that nobody may follow: what it stores is reusable, but waiting for it is not
@@ -172,18 +170,56 @@ impl Fills {
     /// began, and a purge since then (of this key, or rarely of another) wins over it.
     pub fn alone(self: &Arc<Self>, key: &[u8], began: Moment) -> Lead {
         let mut table = self.table(key);
-        let lead = self.register(&mut table, key, &[], false);
-        lead.fill.cancelled.store(table.cancelled != began.0, Ordering::Release);
-        lead
+        let is_cancelled = table.now.cancelled != began.cancelled;
+        self.register(&mut table, key, &[], false, is_cancelled)
+    }
+
+    /// Forgets everything stored under `key`, in all tiers, and lets its fills publish nothing; says how many
+    /// responses and bytes memory had.
+    pub fn purge(&self, key: &[u8]) -> (usize, u64) {
+        self.cancel(key);
+        self.store.disks.remove(key);
+        // Once more, for what was found on the disk meanwhile and is on its way into memory.
+        self.table(key).now.cancelled += 1;
+        self.store.memory.remove(key)
+    }
+
+    /// The same for everything.
+    pub fn purge_all(&self) {
+        for table in &self.table {
+            let mut table = locked(table);
+            table.now.cancelled += 1;
+            for fill in table.fills.drain().flat_map(|(_, fills)| fills) {
+                fill.cancelled.store(true, Ordering::Release);
+            }
+        }
+        self.store.disks.clear();
+        self.table.iter().for_each(|table| locked(table).now.cancelled += 1);
+        self.store.memory.clear();
     }
 
     /// Lets the fills of `key` publish nothing, and nobody join them any more.
     pub fn cancel(&self, key: &[u8]) {
         let mut table = self.table(key);
-        table.cancelled += 1;
+        table.now.cancelled += 1;
         for fill in table.fills.remove(key).into_iter().flatten() {
             fill.cancelled.store(true, Ordering::Release);
         }
+    }
+
+    /// Lets the disk keep `entry` as it is now. `began` is from before it was decided: a purge since then wins.
+    fn keep(self: &Arc<Self>, entry: &Entry, began: Moment) {
+        let disks = &self.store.disks;
+        if disks.is_empty() || disks.keep_at_once(entry) {
+            return;
+        }
+        let (fills, entry) = (Arc::clone(self), entry.clone());
+        tokio::spawn(async move {
+            fills.store.disks.keep(&entry).await;
+            if fills.now(entry.key()).cancelled != began.cancelled {
+                fills.store.disks.remove(entry.key());
+            }
+        });
     }
 
     /// Fills under way.
@@ -196,9 +232,14 @@ impl Fills {
         self.max_object.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a body of this many bytes may be stored, if all else allows it.
+    /// Whether a body of this many bytes may be stored in memory, if all else allows it.
     pub fn fits(&self, bytes: u64) -> bool {
         bytes <= self.max_object.load(Ordering::Relaxed)
+    }
+
+    /// The tiers that fills publish to.
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 
     /// The memory-backed files of large bodies.
@@ -206,19 +247,31 @@ impl Fills {
         &self.arena
     }
 
-    fn register(self: &Arc<Self>, table: &mut Table, key: &[u8], signature: &[u8], joinable: bool) -> Lead {
+    fn register(
+        self: &Arc<Self>,
+        table: &mut Table,
+        key: &[u8],
+        signature: &[u8],
+        joinable: bool,
+        is_cancelled: bool,
+    ) -> Lead {
         let fill = Arc::new(Fill {
             key: key.into(),
             signature: signature.into(),
             joinable,
-            cancelled: AtomicBool::new(false),
+            cancelled: AtomicBool::new(is_cancelled),
             progress: watch::Sender::default(),
             buffer: Mutex::new(Buffer::Heap(Vec::new())),
             readers: Mutex::default(),
             moved: watch::Sender::default(),
         });
         table.fills.entry(key.into()).or_default().push(Arc::clone(&fill));
-        Lead { fill, fills: Arc::clone(self), booked: 0, windowed: false, settled: false }
+        Lead::new(fill, Arc::clone(self))
+    }
+
+    /// Says that something was stored under `key`.
+    fn note_stored(&self, key: &[u8]) {
+        self.table(key).now.stored += 1;
     }
 
     fn forget(&self, fill: &Arc<Fill>) {
@@ -232,146 +285,7 @@ impl Fills {
     }
 
     fn table(&self, key: &[u8]) -> MutexGuard<'_, Table> {
-        locked(&self.table[self.memory.hash(key) as usize % self.table.len()])
-    }
-}
-
-impl Lead {
-    /// The leading client's reader; to be made before the first byte is appended.
-    pub fn reader(&self) -> Reader {
-        self.fill.reader()
-    }
-
-    /// Announces the head of a response that is being stored. Readers start.
-    ///
-    /// A body known to find no room is carried as a window from the start; the answer says whether
-    /// the response will be stored, as far as one can know.
-    pub fn stream(&mut self, head: Head) -> bool {
-        self.windowed = head.length.is_some_and(|length| !self.fills.fits(length) || !self.book(length));
-        if self.windowed {
-            // Who comes later finds nothing to read from the start.
-            self.fills.forget(&self.fill);
-        }
-        self.announce(Verdict::Stream(Arc::new(head)));
-        !self.windowed
-    }
-
-    /// Ends the fill with a verdict that needs no content.
-    pub fn settle(mut self, verdict: Verdict) {
-        self.fills.forget(&self.fill);
-        self.announce(verdict);
-    }
-
-    /// Appends content. Waits only when the body is not going to be stored and every reader is
-    /// more than [`WINDOW`] bytes behind.
-    ///
-    /// # Errors
-    /// When memory cannot be had, or nobody reads a body that will not be stored.
-    pub async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let len = self.fill.progress.borrow().len + bytes.len() as u64;
-        if !self.windowed && (!self.fills.fits(len) || !self.book_up_to(len)) {
-            self.windowed = true;
-            self.fills.forget(&self.fill);
-        }
-        self.fill.write(bytes, &self.fills.arena, self.windowed)?;
-        self.fill.progress.send_modify(|progress| progress.len = len);
-        if self.windowed { self.fill.wait_for_readers(len).await } else { Ok(()) }
-    }
-
-    /// Publishes the response, complete, and ends the fill. `replaces` as in [`Memory::put`].
-    ///
-    /// Returns the stored entry, or `None` when it was not to be stored (too large, purged meanwhile).
-    pub fn finish(mut self, replaces: Option<&Entry>) -> Option<Entry> {
-        let entry = (!self.windowed).then(|| self.fill.entry()).flatten();
-        if let Some(entry) = &entry {
-            *locked(&self.fill.buffer) = Buffer::Entry(entry.clone());
-        }
-        let stored = entry.filter(|entry| self.put(entry, replaces));
-        self.fills.forget(&self.fill);
-        self.end(Ending::Complete);
-        stored
-    }
-
-    /// Stores `entry`, unless what it is about was purged since the fetch began; `replaces` as in
-    /// [`Memory::put`]. False when it was not stored.
-    pub fn put(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
-        let cancelled = || self.fill.cancelled.load(Ordering::Acquire);
-        let stored = !cancelled() && self.fills.memory.put(entry.clone(), replaces);
-        // A purge between the look and the put must win as well.
-        if stored && cancelled() {
-            self.fills.memory.remove(&self.fill.key);
-            return false;
-        }
-        stored
-    }
-
-    /// The cache key this is stored under.
-    pub fn key(&self) -> &[u8] {
-        &self.fill.key
-    }
-
-    /// Bytes of content so far.
-    pub fn len(&self) -> u64 {
-        self.fill.progress.borrow().len
-    }
-
-    /// True before the first byte of content.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The signature of the announced response.
-    pub fn signature(&self) -> Option<Vec<u8>> {
-        match &self.fill.progress.borrow().verdict {
-            Some(Verdict::Stream(head)) => Some(head.signature.clone()),
-            _ => None,
-        }
-    }
-
-    /// Ends the fill, complete, without publishing anything.
-    pub fn finish_unstored(mut self) {
-        self.fills.forget(&self.fill);
-        self.end(Ending::Complete);
-    }
-
-    fn announce(&mut self, verdict: Verdict) {
-        self.settled = true;
-        self.fill.progress.send_modify(|progress| {
-            if !matches!(verdict, Verdict::Stream(_)) {
-                progress.ending = Some(Ending::Complete);
-            }
-            progress.verdict = Some(verdict);
-        });
-    }
-
-    fn end(&mut self, ending: Ending) {
-        self.settled = true;
-        self.fill.progress.send_if_modified(|progress| {
-            let news = progress.ending.is_none();
-            progress.ending.get_or_insert(ending);
-            progress.verdict.get_or_insert(Verdict::Released);
-            news
-        });
-    }
-
-    fn book_up_to(&mut self, len: u64) -> bool {
-        len <= self.booked || self.book((len - self.booked).max(16 << 10))
-    }
-
-    fn book(&mut self, bytes: u64) -> bool {
-        // Bodies that are evicted while somebody still reads them are nobody's; they count here.
-        let held = self.fills.arena.held().saturating_add(bytes);
-        let booked = held <= self.fills.memory.most_held() && self.fills.memory.book(bytes);
-        self.booked += if booked { bytes } else { 0 };
-        booked
-    }
-}
-
-impl Drop for Lead {
-    fn drop(&mut self) {
-        self.fills.memory.unbook(self.booked);
-        self.fills.forget(&self.fill);
-        self.end(Ending::Truncated);
+        locked(&self.table[self.store.memory.hash(key) as usize % self.table.len()])
     }
 }
 
@@ -402,7 +316,12 @@ impl Fill {
             Some(Verdict::Stream(head)) => Arc::clone(head),
             _ => return None,
         };
-        let body = match &mut *locked(&self.buffer) {
+        self.entry_under(&head)
+    }
+
+    /// What has arrived, under `head`.
+    fn entry_under(&self, head: &Head) -> Option<Entry> {
+        let body = match &*locked(&self.buffer) {
             Buffer::Heap(heap) => Body::Heap(heap.as_slice().into()),
             Buffer::File(extent) => Body::File(Arc::clone(extent)),
             Buffer::Entry(_) => return None,
@@ -428,12 +347,18 @@ impl Fill {
         }
     }
 
-    /// Holds the leader back until some reader is close, and gives back what all have read.
-    async fn wait_for_readers(&self, len: u64) -> io::Result<()> {
+    /// Holds the leader back until the slowest reader is close, and gives back what all have read.
+    ///
+    /// # Errors
+    /// When there is no reader, and nobody else has any use for the body.
+    async fn wait_for_readers(&self, len: u64, is_kept: bool) -> io::Result<()> {
         let mut moved = self.moved.subscribe();
         loop {
             let slowest = locked(&self.readers).positions.values().min().copied();
-            let Some(slowest) = slowest else { return Err(io::ErrorKind::BrokenPipe.into()) };
+            let slowest = match slowest {
+                None if !is_kept => return Err(io::ErrorKind::BrokenPipe.into()),
+                slowest => slowest.unwrap_or(len),
+            };
             if let Buffer::File(extent) = &*locked(&self.buffer) {
                 extent.discard(slowest.min(len));
             }

@@ -1,22 +1,26 @@
 //! Where stored responses live.
 //!
-//! [`Memory`] finds, keeps and forgets [`Entry`]s within one budget; [`Fill`] is a response on its
-//! way in, read by everybody who asked for it while it still arrives; [`Arena`] holds bodies large
-//! enough to leave by `sendfile`. What may be stored or reused is not decided here but in
+//! [`Memory`] finds, keeps and forgets [`Entry`]s within one budget; [`Disks`] keeps what outlives the
+//! process; [`Fill`] is a response on its way in, read by everybody who asked for it while it still
+//! arrives; [`Arena`] holds bodies large enough to leave by `sendfile`. What may be stored or reused is not decided here but in
 //! `larder-semantics`; who dies when space is short is decided in `larder-evict`.
 
 pub mod arena;
 pub mod body;
+pub mod disks;
 pub mod entry;
 pub mod fill;
 pub mod lines;
 pub mod markers;
 pub mod memory;
+pub mod store;
 
 pub use arena::{Arena, Extent};
 pub use body::Body;
+pub use disks::{DiskTier, Disks, Record};
 pub use entry::Entry;
 pub use fill::{Ending, Fill, Fills, Joined};
 pub use lines::{LinePool, Lines, LinesRef};
 pub use markers::Markers;
 pub use memory::{Memory, Resident};
+pub use store::{Pruned, Store};

@@ -97,11 +97,16 @@ impl LinePool {
             }
         }
         write_line(&mut own, b"date", &date::format(date));
+        self.share(&shared, own)
+    }
+
+    /// The lines `shared`, from the pool if they are there, and `own`.
+    pub(crate) fn share(&self, shared: &[u8], own: Vec<u8>) -> Lines {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = table.lines.get(&shared[..]) {
+        if let Some(known) = table.lines.get(shared) {
             return Lines { shared: known.clone(), own, is_first: false };
         }
-        let shared = SharedLines(ThinArc::from_header_and_slice((), &shared));
+        let shared = SharedLines(ThinArc::from_header_and_slice((), shared));
         table.add(shared.clone());
         Lines { shared, own, is_first: true }
     }

@@ -4,6 +4,7 @@
 //! a purge reaches all of them. A shard is told 64-bit keyed hashes; whether a resident is the one
 //! asked for is decided by its full key, so a collision is a miss, never another URL's bytes.
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ const SHARD_BYTES: u64 = 128 << 20;
 const SHARD_ENTRIES: u64 = 1 << 16;
 const MOST_SHARDS: u64 = 64;
 /// What a shard's index, slots and policy take for one resident, in bytes.
-const BOOKKEEPING: u64 = 48;
+const BOOKKEEPING: u64 = 56;
 /// The part of the budget kept for responses on their way in.
 const FILLING_SHARE: u64 = 8;
 /// That part when the budget counts entries, in bytes.
@@ -53,7 +54,19 @@ impl Resident {
     }
 }
 
-type Shard = Mutex<Box<dyn AnyShard<Resident>>>;
+/// A resident, and when it was last asked for (UNIX seconds).
+struct Kept {
+    resident: Resident,
+    used: Cell<u32>,
+}
+
+impl Kept {
+    fn is_for(&self, key: &[u8]) -> bool {
+        self.resident.is_for(key)
+    }
+}
+
+type Shard = Mutex<Box<dyn AnyShard<Kept>>>;
 
 /// The memory tier.
 pub struct Memory {
@@ -113,16 +126,29 @@ impl Memory {
         self.lines.keep(fields, date)
     }
 
-    /// What `select` makes of what is stored under `key`, which counts as a use of it. The shard is
-    /// locked meanwhile.
-    pub fn find<T>(&self, key: &[u8], hash: u64, select: impl FnOnce(&Resident) -> Option<T>) -> Option<T> {
+    /// The field lines that responses share.
+    pub(crate) fn lines(&self) -> &LinePool {
+        &self.lines
+    }
+
+    /// What `select` makes of what is stored under `key`, which counts as a use of it at `now` (UNIX seconds). The
+    /// shard is locked meanwhile.
+    pub fn find<T>(
+        &self,
+        key: &[u8],
+        hash: u64,
+        now: u32,
+        select: impl FnOnce(&Resident) -> Option<T>,
+    ) -> Option<T> {
         let mut shard = self.shard(hash);
-        shard.get(hash).filter(|resident| resident.is_for(key)).and_then(select)
+        let kept = shard.get(hash).filter(|kept| kept.is_for(key))?;
+        kept.used.set(now);
+        select(&kept.resident)
     }
 
     /// What is stored under `key`, without counting as a use.
     pub fn peek(&self, key: &[u8], hash: u64) -> Option<Resident> {
-        self.shard(hash).peek(hash).filter(|resident| resident.is_for(key)).cloned()
+        self.shard(hash).peek(hash).filter(|kept| kept.is_for(key)).map(|kept| kept.resident.clone())
     }
 
     /// Stores `entry` beside or instead of the variants of its URL. False when it is too large.
@@ -133,8 +159,9 @@ impl Memory {
         let hash = self.hash(entry.key());
         let mut dropped = Vec::new();
         let mut shard = self.shard(hash);
-        let old = shard.peek(hash).filter(|resident| resident.is_for(entry.key()));
-        let kept = old.map_or(&[][..], Resident::variants).iter().filter(|stored| {
+        let old = shard.peek(hash).filter(|kept| kept.is_for(entry.key()));
+        let used = Cell::new(old.map_or(0, |kept| kept.used.get()).max(entry.freshness().received));
+        let kept = old.map_or(&[][..], |kept| kept.resident.variants()).iter().filter(|stored| {
             stored.signature() != entry.signature()
                 && !stored.signature().is_empty()
                 && !entry.signature().is_empty()
@@ -147,7 +174,7 @@ impl Memory {
             _ => Resident::Many(Arc::new(variants)),
         };
         let size = resident.charge() + BOOKKEEPING;
-        let stored = shard.insert(Object { key: hash, size, cost: 0 }, resident, &mut dropped);
+        let stored = shard.insert(Object { key: hash, size, cost: 0 }, Kept { resident, used }, &mut dropped);
         drop(shard);
         matches!(stored, Inserted::Stored)
     }
@@ -156,12 +183,39 @@ impl Memory {
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
         let hash = self.hash(key);
         let mut shard = self.shard(hash);
-        if !shard.peek(hash).is_some_and(|resident| resident.is_for(key)) {
+        if !shard.peek(hash).is_some_and(|kept| kept.is_for(key)) {
             return (0, 0);
         }
         let removed = shard.remove(hash);
         drop(shard);
-        removed.map_or((0, 0), |resident| (resident.variants().len(), resident.charge()))
+        removed.map_or((0, 0), |kept| (kept.resident.variants().len(), kept.resident.charge()))
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            let mut dropped = Vec::new();
+            lock(shard).clear(&mut dropped);
+        }
+    }
+
+    /// Forgets the URLs of which `dies` says so, who is shown the variants and when they were last asked for (UNIX
+    /// seconds). A shard is locked while it is looked through, some milliseconds. Says how many were looked at.
+    pub fn prune(&self, dies: &mut dyn FnMut(&[Entry], u32) -> bool) -> u64 {
+        let mut looked = 0;
+        for shard in &self.shards {
+            let (mut shard, mut dead) = (lock(shard), Vec::new());
+            looked += shard.len() as u64;
+            shard.for_each(&mut |hash, kept| {
+                if dies(kept.resident.variants(), kept.used.get()) {
+                    dead.push(hash);
+                }
+            });
+            let dropped: Vec<_> = dead.into_iter().filter_map(|hash| shard.remove(hash)).collect();
+            drop(shard);
+            drop(dropped);
+        }
+        looked
     }
 
     /// Puts another policy in force and keeps what is stored. A shard is locked while its residents move, some
@@ -235,8 +289,8 @@ impl Memory {
             let shard = lock(shard);
             shard.validate()?;
             let mut wrong = None;
-            shard.for_each(&mut |hash, resident| {
-                if resident.variants().iter().any(|entry| self.hash(entry.key()) != hash) {
+            shard.for_each(&mut |hash, kept| {
+                if kept.resident.variants().iter().any(|entry| self.hash(entry.key()) != hash) {
                     wrong = Some(hash);
                 }
             });
@@ -247,13 +301,13 @@ impl Memory {
         Ok(())
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<Resident>>> {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<Kept>>> {
         // The index inside a shard uses the low bits.
         lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
     }
 }
 
-fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<Resident>>> {
+fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<Kept>>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

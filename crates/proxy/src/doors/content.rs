@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use larder_rpc::Failure;
 use larder_store::fill::{self, Ending};
-use larder_store::{Body, Extent};
+use larder_store::{Entry, Extent};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{decode, failure};
@@ -110,7 +110,7 @@ impl<'r> Pieces<'r> {
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         match &mut self.reply.content {
             Content::Bytes(bytes) => Ok(Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty())),
-            Content::Stored(..) => self.stored(),
+            Content::Stored(..) => self.stored().await,
             Content::Fill(_) => self.filling().await,
             Content::Origin(download) => loop {
                 match download.next().await? {
@@ -125,14 +125,14 @@ impl<'r> Pieces<'r> {
                 match piece {
                     None => Ok(None),
                     Some(Piece::Bytes(bytes)) => Ok(Some(bytes.clone())),
-                    Some(Piece::File(extent, from, len)) => block(extent, *from, *len).map(Some),
+                    Some(Piece::Stored(entry, from, to)) => read(entry, *from, to - from).await.map(Some),
                 }
             }
             Content::None | Content::Tunnel(_) => Ok(None),
         }
     }
 
-    fn stored(&mut self) -> Result<Option<Bytes>, String> {
+    async fn stored(&mut self) -> Result<Option<Bytes>, String> {
         let (Content::Stored(from, to), Source::Entry(entry)) = (&self.reply.content, &self.reply.fields)
         else {
             return Ok(None);
@@ -143,10 +143,7 @@ impl<'r> Pieces<'r> {
         }
         let position = from + self.at;
         self.at += left;
-        match entry.body() {
-            Body::File(extent) => block(extent, position, left).map(Some),
-            body => body.copy(position, left as usize).map(Some).map_err(|error| error.to_string()),
-        }
+        read(entry, position, left).await.map(Some)
     }
 
     async fn filling(&mut self) -> Result<Option<Bytes>, String> {
@@ -173,6 +170,11 @@ impl<'r> Pieces<'r> {
         }
         Ok(Some(bytes))
     }
+}
+
+async fn read(entry: &Entry, from: u64, len: u64) -> Result<Bytes, String> {
+    let len = usize::try_from(len).map_err(|error| error.to_string())?;
+    entry.body().load(from, len).await.map_err(|error| error.to_string())
 }
 
 fn block(extent: &Extent, from: u64, len: u64) -> Result<Bytes, String> {

@@ -101,7 +101,7 @@ impl Tally {
 /// What a client of `door` is told: the door's numbers and the cache's.
 pub(crate) fn statistics(shared: &Shared, door: Door) -> Statistics {
     let report = shared.figures.of(door).report();
-    let (usage, capacity) = (shared.memory.usage(), shared.memory.capacity());
+    let (usage, capacity) = (shared.store.memory.usage(), shared.store.memory.capacity());
     let unit = match capacity.by {
         By::Bytes => "bytes",
         By::Entries => "entries",

@@ -1,11 +1,12 @@
 //! Turns a reply into bytes on a client's connection.
 
 use std::io;
+use std::sync::Arc;
 
 use http::HeaderMap;
 use larder_store::fill::{self, Ending, Reader};
 use larder_store::lines::write_line;
-use larder_store::{Body, Entry, Extent};
+use larder_store::{Body, Entry, Extent, Record};
 
 use super::io::Writing;
 use crate::origin::{Chunk, Download};
@@ -13,6 +14,9 @@ use crate::reply::{Banner, Content, Framing, Piece, Reply, Source};
 
 /// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
 pub(crate) const GATHER: usize = 64 << 10;
+
+/// Bytes of a disk's that are sent before it is asked again whether the next are at hand.
+const STRETCH: u64 = 1 << 20;
 
 /// Why a reply was not sent whole. Either way the connection has to go.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +47,7 @@ pub(crate) fn gather(out: &mut Vec<u8>, reply: &Reply, framing: &Framing, banner
         (Content::Bytes(bytes), _) => &bytes[..],
         (Content::Stored(from, to), Source::Entry(entry)) => match entry.body() {
             Body::Heap(bytes) => &bytes[*from as usize..*to as usize],
-            Body::File(_) => return false,
+            Body::File(_) | Body::Disk(_) => return false,
         },
         _ => return false,
     };
@@ -80,7 +84,7 @@ pub(crate) async fn send_content(
     }
 }
 
-/// Sends the content of a reply that is all in memory.
+/// Sends the content of a reply that is all there.
 pub(crate) async fn send_stored(writing: &mut Writing, reply: &mut Reply) -> Result<(), SendError> {
     match (&reply.content, &reply.fields) {
         (Content::Bytes(bytes), _) => bytes_out(writing, bytes).await,
@@ -103,7 +107,35 @@ async fn stored(writing: &mut Writing, entry: &Entry, from: u64, to: u64) -> Res
     match entry.body() {
         Body::Heap(bytes) => bytes_out(writing, &bytes[from as usize..to as usize]).await,
         Body::File(extent) => file(writing, extent, from, to - from).await,
+        Body::Disk(record) => recorded(writing, record, from, to).await,
     }
+}
+
+/// Sends bytes from a disk: by `sendfile` where they are known to be right and at hand, else read and checked
+/// on a thread that may wait.
+async fn recorded(writing: &mut Writing, record: &Arc<Record>, from: u64, to: u64) -> Result<(), SendError> {
+    let mut at = from;
+    while at < to {
+        let end = to.min(at + STRETCH);
+        match record.at_hand(at..end) {
+            Some((file, offset)) => {
+                writing.flush_with_more().await?;
+                writing.send_file(file, offset, end - at).await?;
+            }
+            None => {
+                let bytes = record.load(at..end).await;
+                let bytes = bytes.map_err(|error| SendError::Truncated(error.to_string()))?;
+                bytes_out(writing, &bytes).await?;
+            }
+        }
+        at = end;
+    }
+    if to - from == record.len() && !record.is_verified() {
+        // All of it was right, and is in the page cache: from now on it leaves unread.
+        let record = Arc::clone(record);
+        tokio::task::spawn_blocking(move || record.verify());
+    }
+    Ok(())
 }
 
 async fn file(writing: &mut Writing, extent: &Extent, from: u64, len: u64) -> Result<(), SendError> {
@@ -116,7 +148,7 @@ async fn all(writing: &mut Writing, pieces: &[Piece]) -> Result<(), SendError> {
     for piece in pieces {
         match piece {
             Piece::Bytes(bytes) => bytes_out(writing, bytes).await?,
-            Piece::File(extent, from, len) => file(writing, extent, *from, *len).await?,
+            Piece::Stored(entry, from, to) => stored(writing, entry, *from, *to).await?,
         }
     }
     Ok(())

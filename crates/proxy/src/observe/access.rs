@@ -36,6 +36,9 @@ struct Json<'l> {
     bytes: u64,
     micros: u64,
     cache: &'l str,
+    /// Where the answer was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<&'l str>,
 }
 
 impl Line {
@@ -77,7 +80,8 @@ impl Line {
             AccessLog::Json => {
                 let door = self.door.map(Door::name);
                 let (client, method, url) = (self.client.ip().to_string(), &*self.method, &*self.target);
-                let json = Json { time, client, method, url, door, status, bytes, micros, cache };
+                let tier = outcome.is_hit().then(|| outcome.tier.name());
+                let json = Json { time, client, method, url, door, status, bytes, micros, cache, tier };
                 line.push_str(&serde_json::to_string(&json).unwrap_or_default());
             }
         }

@@ -40,6 +40,8 @@ counters! {
     misses,
     /// Not the cache's business.
     passes,
+    /// Hits found on a disk.
+    disk_hits,
     /// Hits served stale.
     stale,
     /// Hits that waited for another request's fetch.
@@ -59,6 +61,11 @@ counters! {
 }
 
 impl Counters {
+    /// Counts a hit that was found on a disk, besides.
+    pub(crate) fn record_disk(&self) {
+        add(&self.disk_hits, 1);
+    }
+
     /// Counts one reply of `bytes` bytes.
     pub(crate) fn record(&self, kind: Kind, bytes: u64) {
         add(&self.requests, 1);

@@ -75,7 +75,7 @@ impl Reader {
             Buffer::File(extent) => Some(Arc::clone(extent)),
             Buffer::Entry(entry) => match entry.body() {
                 Body::File(extent) => Some(Arc::clone(extent)),
-                Body::Heap(_) => None,
+                Body::Heap(_) | Body::Disk(_) => None,
             },
             Buffer::Heap(_) => None,
         };

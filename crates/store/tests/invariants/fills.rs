@@ -5,7 +5,7 @@ use std::thread;
 
 use larder_evict::{By, Capacity};
 use larder_store::fill::{Lead, WINDOW};
-use larder_store::{Ending, Fills, Joined, Memory};
+use larder_store::{Ending, Fills, Joined, Store};
 use tokio::task::{JoinHandle, yield_now};
 
 use super::{Read, assert_genuine, content, find, head, read, store};
@@ -22,8 +22,8 @@ fn lead(fills: &Arc<Fills>) -> Lead {
 }
 
 /// A leader, and readers of the same fill: its own client's and three followers'.
-fn begin() -> (Arc<Memory>, Arc<Fills>, Lead, Vec<JoinHandle<Read>>) {
-    let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
+fn begin() -> (Arc<Store>, Arc<Fills>, Lead, Vec<JoinHandle<Read>>) {
+    let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
     let lead = lead(&fills);
     let mut readers = vec![lead.reader()];
     for _ in 0..3 {
@@ -31,7 +31,7 @@ fn begin() -> (Arc<Memory>, Arc<Fills>, Lead, Vec<JoinHandle<Read>>) {
         readers.push(reader);
     }
     let readers = readers.into_iter().map(|reader| tokio::spawn(read(reader, KEY, 1)));
-    (memory, fills, lead, readers.collect())
+    (store, fills, lead, readers.collect())
 }
 
 async fn append(lead: &mut Lead, from: u64, to: u64) {
@@ -50,27 +50,27 @@ async fn all(readers: Vec<JoinHandle<Read>>) -> Vec<Read> {
 }
 
 /// Asserts that nothing is left of any fill.
-fn assert_nothing_under_way(memory: &Memory, fills: &Fills) {
-    assert_eq!(memory.validate(), Ok(()));
-    assert_eq!((fills.under_way(), memory.usage().filling), (0, 0));
-    memory.remove(KEY);
-    assert_eq!((memory.usage().bytes, fills.arena().held()), (0, 0));
+fn assert_nothing_under_way(store: &Store, fills: &Fills) {
+    assert_eq!(store.memory.validate(), Ok(()));
+    assert_eq!((fills.under_way(), store.memory.usage().filling), (0, 0));
+    store.remove(KEY);
+    assert_eq!((store.memory.usage().bytes, fills.arena().held()), (0, 0));
 }
 
 #[tokio::test]
 async fn a_finished_fill_is_read_by_all_and_stored() {
-    let (memory, fills, mut lead, readers) = begin();
+    let (store, fills, mut lead, readers) = begin();
     assert!(lead.stream(head(1, LEN, Some(LEN))));
     append(&mut lead, 0, LEN).await;
     assert_genuine(&lead.finish(None).expect("stored"), KEY);
     assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
-    assert_genuine(&find(&memory, KEY).expect("stored").variants()[0], KEY);
-    assert_nothing_under_way(&memory, &fills);
+    assert_genuine(&find(&store.memory, KEY).expect("stored").variants()[0], KEY);
+    assert_nothing_under_way(&store, &fills);
 }
 
 #[tokio::test]
 async fn a_purge_during_a_fill_publishes_nothing_and_robs_nobody() {
-    let (memory, fills, mut lead, readers) = begin();
+    let (store, fills, mut lead, readers) = begin();
     lead.stream(head(1, LEN, Some(LEN)));
     append(&mut lead, 0, LEN / 2).await;
     fills.cancel(KEY);
@@ -78,14 +78,14 @@ async fn a_purge_during_a_fill_publishes_nothing_and_robs_nobody() {
     append(&mut lead, LEN / 2, LEN).await;
     assert!(lead.finish(None).is_none());
     assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
-    assert!(find(&memory, KEY).is_none());
-    assert_nothing_under_way(&memory, &fills);
+    assert!(find(&store.memory, KEY).is_none());
+    assert_nothing_under_way(&store, &fills);
 }
 
 #[tokio::test]
 async fn a_leader_that_leaves_wakes_everybody() {
     for appended in [None, Some(0), Some(LEN / 2)] {
-        let (memory, fills, mut lead, readers) = begin();
+        let (store, fills, mut lead, readers) = begin();
         if let Some(appended) = appended {
             lead.stream(head(1, LEN, None));
             append(&mut lead, 0, appended).await;
@@ -94,14 +94,14 @@ async fn a_leader_that_leaves_wakes_everybody() {
         drop(lead);
         let expected = appended.map(|appended| (appended, Ending::Truncated));
         assert_eq!(all(readers).await, [expected; 4]);
-        assert!(find(&memory, KEY).is_none());
-        assert_nothing_under_way(&memory, &fills);
+        assert!(find(&store.memory, KEY).is_none());
+        assert_nothing_under_way(&store, &fills);
     }
 }
 
 #[tokio::test]
 async fn a_leader_that_panics_wakes_everybody() {
-    let (memory, fills, mut lead, readers) = begin();
+    let (store, fills, mut lead, readers) = begin();
     let leading = tokio::spawn(async move {
         lead.stream(head(1, LEN, None));
         append(&mut lead, 0, LEN / 2).await;
@@ -109,13 +109,13 @@ async fn a_leader_that_panics_wakes_everybody() {
     });
     assert!(leading.await.unwrap_err().is_panic());
     assert_eq!(all(readers).await, [Some((LEN / 2, Ending::Truncated)); 4]);
-    assert_nothing_under_way(&memory, &fills);
+    assert_nothing_under_way(&store, &fills);
 }
 
 /// Sends a body too large to store to readers that pause 0, 1 and 5 times for each piece.
 async fn through_a_window(length: Option<u64>) {
     const LARGE: u64 = 6 << 20;
-    let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
+    let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
     let mut lead = lead(&fills);
     let readers = [0, 1, 5].map(|pauses| tokio::spawn(read(lead.reader(), KEY, pauses)));
     assert_eq!(lead.stream(head(1, LARGE, length)), length.is_none());
@@ -128,7 +128,7 @@ async fn through_a_window(length: Option<u64>) {
     assert_eq!(all(readers.into()).await, [Some((LARGE, Ending::Complete)); 3]);
     // What was stored until it proved too large, the window, and the piece and page in hand.
     assert!(most <= (1 << 20) + WINDOW + (1 << 17), "{most} bytes held");
-    assert_nothing_under_way(&memory, &fills);
+    assert_nothing_under_way(&store, &fills);
 }
 
 #[tokio::test]
@@ -143,19 +143,19 @@ async fn a_body_that_turns_out_too_large_arrives_whole_through_a_window() {
 
 #[tokio::test]
 async fn a_window_that_nobody_reads_ends_the_fetch() {
-    let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 10);
+    let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 10);
     let mut lead = lead(&fills);
     drop(lead.reader());
     lead.stream(head(1, LEN, Some(LEN)));
     assert!(lead.append(&content(KEY, 1, 0, PIECE)).await.is_err());
     drop(lead);
-    assert_nothing_under_way(&memory, &fills);
+    assert_nothing_under_way(&store, &fills);
 }
 
 /// Whatever comes first, the purge or the end of the fill: nothing is stored once both are done.
 #[test]
 fn a_purge_beside_the_end_of_a_fill_wins() {
-    let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
+    let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
     let (begin, done) = (Barrier::new(2), Barrier::new(2));
     const ROUNDS: usize = 20_000;
     // Judged afterwards: a panic would leave the other thread waiting.
@@ -164,8 +164,7 @@ fn a_purge_beside_the_end_of_a_fill_wins() {
         scope.spawn(|| {
             for _ in 0..ROUNDS {
                 begin.wait();
-                fills.cancel(KEY);
-                memory.remove(KEY);
+                fills.purge(KEY);
                 done.wait();
             }
         });
@@ -175,7 +174,7 @@ fn a_purge_beside_the_end_of_a_fill_wins() {
             begin.wait();
             lead.finish(None);
             done.wait();
-            survived += usize::from(find(&memory, KEY).is_some());
+            survived += usize::from(find(&store.memory, KEY).is_some());
         }
     });
     assert_eq!(survived, 0, "of {ROUNDS}");
@@ -185,7 +184,7 @@ fn a_purge_beside_the_end_of_a_fill_wins() {
 #[test]
 fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
     for purged in [false, true] {
-        let (memory, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
+        let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
         let began = fills.now(KEY);
         if purged {
             fills.cancel(KEY);
@@ -193,7 +192,7 @@ fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
         let mut lead = fills.alone(KEY, began);
         lead.stream(head(1, 0, Some(0)));
         assert_eq!(lead.finish(None).is_none(), purged);
-        assert_eq!(find(&memory, KEY).is_none(), purged);
-        assert_nothing_under_way(&memory, &fills);
+        assert_eq!(find(&store.memory, KEY).is_none(), purged);
+        assert_nothing_under_way(&store, &fills);
     }
 }

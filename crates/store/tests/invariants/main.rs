@@ -5,24 +5,44 @@
 mod fills;
 mod memory;
 mod storm;
+mod tiers;
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use larder_evict::{Capacity, Spec};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
+use larder_store::disks::Tell;
 use larder_store::entry::Parts;
 use larder_store::fill::{Head, Piece, Reader, Verdict};
-use larder_store::{Arena, Body, Ending, Entry, Fills, LinePool, Lines, LinesRef, Memory, Resident};
+use larder_store::{
+    Arena, Body, DiskTier, Disks, Ending, Entry, Fills, LinePool, Lines, LinesRef, Memory, Resident, Store,
+};
 use tokio::task::yield_now;
 
 /// A store of `capacity` whose bodies are at most `max_object` bytes.
-fn store(capacity: Capacity, max_object: u64) -> (Arc<Memory>, Arc<Fills>) {
-    let memory = Arc::new(Memory::new(capacity, &Spec::default(), 3));
-    let fills = Fills::new(Arc::clone(&memory), Arena::new().expect("memory files"), max_object);
-    (memory, Arc::new(fills))
+fn store(capacity: Capacity, max_object: u64) -> (Arc<Store>, Arc<Fills>) {
+    store_on(Disks::default(), capacity, max_object)
+}
+
+/// The same, with disks.
+fn store_on(disks: Disks, capacity: Capacity, max_object: u64) -> (Arc<Store>, Arc<Fills>) {
+    let store = Arc::new(Store { memory: Memory::new(capacity, &Spec::default(), 3), disks });
+    let fills = Fills::new(Arc::clone(&store), Arena::new().expect("memory files"), max_object);
+    (store, Arc::new(fills))
+}
+
+/// Small disks in these directories, in use.
+fn disks(paths: &[&Path]) -> Disks {
+    let tier = |path: &&Path| DiskTier { size: 4 << 20, ..DiskTier::at(path.to_path_buf()) };
+    let disks = Disks::new(&paths.iter().map(tier).collect::<Vec<_>>());
+    let tell: Tell = Arc::new(|_, _| {});
+    disks.drives().iter().for_each(|drive| drive.open(&tell).expect("a directory of our own"));
+    disks
 }
 
 /// Bytes `from` up to `to` of a version of a content.
@@ -58,7 +78,7 @@ fn entry(key: &[u8], signature: &[u8], version: u64, body: Body) -> Entry {
 
 /// What is stored under `key`, asked for as a request does.
 fn find(memory: &Memory, key: &[u8]) -> Option<Resident> {
-    memory.find(key, memory.hash(key), |resident| Some(resident.clone()))
+    memory.find(key, memory.hash(key), 0, |resident| Some(resident.clone()))
 }
 
 /// Asserts that a stored response is what was once stored under `key`.
@@ -109,4 +129,17 @@ async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
         at = end;
         reader.sent();
     }
+}
+
+/// Waits until `condition` gives something.
+async fn eventually<T>(mut condition: impl AsyncFnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(value) = condition().await {
+                return value;
+            }
+            yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it happens in the end")
 }

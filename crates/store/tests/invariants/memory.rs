@@ -57,10 +57,11 @@ fn work(memory: &Memory, arena: &Arena, seed: u64) {
 }
 
 fn threads_agree(capacity: Capacity) {
-    let (memory, arena) = (store(capacity, 0).0, Arena::new().expect("memory files"));
+    let (store, arena) = (store(capacity, 0).0, Arena::new().expect("memory files"));
+    let memory = &store.memory;
     thread::scope(|scope| {
         for seed in 0..4 {
-            let (memory, arena) = (&memory, &arena);
+            let arena = &arena;
             scope.spawn(move || work(memory, arena, seed));
         }
     });

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
+use http::HeaderMap;
 use larder_evict::{By, Capacity};
 use larder_store::fill::{Lead, Verdict};
-use larder_store::{Ending, Fills, Joined, Memory};
+use larder_store::{Disks, Ending, Fills, Joined, Store};
 use tokio::task::yield_now;
 
-use super::{assert_genuine, content, find, head, read, store};
+use super::{assert_genuine, content, disks, find, head, read, store_on};
 
 const KEYS: u64 = 12;
 const CLIENTS: u64 = 16;
@@ -21,6 +22,7 @@ const MAX_OBJECT: u64 = 150_000;
 #[derive(Debug, Default)]
 struct Met {
     hits: AtomicU64,
+    recalled: AtomicU64,
     whole: AtomicU64,
     truncated: AtomicU64,
     without_content: AtomicU64,
@@ -45,6 +47,7 @@ async fn fetch(mut lead: Lead, version: u64, mut rng: Rng) {
         1 => return,
         _ => lead.stream(head(version, len, rng.bool().then_some(len))),
     };
+    lead.keep().await;
     let (fails, panics) = (rng.u8(..8) == 0, rng.u8(..8) == 0);
     let mut at = 0;
     while at < len {
@@ -63,17 +66,21 @@ async fn fetch(mut lead: Lead, version: u64, mut rng: Rng) {
     lead.finish(None);
 }
 
-async fn client(memory: Arc<Memory>, fills: Arc<Fills>, number: u64, met: Arc<Met>) {
+async fn client(store: Arc<Store>, fills: Arc<Fills>, number: u64, met: Arc<Met>) {
     let mut rng = Rng::with_seed(number);
     for request in 0..REQUESTS {
         let key = key(rng.u64(..KEYS));
         if rng.u8(..8) == 0 {
-            fills.cancel(&key);
-            memory.remove(&key);
+            fills.purge(&key);
         }
-        if let Some(found) = find(&memory, &key) {
+        if let Some(found) = find(&store.memory, &key) {
             found.variants().iter().for_each(|entry| assert_genuine(entry, &key));
             count(&met.hits);
+            continue;
+        }
+        if let Some(found) = fills.recall(&key, &HeaderMap::new(), 0).await {
+            assert_genuine(&found, &key);
+            count(&met.recalled);
             continue;
         }
         let reader = match fills.join(&key, b"") {
@@ -101,21 +108,31 @@ async fn client(memory: Arc<Memory>, fills: Arc<Fills>, number: u64, met: Arc<Me
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_storm_leaves_nothing_behind() {
+    storm(Disks::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_storm_over_two_disks_leaves_nothing_behind() {
+    let directories = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    storm(disks(&directories.each_ref().map(|directory| directory.path()))).await;
+}
+
+async fn storm(disks: Disks) {
     let capacity = Capacity { by: By::Bytes, amount: 600_000 };
-    let (memory, fills) = store(capacity, MAX_OBJECT);
+    let (store, fills) = store_on(disks, capacity, MAX_OBJECT);
     let met = Arc::new(Met::default());
     let clients: Vec<_> = (0..CLIENTS)
-        .map(|number| tokio::spawn(client(Arc::clone(&memory), Arc::clone(&fills), number, Arc::clone(&met))))
+        .map(|number| tokio::spawn(client(Arc::clone(&store), Arc::clone(&fills), number, Arc::clone(&met))))
         .collect();
     for client in clients {
         let ended = tokio::time::timeout(Duration::from_secs(60), client).await.expect("nobody is stuck");
         ended.expect("no wrong byte");
-        assert_eq!(memory.validate(), Ok(()));
-        assert!(memory.usage().bytes <= capacity.amount, "{:?}", memory.usage());
+        assert_eq!(store.memory.validate(), Ok(()));
+        assert!(store.memory.usage().bytes <= capacity.amount, "{:?}", store.memory.usage());
     }
     // Fetches whose readers have left end by themselves.
     let all_done = async {
-        while fills.under_way() > 0 || memory.usage().filling > 0 {
+        while fills.under_way() > 0 || store.memory.usage().filling > 0 {
             yield_now().await;
         }
     };
@@ -123,8 +140,11 @@ async fn a_storm_leaves_nothing_behind() {
     for met in [&met.hits, &met.whole, &met.truncated, &met.without_content] {
         assert!(met.load(Ordering::Relaxed) > 20, "too calm");
     }
+    assert!(store.disks.is_empty() || met.recalled.load(Ordering::Relaxed) > 20, "too calm");
+    store.disks.sync().expect("the disks take it");
     for n in 0..KEYS {
-        memory.remove(&key(n));
+        fills.purge(&key(n));
+        assert!(fills.recall(&key(n), &HeaderMap::new(), 0).await.is_none());
     }
-    assert_eq!((memory.usage().bytes, memory.usage().objects, fills.arena().held()), (0, 0, 0));
+    assert_eq!((store.memory.usage().bytes, store.memory.usage().objects, fills.arena().held()), (0, 0, 0));
 }

@@ -1,0 +1,114 @@
+//! The purge schedule: when what is stored is looked through, and what has to go then.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::Zoned;
+use larder_semantics::freshness::{Flags, Freshness};
+
+/// What is forgotten without being asked for, and when.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// How often everything is looked through.
+    pub every: Duration,
+    /// How long something may be stale, and of no use to anybody, before it goes; `None`: for ever.
+    pub expired: Option<Duration>,
+    /// How long nobody may have asked for something before it goes; `None`: for ever.
+    pub unused: Option<Duration>,
+    /// When everything goes; `None`: never.
+    pub everything: Option<Times>,
+    /// Objects that are looked at in a second.
+    pub rate: u64,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        let every = Duration::from_secs(600);
+        Self { every, expired: None, unused: None, everything: None, rate: 10_000 }
+    }
+}
+
+impl Schedule {
+    /// Whether anything goes because of its age or disuse.
+    pub(crate) fn looks_through(&self) -> bool {
+        self.expired.is_some() || self.unused.is_some()
+    }
+}
+
+/// Whether a response with this `freshness` has been of no use for more than `patience` seconds at `now`: stale,
+/// and too stale to stand in for a fresh one.
+pub(crate) fn is_spent(freshness: &Freshness, now: u32, patience: u64) -> bool {
+    let on_error = match freshness.flags.contains(Flags::STALE_IF_ERROR) {
+        true => freshness.stale_if_error,
+        false => 0,
+    };
+    let of_use = u64::from(freshness.stale_while_revalidate.max(on_error));
+    u64::from(freshness.staleness(now)) > of_use.saturating_add(patience)
+}
+
+/// Moments that come again and again, as cron says it: minute, hour, day of the month, month, day of the week, in
+/// local time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times(croner::Cron);
+
+impl Times {
+    /// The first such moment after `now`; `None` if there is none.
+    pub(crate) fn next(&self, now: &Zoned) -> Option<Zoned> {
+        self.0.find_next_occurrence(now, false).ok()
+    }
+}
+
+impl FromStr for Times {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let example = "write minute, hour, day, month and weekday, as in '30 4 * * 0'";
+        text.parse().map(Self).map_err(|error| format!("'{text}' is no time: {error}; {example}"))
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::civil::date;
+    use jiff::tz::TimeZone;
+
+    use super::*;
+
+    #[test]
+    fn a_response_is_spent_when_it_can_no_longer_stand_in() {
+        let fresh = Freshness { received: 1_000, lifetime: 60, ..Freshness::default() };
+        let lenient = Freshness { stale_while_revalidate: 100, ..fresh };
+        let flags = Flags::STALE_IF_ERROR;
+        let standby = Freshness { stale_if_error: 500, flags, ..fresh };
+        let table = [
+            (fresh, 1_060, 0, false),
+            (fresh, 1_061, 0, true),
+            (fresh, 1_161, 100, true),
+            (fresh, 1_160, 100, false),
+            (lenient, 1_160, 0, false),
+            (lenient, 1_161, 0, true),
+            (standby, 1_560, 0, false),
+            (standby, 1_561, 0, true),
+        ];
+        for (freshness, now, patience, expected) in table {
+            assert_eq!(is_spent(&freshness, now, patience), expected, "{freshness:?} at {now}, {patience}");
+        }
+    }
+
+    #[test]
+    fn times_come_again_and_bad_ones_are_explained() {
+        let times: Times = "30 4 * * *".parse().unwrap();
+        let at = |day| date(2026, 3, day).at(4, 30, 0, 0).to_zoned(TimeZone::UTC).unwrap();
+        assert_eq!(times.next(&at(10)), Some(at(11)));
+        assert_eq!(times.to_string(), "30 4 * * *");
+        let error = "at noon".parse::<Times>().unwrap_err();
+        assert!(error.starts_with("'at noon' is no time: ") && error.contains("'30 4 * * 0'"), "{error}");
+    }
+}

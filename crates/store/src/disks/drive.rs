@@ -1,0 +1,139 @@
+//! One directory of the disk tier. It may turn up late: a proxy serves without it until it can be used.
+
+use std::hash::Hasher;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use larder_disk::{Directory, Disk, Event, OpenError, Options};
+use larder_evict::Spec;
+use siphasher::sip::SipHasher13;
+
+/// What a directory of the disk tier is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskTier {
+    /// Where it is; made if it is not there.
+    pub path: PathBuf,
+    /// Bytes that its files may take; at least 1 MiB.
+    pub size: u64,
+    /// The eviction policy, perhaps behind an admission filter.
+    pub policy: Spec,
+    /// The largest body stored, in bytes; `None`: what fits.
+    pub max_object: Option<u64>,
+}
+
+impl DiskTier {
+    /// The directory at `path` with 10 GiB under SIEVE, which needs little memory an object and seldom moves one.
+    pub fn at(path: PathBuf) -> Self {
+        let policy = Spec::parse("sieve").unwrap_or_default();
+        Self { path, size: 10 << 30, policy, max_object: None }
+    }
+}
+
+/// Who is told what goes wrong in which directory.
+pub type Tell = Arc<dyn Fn(&Path, Event) + Send + Sync>;
+
+/// A directory, in use or not yet.
+pub struct Drive {
+    path: PathBuf,
+    /// Stands for the path where keys are spread.
+    seed: u64,
+    size: AtomicU64,
+    max_object: AtomicU64,
+    policy: Mutex<Spec>,
+    disk: OnceLock<Arc<Disk>>,
+    trouble: Mutex<Option<String>>,
+}
+
+impl Drive {
+    pub(super) fn new(tier: &DiskTier) -> Self {
+        let mut path = SipHasher13::new();
+        path.write(tier.path.as_os_str().as_encoded_bytes());
+        Self {
+            path: tier.path.clone(),
+            seed: path.finish(),
+            size: AtomicU64::new(tier.size),
+            max_object: AtomicU64::new(tier.max_object.unwrap_or(u64::MAX)),
+            policy: Mutex::new(tier.policy.clone()),
+            disk: OnceLock::new(),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The store in it, once it is in use.
+    pub fn disk(&self) -> Option<&Arc<Disk>> {
+        self.disk.get()
+    }
+
+    /// Why it is not in use, if that was tried.
+    pub fn trouble(&self) -> Option<String> {
+        locked(&self.trouble).clone()
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> String {
+        locked(&self.policy).to_string()
+    }
+
+    /// Takes it in use, unless it is already.
+    ///
+    /// # Errors
+    /// Why that cannot be; it can be tried again.
+    pub fn open(&self, tell: &Tell) -> Result<(), OpenError> {
+        if self.disk.get().is_some() {
+            return Ok(());
+        }
+        let opened = self.try_open(tell);
+        *locked(&self.trouble) = opened.as_ref().err().map(ToString::to_string);
+        let disk = opened?;
+        disk.set_size(self.size.load(Ordering::Relaxed));
+        // Only one thread opens; were there two, the directory's lock would have refused the other.
+        let _ = self.disk.set(Arc::new(disk));
+        Ok(())
+    }
+
+    fn try_open(&self, tell: &Tell) -> Result<Disk, OpenError> {
+        let files = Arc::new(Directory::open(&self.path)?);
+        let (tell, path) = (Arc::clone(tell), self.path.clone());
+        let policy = locked(&self.policy).clone();
+        let options = Options::new(self.size.load(Ordering::Relaxed), policy);
+        Disk::open(files, Options { report: Arc::new(move |event| tell(&path, event)), ..options })
+    }
+
+    /// Puts what a reload says in force; the path stays.
+    pub(super) fn change(&self, tier: &DiskTier) {
+        self.max_object.store(tier.max_object.unwrap_or(u64::MAX), Ordering::Relaxed);
+        let is_resized = self.size.swap(tier.size, Ordering::Relaxed) != tier.size;
+        let is_new_policy = std::mem::replace(&mut *locked(&self.policy), tier.policy.clone()) != tier.policy;
+        let Some(disk) = self.disk() else { return };
+        if is_resized {
+            disk.set_size(tier.size);
+        }
+        if is_new_policy {
+            disk.set_policy(&tier.policy);
+        }
+    }
+
+    /// Bytes of the longest body that it takes at the moment.
+    pub(super) fn largest(&self) -> u64 {
+        self.disk().map_or(0, |disk| disk.largest().min(self.max_object.load(Ordering::Relaxed)))
+    }
+
+    /// What is highest for the drive that a key belongs to. Weighted rendezvous hashing: of equally large drives
+    /// each gets an equal share, and one more or less moves only its own share.
+    pub(super) fn claim(&self, key: &[u8]) -> f64 {
+        let hash = SipHasher13::new_with_keys(self.seed, 0).hash(key);
+        let even = (hash >> 11) as f64 / (1_u64 << 53) as f64;
+        let weight = self.size.load(Ordering::Relaxed) as f64;
+        -weight / even.max(f64::MIN_POSITIVE).ln()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

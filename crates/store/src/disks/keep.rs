@@ -1,0 +1,197 @@
+//! How responses come onto a disk: while they arrive, or as they are when they are changed.
+
+use std::sync::Arc;
+
+use larder_disk::{About, Disk, Writer};
+use larder_semantics::fields::{Fields, HeadLines};
+use larder_semantics::vary;
+
+use super::meta::{self, Meta, head_key, page_key, variant_key};
+use super::{Disks, Drive, read};
+use crate::fill::Head;
+use crate::{Body, Entry};
+
+/// Bytes of a body that are handed over at once.
+const PIECE: usize = 256 << 10;
+
+/// A response on its way onto a disk. Dropped before it is finished, it leaves nothing.
+pub(crate) struct Keeping {
+    writer: Writer,
+    /// Bytes of body that there is still room for.
+    room: u64,
+    /// What has to be said besides: by which fields responses to this URL vary.
+    varies: Option<Note>,
+}
+
+/// A record without a body.
+struct Note {
+    disk: Arc<Disk>,
+    key: Vec<u8>,
+    meta: Vec<u8>,
+    now: u32,
+}
+
+impl Keeping {
+    /// Takes the next bytes of the body; false when the response will not be stored.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> bool {
+        match self.room.checked_sub(bytes.len() as u64) {
+            Some(room) => {
+                self.room = room;
+                self.writer.write(bytes)
+            }
+            None => false,
+        }
+    }
+
+    /// Publishes the response, which is whole; false when it is not stored.
+    pub(crate) fn finish(self) -> bool {
+        self.writer.finish() && self.varies.is_none_or(Note::write)
+    }
+}
+
+impl Note {
+    fn write(self) -> bool {
+        let about = About { len: Some(0), stored: self.now, cost: 0 };
+        self.disk.put(&self.key, &self.meta, about).is_some_and(Writer::finish)
+    }
+}
+
+/// Where a response belongs.
+struct Place {
+    key: Vec<u8>,
+    varies: Option<Note>,
+}
+
+impl Disks {
+    /// Begins to store the response to `key` with this head. `None` if it is not to be stored.
+    pub(crate) async fn begin(&self, key: &[u8], head: &Head) -> Option<Keeping> {
+        let (drive, now) = (self.drive(key)?, head.freshness.received);
+        let disk = drive.disk()?;
+        let place = place(disk, key, &head.signature, now).await;
+        begin_at(drive, disk, place, record_of(head), head.length, now)
+    }
+
+    /// Stores `entry`, a response whose head has changed or that was put together, if that can be done without
+    /// waiting. False if [`keep`](Self::keep) has to do it.
+    pub(crate) fn keep_at_once(&self, entry: &Entry) -> bool {
+        let Body::Heap(content) = entry.body() else { return false };
+        if !entry.signature().is_empty() {
+            return false;
+        }
+        let Some(drive) = self.drive(entry.key()) else { return true };
+        let Some(disk) = drive.disk() else { return true };
+        let place = Place { key: page_key(entry.key()), varies: None };
+        let (len, now) = (Some(content.len() as u64), entry.freshness().received);
+        if let Some(mut keeping) = begin_at(drive, disk, place, record_of_entry(entry), len, now)
+            && keeping.write(content)
+        {
+            keeping.finish();
+        }
+        true
+    }
+
+    /// Stores `entry` in place of what there is of it. Where the body is on the disk already only the head is
+    /// written.
+    pub(crate) async fn keep(&self, entry: &Entry) {
+        let Some(drive) = self.drive(entry.key()) else { return };
+        let Some(disk) = drive.disk() else { return };
+        let now = entry.freshness().received;
+        let place = place(disk, entry.key(), entry.signature(), now).await;
+        let serial = match entry.body() {
+            Body::Disk(record) => Some(record.serial()),
+            Body::File(_) if place.varies.is_none() => same_body(disk, &place.key, entry).await,
+            Body::File(_) | Body::Heap(_) => None,
+        };
+        if let Some(serial) = serial {
+            let meta = Meta::Newer(serial, record_of_entry(entry)).encode();
+            Note { disk: Arc::clone(disk), key: head_key(&place.key), meta, now }.write();
+            return;
+        }
+        let len = entry.body().len();
+        let keeping = begin_at(drive, disk, place, record_of_entry(entry), Some(len), now);
+        let Some(mut keeping) = keeping else { return };
+        let mut at = 0;
+        while at < len {
+            let Ok(piece) = entry.body().load(at, PIECE).await else { return };
+            at += piece.len() as u64;
+            if !keeping.write(&piece) {
+                return;
+            }
+        }
+        keeping.finish();
+    }
+}
+
+/// Where a response with this signature belongs: beside those that vary by the same fields, if there are any.
+async fn place(disk: &Arc<Disk>, key: &[u8], signature: &[u8], now: u32) -> Place {
+    let page = page_key(key);
+    if signature.is_empty() {
+        return Place { key: page, varies: None };
+    }
+    if let Some(found) = read(disk, &page, now, 0).await
+        && let Some(Meta::Varies(number, other)) = Meta::decode(&found.meta)
+        && vary::same_fields(signature, other)
+    {
+        return Place { key: variant_key(key, number, signature), varies: None };
+    }
+    let number = fastrand::u64(..);
+    let varies =
+        Note { disk: Arc::clone(disk), key: page, meta: Meta::Varies(number, signature).encode(), now };
+    Place { key: variant_key(key, number, signature), varies: Some(varies) }
+}
+
+fn begin_at(
+    drive: &Drive,
+    disk: &Disk,
+    place: Place,
+    head: meta::Head<'_>,
+    len: Option<u64>,
+    now: u32,
+) -> Option<Keeping> {
+    let room = drive.largest();
+    if len.unwrap_or(0) > room {
+        // What is there is of the past.
+        disk.remove(&place.key);
+        return None;
+    }
+    let meta = Meta::Response(head).encode();
+    let writer = disk.put(&place.key, &meta, About { len, stored: now, cost: 0 })?;
+    Some(Keeping { writer, room, varies: place.varies })
+}
+
+/// The record of the body that `entry` has as well, by its serial.
+async fn same_body(disk: &Arc<Disk>, key: &[u8], entry: &Entry) -> Option<u64> {
+    let found = read(disk, key, entry.freshness().received, 0).await?;
+    let Some(Meta::Response(head)) = Meta::decode(&found.meta) else { return None };
+    let (stored, ours) = (HeadLines(head.own), entry.fields());
+    let same = |name| stored.first(name) == ours.first(name);
+    let has_validator = ["etag", "last-modified"].into_iter().any(|name| ours.contains(name));
+    let is_same = has_validator
+        && head.status == entry.status()
+        && found.body.len() == entry.body().len()
+        && same("etag")
+        && same("last-modified");
+    is_same.then_some(found.serial)
+}
+
+fn record_of(head: &Head) -> meta::Head<'_> {
+    let lines = head.fields.view();
+    meta::Head {
+        status: head.status,
+        freshness: head.freshness,
+        signature: &head.signature,
+        shared: lines.shared.0,
+        own: lines.own.0,
+    }
+}
+
+fn record_of_entry(entry: &Entry) -> meta::Head<'_> {
+    let lines = entry.fields();
+    meta::Head {
+        status: entry.status(),
+        freshness: *entry.freshness(),
+        signature: entry.signature(),
+        shared: lines.shared.0,
+        own: lines.own.0,
+    }
+}

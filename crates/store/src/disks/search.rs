@@ -1,0 +1,84 @@
+//! The way from a cache key to a response: one record, or two where responses vary, or one more where a long
+//! one has a newer head. Reading them is up to the caller, who may or may not wait for it.
+
+use larder_disk::Found;
+
+use super::Record;
+use super::meta::{Head, Meta, head_key, page_key, variant_key};
+use crate::entry::Parts;
+use crate::{Body, Entry, LinePool};
+
+/// A search under way.
+pub(super) struct Search<'k> {
+    key: &'k [u8],
+    /// The key of the record to read next.
+    pub(super) wanted: Vec<u8>,
+    /// What was found, but for its newer head.
+    found: Option<(Entry, u64)>,
+}
+
+/// What a record led to.
+pub(super) enum Step {
+    /// The record that is wanted now.
+    Look,
+    /// The end.
+    Done(Option<Entry>),
+}
+
+impl<'k> Search<'k> {
+    pub(super) fn new(key: &'k [u8]) -> Self {
+        Self { key, wanted: page_key(key), found: None }
+    }
+
+    /// Goes on with the record that was wanted, or without it.
+    pub(super) fn take(
+        &mut self,
+        record: Option<Found>,
+        signature: impl Fn(&[u8]) -> Vec<u8>,
+        lines: &LinePool,
+    ) -> Step {
+        if let Some((entry, serial)) = self.found.take() {
+            let newer = record.and_then(|record| newer(&entry, serial, &record.meta, lines));
+            return Step::Done(Some(newer.unwrap_or(entry)));
+        }
+        let Some(Found { meta, content, body, serial, .. }) = record else { return Step::Done(None) };
+        match Meta::decode(&meta) {
+            Some(Meta::Response(head)) => {
+                let is_long = content.is_none();
+                let body = match content {
+                    Some(content) => Body::Heap(content.into()),
+                    None => Body::Disk(Record::new(body, serial).into()),
+                };
+                let entry = entry(self.key, &head, body, lines);
+                match entry {
+                    Some(entry) if is_long => {
+                        self.wanted = head_key(&self.wanted);
+                        self.found = Some((entry, serial));
+                        Step::Look
+                    }
+                    entry => Step::Done(entry),
+                }
+            }
+            Some(Meta::Varies(number, varies)) if self.wanted.first() == Some(&b'p') => {
+                self.wanted = variant_key(self.key, number, &signature(varies));
+                Step::Look
+            }
+            _ => Step::Done(None),
+        }
+    }
+}
+
+fn newer(entry: &Entry, serial: u64, meta: &[u8], lines: &LinePool) -> Option<Entry> {
+    match Meta::decode(meta)? {
+        Meta::Newer(of, head) if of == serial => {
+            self::entry(entry.key(), &head, entry.body().duplicate(), lines)
+        }
+        _ => None,
+    }
+}
+
+fn entry(key: &[u8], head: &Head<'_>, body: Body, lines: &LinePool) -> Option<Entry> {
+    let Head { status, freshness, signature, shared, own } = *head;
+    let fields = &lines.share(shared, own.to_vec());
+    Entry::new(Parts { key, signature, status, freshness, fields, body })
+}

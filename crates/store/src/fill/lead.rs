@@ -1,0 +1,219 @@
+//! The writing end of a fill: who owns it decides how the fill ends.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Buffer, Ending, Fill, Fills, Head, Reader, Verdict, locked};
+use crate::disks::Keeping;
+use crate::{Body, Entry};
+
+/// The leader's end of a fill.
+pub struct Lead {
+    fill: Arc<Fill>,
+    fills: Arc<Fills>,
+    /// Where the content goes besides.
+    disk: Option<Keeping>,
+    booked: u64,
+    windowed: bool,
+    settled: bool,
+}
+
+impl Lead {
+    /// The lead of a fill that publishes nothing if it was cancelled before it began.
+    pub(super) fn new(fill: Arc<Fill>, fills: Arc<Fills>) -> Self {
+        Self { fill, fills, disk: None, booked: 0, windowed: false, settled: false }
+    }
+
+    /// The leading client's reader; to be made before the first byte is appended.
+    pub fn reader(&self) -> Reader {
+        self.fill.reader()
+    }
+
+    /// Announces the head of a response that is being stored. Readers start.
+    ///
+    /// A body known to find no room in memory is carried as a window from the start; the answer says whether
+    /// the response will be stored, in memory or on a disk, as far as one can know.
+    pub fn stream(&mut self, head: Head) -> bool {
+        let on_disk = self.fills.store.disks.takes(&self.fill.key, head.length);
+        self.windowed = head.length.is_some_and(|length| !self.fills.fits(length) || !self.book(length));
+        if self.windowed {
+            // Who comes later finds nothing to read from the start.
+            self.fills.forget(&self.fill);
+        }
+        self.announce(Verdict::Stream(Arc::new(head)));
+        !self.windowed || on_disk
+    }
+
+    /// Lets a disk take what will be appended, if there is one. To be said after [`stream`](Self::stream), and
+    /// before the first byte.
+    pub async fn keep(&mut self) {
+        if self.fills.store.disks.is_empty() || self.is_cancelled() {
+            return;
+        }
+        let Some(head) = self.head() else { return };
+        self.disk = self.fills.store.disks.begin(&self.fill.key, &head).await;
+    }
+
+    /// Ends the fill with a verdict that needs no content.
+    pub fn settle(mut self, verdict: Verdict) {
+        self.fills.forget(&self.fill);
+        self.announce(verdict);
+    }
+
+    /// Appends content. Waits only when the body finds no room in memory and the slowest reader is more than
+    /// [`WINDOW`](super::WINDOW) bytes behind.
+    ///
+    /// # Errors
+    /// When memory cannot be had, or nobody reads a body that will not be stored.
+    pub async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let len = self.fill.progress.borrow().len + bytes.len() as u64;
+        if !self.windowed && (!self.fills.fits(len) || !self.book_up_to(len)) {
+            self.windowed = true;
+            self.fills.forget(&self.fill);
+        }
+        self.fill.write(bytes, &self.fills.arena, self.windowed)?;
+        self.disk.take_if(|disk| !disk.write(bytes));
+        self.fill.progress.send_modify(|progress| progress.len = len);
+        if !self.windowed {
+            return Ok(());
+        }
+        self.fill.wait_for_readers(len, self.disk.is_some()).await
+    }
+
+    /// Publishes the response, complete, and ends the fill. `replaces` as in [`Memory::put`](crate::Memory::put).
+    ///
+    /// Returns the entry stored in memory, or `None` when there is none (too large, purged meanwhile).
+    pub fn finish(mut self, replaces: Option<&Entry>) -> Option<Entry> {
+        let entry = (!self.windowed).then(|| self.fill.entry()).flatten();
+        if let Some(entry) = &entry {
+            *locked(&self.fill.buffer) = Buffer::Entry(entry.clone());
+        }
+        let disk = self.disk.take().filter(|_| !self.is_cancelled());
+        let on_disk = disk.is_some_and(Keeping::finish);
+        if on_disk && entry.is_none() {
+            // What memory has is of the past.
+            self.fills.store.memory.remove(&self.fill.key);
+        }
+        let stored = entry.filter(|entry| self.publish(entry, replaces));
+        self.fills.note_stored(&self.fill.key);
+        self.fills.forget(&self.fill);
+        self.end(Ending::Complete);
+        stored
+    }
+
+    /// Stores `entry`, unless what it is about was purged since the fetch began; `replaces` as in
+    /// [`Memory::put`](crate::Memory::put). False when memory has not stored it.
+    pub fn put(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
+        let began = self.fills.now(&self.fill.key);
+        if self.is_cancelled() {
+            return false;
+        }
+        self.fills.keep(entry, began);
+        let is_on_disk = matches!(entry.body(), Body::Disk(_));
+        let stored = !is_on_disk && self.publish(entry, replaces);
+        self.fills.note_stored(&self.fill.key);
+        stored
+    }
+
+    /// Puts `entry` into memory.
+    fn publish(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
+        let memory = &self.fills.store.memory;
+        let stored = !self.is_cancelled() && memory.put(entry.clone(), replaces);
+        // A purge between the look and the put must win as well.
+        if stored && self.is_cancelled() {
+            memory.remove(&self.fill.key);
+            return false;
+        }
+        stored
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.fill.cancelled.load(Ordering::Acquire)
+    }
+
+    /// The cache key this is stored under.
+    pub fn key(&self) -> &[u8] {
+        &self.fill.key
+    }
+
+    /// Bytes of content so far.
+    pub fn len(&self) -> u64 {
+        self.fill.progress.borrow().len
+    }
+
+    /// True before the first byte of content.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The signature of the announced response.
+    pub fn signature(&self) -> Option<Vec<u8>> {
+        self.head().map(|head| head.signature.clone())
+    }
+
+    /// The head of the announced response.
+    pub fn head(&self) -> Option<Arc<Head>> {
+        match &self.fill.progress.borrow().verdict {
+            Some(Verdict::Stream(head)) => Some(Arc::clone(head)),
+            _ => None,
+        }
+    }
+
+    /// Ends the fill, which broke off, and publishes what came of it under the head `part` has for that.
+    pub fn break_off(mut self, part: Head) {
+        let began = self.fills.now(&self.fill.key);
+        let entry = (!self.windowed).then(|| self.fill.entry_under(&part)).flatten();
+        if let Some(entry) = entry.filter(|_| !self.is_cancelled()) {
+            self.fills.keep(&entry, began);
+            self.publish(&entry, None);
+        }
+        self.end(Ending::Truncated);
+    }
+
+    /// Ends the fill, complete, without publishing anything.
+    pub fn finish_unstored(mut self) {
+        self.fills.forget(&self.fill);
+        self.end(Ending::Complete);
+    }
+
+    fn announce(&mut self, verdict: Verdict) {
+        self.settled = true;
+        self.fill.progress.send_modify(|progress| {
+            if !matches!(verdict, Verdict::Stream(_)) {
+                progress.ending = Some(Ending::Complete);
+            }
+            progress.verdict = Some(verdict);
+        });
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.settled = true;
+        self.fill.progress.send_if_modified(|progress| {
+            let news = progress.ending.is_none();
+            progress.ending.get_or_insert(ending);
+            progress.verdict.get_or_insert(Verdict::Released);
+            news
+        });
+    }
+
+    fn book_up_to(&mut self, len: u64) -> bool {
+        len <= self.booked || self.book((len - self.booked).max(16 << 10))
+    }
+
+    fn book(&mut self, bytes: u64) -> bool {
+        // Bodies that are evicted while somebody still reads them are nobody's; they count here.
+        let held = self.fills.arena.held().saturating_add(bytes);
+        let booked = held <= self.fills.store.memory.most_held() && self.fills.store.memory.book(bytes);
+        self.booked += if booked { bytes } else { 0 };
+        booked
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        self.fills.store.memory.unbook(self.booked);
+        self.fills.forget(&self.fill);
+        self.end(Ending::Truncated);
+    }
+}

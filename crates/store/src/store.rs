@@ -1,0 +1,122 @@
+//! Both tiers, as one cache.
+//!
+//! What is stored goes into memory and onto a disk at once, each within its own budget and under its own
+//! policy, so that either may have what the other has given up. Memory is asked first. What only a disk has
+//! is promoted to memory when it is found, unless its body leaves by `sendfile`: then the page cache is memory
+//! enough. Nothing is written when memory gives something up; instead, some of the hits in memory count
+//! as uses on the disk, so that what is popular does not grow old there.
+
+use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::vary;
+
+use crate::disks::Glance;
+use crate::fill::{Fills, Moment};
+use crate::{Body, Disks, Entry, Memory};
+
+/// One in so many hits in memory counts as a use on the disk.
+const TOUCHED: u32 = 16;
+
+/// What looking through the tiers came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Objects looked at.
+    pub looked: u64,
+    /// Forgotten because they were spent.
+    pub spent: u64,
+    /// Forgotten because nobody had asked for them.
+    pub unused: u64,
+}
+
+/// The tiers.
+pub struct Store {
+    /// What is asked first.
+    pub memory: Memory,
+    /// What is asked then.
+    pub disks: Disks,
+}
+
+impl Store {
+    /// Forgets everything stored under `key`, in all tiers; says how many responses and bytes memory had.
+    pub fn remove(&self, key: &[u8]) -> (usize, u64) {
+        self.disks.remove(key);
+        self.memory.remove(key)
+    }
+
+    /// Looks through all tiers, on the disks at no more than `rate` objects a second and only as long as `go_on` says
+    /// so, and forgets what `is_spent`, and what nobody has asked for since `unused` (UNIX seconds). Waits for the
+    /// disks.
+    pub fn prune(
+        &self,
+        is_spent: &dyn Fn(&Freshness) -> bool,
+        unused: Option<u32>,
+        rate: u64,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Pruned {
+        let mut pruned = Pruned::default();
+        pruned.looked = self.memory.prune(&mut |variants, used| {
+            let is_unused = unused.is_some_and(|since| used < since);
+            let is_spent = variants.iter().all(|entry| is_spent(entry.freshness()));
+            pruned.unused += u64::from(is_unused);
+            pruned.spent += u64::from(is_spent && !is_unused);
+            is_unused || is_spent
+        });
+        self.disks.prune(is_spent, unused, rate, go_on, &mut pruned);
+        pruned
+    }
+
+    /// Notes a hit in memory.
+    pub fn used(&self, entry: &Entry, now: u32) {
+        if !self.disks.is_empty() && fastrand::u32(..TOUCHED) == 0 {
+            self.disks.touch(entry, now);
+        }
+    }
+}
+
+impl Fills {
+    /// What a disk has for a request with these fields, if that can be said without waiting.
+    pub fn recall_at_once(&self, key: &[u8], request: &impl Fields, now: u32) -> Option<Entry> {
+        let store = self.store();
+        if store.disks.is_empty() {
+            return None;
+        }
+        let began = self.now(key);
+        match store.disks.glance(key, request, store.memory.lines(), now) {
+            Glance::Entry(entry) => Some(self.promoted(entry, began)),
+            Glance::Absent | Glance::Waits => None,
+        }
+    }
+
+    /// What a disk has for a request with these fields.
+    pub async fn recall(&self, key: &[u8], request: &impl Fields, now: u32) -> Option<Entry> {
+        self.recall_variant(key, |varies| vary::again(varies, request), now).await
+    }
+
+    /// What a disk has under `key` with the signature that `signature` makes of another variant's.
+    pub async fn recall_variant(
+        &self,
+        key: &[u8],
+        signature: impl Fn(&[u8]) -> Vec<u8>,
+        now: u32,
+    ) -> Option<Entry> {
+        let store = self.store();
+        if store.disks.is_empty() {
+            return None;
+        }
+        let began = self.now(key);
+        let entry = store.disks.find(key, signature, store.memory.lines(), now).await?;
+        Some(self.promoted(entry, began))
+    }
+
+    /// Puts what was found on a disk into memory, unless its body leaves by `sendfile`. What was stored or purged
+    /// since `began` wins.
+    fn promoted(&self, entry: Entry, began: Moment) -> Entry {
+        if !matches!(entry.body(), Body::Disk(_)) {
+            self.store().memory.put(entry.clone(), None);
+            if self.now(entry.key()) != began {
+                self.store().memory.remove(entry.key());
+            }
+        }
+        entry
+    }
+}

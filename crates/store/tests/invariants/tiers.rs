@@ -1,0 +1,223 @@
+//! Memory and disk together: what each has, and what moves between them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use http::{HeaderMap, HeaderValue, header};
+use larder_evict::{By, Capacity};
+use larder_semantics::freshness::Freshness;
+use larder_semantics::vary;
+use larder_store::fill::Head;
+use larder_store::{Body, Disks, Entry, Fills, Joined, Store};
+
+use super::{assert_genuine, content, disks, fields, find, head, store_on};
+
+const KEY: &[u8] = b"http://h/a";
+const SMALL: u64 = 5_000;
+const LARGE: u64 = 300_000;
+
+fn begin(path: &Path) -> (Arc<Store>, Arc<Fills>) {
+    store_on(disks(&[path]), Capacity { by: By::Bytes, amount: 8 << 20 }, 200_000)
+}
+
+/// Stores a response of `len` bytes under `head`, and waits until the disk has it.
+async fn keep(store: &Store, fills: &Arc<Fills>, key: &[u8], head: Head, version: u64, len: u64) {
+    let Joined::Lead(mut lead) = fills.join(key, &head.signature) else { panic!("somebody leads already") };
+    assert!(lead.stream(head), "it is to be stored");
+    lead.keep().await;
+    let reader = lead.reader();
+    for at in (0..len).step_by(50_000) {
+        lead.append(&content(key, version, at, len.min(at + 50_000))).await.expect("room");
+        reader.sent();
+    }
+    drop(reader);
+    lead.finish(None);
+    store.disks.sync().expect("the disk takes it");
+}
+
+async fn recall(fills: &Fills, request: &HeaderMap) -> Option<Entry> {
+    fills.recall(KEY, request, 0).await
+}
+
+fn asks(language: &'static str) -> HeaderMap {
+    [(header::ACCEPT_LANGUAGE, HeaderValue::from_static(language))].into_iter().collect()
+}
+
+/// The head of a variant by language.
+fn variant(language: &'static str, version: u64, len: u64) -> Head {
+    let varies =
+        [(header::VARY, HeaderValue::from_static("accept-language"))].into_iter().collect::<HeaderMap>();
+    let mut signature = Vec::new();
+    vary::write(&varies, &asks(language), &mut signature).expect("it varies by a name");
+    Head { signature, ..head(version, len, Some(len)) }
+}
+
+#[tokio::test]
+async fn what_memory_has_lost_comes_back_from_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, fills) = begin(directory.path());
+    for (version, len) in [(1, SMALL), (2, 0), (3, 150_000), (4, LARGE)] {
+        keep(&store, &fills, KEY, head(version, len, Some(len)), version, len).await;
+        store.memory.remove(KEY);
+        let found = recall(&fills, &HeaderMap::new()).await.expect("on the disk");
+        assert_genuine(&found, KEY);
+        assert_eq!(found.body().len(), len);
+        // What leaves in one write with its head is in memory again; what leaves by sendfile stays.
+        assert_eq!(find(&store.memory, KEY).is_some(), len < 64 << 10, "{len} bytes");
+    }
+}
+
+#[tokio::test]
+async fn another_process_finds_what_was_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, fills) = begin(directory.path());
+    keep(&store, &fills, KEY, head(1, LARGE, None), 1, LARGE).await;
+    store.disks.snapshot().unwrap();
+    drop((store, fills));
+    let (_store, fills) = begin(directory.path());
+    let found = recall(&fills, &HeaderMap::new()).await.expect("on the disk");
+    assert_genuine(&found, KEY);
+    assert_eq!(found.freshness().lifetime, 60);
+}
+
+#[tokio::test]
+async fn variants_are_found_by_their_requests_and_purged_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, fills) = begin(directory.path());
+    for (language, version) in [("de", 1), ("en", 2)] {
+        keep(&store, &fills, KEY, variant(language, version, SMALL), version, SMALL).await;
+    }
+    store.memory.remove(KEY);
+    for (language, version) in [("de", 1), ("en", 2), ("de", 1)] {
+        let found = recall(&fills, &asks(language)).await.expect("on the disk");
+        assert_eq!(super::told(found.fields()).0, version);
+        assert_genuine(&found, KEY);
+    }
+    assert!(recall(&fills, &asks("fr")).await.is_none());
+    assert!(recall(&fills, &HeaderMap::new()).await.is_none());
+    fills.purge(KEY);
+    assert!(recall(&fills, &asks("de")).await.is_none());
+    // A new variant must not bring the old ones back.
+    keep(&store, &fills, KEY, variant("fr", 3, SMALL), 3, SMALL).await;
+    store.memory.remove(KEY);
+    assert!(recall(&fills, &asks("fr")).await.is_some());
+    assert!(recall(&fills, &asks("de")).await.is_none() && recall(&fills, &asks("en")).await.is_none());
+}
+
+#[tokio::test]
+async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, fills) = begin(directory.path());
+    for len in [SMALL, 150_000, LARGE] {
+        keep(&store, &fills, KEY, head(1, len, Some(len)), 1, len).await;
+        let (memory, disk) = (find(&store.memory, KEY), recall(&fills, &HeaderMap::new()).await);
+        let entry = memory.map(|resident| resident.variants()[0].clone()).or(disk).expect("stored");
+        let later = Freshness { lifetime: 1_000, ..*entry.freshness() };
+        let newer = entry.refreshed(&fields(1, len), later).expect("a short key");
+        let written = store.disks.drives()[0].disk().unwrap().usage().written_bytes;
+        fills.alone(KEY, fills.now(KEY)).put(&newer, Some(&entry));
+        let found = super::eventually(async || {
+            store.disks.sync().expect("the disk takes it");
+            store.memory.remove(KEY);
+            recall(&fills, &HeaderMap::new()).await.filter(|found| found.freshness().lifetime == 1_000)
+        });
+        assert_genuine(&found.await, KEY);
+        let written = store.disks.drives()[0].disk().unwrap().usage().written_bytes - written;
+        assert!(len == SMALL || written < 5_000, "{written} bytes for the head of a body of {len}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_broke_off_is_no_response() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, fills) = begin(directory.path());
+    let Joined::Lead(mut lead) = fills.join(KEY, b"") else { panic!("somebody leads already") };
+    lead.stream(head(1, LARGE, Some(LARGE)));
+    lead.keep().await;
+    let reader = lead.reader();
+    lead.append(&content(KEY, 1, 0, 100_000)).await.expect("room");
+    drop((lead, reader));
+    store.disks.sync().unwrap();
+    assert!(recall(&fills, &HeaderMap::new()).await.is_none());
+}
+
+#[tokio::test]
+async fn a_large_body_that_nobody_waits_for_is_stored_all_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, fills) = begin(directory.path());
+    let Joined::Lead(mut lead) = fills.join(KEY, b"") else { panic!("somebody leads already") };
+    lead.stream(head(1, LARGE, None));
+    lead.keep().await;
+    for at in (0..LARGE).step_by(50_000) {
+        lead.append(&content(KEY, 1, at, at + 50_000)).await.expect("the disk takes it");
+    }
+    assert!(lead.finish(None).is_none(), "it is too large for memory");
+    store.disks.sync().unwrap();
+    assert_genuine(&recall(&fills, &HeaderMap::new()).await.expect("on the disk"), KEY);
+}
+
+#[tokio::test]
+async fn damage_on_the_disk_is_a_miss() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut rng = Rng::with_seed(7);
+    for len in [SMALL, LARGE] {
+        let (store, fills) = begin(directory.path());
+        keep(&store, &fills, KEY, head(1, len, Some(len)), 1, len).await;
+        store.memory.remove(KEY);
+        for file in std::fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().path()) {
+            if file.extension().is_some_and(|extension| extension == "segment") {
+                let mut bytes = std::fs::read(&file).unwrap();
+                let behind = bytes.len() - rng.usize(2_000..SMALL as usize - 500);
+                bytes[behind] ^= 1;
+                std::fs::write(&file, bytes).unwrap();
+            }
+        }
+        assert!(recall(&fills, &HeaderMap::new()).await.is_none(), "{len} bytes");
+        fills.purge(KEY);
+    }
+}
+
+/// Whatever comes first, the purge or the end of the fill: nothing is stored once both are done.
+#[tokio::test]
+async fn a_purge_during_a_fill_wins_on_the_disk_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, fills) = begin(directory.path());
+    for at in 0..4 {
+        let Joined::Lead(mut lead) = fills.join(KEY, b"") else { panic!("somebody leads already") };
+        let purge = |now| _ = (now == at).then(|| fills.purge(KEY));
+        purge(0);
+        lead.stream(head(1, SMALL, Some(SMALL)));
+        purge(1);
+        lead.keep().await;
+        purge(2);
+        lead.append(&content(KEY, 1, 0, SMALL)).await.unwrap();
+        lead.finish(None);
+        purge(3);
+        store.disks.sync().unwrap();
+        assert!(recall(&fills, &HeaderMap::new()).await.is_none(), "purged at {at}");
+    }
+}
+
+#[tokio::test]
+async fn each_key_belongs_to_one_disk_and_they_share_by_size() {
+    let paths = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let (store, fills) = store_on(
+        disks(&paths.each_ref().map(|path| path.path())),
+        Capacity { by: By::Bytes, amount: 8 << 20 },
+        1 << 20,
+    );
+    for n in 0..200 {
+        let key = format!("http://h/{n}").into_bytes();
+        keep(&store, &fills, &key, head(1, 100, Some(100)), 1, 100).await;
+    }
+    let counts: Vec<_> =
+        store.disks.drives().iter().map(|drive| drive.disk().unwrap().usage().objects).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 200);
+    assert!(counts.iter().all(|count| (60..=140).contains(count)), "{counts:?}");
+    assert!(matches!(recall_of(&fills, b"http://h/0").await.body(), Body::Heap(_)));
+}
+
+async fn recall_of(fills: &Fills, key: &[u8]) -> Entry {
+    fills.recall(key, &HeaderMap::new(), 0).await.expect("on one of the disks")
+}

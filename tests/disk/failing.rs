@@ -1,0 +1,166 @@
+//! Disks that fail: the proxy goes on, and no client sees a wrong byte.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::{Client, Larder, eventually};
+use crate::{config, end, page, pages, ready, written};
+
+fn segments(directory: &Path) -> Vec<std::path::PathBuf> {
+    let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "segment")).collect()
+}
+
+#[test]
+fn what_is_damaged_at_rest_is_fetched_again_counted_and_logged() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let config = config(directory.path(), &origin, "");
+    let paths = ["/a-3000", "/b-300000", "/c-9000000"];
+    let larder = Larder::start(&config);
+    paths.iter().for_each(|path| _ = larder.get(path));
+    written(&larder, 3);
+    end(larder);
+    for file in segments(directory.path()) {
+        let mut bytes = fs::read(&file).unwrap();
+        for at in (2_500..bytes.len()).step_by(2_500) {
+            bytes[at] ^= 0x40;
+        }
+        fs::write(&file, bytes).unwrap();
+    }
+    let larder = Larder::start(&config);
+    ready(&larder);
+    for path in paths {
+        // A long page may break off, once: what is wrong is found on the way.
+        let mut client = Client::to(larder.address());
+        client.send(&format!("GET {path}"));
+        let head = client.head();
+        let length: usize = head.field("content-length").unwrap().parse().unwrap();
+        let body = client.rest_of(length);
+        assert!(page(path).starts_with(&body), "{path}");
+        assert!(body.len() == length || length > 4 << 20, "{path} broke off");
+        larder.settle();
+        assert!(larder.get(path).body == page(path), "{path}");
+    }
+    assert_eq!(larder.stats()["disks"][0]["corrupt"], 3);
+    larder.wait_for_log("record at");
+}
+
+#[test]
+fn a_directory_in_use_is_taken_over_when_it_becomes_free() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let config = config(directory.path(), &origin, "");
+    let first = Larder::start(&config);
+    first.get("/a-100");
+    written(&first, 1);
+    let second = Larder::start(&config);
+    second.wait_for_log("is in use by process");
+    assert_eq!(second.stats()["disks"][0]["state"], "off");
+    assert!(!second.get("/b-100").is_hit() && second.get("/b-100").is_hit());
+    end(first);
+    ready(&second);
+    assert!(second.get("/a-100").is_hit());
+}
+
+#[test]
+fn files_of_a_later_version_are_left_alone_and_the_proxy_serves_without_them() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let config = config(directory.path(), &origin, "");
+    let larder = Larder::start(&config);
+    larder.get("/a-100");
+    written(&larder, 1);
+    end(larder);
+    let file = segments(directory.path()).remove(0);
+    let mut bytes = fs::read(&file).unwrap();
+    let (magic, ours) = (&bytes[..8].to_vec(), 1_u32.to_le_bytes());
+    let formats: Vec<_> = (0..bytes.len().min(8192) - 12)
+        .filter(|&at| bytes[at..].starts_with(magic) && bytes[at + 8..at + 12] == ours)
+        .collect();
+    formats.iter().for_each(|&at| bytes[at + 8] = 99);
+    fs::write(&file, &bytes).unwrap();
+    let larder = Larder::start(&config);
+    larder.wait_for_log("reads up to format");
+    assert!(larder.get("/a-100").body == page("/a-100") && larder.get("/a-100").is_hit());
+    assert_eq!(larder.stats()["disks"][0]["state"], "off");
+    assert!(fs::read(&file).unwrap() == bytes);
+}
+
+#[test]
+fn foreign_and_truncated_files_cost_nothing_but_themselves() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let config = config(directory.path(), &origin, "");
+    let larder = Larder::start(&config);
+    for n in 0..20 {
+        larder.get(&format!("/{n}-100000"));
+    }
+    written(&larder, 20);
+    end(larder);
+    fs::write(directory.path().join("notes.txt"), "mine").unwrap();
+    fs::write(directory.path().join("0000099999.segment"), "not a segment").unwrap();
+    let file = segments(directory.path()).into_iter().find(|file| !file.ends_with("0000099999.segment")).unwrap();
+    let len = fs::metadata(&file).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len / 2).unwrap();
+    let larder = Larder::start(&config);
+    ready(&larder);
+    for n in 0..20 {
+        let path = format!("/{n}-100000");
+        assert!(larder.get(&path).body == page(&path));
+    }
+    assert_eq!(fs::read_to_string(directory.path().join("notes.txt")).unwrap(), "mine");
+    assert!(directory.path().join("0000099999.segment").exists());
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_read_is_made_up_for_by_the_records() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let config = config(directory.path(), &origin, "");
+    let larder = Larder::start(&config);
+    larder.get("/a-100");
+    larder.get("/b-200000");
+    written(&larder, 2);
+    end(larder);
+    for name in fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().path()) {
+        if name.file_name().is_some_and(|name| name.to_string_lossy().contains("index")) {
+            fs::OpenOptions::new().append(true).open(name).unwrap().write_all(b"junk").unwrap();
+        }
+    }
+    let larder = Larder::start(&config);
+    ready(&larder);
+    assert!(larder.get("/a-100").is_hit() && larder.get("/b-200000").is_hit());
+}
+
+#[test]
+fn a_full_disk_costs_no_request() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let config = config(directory.path(), &origin, "[memory]\nsize = '1MiB'");
+    let tmpfs = format!("mount -t tmpfs -o size=3m tmpfs '{}'", directory.path().display());
+    if !Command::new("unshare").args(["--mount", "sh", "-c", &tmpfs]).stderr(Stdio::null()).status().is_ok_and(|s| s.success()) {
+        eprintln!("not tested: this takes the right to mount a file system");
+        return;
+    }
+    let larder = Larder::start_behind(&["unshare", "--mount", "sh", "-c", &format!("{tmpfs} && exec \"$@\"", ), "sh"], &config);
+    for n in 0..100 {
+        let path = format!("/{n}-100000");
+        assert!(larder.get(&path).body == page(&path));
+    }
+    eventually("a failed write", || (larder.stats()["disks"][0]["write_errors"].as_u64()? > 0).then_some(()));
+    for n in (0..100).rev() {
+        let path = format!("/{n}-100000");
+        assert!(larder.get(&path).body == page(&path));
+    }
+    larder.wait_for_log("cannot write");
+}
+
+#[test]
+fn a_directory_that_cannot_be_is_said_at_once() {
+    let larder = |path: &str| {
+        let command = ["serve", "--disk", path, "--forward", "127.0.0.1:0", "--admin", "off"];
+        Command::new(env!("CARGO_BIN_EXE_larder")).args(command).output().unwrap()
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let output = larder(&file.path().display().to_string());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.lines().last().unwrap().contains(&format!("cannot use {}", file.path().display())), "{said}");
+}

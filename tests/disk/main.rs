@@ -1,0 +1,62 @@
+//! The disk tier as clients, origins and administrators see it: what outlives the process, and what a disk that
+//! fails costs. How records are kept, and what becomes of them when a disk lies, is tested in `larder-disk`.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod failing;
+mod outliving;
+mod schedule;
+mod soak;
+
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use support::{Answer, Larder, Origin, eventually};
+
+/// A config with a disk in `directory`, in front of `origin`, with `tables` besides.
+fn config(directory: &Path, origin: &Origin, tables: &str) -> String {
+    let site = format!("[[site]]\norigin = 'http://{}'\n", origin.address);
+    format!("{tables}\n[[disk]]\npath = '{}'\nsize = '64MiB'\n{site}", directory.display())
+}
+
+/// What stands at `target`: as many bytes as its number says, which differ from target to target.
+fn page(target: &str) -> Vec<u8> {
+    let len: usize = target.rsplit('-').next().and_then(|len| len.parse().ok()).unwrap_or(100);
+    let seed = target.bytes().fold(7_u64, |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+    (0..len as u64).map(|at| (seed.wrapping_mul(at / 8 + 1) >> 24) as u8 ^ at as u8).collect()
+}
+
+/// An origin of such pages, fresh for an hour.
+fn pages() -> Origin {
+    Origin::answering(|seen| {
+        Answer::with_body("200 OK\nCache-Control: max-age=3600\nETag: \"1\"", &page(&seen.target))
+    })
+}
+
+/// Waits until the disk has taken so many objects since the start, and nothing waits to be written.
+fn written(larder: &Larder, objects: u64) {
+    eventually(&format!("{objects} objects on the disk"), || {
+        let disk = &larder.stats()["disks"][0];
+        (disk["stored"].as_u64()? >= objects && disk["bytes_queued"] == 0).then_some(())
+    });
+}
+
+/// Waits until the disk is in use, and all that it holds is known.
+fn ready(larder: &Larder) {
+    eventually("a disk in use", || (larder.stats()["disks"][0]["state"] == "ready").then_some(()));
+}
+
+/// Ends a proxy in an orderly way.
+fn end(mut larder: Larder) {
+    larder.signal(Signal::TERM);
+    assert!(larder.ended().success());
+}
+
+/// Ends a proxy at once.
+fn kill(mut larder: Larder) {
+    larder.signal(Signal::KILL);
+    larder.ended();
+}
