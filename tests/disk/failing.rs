@@ -5,8 +5,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use twox_hash::XxHash3_64;
+
 use crate::support::{Client, Larder, eventually};
 use crate::{config, end, page, pages, ready, written};
+
+/// Bytes of each of the two copies of a segment's header.
+const HEADER_COPY: usize = 64;
 
 fn segments(directory: &Path) -> Vec<std::path::PathBuf> {
     let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
@@ -73,11 +78,12 @@ fn files_of_a_later_version_are_left_alone_and_the_proxy_serves_without_them() {
     end(larder);
     let file = segments(directory.path()).remove(0);
     let mut bytes = fs::read(&file).unwrap();
-    let (magic, ours) = (&bytes[..8].to_vec(), 1_u32.to_le_bytes());
-    let formats: Vec<_> = (0..bytes.len().min(8192) - 12)
-        .filter(|&at| bytes[at..].starts_with(magic) && bytes[at + 8..at + 12] == ours)
-        .collect();
-    formats.iter().for_each(|&at| bytes[at + 8] = 99);
+    // Both copies of the header, each with its sum.
+    for copy in bytes.chunks_exact_mut(HEADER_COPY).take(2) {
+        copy[8] = 99;
+        let sum = XxHash3_64::oneshot_with_seed(0, &copy[..32]);
+        copy[32..40].copy_from_slice(&sum.to_le_bytes());
+    }
     fs::write(&file, &bytes).unwrap();
     let larder = Larder::start(&config);
     larder.wait_for_log("reads up to format");
@@ -98,7 +104,8 @@ fn foreign_and_truncated_files_cost_nothing_but_themselves() {
     end(larder);
     fs::write(directory.path().join("notes.txt"), "mine").unwrap();
     fs::write(directory.path().join("0000099999.segment"), "not a segment").unwrap();
-    let file = segments(directory.path()).into_iter().find(|file| !file.ends_with("0000099999.segment")).unwrap();
+    let file =
+        segments(directory.path()).into_iter().find(|file| !file.ends_with("0000099999.segment")).unwrap();
     let len = fs::metadata(&file).unwrap().len();
     fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len / 2).unwrap();
     let larder = Larder::start(&config);
@@ -135,11 +142,19 @@ fn a_full_disk_costs_no_request() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let config = config(directory.path(), &origin, "[memory]\nsize = '1MiB'");
     let tmpfs = format!("mount -t tmpfs -o size=3m tmpfs '{}'", directory.path().display());
-    if !Command::new("unshare").args(["--mount", "sh", "-c", &tmpfs]).stderr(Stdio::null()).status().is_ok_and(|s| s.success()) {
+    if !Command::new("unshare")
+        .args(["--mount", "sh", "-c", &tmpfs])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
+    {
         eprintln!("not tested: this takes the right to mount a file system");
         return;
     }
-    let larder = Larder::start_behind(&["unshare", "--mount", "sh", "-c", &format!("{tmpfs} && exec \"$@\"", ), "sh"], &config);
+    let larder = Larder::start_behind(
+        &["unshare", "--mount", "sh", "-c", &format!("{tmpfs} && exec \"$@\"",), "sh"],
+        &config,
+    );
     for n in 0..100 {
         let path = format!("/{n}-100000");
         assert!(larder.get(&path).body == page(&path));
@@ -162,5 +177,8 @@ fn a_directory_that_cannot_be_is_said_at_once() {
     let output = larder(&file.path().display().to_string());
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.lines().last().unwrap().contains(&format!("cannot use {}", file.path().display())), "{said}");
+    assert!(
+        said.lines().last().unwrap().contains(&format!("cannot use {}", file.path().display())),
+        "{said}"
+    );
 }

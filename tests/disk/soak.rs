@@ -29,7 +29,8 @@ fn content(n: usize, version: u64) -> Vec<u8> {
 /// Which version a whole content is of; `None` if it is of none.
 fn version(n: usize, body: &[u8]) -> Option<u64> {
     let line = body.split(|&byte| byte == b'\n').next()?;
-    let version = std::str::from_utf8(line).ok()?.strip_prefix(&format!("page {n} version "))?.parse().ok()?;
+    let version =
+        std::str::from_utf8(line).ok()?.strip_prefix(&format!("page {n} version "))?.parse().ok()?;
     (body == content(n, version)).then_some(version)
 }
 
@@ -71,7 +72,10 @@ fn load(larder: SocketAddr, seed: u64, stop: &AtomicBool) -> Result<u64, String>
 #[test]
 fn killed_again_and_again_under_load_it_serves_no_wrong_byte() {
     let cycles = std::env::var("LARDER_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
-    let seed = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(fastrand::u64(..1 << 32));
+    let seed = std::env::var("LARDER_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(fastrand::u64(..1 << 32));
     println!("LARDER_SEED={seed} LARDER_CYCLES={cycles}");
     let directory = tempfile::tempdir().unwrap();
     let versions: Versions = Arc::new((0..URLS).map(|_| AtomicU64::new(0)).collect());
@@ -81,6 +85,7 @@ fn killed_again_and_again_under_load_it_serves_no_wrong_byte() {
     let (mut answered, mut kept) = (0, 0);
     for cycle in 0..cycles {
         let larder = Larder::start(&config);
+        ready(&larder);
         kept += larder.stats()["disks"][0]["objects"].as_u64().unwrap_or(0);
         let (stop, wrong) = (AtomicBool::new(false), Mutex::new(None));
         std::thread::scope(|scope| {
@@ -105,7 +110,10 @@ fn killed_again_and_again_under_load_it_serves_no_wrong_byte() {
         assert_eq!(*wrong.lock().unwrap(), None, "cycle {cycle} of seed {seed}");
         drop(larder);
     }
-    assert!(answered > 20 * cycles && kept > 20 * (cycles - 1), "{answered} answers, {kept} objects found again");
+    assert!(
+        answered > 20 * cycles && kept > 20 * (cycles - 1),
+        "{answered} answers, {kept} objects found again"
+    );
     println!("{cycles} kills, {answered} answers, {kept} objects found again in all");
 }
 
@@ -116,7 +124,8 @@ fn a_restart_brings_the_order_of_use_back() {
     let requests: Vec<_> = (0..REQUESTS).map(|_| (rng.f64().powi(3) * 3_000.0) as usize).collect();
     let hits = |restarts: bool| {
         let directory = tempfile::tempdir().unwrap();
-        let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=3600\n\n{:4000}", seen.target));
+        let origin =
+            Origin::by(|seen| format!("200 OK\nCache-Control: max-age=3600\n\n{:4000}", seen.target));
         let memory = "[memory]\nentries = 1";
         let config = config(directory.path(), &origin, memory).replace("64MiB", "3MiB");
         let mut larder = Larder::start(&config);
@@ -127,15 +136,17 @@ fn a_restart_brings_the_order_of_use_back() {
             }
         };
         ask(&larder, &requests[..REQUESTS / 2]);
-        let before = origin.seen().len();
+        let before = origin.count();
         if restarts {
-            eventually("nothing to write", || (larder.stats()["disks"][0]["bytes_queued"] == 0).then_some(()));
+            eventually("nothing to write", || {
+                (larder.stats()["disks"][0]["bytes_queued"] == 0).then_some(())
+            });
             end(larder);
             larder = Larder::start(&config);
             ready(&larder);
         }
         ask(&larder, &requests[REQUESTS / 2..]);
-        1.0 - (origin.seen().len() - before) as f64 / (REQUESTS / 2) as f64
+        1.0 - (origin.count() - before) as f64 / (REQUESTS / 2) as f64
     };
     let (with, without) = (hits(true), hits(false));
     println!("hit ratio of the second half: {without:.3}, after a restart {with:.3}");
