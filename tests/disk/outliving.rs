@@ -70,42 +70,56 @@ fn a_page_larger_than_memory_is_stored_while_it_is_served_and_whoever_leaves() {
     assert_eq!(origin.count(), 1);
 }
 
-#[test]
-fn a_page_that_broke_off_answers_ranges_and_is_completed() {
-    let (directory, path) = (tempfile::tempdir().unwrap(), "/broken-200000");
+/// Breaks a page of `len` bytes off after `come`, and asks for ranges of it, and the rest.
+fn break_off(len: usize, come: usize, memory: &str) {
+    let (directory, path) = (tempfile::tempdir().unwrap(), format!("/broken-{len}"));
     let origin = Origin::answering(move |seen| {
         let (body, etag) = (page(&seen.target), "Cache-Control: max-age=60\r\nETag: \"1\"");
         match seen.field("range") {
             None => {
-                let head = format!("HTTP/1.1 200 OK\r\n{etag}\r\nContent-Length: 200000\r\n\r\n");
-                Answer::raw([head.as_bytes(), &body[..150_000]].concat()).then_close()
+                let head = format!("HTTP/1.1 200 OK\r\n{etag}\r\nContent-Length: {len}\r\n\r\n");
+                Answer::raw([head.as_bytes(), &body[..come]].concat()).then_close()
             }
             Some(range) => {
-                assert_eq!((range, seen.field("if-range")), ("bytes=150000-", Some("\"1\"")));
-                let range = "Content-Range: bytes 150000-199999/200000\r\nContent-Length: 50000";
+                assert_eq!((range, seen.field("if-range")), (&*format!("bytes={come}-"), Some("\"1\"")));
+                let (last, rest) = (len - 1, len - come);
+                let range = format!("Content-Range: bytes {come}-{last}/{len}\r\nContent-Length: {rest}");
                 let head = format!("HTTP/1.1 206 Partial Content\r\n{etag}\r\n{range}\r\n\r\n");
-                Answer::raw([head.as_bytes(), &body[150_000..]].concat())
+                Answer::raw([head.as_bytes(), &body[come..]].concat())
             }
         }
     });
-    let config = config(directory.path(), &origin, "");
+    let config = config(directory.path(), &origin, &format!("[memory]\nsize = '{memory}'"));
     let larder = Larder::start(&config);
     let mut client = larder.client();
     client.send(&format!("GET {path}"));
     client.head();
-    assert_eq!(client.rest().map_or(0, |rest| rest.len() / 200_000), 0, "it must not seem whole");
+    assert!(client.rest().is_none_or(|rest| rest.len() < len), "it must not seem whole");
     larder.settle();
     written(&larder, 1);
     end(larder);
     let larder = Larder::start(&config);
     ready(&larder);
-    let part = larder.ask(&format!("GET {path}\nRange: bytes=140000-149999"));
-    assert!(part.is_hit() && part.status == 206 && part.body == page(path)[140_000..150_000], "{part:?}");
+    let (from, to) = (come - 10_000, come - 1);
+    let part = larder.ask(&format!("GET {path}\nRange: bytes={from}-{to}"));
+    assert!(part.is_hit() && part.status == 206 && part.body == page(&path)[from..=to], "{}", part.status);
     assert_eq!(origin.count(), 1);
-    let whole = larder.get(path);
-    assert!(whole.status == 200 && whole.body == page(path));
-    assert!(larder.get(path).is_hit());
+    let whole = larder.get(&path);
+    assert!(whole.status == 200 && whole.body == page(&path));
+    written(&larder, 1);
+    assert!(larder.get(&path).is_hit());
     assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn a_page_that_broke_off_answers_ranges_and_is_completed() {
+    break_off(200_000, 150_000, "64MiB");
+    break_off(60_000, 40_000, "64MiB");
+}
+
+#[test]
+fn so_does_one_that_is_too_large_for_memory() {
+    break_off(6_000_000, 5_000_000, "4MiB");
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Engine {
         };
         let mut bytes = Vec::with_capacity(fixed.len() as usize);
         bytes.extend(fixed.encode(&self.shared.secret));
-        for part in [&ticket.key, &ticket.meta, body, &table] {
+        for part in [&ticket.key, ticket.meta(), body, &table] {
             bytes.extend_from_slice(part);
         }
         bytes.resize(fixed.len() as usize, 0);
@@ -136,7 +136,7 @@ impl Engine {
         };
         let mut head = fixed.encode(&self.shared.secret).to_vec();
         head.extend_from_slice(&ticket.key);
-        head.extend_from_slice(&ticket.meta);
+        head.extend_from_slice(ticket.meta());
         let (start, behind) = (open.at, fixed.head() + body);
         let mut tail = table;
         tail.resize((fixed.len() - behind) as usize, 0);
@@ -191,14 +191,14 @@ fn place(open: &Open, fixed: &Fixed, ticket: &Ticket) -> Option<(Place, Location
 /// The fixed part of a record, and its table of sums.
 fn fixed(ticket: &Ticket, serial: u64, body: u64, sums: Sums) -> (Fixed, Vec<u8>) {
     let table = sums.finish();
-    let names = [&*ticket.key, &*ticket.meta].concat();
+    let names = [&*ticket.key, ticket.meta()].concat();
     let fixed = Fixed {
         kind: Kind::Object,
         serial,
         hash: ticket.hash,
         // Both were checked when the object was announced.
         key: ticket.key.len() as u16,
-        meta: ticket.meta.len() as u32,
+        meta: ticket.meta().len() as u32,
         body,
         sums: record::sum(&table, serial),
         names: record::sum(&names, serial),

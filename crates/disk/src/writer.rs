@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::queue::Command;
 use crate::record::record_len;
@@ -68,6 +68,17 @@ impl Writer {
         self.is_finished
     }
 
+    /// Publishes what has come so far, which is not all that was said, under another `meta`, as long as the first.
+    /// False if there is nothing to publish, or `meta` is longer or shorter.
+    pub fn finish_early(mut self, meta: &[u8]) -> bool {
+        if self.ticket.is_given_up() || self.taken == 0 || meta.len() != self.ticket.meta.len() {
+            return false;
+        }
+        let is_first = self.ticket.late_meta.set(meta.into()).is_ok();
+        self.is_finished = is_first && self.hand_over(true);
+        self.is_finished
+    }
+
     fn hand_over(&mut self, is_last: bool) -> bool {
         let (ticket, bytes) = (Arc::clone(&self.ticket), std::mem::take(&mut self.piece));
         let taken = self.shared.queue.offer(Command::Piece { ticket, bytes, is_last });
@@ -102,7 +113,9 @@ pub(crate) struct Ticket {
     pub(crate) id: u64,
     pub(crate) hash: u64,
     pub(crate) key: Box<[u8]>,
-    pub(crate) meta: Box<[u8]>,
+    meta: Box<[u8]>,
+    /// What takes its place, if the object ends early.
+    late_meta: OnceLock<Box<[u8]>>,
     /// Bytes of the body, if they are known.
     pub(crate) expected: Option<u64>,
     /// Seconds since 1970.
@@ -116,6 +129,10 @@ impl Ticket {
     /// Bytes of a record before its body.
     pub(crate) fn head_len(&self) -> usize {
         crate::record::FIXED + self.key.len() + self.meta.len()
+    }
+
+    pub(crate) fn meta(&self) -> &[u8] {
+        self.late_meta.get().unwrap_or(&self.meta)
     }
 
     pub(crate) fn is_given_up(&self) -> bool {
@@ -163,7 +180,7 @@ impl Writing {
         let (id, given_up) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::default());
         self.lock().entry(hash).or_default().push((id, Arc::clone(&given_up)));
         let (key, meta, writing) = (new.key.into(), new.meta.into(), Arc::clone(self));
-        Ticket { id, hash, key, meta, expected, stored, cost, given_up, writing }
+        Ticket { id, hash, key, meta, late_meta: OnceLock::new(), expected, stored, cost, given_up, writing }
     }
 
     /// Gives up the objects of `hash` with tickets below `before`.

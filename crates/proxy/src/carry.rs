@@ -106,7 +106,7 @@ impl Carrier {
         let memory = &self.worker.shared.store.memory;
         let Some(part) = combine::beginning(memory, &head, self.lead.len()) else { return };
         if self.held().await.is_none() {
-            self.lead.break_off(part);
+            self.lead.break_off(&part);
         }
     }
 

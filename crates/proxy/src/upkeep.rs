@@ -11,9 +11,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
-use larder_disk::{Event, OpenError};
 use larder_semantics::freshness::Freshness;
-use larder_store::disks::Tell;
+use larder_store::disks::{Event, OpenError, Tell};
 use larder_store::{Pruned, Store};
 use serde::Serialize;
 

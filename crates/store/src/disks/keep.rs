@@ -2,21 +2,28 @@
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use larder_disk::{About, Disk, Writer};
 use larder_semantics::fields::{Fields, HeadLines};
 use larder_semantics::vary;
 
 use super::meta::{self, Meta, head_key, page_key, variant_key};
 use super::{Disks, Drive, read};
+use crate::body::SENDFILE_FROM;
 use crate::fill::Head;
 use crate::{Body, Entry};
 
 /// Bytes of a body that are handed over at once.
 const PIECE: usize = 256 << 10;
 
+/// Bytes by which the head of what broke off may be longer: it says which part it is.
+const ROOM_FOR_RANGE: usize = 96;
+
 /// A response on its way onto a disk. Dropped before it is finished, it leaves nothing.
 pub(crate) struct Keeping {
     writer: Writer,
+    /// Bytes that the head has to take.
+    meta_len: usize,
     /// Bytes of body that there is still room for.
     room: u64,
     /// What has to be said besides: by which fields responses to this URL vary.
@@ -41,6 +48,17 @@ impl Keeping {
             }
             None => false,
         }
+    }
+
+    /// Publishes what has come of a response that broke off, under the head `part` has for that; false when it is not
+    /// stored.
+    pub(crate) fn finish_early(self, part: &Head) -> bool {
+        let mut meta = Meta::Response(record_of(part)).encode();
+        if meta.len() > self.meta_len {
+            return false;
+        }
+        meta.resize(self.meta_len, 0);
+        self.writer.finish_early(&meta) && self.varies.is_none_or(Note::write)
     }
 
     /// Publishes the response, which is whole; false when it is not stored.
@@ -154,9 +172,13 @@ fn begin_at(
         disk.remove(&place.key);
         return None;
     }
-    let meta = Meta::Response(head).encode();
+    let may_break_off = head.status == StatusCode::OK && len.is_some_and(|len| len >= SENDFILE_FROM);
+    let mut meta = Meta::Response(head).encode();
+    if may_break_off {
+        meta.resize(meta.len() + ROOM_FOR_RANGE, 0);
+    }
     let writer = disk.put(&place.key, &meta, About { len, stored: now, cost: 0 })?;
-    Some(Keeping { writer, room, varies: place.varies })
+    Some(Keeping { writer, meta_len: meta.len(), room, varies: place.varies })
 }
 
 /// The record of the body that `entry` has as well, by its serial.

@@ -123,7 +123,7 @@ impl<'m> Head<'m> {
         } = self.freshness;
         out.extend(self.status.as_u16().to_le_bytes());
         out.push(flags.bits());
-        let lens = [self.signature.len() as u32, self.shared.len() as u32];
+        let lens = [self.signature, self.shared, self.own].map(|part| part.len() as u32);
         for number in [received, initial_age, lifetime, date, stale_while_revalidate, stale_if_error]
             .into_iter()
             .chain(lens)
@@ -152,9 +152,11 @@ impl<'m> Head<'m> {
             stale_if_error: number()?,
             flags: Flags::from_bits(*flags),
         };
-        let (signature, shared) = (number()? as usize, number()? as usize);
+        let [signature, shared, own] = [number()?, number()?, number()?].map(|len| len as usize);
         let (signature, rest) = rest.split_at_checked(signature)?;
-        let (shared, own) = rest.split_at_checked(shared)?;
+        let (shared, rest) = rest.split_at_checked(shared)?;
+        // Room may be left behind it.
+        let own = rest.get(..own)?;
         let status = StatusCode::from_u16(u16::from_le_bytes(*status)).ok()?;
         Some(Self { status, freshness, signature, shared, own })
     }

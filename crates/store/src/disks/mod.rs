@@ -20,6 +20,7 @@ use larder_semantics::vary;
 
 pub use drive::{DiskTier, Drive, Tell};
 pub(crate) use keep::Keeping;
+pub use larder_disk::{Event, OpenError};
 pub use record::Record;
 
 use crate::body::SENDFILE_FROM;

@@ -161,13 +161,19 @@ impl Lead {
     }
 
     /// Ends the fill, which broke off, and publishes what came of it under the head `part` has for that.
-    pub fn break_off(mut self, part: Head) {
+    pub fn break_off(mut self, part: &Head) {
         let began = self.fills.now(&self.fill.key);
-        let entry = (!self.windowed).then(|| self.fill.entry_under(&part)).flatten();
-        if let Some(entry) = entry.filter(|_| !self.is_cancelled()) {
-            self.fills.keep(&entry, began);
-            self.publish(&entry, None);
+        if self.is_cancelled() {
+            return;
         }
+        let on_disk = self.disk.take().is_some_and(|disk| disk.finish_early(part));
+        if let Some(entry) = (!self.windowed).then(|| self.fill.entry_under(part)).flatten() {
+            self.publish(&entry, None);
+            if !on_disk {
+                self.fills.keep(&entry, began);
+            }
+        }
+        self.fills.note_stored(&self.fill.key);
         self.end(Ending::Truncated);
     }
 

@@ -9,7 +9,7 @@ use larder_evict::{By, Capacity};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::vary;
 use larder_store::fill::Head;
-use larder_store::{Body, Disks, Entry, Fills, Joined, Store};
+use larder_store::{Body, Entry, Fills, Joined, Store};
 
 use super::{assert_genuine, content, disks, fields, find, head, store_on};
 
