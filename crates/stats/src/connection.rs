@@ -124,12 +124,16 @@ impl Connection {
 
     /// Begins a transaction that cannot write.
     pub(crate) async fn begin_to_read(&mut self) -> Result<(), Failure> {
-        let words = match self.link {
+        match self.link {
             // The file is open for reading only.
-            Link::Sqlite(_) => "BEGIN",
-            Link::Mysql(_) | Link::Postgres(_) => "START TRANSACTION READ ONLY",
-        };
-        self.run(words).await
+            Link::Sqlite(_) => self.run("BEGIN").await,
+            Link::Mysql(_) => {
+                // A change of the schema ends the transaction; then the session's own mode counts.
+                self.run("SET SESSION TRANSACTION READ ONLY").await?;
+                self.run("START TRANSACTION READ ONLY").await
+            }
+            Link::Postgres(_) => self.run("START TRANSACTION READ ONLY").await,
+        }
     }
 
     /// Begins what only one connection does at a time: changing the schema.

@@ -15,6 +15,10 @@ use crate::target::Target;
 const PATIENCE: Duration = Duration::from_secs(10);
 const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What a user's own statement may begin with. What a database does not do within a transaction that only reads
+/// is not the only thing that could be regretted: there are statements that end servers.
+const QUERIES: &[&str] = &["select", "with", "values", "show", "explain", "describe"];
+
 /// A connection to read through. Its methods wait for the database and must not be called from within an
 /// asynchronous runtime's own threads.
 pub struct Database {
@@ -105,6 +109,11 @@ impl Database {
     /// # Errors
     /// Where it is not one statement, would change something, or the database does not understand it.
     pub fn query(&mut self, sql: &str) -> Result<Table, QueryError> {
+        let word = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+        if !QUERIES.iter().any(|query| query.eq_ignore_ascii_case(word)) {
+            let known = QUERIES.join(" ");
+            return Err(QueryError(format!("not a query: '{word}'; known: {known}")));
+        }
         let connection = &mut self.connection;
         self.runtime.block_on(async {
             connection.begin_to_read().await?;

@@ -1,0 +1,34 @@
+//! Recorders and readers against real databases: SQLite, MariaDB and PostgreSQL.
+
+mod documented;
+mod full;
+mod model;
+mod outages;
+mod scenario;
+mod servers;
+
+use servers::{Server, Sqlite};
+
+#[test]
+fn sqlite() {
+    let sqlite = Sqlite::new();
+    scenario::all(&sqlite);
+    scenario::the_file_is_for_its_user_alone(&sqlite);
+    documented::all(&sqlite);
+}
+
+#[test]
+fn mariadb() {
+    let mut server = Server::mariadb();
+    scenario::all(&server);
+    documented::all(&server);
+    outages::all(&mut server);
+}
+
+#[test]
+fn postgres() {
+    let mut server = Server::postgres();
+    scenario::all(&server);
+    documented::all(&server);
+    outages::all(&mut server);
+}
