@@ -1,8 +1,5 @@
 //! Rows that are written together, in one transaction of the database.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-
 use hashbrown::HashTable;
 
 use crate::row::Row;
@@ -11,8 +8,8 @@ use crate::row::Row;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     rows: Vec<Row>,
-    index: HashTable<usize>,
-    hasher: RandomState,
+    /// Hashes and places of rows, the first of equal ones.
+    index: HashTable<(u64, usize)>,
     /// The latest second that a row belongs to, and the rows that came in it.
     second: u64,
     in_second: u32,
@@ -45,20 +42,16 @@ impl Batch {
             (self.second, self.in_second) = (row.second(), 0);
         }
         self.in_second = self.in_second.saturating_add(1);
-        let hash = self.hash(&row);
-        // The index has the first of equal rows: one is enough to merge with.
-        if self.find(hash, &row).is_none() {
-            let (rows, hasher) = (&self.rows, &self.hasher);
-            self.index.insert_unique(hash, rows.len(), |&at| hash_of(hasher, &rows[at]));
-        } else {
-            self.has_equals = true;
+        match self.find(&row) {
+            Some(_) => self.has_equals = true,
+            None => drop(self.index.insert_unique(row.hash, (row.hash, self.rows.len()), |&(hash, _)| hash)),
         }
         self.rows.push(row);
     }
 
     /// Adds the row to one that equals it, or gives it back.
     pub(crate) fn merge(&mut self, row: Row) -> Option<Row> {
-        match self.find(self.hash(&row), &row) {
+        match self.find(&row) {
             Some(at) => {
                 self.rows[at].absorb(&row);
                 None
@@ -81,17 +74,8 @@ impl Batch {
         *self = merged;
     }
 
-    fn find(&self, hash: u64, row: &Row) -> Option<usize> {
-        self.index.find(hash, |&at| self.rows[at].equals(row)).copied()
+    fn find(&self, row: &Row) -> Option<usize> {
+        let equals = |&(hash, at): &(u64, usize)| hash == row.hash && self.rows[at].equals(row);
+        self.index.find(row.hash, equals).map(|&(_, at)| at)
     }
-
-    fn hash(&self, row: &Row) -> u64 {
-        hash_of(&self.hasher, row)
-    }
-}
-
-fn hash_of(hasher: &RandomState, row: &Row) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    row.mix(&mut hasher);
-    hasher.finish()
 }

@@ -219,7 +219,8 @@ impl Connection {
     /// Says goodbye, so that SQLite puts its file in order.
     pub(crate) async fn close(self) {
         // Whatever becomes of it, nothing was left to write.
-        let _ = within(self.patience, async { on_each!(self.link, connection => connection.close().await) }).await;
+        let _ = within(self.patience, async { on_each!(self.link, connection => connection.close().await) })
+            .await;
     }
 }
 

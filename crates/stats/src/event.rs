@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Something that went wrong, or right again. Each is told once, when it happens.
+/// Something that went wrong, or right again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -14,7 +14,7 @@ pub enum Event {
     },
     /// The database is written to again.
     Back,
-    /// The queue is full: requests are no longer recorded. Told again only after the database was back.
+    /// The queue is full: requests are dropped. Told at most once a minute.
     Dropping,
     /// The database refused rows for what is in them; they are dropped.
     Rejected {
@@ -33,7 +33,7 @@ impl fmt::Display for Event {
         match self {
             Self::Lost { why } => write!(f, "statistics database: {why}; trying again"),
             Self::Back => f.write_str("statistics database: written to again"),
-            Self::Dropping => f.write_str("statistics database: queue full; requests are not recorded"),
+            Self::Dropping => f.write_str("statistics database: queue full; requests are dropped"),
             Self::Rejected { requests, why } => {
                 write!(f, "statistics database: {requests} requests not recorded: {why}")
             }

@@ -1,7 +1,9 @@
 //! What holds of merging, whatever comes: nothing is lost that is not told, and sums stay what they were.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use hashbrown::DefaultHashBuilder;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -55,7 +57,7 @@ fn drain(backlog: &mut Backlog) -> Vec<Row> {
 proptest! {
     #[test]
     fn merged_rows_sum_to_what_was_recorded(given in vec(transaction(), 0..200)) {
-        let rows = given.into_iter().map(Row::new).collect::<Vec<_>>();
+        let rows = given.into_iter().map(|given| Row::new(given, &hasher())).collect::<Vec<_>>();
         let mut batch = Batch::default();
         rows.iter().cloned().for_each(|row| batch.push(row));
         batch.merge_all();
@@ -79,7 +81,7 @@ proptest! {
         let mut backlog = Backlog::new(limits, Instant::now());
         let (mut kept, mut written) = (Vec::new(), Vec::new());
         for (at, transaction) in given.into_iter().enumerate() {
-            let row = Row::new(transaction);
+            let row = Row::new(transaction, &hasher());
             if backlog.add(row.clone(), Instant::now()) {
                 kept.push(row);
             }
@@ -112,7 +114,13 @@ fn at(second: u64, url: &str) -> Row {
         tier: "".into(),
         client: "".into(),
     };
-    Row::new(of)
+    Row::new(of, &hasher())
+}
+
+/// The same hashes each time.
+fn hasher() -> DefaultHashBuilder {
+    static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+    HASHER.clone()
 }
 
 #[test]
@@ -167,7 +175,7 @@ fn routes_that_an_hour_has_no_room_for_count_together() {
     let sums = rollup(&rows, &mut routes);
     let counted = sums.iter().map(|(key, sums)| (key.route, sums.requests)).collect::<Vec<_>>();
     assert_eq!(counted, [("*", 2), ("x", 2), ("y", 1)]);
-    let next = [Row { of: Transaction { time: 3_600_000, ..rows[2].of.clone() }, requests: 1 }];
+    let next = [Row { of: Transaction { time: 3_600_000, ..rows[2].of.clone() }, ..rows[2].clone() }];
     assert_eq!(rollup(&next, &mut routes).keys().next().unwrap().route, "z", "another hour has its own");
 }
 
@@ -186,7 +194,7 @@ fn what_a_database_would_refuse_is_made_to_fit() {
     }
     let mut row = at(u64::MAX / 1000, &"ü".repeat(5000)).of;
     (row.bytes, row.origin_us, row.age) = (u64::MAX, Some(u64::MAX), Some(u64::MAX));
-    let mut row = Row::new(row);
+    let mut row = Row::new(row, &hasher());
     let other = row.clone();
     row.absorb(&other);
     assert!([row.of.time, row.of.bytes, row.of.age.unwrap()].iter().all(|&figure| figure < 1 << 48));

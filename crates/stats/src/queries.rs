@@ -166,9 +166,8 @@ impl Span {
 /// Requests in a span by `columns`; those with the most first.
 pub(crate) fn by(columns: &[&str], span: Span) -> String {
     let Span { since, full } = span;
-    let source = format!(
-        "{ROWS} WHERE time >= {since} AND time < {full} UNION ALL {HOURS} WHERE hour >= {full}"
-    );
+    let source =
+        format!("{ROWS} WHERE time >= {since} AND time < {full} UNION ALL {HOURS} WHERE hour >= {full}");
     let all = columns.join(", ");
     let group = if columns.is_empty() { String::new() } else { format!(" GROUP BY {all}") };
     format!("{}{group} ORDER BY requests DESC", select(columns, &source))

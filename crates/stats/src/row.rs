@@ -1,8 +1,10 @@
 //! A row of the table of requests: one request, or several that are equal in all but their measures.
 
 use std::borrow::Cow;
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
+
+use hashbrown::DefaultHashBuilder;
 
 use crate::transaction::{Text, Transaction};
 
@@ -30,10 +32,12 @@ pub(crate) mod width {
 pub(crate) struct Row {
     pub(crate) of: Transaction,
     pub(crate) requests: u64,
+    /// The same for equal rows: a hash of what tells most of them apart.
+    pub(crate) hash: u64,
 }
 
 impl Row {
-    pub(crate) fn new(mut of: Transaction) -> Self {
+    pub(crate) fn new(mut of: Transaction, hasher: &DefaultHashBuilder) -> Self {
         of.time = of.time.min(MOST);
         of.bytes = of.bytes.min(MOST);
         of.service_us = of.service_us.min(MOST);
@@ -52,7 +56,8 @@ impl Row {
         if let Cow::Owned(url) = fitted(&of.url, width::LONG) {
             of.url = url;
         }
-        Self { of, requests: 1 }
+        let hash = hasher.hash_one((of.time / 1000, &of.url, &of.client, &of.outcome));
+        Self { of, requests: 1, hash }
     }
 
     /// The second that it belongs to.
@@ -75,14 +80,6 @@ impl Row {
             && a.route == b.route
             && a.tier == b.tier
             && a.origin_us.is_some() == b.origin_us.is_some()
-    }
-
-    /// Enters what tells most rows apart; equal rows enter the same.
-    pub(crate) fn mix(&self, into: &mut impl Hasher) {
-        self.second().hash(into);
-        self.of.url.hash(into);
-        self.of.client.hash(into);
-        self.of.outcome.hash(into);
     }
 
     /// Takes an equal row in: sums its measures, and keeps the earlier time and the greater age.

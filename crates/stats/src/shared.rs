@@ -63,10 +63,13 @@ impl Shared {
         }
     }
 
-    /// Everything that came in, in exchange for an empty vector, whose memory is used again.
-    pub(crate) fn drain(&self, empty: &mut Vec<Transaction>) {
+    /// Everything that came in, in exchange for an empty vector, whose memory is used again; and how many
+    /// requests found no place until now.
+    pub(crate) fn drain(&self, empty: &mut Vec<Transaction>) -> u64 {
         empty.reserve(INLET);
-        std::mem::swap(&mut lock(&self.inlet).waiting, empty);
+        let mut inlet = lock(&self.inlet);
+        std::mem::swap(&mut inlet.waiting, empty);
+        inlet.refused
     }
 
     pub(crate) fn put_contents(&self, contents: Vec<Content>) {

@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use hashbrown::DefaultHashBuilder;
+
 use crate::backlog::{Backlog, Limits};
 use crate::batch::Batch;
 use crate::event::{Event, Report};
@@ -19,6 +21,8 @@ use crate::transaction::Transaction;
 
 /// Doublings of the pause after failures.
 const DOUBLINGS: u32 = 5;
+/// How long nobody is told again that requests are dropped.
+const MINUTE: Duration = Duration::from_secs(60);
 /// Small deletes between two batches.
 const TIDY_STEPS: u32 = 8;
 
@@ -37,10 +41,13 @@ struct Intake {
     shared: Arc<Shared>,
     backlog: Backlog,
     waiting: Vec<Transaction>,
+    hasher: DefaultHashBuilder,
     report: Report,
     /// How often it is looked when nobody wakes us.
     tick: Duration,
-    is_dropping: bool,
+    /// Requests that found no place in the inlet, when it was last looked.
+    refused: u64,
+    told_of_drops: Option<Instant>,
 }
 
 impl Writer {
@@ -56,9 +63,11 @@ impl Writer {
             shared,
             backlog: Backlog::new(limits, now),
             waiting: Vec::new(),
+            hasher: DefaultHashBuilder::default(),
             report: Arc::clone(&options.report),
             tick: (options.delay / 4).clamp(Duration::from_millis(1), Duration::from_millis(250)),
-            is_dropping: false,
+            refused: 0,
+            told_of_drops: None,
         };
         Self {
             store: Store::new(target, options),
@@ -181,7 +190,6 @@ impl Writer {
                     (self.intake.report)(Event::Back);
                 }
                 self.failures = 0;
-                self.intake.is_dropping = false;
             }
             Err(failure) => {
                 counters.failed.fetch_add(1, Relaxed);
@@ -216,17 +224,20 @@ impl Intake {
     }
 
     fn drain(&mut self) {
-        self.shared.drain(&mut self.waiting);
+        let refused = self.shared.drain(&mut self.waiting);
         let now = Instant::now();
         let mut dropped = 0;
         for transaction in self.waiting.drain(..) {
-            dropped += u64::from(!self.backlog.add(Row::new(transaction), now));
+            let row = Row::new(transaction, &self.hasher);
+            dropped += u64::from(!self.backlog.add(row, now));
         }
         self.shared.counters.dropped.fetch_add(dropped, Relaxed);
-        if dropped > 0 && !self.is_dropping {
-            self.is_dropping = true;
+        let is_news = self.told_of_drops.is_none_or(|told| now - told >= MINUTE);
+        if dropped + refused > self.refused && is_news {
+            self.told_of_drops = Some(now);
             (self.report)(Event::Dropping);
         }
+        self.refused = refused;
     }
 }
 

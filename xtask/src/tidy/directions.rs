@@ -10,10 +10,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("larder-disk", &["larder-evict"]),
     ("larder-store", &["larder-disk", "larder-evict", "larder-semantics"]),
     ("larder-stats", &[]),
-    (
-        "larder-proxy",
-        &["larder-evict", "larder-semantics", "larder-rpc", "larder-store", "larder-stats"],
-    ),
+    ("larder-proxy", &["larder-evict", "larder-semantics", "larder-rpc", "larder-store", "larder-stats"]),
     ("larder-lab", &["larder-evict"]),
     (
         "larder",

@@ -1,5 +1,7 @@
 //! Recorders and readers against real databases: SQLite, MariaDB and PostgreSQL.
 
+#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
+
 mod documented;
 mod full;
 mod model;

@@ -115,7 +115,10 @@ fn rows_say_what_was_recorded(engine: &dyn Engine) {
     );
     assert_eq!(
         asked(&url, "SELECT reason, url FROM transactions ORDER BY id"),
-        [format!("{}|{}", "r".repeat(128), odd.replace('\0', "\u{fffd}")), "fresh|".to_owned() + &"ü".repeat(1_024)]
+        [
+            format!("{}|{}", "r".repeat(128), odd.replace('\0', "\u{fffd}")),
+            "fresh|".to_owned() + &"ü".repeat(1_024)
+        ]
     );
     let counts = read(&url).totals(0).unwrap();
     assert_eq!((counts.requests, counts.hits, counts.misses), (2, 1, 0), "an unknown outcome is neither");
