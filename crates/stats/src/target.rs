@@ -109,6 +109,9 @@ fn path(rest: &str) -> Result<PathBuf, String> {
     if path.is_empty() || path == ":memory:" {
         return Err("names no file; write sqlite:PATH".to_owned());
     }
+    if path.contains('?') {
+        return Err("has parameters, which are not for files; write sqlite:PATH".to_owned());
+    }
     Ok(PathBuf::from(path))
 }
 
@@ -161,6 +164,7 @@ mod tests {
             ("postgress://h/d", "did you mean 'postgres'?"),
             ("sqlite:", "names no file"),
             ("sqlite::memory:", "names no file"),
+            ("sqlite:a.db?mode=ro", "has parameters"),
             ("mysql://u@h", "names no database"),
             ("mysql://u:secret@h:x/d", "invalid port number"),
             ("postgres://u:secret@h:99999/d", "invalid port number"),

@@ -8,6 +8,7 @@ mod model;
 mod outages;
 mod scenario;
 mod servers;
+mod wire;
 
 use servers::{Server, Sqlite};
 
@@ -16,6 +17,7 @@ fn sqlite() {
     let sqlite = Sqlite::new();
     scenario::all(&sqlite);
     scenario::the_file_is_for_its_user_alone(&sqlite);
+    scenario::a_file_gives_back_what_it_does_not_need(&sqlite);
     documented::all(&sqlite);
 }
 

@@ -3,17 +3,20 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use larder_stats::{Event, Figures, Options, Recorder};
+use larder_stats::{Database, Event, Figures, Options, Recorder};
 
 use crate::model;
 use crate::scenario::{LONG, asked, open, options, read};
 use crate::servers::{Engine, Server, eventually};
+use crate::wire::{Fault, Wire};
 
 pub(crate) fn all(server: &mut Server) {
+    a_database_that_is_not_there_is_no_outage(server);
     nothing_is_lost_within_the_queue(server);
     what_the_queue_has_no_place_for_is_counted(server);
     a_server_that_is_away_at_the_start_is_waited_for(server);
     a_server_that_hangs_costs_nothing_and_gets_each_row_once(server);
+    a_commit_of_unknown_fate_is_not_repeated(server);
 }
 
 /// Options whose events are kept.
@@ -29,6 +32,15 @@ fn until(recorder: &Recorder, what: &str, is_so: impl Fn(&Figures) -> bool) {
 
 fn is_written(figures: &Figures) -> bool {
     figures.queued == 0
+}
+
+fn a_database_that_is_not_there_is_no_outage(server: &Server) {
+    let url = server.fresh() + "0";
+    for error in [Recorder::open(&url, options()).err(), Database::open_read(&url).err()] {
+        let error = error.expect("it is not made").to_string();
+        assert!(error.starts_with(&format!("statistics database '{url}': ")), "{error}");
+        assert!(error.to_lowercase().contains("database") && !error.contains('\n'), "{error}");
+    }
 }
 
 fn nothing_is_lost_within_the_queue(server: &mut Server) {
@@ -126,4 +138,23 @@ fn a_server_that_hangs_costs_nothing_and_gets_each_row_once(server: &mut Server)
     assert_eq!(read(&url).totals(0), Ok(model::totals(&requests)));
     assert_eq!(asked(&url, "SELECT COUNT(*) FROM transactions"), ["20000"]);
     assert!(slowest < patience, "{slowest:?}");
+}
+
+fn a_commit_of_unknown_fate_is_not_repeated(server: &mut Server) {
+    for fault in [Fault::LosesAnswer, Fault::ComesLate] {
+        let url = server.fresh();
+        let wire = Wire::to(server.port(), fault);
+        let through = url.replace(&format!(":{}/", server.port()), &format!(":{}/", wire.port));
+        let recorder = open(&through, Options { patience: Duration::from_secs(1), ..options() });
+        recorder.record(model::hit(model::now(), "http://x/"));
+        until(&recorder, "a row", |figures| figures.written == 1);
+        wire.arm();
+        (0..500).for_each(|_| recorder.record(model::hit(model::now(), "http://x/")));
+        until(&recorder, "all rows", is_written);
+        assert!(wire.has_struck());
+        let figures = recorder.close(LONG);
+        assert_eq!((figures.written, figures.dropped, figures.failed), (501, 0, 1), "{fault:?}");
+        assert_eq!(asked(&url, "SELECT COUNT(*) FROM transactions"), ["501"], "{fault:?}");
+        assert_eq!(read(&url).totals(0).unwrap().requests, 501, "{fault:?}");
+    }
 }

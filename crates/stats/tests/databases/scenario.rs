@@ -290,3 +290,18 @@ pub(crate) fn the_file_is_for_its_user_alone(sqlite: &Sqlite) {
         assert!(error.contains(why) && !error.contains('\n'), "{error}");
     }
 }
+
+pub(crate) fn a_file_gives_back_what_it_does_not_need(sqlite: &Sqlite) {
+    let url = sqlite.fresh();
+    let old =
+        (0..3_000).map(|number| model::hit(model::now() - 9 * 24 * HOUR, &format!("http://x/{number}")));
+    write(&url, options(), &old.collect::<Vec<_>>());
+    let path = url.strip_prefix("sqlite:").expect("a path");
+    let size = || std::fs::metadata(path).unwrap().len();
+    let full = size();
+    let recorder = open(&url, Options { keep: Keep::default(), ..options() });
+    let left = || asked(&url, "SELECT COUNT(*) FROM transactions").concat();
+    eventually("an empty table", || (left() == "0").then_some(()));
+    recorder.close(LONG);
+    assert!(size() * 3 < full, "{} of {full}", size());
+}

@@ -160,6 +160,10 @@ impl Server {
         all.filter_map(Pid::from_raw).collect()
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
