@@ -1,0 +1,246 @@
+//! A connection to one of the three kinds of databases: the few things that are said differently to each.
+
+use std::time::Duration;
+
+use sqlx::mysql::MySqlConnection;
+use sqlx::postgres::PgConnection;
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Column as _, Connection as _, Executor as _, Row as _};
+
+use crate::failure::Failure;
+
+/// The driver's connection.
+pub(crate) enum Link {
+    Sqlite(SqliteConnection),
+    Mysql(MySqlConnection),
+    Postgres(PgConnection),
+}
+
+/// A connection on which no statement takes longer than it may.
+pub(crate) struct Connection {
+    link: Link,
+    patience: Duration,
+}
+
+/// A value that goes into a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'v> {
+    Figure(Option<i64>),
+    Text(&'v str),
+}
+
+/// A row, each value as text.
+pub(crate) type Cells = Vec<Option<String>>;
+
+/// What stands for a value that is no text.
+const BINARY: &str = "(binary)";
+
+/// The same words for the drivers' different types.
+macro_rules! on_each {
+    ($link:expr, $connection:ident => $body:expr) => {
+        match $link {
+            Link::Sqlite($connection) => $body,
+            Link::Mysql($connection) => $body,
+            Link::Postgres($connection) => $body,
+        }
+    };
+}
+
+impl Connection {
+    pub(crate) fn new(link: Link, patience: Duration) -> Self {
+        Self { link, patience }
+    }
+
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Runs one statement with values in its places; how many rows it wrote or changed.
+    pub(crate) async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, Failure> {
+        let running = async {
+            on_each!(&mut self.link, connection => {
+                let mut query = sqlx::query(sql);
+                for value in values {
+                    query = match *value {
+                        Value::Figure(figure) => query.bind(figure),
+                        Value::Text(text) => query.bind(text),
+                    };
+                }
+                query.execute(connection).await.map(|done| done.rows_affected())
+            })
+        };
+        within(self.patience, running).await
+    }
+
+    /// Runs statements that have no values and no rows.
+    pub(crate) async fn run(&mut self, sql: &str) -> Result<(), Failure> {
+        let running = async {
+            on_each!(&mut self.link, connection => connection.execute(sqlx::raw_sql(sql)).await.map(drop))
+        };
+        within(self.patience, running).await
+    }
+
+    /// The rows of a query.
+    pub(crate) async fn rows(&mut self, sql: &str) -> Result<Vec<Cells>, Failure> {
+        let running = async {
+            on_each!(&mut self.link, connection => {
+                let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
+                // Asked in plain words, the servers answer with text, whatever the type.
+                let cell = |row: &_, at| cell(sqlx::Row::try_get_unchecked(row, at));
+                Ok(rows.iter().map(|row| (0..row.len()).map(|at| cell(row, at)).collect()).collect())
+            })
+        };
+        within(self.patience, running).await
+    }
+
+    /// The first number of the first row of a query; nothing where there is no row, or NULL.
+    pub(crate) async fn number(&mut self, sql: &str) -> Result<Option<i64>, Failure> {
+        let rows = self.rows(sql).await?;
+        let cell = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
+        Ok(cell.and_then(|cell| cell.parse().ok()))
+    }
+
+    /// The names of a query's columns. Fails if it is more than one statement.
+    pub(crate) async fn columns(&mut self, sql: &str) -> Result<Vec<String>, Failure> {
+        let running = async {
+            on_each!(&mut self.link, connection => {
+                let statement = connection.prepare(sql).await?;
+                let columns = sqlx::Statement::columns(&statement);
+                Ok(columns.iter().map(|column| column.name().to_owned()).collect())
+            })
+        };
+        within(self.patience, running).await
+    }
+
+    /// Begins a transaction that will write.
+    pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
+        let words = match self.link {
+            // Otherwise it would fail where it first writes, when another writes then.
+            Link::Sqlite(_) => "BEGIN IMMEDIATE",
+            Link::Mysql(_) | Link::Postgres(_) => "START TRANSACTION",
+        };
+        self.run(words).await
+    }
+
+    /// Begins a transaction that cannot write.
+    pub(crate) async fn begin_to_read(&mut self) -> Result<(), Failure> {
+        match self.link {
+            // The file is open for reading only.
+            Link::Sqlite(_) => self.run("BEGIN").await,
+            Link::Mysql(_) => {
+                // A change of the schema ends the transaction; then the session's own mode counts.
+                self.run("SET SESSION TRANSACTION READ ONLY").await?;
+                self.run("START TRANSACTION READ ONLY").await
+            }
+            Link::Postgres(_) => self.run("START TRANSACTION READ ONLY").await,
+        }
+    }
+
+    /// Begins what only one connection does at a time: changing the schema.
+    pub(crate) async fn lock_schema(&mut self) -> Result<(), Failure> {
+        match self.link {
+            Link::Sqlite(_) => self.begin().await,
+            Link::Mysql(_) => self.rows("SELECT GET_LOCK('larder_schema', 30)").await.map(drop),
+            Link::Postgres(_) => {
+                self.begin().await?;
+                self.rows("SELECT pg_advisory_xact_lock(7811018)").await.map(drop)
+            }
+        }
+    }
+
+    /// Ends it.
+    pub(crate) async fn unlock_schema(&mut self) -> Result<(), Failure> {
+        match self.link {
+            Link::Sqlite(_) | Link::Postgres(_) => self.run("COMMIT").await,
+            Link::Mysql(_) => self.rows("SELECT RELEASE_LOCK('larder_schema')").await.map(drop),
+        }
+    }
+
+    /// Gives the file system back what a file no longer needs, some of it.
+    pub(crate) async fn shrink(&mut self) -> Result<(), Failure> {
+        match self.link {
+            Link::Sqlite(_) => self.run("PRAGMA incremental_vacuum(1000)").await,
+            Link::Mysql(_) | Link::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// A statement of the schema in this database's dialect.
+    pub(crate) fn translate(&self, statement: &str) -> String {
+        let (serial, storage) = match self.link {
+            Link::Sqlite(_) => ("INTEGER PRIMARY KEY", ""),
+            Link::Mysql(_) => (
+                "BIGINT AUTO_INCREMENT PRIMARY KEY",
+                " ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+            ),
+            Link::Postgres(_) => ("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""),
+        };
+        statement.replace("{serial}", serial).replace("{storage}", storage)
+    }
+
+    /// An `INSERT` of `rows` rows.
+    pub(crate) fn insert(&self, table: &str, columns: &[&str], rows: usize) -> String {
+        let mut sql = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
+        for place in 0..rows * columns.len() {
+            let before = match place % columns.len() {
+                0 if place == 0 => "(",
+                0 => "), (",
+                _ => ", ",
+            };
+            sql.push_str(before);
+            sql.push_str(&self.place(place + 1));
+        }
+        sql + ")"
+    }
+
+    /// What stands in a statement for its `number`th value; the first is 1.
+    pub(crate) fn place(&self, number: usize) -> String {
+        match self.link {
+            Link::Sqlite(_) | Link::Mysql(_) => "?".to_owned(),
+            Link::Postgres(_) => format!("${number}"),
+        }
+    }
+
+    /// An `INSERT` of `rows` rows; where there is one with the same `key`, `sums` are added to it and `latest`
+    /// replaced.
+    pub(crate) fn upsert(&self, table: &str, upsert: &Upsert<'_>, rows: usize) -> String {
+        let columns = [upsert.key, upsert.sums, upsert.latest].concat();
+        let insert = self.insert(table, &columns, rows);
+        let is_mysql = matches!(self.link, Link::Mysql(_));
+        let new = |column| if is_mysql { format!("VALUES({column})") } else { format!("excluded.{column}") };
+        let sums = upsert.sums.iter().map(|sum| format!("{sum} = {table}.{sum} + {}", new(sum)));
+        let latest = upsert.latest.iter().map(|column| format!("{column} = {}", new(column)));
+        let changes = sums.chain(latest).collect::<Vec<_>>().join(", ");
+        match is_mysql {
+            true => format!("{insert} ON DUPLICATE KEY UPDATE {changes}"),
+            false => format!("{insert} ON CONFLICT ({}) DO UPDATE SET {changes}", upsert.key.join(", ")),
+        }
+    }
+
+    /// Says goodbye, so that SQLite puts its file in order.
+    pub(crate) async fn close(self) {
+        // Whatever becomes of it, nothing was left to write.
+        let _ = within(self.patience, async { on_each!(self.link, connection => connection.close().await) })
+            .await;
+    }
+}
+
+/// The columns of a table whose rows are added up.
+pub(crate) struct Upsert<'c> {
+    pub(crate) key: &'c [&'c str],
+    pub(crate) sums: &'c [&'c str],
+    pub(crate) latest: &'c [&'c str],
+}
+
+async fn within<T>(
+    patience: Duration,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(patience, work).await {
+        Ok(done) => done.map_err(Failure::from),
+        Err(_) => Err(Failure::Slow(patience)),
+    }
+}
+
+fn cell(value: Result<Option<String>, sqlx::Error>) -> Option<String> {
+    value.unwrap_or_else(|_| Some(BINARY.to_owned()))
+}

@@ -1,0 +1,136 @@
+//! What goes wrong with databases: in words, and in what can be done about it.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Why a database cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL does not say where it is.
+    Url {
+        /// The URL, without its password.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A later version of this program has been there.
+    Later {
+        /// The URL, without its password.
+        url: String,
+        /// The version of its schema.
+        found: i64,
+        /// The latest version that is understood here.
+        known: i64,
+    },
+    /// There is no such database, it has no statistics to read, or it may not be used.
+    Refused {
+        /// The URL, without its password.
+        url: String,
+        /// The database's or the system's words.
+        why: String,
+    },
+    /// A thread or its runtime could not be started.
+    System(std::io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { url, why } | Self::Refused { url, why } => {
+                write!(f, "statistics database '{url}': {why}")
+            }
+            Self::Later { url, found, known } => write!(
+                f,
+                "statistics database '{url}': its schema has version {found}, of a later larder; \
+                 this one knows up to {known}"
+            ),
+            Self::System(error) => write!(f, "statistics database: cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Why something that a database was asked for was not done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The schema is of a later version.
+    Later(i64),
+    /// There is no schema.
+    Empty,
+    /// Somebody deleted this writer's row.
+    Forgotten,
+    /// It took longer than it may.
+    Slow(Duration),
+    /// What the driver says.
+    Database(sqlx::Error),
+    /// The file cannot be made.
+    File(std::io::Error),
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl Failure {
+    /// The error code of the database: a number for SQLite, five letters and digits for others.
+    fn code(&self) -> Option<std::borrow::Cow<'_, str>> {
+        match self {
+            Self::Database(sqlx::Error::Database(error)) => error.code(),
+            _ => None,
+        }
+    }
+
+    /// Whether it may be that the table is not there.
+    pub(crate) fn is_missing_table(&self) -> bool {
+        self.is_of(&[1], &["42P01", "42S02"])
+    }
+
+    /// Whether the rows are to blame: written again, they would be refused again.
+    pub(crate) fn is_about_rows(&self) -> bool {
+        // SQLite: TOOBIG, CONSTRAINT, MISMATCH. SQLSTATE: data exceptions, constraints.
+        self.is_of(&[18, 19, 20], &["22", "23"])
+    }
+
+    /// Whether waiting will not help: what the user wrote has to change, or rights have.
+    pub(crate) fn is_final(&self) -> bool {
+        // SQLite: PERM, READONLY, CANTOPEN, AUTH, NOTADB. SQLSTATE: rights, no such database, wrong names.
+        matches!(self, Self::Later(_) | Self::Empty | Self::File(_))
+            || self.is_of(&[3, 8, 14, 23, 26], &["28", "3D", "42"])
+    }
+
+    fn is_of(&self, sqlite: &[u32], classes: &[&str]) -> bool {
+        let Some(code) = self.code() else { return false };
+        match code.len() {
+            5 => classes.iter().any(|class| code.starts_with(class)),
+            _ => code.parse::<u32>().is_ok_and(|code| sqlite.contains(&(code & 0xff))),
+        }
+    }
+
+    /// As an error of opening `url`.
+    pub(crate) fn opening(self, url: &str) -> OpenError {
+        let url = url.to_owned();
+        match self {
+            Self::Later(found) => OpenError::Later { url, found, known: crate::schema::VERSION },
+            other => OpenError::Refused { url, why: other.to_string() },
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self {
+            Self::Later(found) => format!("its schema has version {found}, of a later larder"),
+            Self::Forgotten => "the row of this run is gone from 'writers'".to_owned(),
+            Self::Empty => "holds no statistics yet".to_owned(),
+            Self::Slow(patience) => format!("no answer within {} s", patience.as_secs_f64()),
+            Self::Database(sqlx::Error::Database(error)) => error.message().to_owned(),
+            Self::Database(sqlx::Error::Io(error)) | Self::File(error) => error.to_string(),
+            Self::Database(error) => error.to_string(),
+        };
+        f.write_str(&words.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}

@@ -1,0 +1,68 @@
+//! What a recorder may take, and how long rows are kept.
+
+use std::time::Duration;
+
+use crate::event::Report;
+
+/// How a [`crate::Recorder`] works. The defaults suit one proxy.
+#[derive(Clone)]
+pub struct Options {
+    /// The name of this proxy in a database that several write to: at most 64 characters, different for each.
+    pub instance: String,
+    /// Rows that may wait in memory.
+    pub queue: usize,
+    /// Rows of one second beyond which equal requests share a row.
+    pub rate: u32,
+    /// Rows that are written at once, even before `delay` is over.
+    pub batch: usize,
+    /// How long a row may wait for others.
+    pub delay: Duration,
+    /// Parts of sites that each hour's roll-up tells apart; all others count as `*`.
+    pub routes: usize,
+    /// How long one statement may take before the database counts as down.
+    pub patience: Duration,
+    /// How long to leave a database alone after it failed; doubled after each failure, up to 32 times that.
+    pub pause: Duration,
+    /// How long rows are kept.
+    pub keep: Keep,
+    /// Who is told what went wrong.
+    pub report: Report,
+}
+
+/// What is deleted, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Age beyond which the rows of requests go.
+    pub requests: Duration,
+    /// Rows of requests beyond which the oldest go. All instances together; rows whose numbers a database
+    /// skipped count as well.
+    pub rows: u64,
+    /// Age beyond which roll-ups go.
+    pub hours: Duration,
+    /// How often it is looked.
+    pub every: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            instance: "larder".to_owned(),
+            queue: 65_536,
+            rate: 1_000,
+            batch: 4_096,
+            delay: Duration::from_secs(1),
+            routes: 1_000,
+            patience: Duration::from_secs(30),
+            pause: Duration::from_millis(500),
+            keep: Keep::default(),
+            report: std::sync::Arc::new(|_| {}),
+        }
+    }
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        let day = Duration::from_secs(24 * 60 * 60);
+        Self { requests: 7 * day, rows: 5_000_000, hours: 400 * day, every: Duration::from_secs(10) }
+    }
+}

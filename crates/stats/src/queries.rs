@@ -1,0 +1,230 @@
+//! The questions that are asked most, in words that all three databases understand.
+
+use crate::connection::Cells;
+use crate::rollup::HOUR;
+
+/// What requests can be told apart by, over all the time that roll-ups are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// The site.
+    Site,
+    /// The site and the route in it, with `/` between.
+    Route,
+    /// The status.
+    Status,
+    /// What they came through.
+    Door,
+    /// What became of them.
+    Outcome,
+    /// The hour they came in, as the milliseconds since 1970 of its beginning.
+    Hour,
+}
+
+impl Dimension {
+    /// All of them, as users name them.
+    pub const ALL: &[(&str, Self)] = &[
+        ("site", Self::Site),
+        ("route", Self::Route),
+        ("status", Self::Status),
+        ("door", Self::Door),
+        ("outcome", Self::Outcome),
+        ("hour", Self::Hour),
+    ];
+
+    pub(crate) fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Site => &["site"],
+            Self::Route => &["site", "route"],
+            Self::Status => &["status"],
+            Self::Door => &["door"],
+            Self::Outcome => &["outcome"],
+            Self::Hour => &["hour"],
+        }
+    }
+}
+
+/// What URLs can be ranked by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Requests answered without asking an origin.
+    Hits,
+    /// Requests that asked an origin, though the cache might have answered.
+    Misses,
+    /// Bytes sent.
+    Bytes,
+    /// Time that origins took.
+    OriginTime,
+}
+
+impl Measure {
+    /// All of them, as users name them.
+    pub const ALL: &[(&str, Self)] = &[
+        ("hits", Self::Hits),
+        ("misses", Self::Misses),
+        ("bytes", Self::Bytes),
+        ("origin-time", Self::OriginTime),
+    ];
+}
+
+/// Requests that have something in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// What they have in common; a URL, or a value of a [`Dimension`].
+    pub name: String,
+    /// Their sums.
+    pub counts: Counts,
+}
+
+/// Sums over requests; they count as [`crate::outcome::classify`] says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests.
+    pub requests: u64,
+    /// Requests answered without asking an origin.
+    pub hits: u64,
+    /// Requests that asked an origin, though the cache might have answered.
+    pub misses: u64,
+    /// Bytes sent, heads included.
+    pub bytes: u64,
+    /// Of hits and misses, bytes sent.
+    pub bytes_cacheable: u64,
+    /// Of those, bytes that came from the cache.
+    pub bytes_from_cache: u64,
+    /// Microseconds that all answers took together.
+    pub service_us: u64,
+    /// Requests that asked an origin.
+    pub origin_requests: u64,
+    /// Microseconds that origins took together.
+    pub origin_us: u64,
+}
+
+impl Counts {
+    /// Hits / (hits + misses); 0 before the first.
+    pub fn hit_ratio(&self) -> f64 {
+        ratio(self.hits, self.hits + self.misses)
+    }
+
+    /// Bytes from the cache / bytes served, over hits and misses; 0 before the first.
+    pub fn byte_hit_ratio(&self) -> f64 {
+        ratio(self.bytes_from_cache, self.bytes_cacheable)
+    }
+
+    /// Mean microseconds of an answer; 0 before the first.
+    pub fn mean_service_us(&self) -> f64 {
+        ratio(self.service_us, self.requests)
+    }
+
+    /// Mean microseconds that an origin took, over the requests that asked one; 0 before the first.
+    pub fn mean_origin_us(&self) -> f64 {
+        ratio(self.origin_us, self.origin_requests)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The columns of [`Counts`], in its order; each sums what [`ROWS`] and [`HOURS`] select.
+const SUMS: &[(&str, &str)] = &[
+    ("requests", "requests"),
+    ("hits", "requests * COALESCE(hit, 0)"),
+    ("misses", "requests * COALESCE(miss, 0)"),
+    ("bytes", "bytes"),
+    ("bytes_cacheable", "bytes * COALESCE(hit + miss, 0)"),
+    ("bytes_from_cache", "bytes * COALESCE(from_cache, 0)"),
+    ("service_us", "service_us"),
+    ("origin_requests", "origin_requests"),
+    ("origin_us", "origin_us"),
+];
+
+/// Rows of requests with the columns of roll-ups, and their URLs.
+const ROWS: &str = "SELECT time - time % 3600000 AS hour, site, route, door, outcome, status, url, requests, \
+     bytes, service_us, CASE WHEN origin_us IS NULL THEN 0 ELSE requests END AS origin_requests, \
+     COALESCE(origin_us, 0) AS origin_us FROM transactions";
+
+const HOURS: &str = "SELECT hour, site, route, door, outcome, status, '' AS url, requests, bytes, service_us, \
+     origin_requests, origin_us FROM hours";
+
+/// The time that a question is about: from `since` on by the rows of requests, from `full` on by roll-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    since: u64,
+    full: u64,
+}
+
+impl Span {
+    /// Rows serve for the part of an hour, if they reach back so far.
+    pub(crate) fn new(since: u64, oldest_row: Option<u64>) -> Self {
+        let since = since.min(i64::MAX as u64 - HOUR);
+        match oldest_row {
+            Some(oldest) if oldest <= since => Self { since, full: since.next_multiple_of(HOUR) },
+            _ => Self { since: since - since % HOUR, full: since - since % HOUR },
+        }
+    }
+}
+
+/// Requests in a span by `columns`; those with the most first.
+pub(crate) fn by(columns: &[&str], span: Span) -> String {
+    let Span { since, full } = span;
+    let source =
+        format!("{ROWS} WHERE time >= {since} AND time < {full} UNION ALL {HOURS} WHERE hour >= {full}");
+    let all = columns.join(", ");
+    let group = if columns.is_empty() { String::new() } else { format!(" GROUP BY {all}") };
+    format!("{}{group} ORDER BY requests DESC", select(columns, &source))
+}
+
+/// The `limit` URLs with most of `measure`.
+pub(crate) fn top(measure: Measure, since: u64, limit: u32) -> String {
+    let since = since.min(i64::MAX as u64);
+    let source = format!("{ROWS} WHERE time >= {since}");
+    let order = match measure {
+        Measure::Hits => "hits",
+        Measure::Misses => "misses",
+        Measure::Bytes => "bytes",
+        Measure::OriginTime => "origin_us",
+    };
+    let select = select(&["url"], &source);
+    // Those without any are not among the first.
+    let sum = SUMS.iter().find(|(name, _)| *name == order).map_or("", |(_, sum)| *sum);
+    format!("{select} GROUP BY url HAVING SUM({sum}) > 0 ORDER BY {order} DESC, url LIMIT {limit}")
+}
+
+fn select(columns: &[&str], source: &str) -> String {
+    let names = columns.iter().map(|name| (*name).to_owned());
+    let sums = SUMS.iter().map(|(name, sum)| format!("SUM({sum}) AS {name}"));
+    let all = names.chain(sums).collect::<Vec<_>>().join(", ");
+    format!(
+        "SELECT {all} FROM (SELECT o.hit, o.miss, o.from_cache, r.* FROM ({source}) r \
+         LEFT JOIN outcomes o ON o.outcome = r.outcome) g"
+    )
+}
+
+/// What the rows of [`by`] and [`top`] say; the first `names` columns are names.
+pub(crate) fn groups(names: usize, rows: Vec<Cells>) -> Vec<Group> {
+    let text = |cell: &Option<String>| cell.clone().unwrap_or_default();
+    let group = |row: Cells| Group {
+        name: row.iter().take(names).map(text).collect::<Vec<_>>().join("/"),
+        counts: counts(row.get(names..).unwrap_or_default()),
+    };
+    rows.into_iter().map(group).collect()
+}
+
+fn counts(cells: &[Option<String>]) -> Counts {
+    let sum = |at| number(cells, at).unwrap_or_default();
+    Counts {
+        requests: sum(0),
+        hits: sum(1),
+        misses: sum(2),
+        bytes: sum(3),
+        bytes_cacheable: sum(4),
+        bytes_from_cache: sum(5),
+        service_us: sum(6),
+        origin_requests: sum(7),
+        origin_us: sum(8),
+    }
+}
+
+/// The figure in a cell.
+pub(crate) fn number(cells: &[Option<String>], at: usize) -> Option<u64> {
+    cells.get(at)?.as_deref()?.parse().ok()
+}

@@ -1,0 +1,59 @@
+//! Deletes what is kept no longer, a little at a time, so that nobody waits long for a lock.
+
+use std::time::Duration;
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::options::Keep;
+
+/// Rows that are deleted at once.
+const STEP: i64 = 1_000;
+/// How long a run of the program is known after its last batch.
+const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Deletes some of what `keep` does not keep at `now`, in milliseconds since 1970; true if there may be more.
+pub(crate) async fn delete(connection: &mut Connection, keep: &Keep, now: u64) -> Result<bool, Failure> {
+    let before = |age: Duration| u128::from(now).saturating_sub(age.as_millis()) as i64;
+    let old = old_rows(connection, before(keep.requests)).await?;
+    let many = surplus_rows(connection, keep.rows).await?;
+    let hours = old_hours(connection, before(keep.hours)).await?;
+    connection.run(&format!("DELETE FROM writers WHERE written < {}", before(MONTH))).await?;
+    let deleted = old || many || hours;
+    if deleted {
+        connection.shrink().await?;
+    }
+    Ok(deleted)
+}
+
+async fn old_rows(connection: &mut Connection, before: i64) -> Result<bool, Failure> {
+    let oldest = connection.number("SELECT MIN(time) FROM transactions").await?;
+    if oldest.is_none_or(|oldest| oldest >= before) {
+        return Ok(false);
+    }
+    let next = format!("SELECT time FROM transactions ORDER BY time, id LIMIT 1 OFFSET {STEP}");
+    // All of a millisecond go together, so that each step gets on.
+    let until = connection.number(&next).await?.map_or(before, |next| before.min(next + 1));
+    connection.run(&format!("DELETE FROM transactions WHERE time < {until}")).await?;
+    Ok(true)
+}
+
+/// Counting rows would mean to read them all; their numbers tell almost as much.
+async fn surplus_rows(connection: &mut Connection, limit: u64) -> Result<bool, Failure> {
+    let first = connection.number("SELECT MIN(id) FROM transactions").await?;
+    let last = connection.number("SELECT MAX(id) FROM transactions").await?;
+    let (Some(first), Some(last)) = (first, last) else { return Ok(false) };
+    let surplus = last.saturating_sub(first).saturating_add(1).saturating_sub_unsigned(limit);
+    if surplus <= 0 {
+        return Ok(false);
+    }
+    let until = first + surplus.min(STEP);
+    connection.run(&format!("DELETE FROM transactions WHERE id < {until}")).await?;
+    Ok(true)
+}
+
+async fn old_hours(connection: &mut Connection, before: i64) -> Result<bool, Failure> {
+    let oldest = connection.number("SELECT MIN(hour) FROM hours").await?;
+    let Some(oldest) = oldest.filter(|oldest| *oldest < before) else { return Ok(false) };
+    connection.run(&format!("DELETE FROM hours WHERE hour = {oldest}")).await?;
+    Ok(true)
+}

@@ -1,0 +1,96 @@
+//! Sums by the hour: what remains when the rows of requests are gone.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::row::Row;
+
+/// Milliseconds of an hour.
+pub(crate) const HOUR: u64 = 3_600_000;
+/// The route under which all are counted that an hour has no room for.
+pub(crate) const OTHER_ROUTES: &str = "*";
+
+/// What a roll-up tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key<'r> {
+    /// When it begins, in milliseconds since 1970.
+    pub(crate) hour: u64,
+    pub(crate) site: &'r str,
+    pub(crate) route: &'r str,
+    pub(crate) door: &'r str,
+    pub(crate) outcome: &'r str,
+    pub(crate) status: u16,
+}
+
+/// What it sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+    pub(crate) service_us: u64,
+    /// Requests that asked an origin.
+    pub(crate) origin_requests: u64,
+    pub(crate) origin_us: u64,
+}
+
+impl Sums {
+    fn add(&mut self, row: &Row) {
+        self.requests += row.requests;
+        self.bytes = self.bytes.saturating_add(row.of.bytes);
+        self.service_us = self.service_us.saturating_add(row.of.service_us);
+        if let Some(us) = row.of.origin_us {
+            self.origin_requests += row.requests;
+            self.origin_us = self.origin_us.saturating_add(us);
+        }
+    }
+}
+
+/// The routes that an hour tells apart. Clients choose paths, and may not choose how large the roll-ups grow.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    limit: usize,
+    hour: u64,
+    known: HashSet<(Box<str>, Box<str>)>,
+}
+
+impl Routes {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, hour: 0, known: HashSet::new() }
+    }
+
+    fn name<'r>(&mut self, row: &'r Row) -> &'r str {
+        if hour(row) > self.hour {
+            self.hour = hour(row);
+            self.known.clear();
+        }
+        let pair = (Box::from(&*row.of.site), Box::from(&*row.of.route));
+        if self.known.contains(&pair) {
+            return &row.of.route;
+        }
+        if self.known.len() >= self.limit {
+            return OTHER_ROUTES;
+        }
+        self.known.insert(pair);
+        &row.of.route
+    }
+}
+
+/// The sums of `rows`, in an order that is the same for everybody, so that writers do not lock each other out.
+pub(crate) fn rollup<'r>(rows: &'r [Row], routes: &mut Routes) -> BTreeMap<Key<'r>, Sums> {
+    let mut sums = BTreeMap::<_, Sums>::new();
+    for row in rows {
+        let key = Key {
+            hour: hour(row),
+            site: &row.of.site,
+            route: routes.name(row),
+            door: &row.of.door,
+            outcome: &row.of.outcome,
+            status: row.of.status,
+        };
+        sums.entry(key).or_default().add(row);
+    }
+    sums
+}
+
+fn hour(row: &Row) -> u64 {
+    row.of.time - row.of.time % HOUR
+}

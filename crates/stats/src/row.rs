@@ -1,0 +1,117 @@
+//! A row of the table of requests: one request, or several that are equal in all but their measures.
+
+use std::borrow::Cow;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::DefaultHashBuilder;
+
+use crate::transaction::{Text, Transaction};
+
+/// Figures beyond this are no measures. So much fits into every database, and a sum of them as well.
+const MOST: u64 = (1 << 48) - 1;
+
+/// Characters that a column holds; what is longer is cut off.
+pub(crate) mod width {
+    /// `instance`, `hash`.
+    pub(crate) const NAME: usize = 64;
+    /// `site`.
+    pub(crate) const SITE: usize = 255;
+    /// `route`.
+    pub(crate) const ROUTE: usize = 128;
+    /// `door`, `method`, `outcome`, `tier`.
+    pub(crate) const WORD: usize = 32;
+    /// `reason`, `client`.
+    pub(crate) const PHRASE: usize = 128;
+    /// `url`, `tags`.
+    pub(crate) const LONG: usize = super::Transaction::LONGEST_URL;
+}
+
+/// A row, fit for the database. Its measures are sums.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) of: Transaction,
+    pub(crate) requests: u64,
+    /// The same for equal rows: a hash of what tells most of them apart.
+    pub(crate) hash: u64,
+}
+
+impl Row {
+    pub(crate) fn new(mut of: Transaction, hasher: &DefaultHashBuilder) -> Self {
+        of.time = of.time.min(MOST);
+        of.bytes = of.bytes.min(MOST);
+        of.service_us = of.service_us.min(MOST);
+        of.origin_us = of.origin_us.map(|us| us.min(MOST));
+        of.age = of.age.map(|age| age.min(MOST));
+        fit(&mut of.door, width::WORD);
+        fit(&mut of.route, width::ROUTE);
+        fit(&mut of.method, width::WORD);
+        fit(&mut of.outcome, width::WORD);
+        fit(&mut of.reason, width::PHRASE);
+        fit(&mut of.tier, width::WORD);
+        fit(&mut of.client, width::PHRASE);
+        if let Cow::Owned(site) = fitted(&of.site, width::SITE) {
+            of.site = Arc::from(site);
+        }
+        if let Cow::Owned(url) = fitted(&of.url, width::LONG) {
+            of.url = url;
+        }
+        let hash = hasher.hash_one((of.time / 1000, &of.url, &of.client, &of.outcome));
+        Self { of, requests: 1, hash }
+    }
+
+    /// The second that it belongs to.
+    pub(crate) fn second(&self) -> u64 {
+        self.of.time / 1000
+    }
+
+    /// Whether the two may share a row.
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        let (a, b) = (&self.of, &other.of);
+        self.second() == other.second()
+            && a.url == b.url
+            && a.client == b.client
+            && a.outcome == b.outcome
+            && a.status == b.status
+            && a.reason == b.reason
+            && a.method == b.method
+            && a.door == b.door
+            && a.site == b.site
+            && a.route == b.route
+            && a.tier == b.tier
+            && a.origin_us.is_some() == b.origin_us.is_some()
+    }
+
+    /// Takes an equal row in: sums its measures, and keeps the earlier time and the greater age.
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        let (into, from) = (&mut self.of, &other.of);
+        self.requests += other.requests;
+        into.time = into.time.min(from.time);
+        into.bytes = into.bytes.saturating_add(from.bytes).min(MOST);
+        into.service_us = into.service_us.saturating_add(from.service_us).min(MOST);
+        let origin = |into: u64| into.saturating_add(from.origin_us.unwrap_or(0)).min(MOST);
+        into.origin_us = into.origin_us.map(origin);
+        into.age = into.age.max(from.age);
+    }
+}
+
+fn fit(text: &mut Text, limit: usize) {
+    if let Cow::Owned(fitted) = fitted(text, limit) {
+        *text = Cow::Owned(fitted);
+    }
+}
+
+/// `text` without what a database would refuse: more than `limit` characters, and NUL.
+pub(crate) fn fitted(text: &str, limit: usize) -> Cow<'_, str> {
+    let is_short = text.len() <= limit || text.chars().nth(limit).is_none();
+    if is_short && !text.contains('\0') {
+        return Cow::Borrowed(text);
+    }
+    let clean = |c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c };
+    Cow::Owned(text.chars().take(limit).map(clean).collect())
+}
+
+/// A figure as databases have it.
+pub(crate) fn figure(value: u64) -> i64 {
+    value.min(MOST) as i64
+}

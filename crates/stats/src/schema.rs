@@ -1,0 +1,69 @@
+//! The schema and its versions. A database is brought to the latest when it is opened to be written to.
+
+use crate::connection::{Connection, Value};
+use crate::failure::Failure;
+use crate::outcome::OUTCOMES;
+
+/// What leads from each version to the next. Each can be repeated: not every database undoes half of it.
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+
+/// The version that is understood here.
+pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;
+
+const FIND: &str = "SELECT version FROM larder_schema";
+
+/// Makes or changes the tables as far as needed.
+pub(crate) async fn migrate(connection: &mut Connection) -> Result<(), Failure> {
+    // First without a lock, nor rights beyond those that writing takes.
+    if version(connection).await?.is_some_and(|found| found == VERSION) {
+        return Ok(());
+    }
+    connection.lock_schema().await?;
+    let create = "CREATE TABLE IF NOT EXISTS larder_schema (version BIGINT NOT NULL)";
+    connection.run(create).await?;
+    // Another may have been faster.
+    let found = version(connection).await?.unwrap_or(0);
+    for migration in MIGRATIONS.iter().skip(found as usize) {
+        for statement in migration.split(';').filter(|statement| !statement.trim().is_empty()) {
+            let statement = connection.translate(statement);
+            connection.run(&statement).await?;
+        }
+    }
+    if found < VERSION {
+        fill_outcomes(connection).await?;
+        connection.run("DELETE FROM larder_schema").await?;
+        connection.run(&format!("INSERT INTO larder_schema VALUES ({VERSION})")).await?;
+    }
+    connection.unlock_schema().await
+}
+
+/// Fails unless the tables are those that are understood here.
+pub(crate) async fn check(connection: &mut Connection) -> Result<(), Failure> {
+    match version(connection).await? {
+        Some(VERSION) => Ok(()),
+        _ => Err(Failure::Empty),
+    }
+}
+
+/// The version of the tables; nothing if there are none.
+async fn version(connection: &mut Connection) -> Result<Option<i64>, Failure> {
+    let found = match connection.number(FIND).await {
+        Err(failure) if failure.is_missing_table() => None,
+        found => found?,
+    };
+    match found {
+        Some(found) if !(0..=VERSION).contains(&found) => Err(Failure::Later(found)),
+        found => Ok(found),
+    }
+}
+
+async fn fill_outcomes(connection: &mut Connection) -> Result<(), Failure> {
+    connection.run("DELETE FROM outcomes").await?;
+    let insert = connection.insert("outcomes", &["outcome", "hit", "miss", "from_cache"], 1);
+    for outcome in OUTCOMES {
+        let flag = |is| Value::Figure(Some(i64::from(is)));
+        let flags = [outcome.is_hit, outcome.is_miss, outcome.from_cache].map(flag);
+        connection.execute(&insert, &[&[Value::Text(outcome.word)][..], &flags].concat()).await?;
+    }
+    Ok(())
+}

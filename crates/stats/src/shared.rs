@@ -1,0 +1,130 @@
+//! What the callers and the writing thread share.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+use crate::figures::{Counters, Figures};
+use crate::transaction::{Content, Transaction};
+
+/// Requests that came in and were not yet looked at.
+const INLET: usize = 16_384;
+/// So many wake the writing thread before its time.
+const WAKE: usize = INLET / 4;
+
+pub(crate) struct Shared {
+    inlet: Mutex<Inlet>,
+    contents: Mutex<Option<Vec<Content>>>,
+    pub(crate) counters: Counters,
+    wake: Notify,
+    closed: Notify,
+    /// Until when all should be written, once the recorder is being closed.
+    closing: Mutex<Option<Instant>>,
+}
+
+struct Inlet {
+    waiting: Vec<Transaction>,
+    recorded: u64,
+    /// Requests that found the inlet full, or closed.
+    refused: u64,
+    is_closed: bool,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        let inlet = Inlet { waiting: Vec::with_capacity(INLET), recorded: 0, refused: 0, is_closed: false };
+        Self {
+            inlet: Mutex::new(inlet),
+            contents: Mutex::default(),
+            counters: Counters::default(),
+            wake: Notify::new(),
+            closed: Notify::new(),
+            closing: Mutex::default(),
+        }
+    }
+
+    /// Takes a request in; the lock is held for a copy of its fields, by whomever.
+    pub(crate) fn put(&self, transaction: Transaction) {
+        let mut inlet = lock(&self.inlet);
+        inlet.recorded += 1;
+        if inlet.waiting.len() == INLET || inlet.is_closed {
+            inlet.refused += 1;
+            // Its texts are freed when the lock no longer is held.
+            drop(inlet);
+            return;
+        }
+        inlet.waiting.push(transaction);
+        let is_time = inlet.waiting.len() == WAKE;
+        drop(inlet);
+        if is_time {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Everything that came in, in exchange for an empty vector, whose memory is used again; and how many
+    /// requests found no place until now.
+    pub(crate) fn drain(&self, empty: &mut Vec<Transaction>) -> u64 {
+        empty.reserve(INLET);
+        let mut inlet = lock(&self.inlet);
+        std::mem::swap(&mut inlet.waiting, empty);
+        inlet.refused
+    }
+
+    pub(crate) fn put_contents(&self, contents: Vec<Content>) {
+        let before = lock(&self.contents).replace(contents);
+        drop(before);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn take_contents(&self) -> Option<Vec<Content>> {
+        lock(&self.contents).take()
+    }
+
+    /// Puts back what could not be written, unless there is something newer.
+    pub(crate) fn return_contents(&self, contents: Vec<Content>) {
+        lock(&self.contents).get_or_insert(contents);
+    }
+
+    pub(crate) fn close(&self, until: Instant) {
+        lock(&self.closing).get_or_insert(until);
+        self.wake.notify_one();
+        self.closed.notify_one();
+    }
+
+    /// Takes nothing more in, and counts as dropped what was not written.
+    pub(crate) fn shut(&self) {
+        let waiting = {
+            let mut inlet = lock(&self.inlet);
+            inlet.is_closed = true;
+            std::mem::take(&mut inlet.waiting)
+        };
+        drop(waiting);
+        self.counters.dropped.fetch_add(self.figures().queued, Relaxed);
+    }
+
+    pub(crate) fn closing(&self) -> Option<Instant> {
+        *lock(&self.closing)
+    }
+
+    /// Waits for [`Shared::close`].
+    pub(crate) async fn closed(&self) {
+        self.closed.notified().await;
+    }
+
+    /// Waits until much came in, or somebody wants something.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        let inlet = lock(&self.inlet);
+        self.counters.figures(inlet.recorded, inlet.refused)
+    }
+}
+
+/// Nothing that is done under these locks can leave things half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,109 @@
+//! A database that is written to: connected when there is something to write, and again after it failed.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::batch::Batch;
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::options::{Keep, Options};
+use crate::rollup::{Routes, rollup};
+use crate::row::{fitted, width};
+use crate::target::Target;
+use crate::transaction::Content;
+use crate::{insert, retention, schema};
+
+pub(crate) struct Store {
+    target: Target,
+    connection: Option<Connection>,
+    instance: String,
+    /// This run of the program, and the number of the last batch that it began to write.
+    run: i64,
+    batch: i64,
+    patience: Duration,
+    routes: Routes,
+    keep: Keep,
+}
+
+impl Store {
+    pub(crate) fn new(target: Target, options: &Options) -> Self {
+        Self {
+            target,
+            connection: None,
+            instance: fitted(&options.instance, width::NAME).into_owned(),
+            run: fastrand::i64(0..),
+            batch: 0,
+            patience: options.patience,
+            routes: Routes::new(options.routes),
+            keep: options.keep,
+        }
+    }
+
+    /// Connects and brings the schema up to date, unless that is done.
+    pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
+        if self.connection.is_none() {
+            let mut connection = self.target.connect(self.patience).await?;
+            schema::migrate(&mut connection).await?;
+            insert::writer(&mut connection, &self.instance, self.run, now()).await?;
+            self.connection = Some(connection);
+        }
+        Ok(())
+    }
+
+    /// Numbers the batch that is written from now on, however often that takes.
+    pub(crate) fn begin(&mut self) {
+        self.batch += 1;
+    }
+
+    /// Writes the batch, all or nothing. After a failure it can be called again: no row is written twice.
+    pub(crate) async fn write(&mut self, batch: &Batch) -> Result<(), Failure> {
+        let mut connection = self.take().await?;
+        connection.begin().await?;
+        if !insert::is_first(&mut connection, self.run, self.batch, now()).await? {
+            connection.run("ROLLBACK").await?;
+            self.connection = Some(connection);
+            return Ok(());
+        }
+        insert::transactions(&mut connection, &self.instance, batch.rows()).await?;
+        let sums = rollup(batch.rows(), &mut self.routes);
+        insert::hours(&mut connection, &self.instance, &sums).await?;
+        connection.run("COMMIT").await?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// Replaces the snapshot of the cache's contents.
+    pub(crate) async fn write_contents(&mut self, contents: &[Content]) -> Result<(), Failure> {
+        let mut connection = self.take().await?;
+        connection.begin().await?;
+        insert::contents(&mut connection, &self.instance, contents).await?;
+        connection.run("COMMIT").await?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// Deletes some of what is kept no longer; true if there may be more.
+    pub(crate) async fn tidy(&mut self) -> Result<bool, Failure> {
+        let mut connection = self.take().await?;
+        let more = retention::delete(&mut connection, &self.keep, now()).await?;
+        self.connection = Some(connection);
+        Ok(more)
+    }
+
+    /// Ends the connection properly.
+    pub(crate) async fn close(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.close().await;
+        }
+    }
+
+    /// The connection. It is put back only when all went well: after a failure nobody knows its state.
+    async fn take(&mut self) -> Result<Connection, Failure> {
+        self.connect().await?;
+        self.connection.take().ok_or(Failure::Empty)
+    }
+}
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}

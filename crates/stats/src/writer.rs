@@ -1,0 +1,252 @@
+//! The thread that writes. Whatever it waits for, it goes on taking in what comes.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use hashbrown::DefaultHashBuilder;
+
+use crate::backlog::{Backlog, Limits};
+use crate::batch::Batch;
+use crate::event::{Event, Report};
+use crate::failure::{Failure, OpenError};
+use crate::options::Options;
+use crate::row::Row;
+use crate::shared::Shared;
+use crate::store::Store;
+use crate::target::Target;
+use crate::transaction::Transaction;
+
+/// Doublings of the pause after failures.
+const DOUBLINGS: u32 = 5;
+/// How long nobody is told again that requests are dropped.
+const MINUTE: Duration = Duration::from_secs(60);
+/// Small deletes between two batches.
+const TIDY_STEPS: u32 = 8;
+
+pub(crate) struct Writer {
+    store: Store,
+    intake: Intake,
+    tidy_every: Duration,
+    tidied_at: Option<Instant>,
+    pause: Duration,
+    /// Failures in a row.
+    failures: u32,
+}
+
+/// What comes in, on its way to the backlog.
+struct Intake {
+    shared: Arc<Shared>,
+    backlog: Backlog,
+    waiting: Vec<Transaction>,
+    hasher: DefaultHashBuilder,
+    report: Report,
+    /// How often it is looked when nobody wakes us.
+    tick: Duration,
+    /// Requests that found no place in the inlet, when it was last looked.
+    refused: u64,
+    told_of_drops: Option<Instant>,
+}
+
+impl Writer {
+    pub(crate) fn new(target: Target, options: &Options, shared: Arc<Shared>) -> Self {
+        let limits = Limits {
+            rows: options.queue.max(1),
+            rate: options.rate.max(1),
+            batch: options.batch.max(1),
+            delay: options.delay,
+        };
+        let now = Instant::now();
+        let intake = Intake {
+            shared,
+            backlog: Backlog::new(limits, now),
+            waiting: Vec::new(),
+            hasher: DefaultHashBuilder::default(),
+            report: Arc::clone(&options.report),
+            tick: (options.delay / 4).clamp(Duration::from_millis(1), Duration::from_millis(250)),
+            refused: 0,
+            told_of_drops: None,
+        };
+        Self {
+            store: Store::new(target, options),
+            intake,
+            tidy_every: options.keep.every,
+            tidied_at: None,
+            pause: options.pause,
+            failures: 0,
+        }
+    }
+
+    /// Works until the recorder is closed. `opened` is told whether there is a database, or may be one later.
+    pub(crate) async fn run(mut self, url: &str, opened: Sender<Result<(), OpenError>>) {
+        let connected = self.store.connect().await;
+        let answer = match connected {
+            Err(failure) if failure.is_final() => Err(failure.opening(url)),
+            other => {
+                self.note(&other);
+                Ok(())
+            }
+        };
+        let is_open = answer.is_ok();
+        if opened.send(answer).is_err() || !is_open {
+            return;
+        }
+        let shared = Arc::clone(&self.intake.shared);
+        tokio::select! {
+            () = self.serve() => {}
+            () = deadline(&shared) => {}
+        }
+    }
+
+    async fn serve(&mut self) {
+        loop {
+            self.intake.wait().await;
+            let is_closing = self.intake.shared.closing().is_some();
+            self.intake.drain();
+            while let Some(batch) = self.intake.backlog.take(Instant::now(), is_closing) {
+                self.deliver(batch).await;
+            }
+            self.deliver_contents().await;
+            if is_closing {
+                return self.store.close().await;
+            }
+            self.tidy().await;
+        }
+    }
+
+    /// Writes a batch, however long that takes.
+    async fn deliver(&mut self, batch: Batch) {
+        self.store.begin();
+        let counters = &Arc::clone(&self.intake.shared).counters;
+        loop {
+            let written = self.intake.during(self.store.write(&batch)).await;
+            self.note(&written);
+            match written {
+                Ok(()) => {
+                    counters.written.fetch_add(batch.requests(), Relaxed);
+                    counters.rows.fetch_add(batch.rows().len() as u64, Relaxed);
+                    break;
+                }
+                Err(failure) if failure.is_about_rows() => {
+                    let requests = batch.requests();
+                    counters.dropped.fetch_add(requests, Relaxed);
+                    (self.intake.report)(Event::Rejected { requests, why: failure.to_string() });
+                    break;
+                }
+                Err(_) => self.rest().await,
+            }
+        }
+        self.intake.backlog.done(&batch);
+    }
+
+    async fn deliver_contents(&mut self) {
+        let Some(contents) = self.intake.shared.take_contents() else { return };
+        let written = self.intake.during(self.store.write_contents(&contents)).await;
+        self.note(&written);
+        match written {
+            Ok(()) => {
+                self.intake.shared.counters.snapshots.fetch_add(1, Relaxed);
+            }
+            Err(failure) if failure.is_about_rows() => {}
+            Err(_) => {
+                self.intake.shared.return_contents(contents);
+                self.rest().await;
+            }
+        }
+    }
+
+    /// Deletes a little, soon again as long as there is more.
+    async fn tidy(&mut self) {
+        if self.tidied_at.is_some_and(|at| at.elapsed() < self.tidy_every) || self.failures > 0 {
+            return;
+        }
+        for _ in 0..TIDY_STEPS {
+            let tidied = self.intake.during(self.store.tidy()).await;
+            self.note(&tidied);
+            if !matches!(tidied, Ok(true)) {
+                self.tidied_at = Some(Instant::now());
+                return;
+            }
+        }
+    }
+
+    /// Leaves the database alone for a while.
+    async fn rest(&mut self) {
+        let doublings = self.failures.saturating_sub(1).min(DOUBLINGS);
+        self.intake.during(tokio::time::sleep(self.pause.saturating_mul(1 << doublings))).await;
+    }
+
+    /// Counts how something ended, and tells of changes.
+    fn note<T>(&mut self, result: &Result<T, Failure>) {
+        let counters = &self.intake.shared.counters;
+        let is_refused = result.as_ref().is_err_and(Failure::is_about_rows);
+        counters.is_connected.store(result.is_ok() || is_refused, Relaxed);
+        match result {
+            Err(_) if is_refused => drop(counters.failed.fetch_add(1, Relaxed)),
+            Ok(_) => {
+                if self.failures > 0 {
+                    (self.intake.report)(Event::Back);
+                }
+                self.failures = 0;
+            }
+            Err(failure) => {
+                counters.failed.fetch_add(1, Relaxed);
+                if self.failures == 0 {
+                    (self.intake.report)(Event::Lost { why: failure.to_string() });
+                }
+                self.failures = self.failures.saturating_add(1);
+            }
+        }
+    }
+}
+
+impl Intake {
+    /// Waits until there may be something to do.
+    async fn wait(&self) {
+        tokio::select! {
+            () = self.shared.woken() => {}
+            () = tokio::time::sleep(self.tick) => {}
+        }
+    }
+
+    /// Does `work`, and takes in what comes meanwhile.
+    async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = self.wait() => self.drain(),
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        let refused = self.shared.drain(&mut self.waiting);
+        let now = Instant::now();
+        let mut dropped = 0;
+        for transaction in self.waiting.drain(..) {
+            let row = Row::new(transaction, &self.hasher);
+            dropped += u64::from(!self.backlog.add(row, now));
+        }
+        self.shared.counters.dropped.fetch_add(dropped, Relaxed);
+        let is_news = self.told_of_drops.is_none_or(|told| now - told >= MINUTE);
+        if dropped + refused > self.refused && is_news {
+            self.told_of_drops = Some(now);
+            (self.report)(Event::Dropping);
+        }
+        self.refused = refused;
+    }
+}
+
+/// Returns when the recorder is being closed and its time is over.
+async fn deadline(shared: &Shared) {
+    loop {
+        match shared.closing() {
+            Some(until) => return tokio::time::sleep_until(until.into()).await,
+            None => shared.closed().await,
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! What holds of every database while it works.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use larder_stats::{Database, Dimension, Figures, Keep, Measure, OpenError, Options, Recorder, Transaction};
+
+use crate::model::{self, HOUR};
+use crate::servers::{Engine, Sqlite, eventually};
+
+/// As long as any machine may need.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) fn all(engine: &dyn Engine) {
+    every_request_arrives(engine);
+    rows_say_what_was_recorded(engine);
+    totals_are_exact_when_requests_share_rows(engine);
+    the_time_asked_for_is_kept_to(engine);
+    contents_are_replaced(engine);
+    several_write_at_once(engine);
+    what_is_old_or_too_much_goes(engine);
+    readers_cannot_write(engine);
+    other_schemas_are_refused(engine);
+}
+
+/// Nothing is merged, nothing deleted, and all is soon there.
+pub(crate) fn options() -> Options {
+    let keep = Keep { requests: Duration::MAX, rows: u64::MAX, hours: Duration::MAX, every: LONG };
+    let delay = Duration::from_millis(20);
+    Options { delay, keep, rate: u32::MAX, pause: delay, ..Options::default() }
+}
+
+pub(crate) fn open(url: &str, options: Options) -> Recorder {
+    Recorder::open(url, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub(crate) fn read(url: &str) -> Database {
+    Database::open_read(url).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Records all, and waits until they are written.
+fn write(url: &str, options: Options, requests: &[Transaction]) -> Figures {
+    let recorder = open(url, options);
+    requests.iter().cloned().for_each(|request| recorder.record(request));
+    let figures = recorder.close(LONG);
+    assert_eq!((figures.recorded, figures.queued), (requests.len() as u64, 0));
+    figures
+}
+
+/// What a query says, its columns separated by `|`.
+pub(crate) fn asked(url: &str, sql: &str) -> Vec<String> {
+    let rows = read(url).query(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).rows;
+    let line = |row: Vec<Option<String>>| {
+        row.into_iter().map(|cell| cell.unwrap_or_else(|| "-".to_owned())).collect::<Vec<_>>().join("|")
+    };
+    rows.into_iter().map(line).collect()
+}
+
+fn every_request_arrives(engine: &dyn Engine) {
+    let url = engine.fresh();
+    let requests = model::varied(5_000, model::now(), 1);
+    let figures = write(&url, options(), &requests);
+    assert_eq!((figures.written, figures.rows, figures.dropped, figures.failed), (5_000, 5_000, 0, 0));
+    let mut database = read(&url);
+    assert_eq!(database.totals(0), Ok(model::totals(&requests)));
+    for (word, dimension) in Dimension::ALL {
+        let groups = database.by(*dimension, 0).unwrap();
+        let is_sorted = match dimension {
+            Dimension::Hour => groups.is_sorted_by_key(|group| group.name.parse::<u64>().unwrap()),
+            _ => groups.is_sorted_by(|a, b| a.counts.requests >= b.counts.requests),
+        };
+        assert!(is_sorted, "{word}");
+        let groups = groups.into_iter().map(|group| (group.name, group.counts)).collect();
+        assert_eq!(model::grouped(&requests, |request| model::name(*dimension, request)), groups, "{word}");
+    }
+    let urls = model::grouped(&requests, |request| request.url.clone());
+    for (word, measure) in Measure::ALL {
+        let of = |counts: &larder_stats::Counts| match measure {
+            Measure::Hits => counts.hits,
+            Measure::Misses => counts.misses,
+            Measure::Bytes => counts.bytes,
+            Measure::OriginTime => counts.origin_us,
+        };
+        let top = database.top(*measure, 0, 5).unwrap();
+        let mut most = urls.iter().collect::<Vec<_>>();
+        most.sort_by_key(|(url, counts)| (std::cmp::Reverse(of(counts)), *url));
+        let most = most.into_iter().take(5).map(|(url, counts)| (url.clone(), *counts)).collect::<Vec<_>>();
+        let top = top.into_iter().map(|group| (group.name, group.counts)).collect::<Vec<_>>();
+        assert_eq!(top, most, "{word}");
+    }
+}
+
+fn rows_say_what_was_recorded(engine: &dyn Engine) {
+    let url = engine.fresh();
+    let odd = "http://x/'; DROP TABLE hours; -- \\ \" % ? $1 é😀\0";
+    let request = Transaction {
+        status: 0,
+        outcome: "odd".into(),
+        reason: "r".repeat(500).into(),
+        route: "".into(),
+        bytes: u64::MAX,
+        origin_us: Some(3),
+        age: None,
+        ..model::hit(1_234, odd)
+    };
+    write(&url, options(), &[request, model::hit(1_235, &"ü".repeat(5_000))]);
+    let columns = "time, instance, door, site, route, method, status, outcome, requests, bytes, service_us, \
+                   origin_us, age, tier, client";
+    assert_eq!(
+        asked(&url, &format!("SELECT {columns} FROM transactions ORDER BY id")),
+        [
+            "1234|larder|http|docs.example||GET|0|odd|1|281474976710655|40|3|-|memory|192.0.2.1",
+            "1235|larder|http|docs.example|guide|GET|200|hit|1|1000|40|-|7|memory|192.0.2.1",
+        ]
+    );
+    assert_eq!(
+        asked(&url, "SELECT reason, url FROM transactions ORDER BY id"),
+        [
+            format!("{}|{}", "r".repeat(128), odd.replace('\0', "\u{fffd}")),
+            "fresh|".to_owned() + &"ü".repeat(1_024)
+        ]
+    );
+    let counts = read(&url).totals(0).unwrap();
+    assert_eq!((counts.requests, counts.hits, counts.misses), (2, 1, 0), "an unknown outcome is neither");
+}
+
+fn totals_are_exact_when_requests_share_rows(engine: &dyn Engine) {
+    let url = engine.fresh();
+    let now = model::now();
+    let requests = (0..5_000).map(|number| Transaction {
+        bytes: number,
+        ..model::hit(now - now % 1_000 + number % 900, "http://docs.example/guide/popular")
+    });
+    let requests = requests.collect::<Vec<_>>();
+    let figures = write(&url, Options { rate: 10, delay: LONG, ..options() }, &requests);
+    assert_eq!((figures.written, figures.rows), (5_000, 10));
+    assert_eq!(read(&url).totals(0), Ok(model::totals(&requests)));
+    let sums = "SUM(requests), SUM(bytes), SUM(service_us)";
+    let rows = asked(&url, &format!("SELECT {sums} FROM transactions"));
+    assert_eq!(rows, asked(&url, &format!("SELECT {sums} FROM hours")));
+    assert_eq!(rows, ["5000|12497500|200000"]);
+}
+
+fn the_time_asked_for_is_kept_to(engine: &dyn Engine) {
+    let url = engine.fresh();
+    let hour = 1_000_000 * HOUR;
+    let at = |time| model::hit(time, "http://docs.example/");
+    let requests = [at(hour - 1), at(hour), at(hour + 5), at(hour + HOUR - 1), at(hour + HOUR)];
+    write(&url, options(), &requests);
+    let mut since = |time| read(&url).totals(time).unwrap().requests;
+    let counted = [0, hour - 1, hour, hour + 5, hour + 6, hour + HOUR, hour + HOUR + 1, u64::MAX];
+    assert_eq!(counted.map(&mut since), [5, 5, 4, 3, 2, 1, 0, 0]);
+    // Without the rows, a part of an hour is answered by the whole.
+    engine.alter(&url, &format!("DELETE FROM transactions WHERE time < {}", hour + 6));
+    assert_eq!([hour, hour + 5, hour + 6].map(&mut since), [4, 4, 4]);
+    assert_eq!(since(hour + HOUR - 1), 2);
+}
+
+fn contents_are_replaced(engine: &dyn Engine) {
+    let url = engine.fresh();
+    let named = |name: &str| Options { instance: name.to_owned(), ..options() };
+    let (one, other) = (open(&url, named("one")), open(&url, named("other's")));
+    let written = |recorder: &Recorder, count| {
+        eventually("a snapshot", || (recorder.figures().snapshots == count).then_some(()));
+    };
+    one.record_contents(model::contents(300));
+    other.record_contents(model::contents(2));
+    written(&one, 1);
+    written(&other, 1);
+    let by_instance = "SELECT instance, COUNT(*), SUM(size), SUM(hits) FROM contents GROUP BY 1 ORDER BY 1";
+    assert_eq!(asked(&url, by_instance), ["one|300|344850|300", "other's|2|2001|1"]);
+    one.record_contents(model::contents(1));
+    written(&one, 2);
+    assert_eq!(asked(&url, by_instance), ["one|1|1000|0", "other's|2|2001|1"]);
+    one.record_contents(Vec::new());
+    assert_eq!(one.close(LONG).snapshots, 3, "closing writes it");
+    assert_eq!(asked(&url, by_instance), ["other's|2|2001|1"]);
+}
+
+fn several_write_at_once(engine: &dyn Engine) {
+    let url = engine.fresh();
+    let now = model::now();
+    let writers = std::thread::scope(|scope| {
+        let write = |seed| {
+            let (url, requests) = (&url, model::varied(2_000, now, seed));
+            // The schema is made by all of them at the same time.
+            let options = Options { instance: format!("proxy{seed}"), batch: 50, ..options() };
+            scope.spawn(move || (write(url, options, &requests), requests))
+        };
+        let writers = [1, 2, 3].map(write);
+        writers.map(|writer| writer.join().unwrap())
+    });
+    let requests = writers.iter().flat_map(|(_, requests)| requests);
+    assert_eq!(read(&url).totals(0), Ok(model::totals(requests)));
+    assert!(writers.iter().all(|(figures, _)| figures.written == 2_000));
+    assert_eq!(asked(&url, "SELECT COUNT(DISTINCT instance), COUNT(*) FROM writers"), ["3|3"]);
+}
+
+fn what_is_old_or_too_much_goes(engine: &dyn Engine) {
+    let url = engine.fresh();
+    let now = model::now();
+    let day = 24 * HOUR;
+    let ages = [(3_000, 9 * day), (100, 3 * day), (2_000, 0)];
+    let requests = ages.iter().flat_map(|&(count, age)| vec![model::hit(now - age, "http://x/"); count]);
+    let requests = requests.collect::<Vec<_>>();
+    write(&url, options(), &requests);
+    let count = "SELECT COUNT(*) FROM transactions";
+    let left = |keep: Keep, rows: &str, hours: &str| {
+        let recorder = open(&url, Options { keep, ..options() });
+        let of = |table| asked(&url, &format!("SELECT COUNT(*) FROM {table}")).concat();
+        let is_there = || (of("transactions") == rows && of("hours") == hours).then_some(());
+        eventually("what is kept", is_there);
+        recorder.close(LONG);
+    };
+    assert_eq!(asked(&url, count), ["5100"]);
+    let (two_days, week) = (Duration::from_millis(2 * day), Duration::from_millis(7 * day));
+    left(Keep { requests: week, ..options().keep }, "2100", "3");
+    left(Keep { requests: two_days, ..options().keep }, "2000", "3");
+    left(Keep { rows: 500, ..options().keep }, "500", "3");
+    left(Keep { hours: two_days, ..options().keep }, "500", "1");
+    assert_eq!(read(&url).totals(0).unwrap().requests, 2_000, "roll-ups remain");
+}
+
+fn readers_cannot_write(engine: &dyn Engine) {
+    let url = engine.fresh();
+    write(&url, options(), &[model::hit(model::now(), "http://x/")]);
+    let mut database = read(&url);
+    for sql in [
+        "DELETE FROM transactions",
+        "UPDATE hours SET requests = 7",
+        "INSERT INTO larder_schema VALUES (7)",
+        "DROP TABLE hours",
+        "CREATE TABLE mine (a BIGINT)",
+        "EXPLAIN ANALYZE DELETE FROM transactions",
+        "WITH gone AS (DELETE FROM transactions RETURNING id) SELECT id FROM gone",
+        "BEGIN NOT ATOMIC DELETE FROM transactions; END",
+        "SHUTDOWN",
+        "",
+        "SELECT 1; DELETE FROM transactions",
+        "COMMIT; DELETE FROM transactions",
+        "ROLLBACK; DELETE FROM transactions",
+        "SELEC 1",
+        "SELECT nothing FROM nowhere",
+    ] {
+        let error = database.query(sql).map_or_else(|error| error.to_string(), |_| String::new());
+        let survived = database.query("SELECT COUNT(*) FROM transactions").unwrap();
+        assert_eq!(survived.rows, [[Some("1".to_owned())]], "{sql}");
+        let is_refused = !error.is_empty() && !error.contains('\n');
+        assert!(is_refused, "{sql}: {error:?}");
+    }
+    let table = database.query("SELECT url, age, origin_us, 1.5 AS half FROM transactions").unwrap();
+    assert_eq!(table.columns, ["url", "age", "origin_us", "half"]);
+    assert_eq!(table.rows, [["http://x/", "7", "", "1.5"].map(|it| (!it.is_empty()).then(|| it.to_owned()))]);
+    let none = database.query("SELECT url FROM transactions WHERE status = 1").unwrap();
+    assert_eq!((none.columns, none.rows.len()), (vec!["url".to_owned()], 0));
+}
+
+fn other_schemas_are_refused(engine: &dyn Engine) {
+    let url = engine.fresh();
+    let error = Database::open_read(&url).err().expect("there is nothing to read").to_string();
+    assert!(!error.contains('\n'), "{error}");
+    write(&url, options(), &[]);
+    assert_eq!(read(&url).totals(0).unwrap().requests, 0);
+    engine.alter(&url, "UPDATE larder_schema SET version = 99");
+    let errors = [Recorder::open(&url, options()).err(), Database::open_read(&url).err()];
+    for error in errors.map(|error| error.expect("an error")) {
+        assert!(matches!(error, OpenError::Later { found: 99, known: 1, .. }), "{error}");
+        let words = "its schema has version 99, of a later larder; this one knows up to 1";
+        assert_eq!(error.to_string(), format!("statistics database '{url}': {words}"));
+    }
+}
+
+pub(crate) fn the_file_is_for_its_user_alone(sqlite: &Sqlite) {
+    let url = sqlite.fresh();
+    let path = url.strip_prefix("sqlite:").expect("a path");
+    let recorder = open(&url, options());
+    recorder.record(model::hit(model::now(), "http://x/"));
+    eventually("a row", || (recorder.figures().written == 1).then_some(()));
+    for ending in ["", "-wal", "-shm"] {
+        let mode = std::fs::metadata(format!("{path}{ending}")).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{ending}");
+    }
+    assert_eq!(read(&url).totals(0).unwrap().requests, 1, "it is read while it is open");
+    for (url, why) in [
+        (format!("{url}/x"), "Not a directory"),
+        ("sqlite:no/such/folder.db".to_owned(), "No such file"),
+        ("sqlite:/".to_owned(), "unable to open"),
+    ] {
+        let error = Recorder::open(&url, options()).err().expect("it cannot be made").to_string();
+        assert!(error.contains(why) && !error.contains('\n'), "{error}");
+    }
+}
+
+pub(crate) fn a_file_gives_back_what_it_does_not_need(sqlite: &Sqlite) {
+    let url = sqlite.fresh();
+    let old =
+        (0..3_000).map(|number| model::hit(model::now() - 9 * 24 * HOUR, &format!("http://x/{number}")));
+    write(&url, options(), &old.collect::<Vec<_>>());
+    let path = url.strip_prefix("sqlite:").expect("a path");
+    let size = || std::fs::metadata(path).unwrap().len();
+    let full = size();
+    let recorder = open(&url, Options { keep: Keep::default(), ..options() });
+    let left = || asked(&url, "SELECT COUNT(*) FROM transactions").concat();
+    eventually("an empty table", || (left() == "0").then_some(()));
+    recorder.close(LONG);
+    assert!(size() * 3 < full, "{} of {full}", size());
+}
