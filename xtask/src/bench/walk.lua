@@ -1,8 +1,7 @@
 -- Asks for many URLs in turn, in an order that is not the one in which they were stored.
 local requests, at = {}, 0
 
-function init(arguments)
-    wrk.init(arguments)
+function init()
     for number = 0, @COUNT@ - 1 do
         requests[number] = wrk.format("GET", "@PREFIX@" .. number)
     end

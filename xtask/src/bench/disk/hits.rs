@@ -20,7 +20,8 @@ struct Set {
 const SETS: [Set; 3] = [
     Set {
         object: Object { name: "4 KiB", path: "/4k/", length: 4 << 10, connections: CONNECTIONS },
-        count: 20_000,
+        // As many files as nginx can keep open where a process may have no more than 20,000.
+        count: 16_000,
     },
     Set {
         object: Object { name: "64 KiB", path: "/64k/", length: 64 << 10, connections: CONNECTIONS },
