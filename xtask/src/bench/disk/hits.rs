@@ -67,7 +67,7 @@ pub(super) fn measure(bench: &Bench, goals: &mut Vec<Goal>) -> Result<[Vec<Row>;
             warm_rows.extend(warm_summary(set, &entrants));
         }
         if bench.has(Part::Cold) {
-            let chosen = servers.iter().filter(|server| server.name != MEMORY.name);
+            let chosen = servers.iter().filter(|server| [DISK.name, NGINX_AIO.name].contains(&server.name));
             cold_rows.extend(cold_summary(set, &cold(bench, set, chosen)?));
         }
     }
@@ -77,7 +77,7 @@ pub(super) fn measure(bench: &Bench, goals: &mut Vec<Goal>) -> Result<[Vec<Row>;
 /// The servers that the parts need, each with the whole set stored.
 fn start(bench: &Bench, set: &Set) -> Result<Vec<Running>> {
     let (hits, cold) = (bench.has(Part::Hits), bench.has(Part::Cold));
-    let peers: [(Peer, bool); 4] = [(MEMORY, hits), (DISK, true), (NGINX, true), (NGINX_AIO, cold)];
+    let peers: [(Peer, bool); 4] = [(MEMORY, hits), (DISK, true), (NGINX, hits), (NGINX_AIO, cold)];
     let chosen = peers.iter().filter(|(peer, needed)| *needed && bench.takes(peer));
     let mut servers = Vec::new();
     for (peer, _) in chosen {
@@ -216,7 +216,7 @@ fn cold_sample(bench: &Bench, set: &Set, server: &Running) -> Result<Cold> {
 }
 
 fn cold_summary(set: &Set, entrants: &[Entrant<Cold>]) -> Vec<Row> {
-    let nginx = samples_of(entrants, NGINX.name);
+    let nginx = samples_of(entrants, NGINX_AIO.name);
     let row = |Entrant { server, samples }: &Entrant<Cold>| {
         let of = |figure: fn(&Cold) -> f64| median(samples.iter().map(figure).collect());
         let ratios = samples.iter().zip(nginx).map(|(own, nginx)| own.per_second / nginx.per_second);
@@ -225,7 +225,7 @@ fn cold_summary(set: &Set, entrants: &[Entrant<Cold>]) -> Vec<Row> {
             ("size", Cell::word(set.object.name)),
             ("server", Cell::word(server.name)),
             ("requests/s", Cell::number(per_second, 0)),
-            ("x nginx", Cell::number(median(ratios.collect()), 2)),
+            ("x nginx-aio", Cell::number(median(ratios.collect()), 2)),
             ("MiB/s", Cell::number(per_second * set.object.length as f64 / f64::from(1 << 20), 0)),
             ("bytes read/byte", Cell::number(of(|sample| sample.read), 2)),
         ]

@@ -1,6 +1,6 @@
 //! The servers of `bench disk`, and what they have on the file system that is measured.
 
-use super::super::peers::{NGINX as PACKAGE, Peer, Setup, Start, Which, nginx_with, start};
+use super::super::peers::{NGINX as PACKAGE, NGINX_FRUGAL, Peer, Setup, Start, Which, nginx_with, start};
 use super::super::server::Running;
 use anyhow::{Context, Result, bail};
 use rustix::fs::{Advice, fadvise, statfs, syncfs};
@@ -26,16 +26,16 @@ const TMPFS: i64 = 0x0102_1994;
 
 pub(super) const MEMORY: Peer = larder("larder-memory", |setup| serve(setup, &["--memory", "1GiB"]));
 pub(super) const DISK: Peer = larder("larder-disk", |setup| on_disk(setup, "sieve", "10GiB"));
-pub(super) const NGINX: Peer = nginx("nginx", |setup| nginx_with(setup, "10g", "off"));
+pub(super) const NGINX: Peer = nginx("nginx", |setup| nginx_with(setup, "10g", NGINX_FRUGAL));
 /// As its manual advises where files are larger than memory: the worker does not wait for the disk.
-pub(super) const NGINX_AIO: Peer = nginx("nginx-aio", |setup| nginx_with(setup, "10g", "threads"));
+pub(super) const NGINX_AIO: Peer = nginx("nginx-aio", |setup| nginx_with(setup, "10g", "aio threads;"));
 
 /// Those that are written to until they are full, and again.
 pub(super) const WRITTEN: [Peer; 4] = [
     larder("larder-fifo", |setup| on_disk(setup, "fifo", "128MiB")),
     larder("larder-lru", |setup| on_disk(setup, "lru", "128MiB")),
     larder("larder-sieve", |setup| on_disk(setup, "sieve", "128MiB")),
-    nginx("nginx", |setup| nginx_with(setup, "128m", "off")),
+    nginx("nginx", |setup| nginx_with(setup, "128m", "")),
 ];
 
 const fn larder(name: &'static str, configure: fn(&Setup) -> Result<Start>) -> Peer {
