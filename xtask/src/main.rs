@@ -27,7 +27,16 @@ usage: cargo x COMMAND
            replay: how fast traces are replayed
              --against PATH  beside libCacheSim's cachesim, if it is not on the path
              --trace A,B     besides the generated one, these (all in traces/)
-             --rounds N      as above; --json FILE too";
+             --rounds N      as above; --json FILE too
+           disk: the disk tier beside the memory tier and nginx, its writes and its starts
+             --quick         less of everything: 1 second, 2 rounds, 100000 objects
+             --seconds N, --rounds N, --json FILE, --install  as above
+             --objects N     objects stored before the starts (1000000)
+             --only A,B      of hits, cold, writes, start (all)
+             --folder DIR    where, on the file system to measure (that of temporary files)
+             --larder PATH   measure this program instead of building one
+
+example: cargo x bench disk --quick --only hits,cold --folder /var/tmp";
 
 /// Exit code for a command line that makes no sense, as `larder` itself uses it.
 const WRONG_WORDS: u8 = 2;
@@ -38,6 +47,8 @@ fn main() -> ExitCode {
         Some((command, rest)) => (command.as_str(), rest),
         None => ("help", &[][..]),
     };
+    let asks_for_help = |word: &String| word == "--help" || word == "-h";
+    let command = if rest.iter().any(asks_for_help) { "help" } else { command };
     let result = match command {
         "test" => args::parse(rest, &[]).map(|_| steps::test()),
         "tidy" => args::parse(rest, &[]).map(|_| tidy::run()),

@@ -6,6 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Large bodies come in few reads.
+const BUFFER: usize = 64 << 10;
 
 pub(super) struct Client {
     connection: BufReader<TcpStream>,
@@ -17,7 +19,7 @@ impl Client {
         let stream = TcpStream::connect(("127.0.0.1", port)).context("cannot connect")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self { connection: BufReader::new(stream), port })
+        Ok(Self { connection: BufReader::with_capacity(BUFFER, stream), port })
     }
 
     /// Fetches `path` and gives the number of bytes in the body.
@@ -25,9 +27,26 @@ impl Client {
     /// # Errors
     /// When the status is not 200, or the answer does not come whole.
     pub(super) fn get(&mut self, path: &str) -> Result<u64> {
+        self.ask(&[path])?;
+        self.answer(path, &mut std::io::sink())
+    }
+
+    /// Sends requests for several paths at once; [`Client::answer`] reads the answers, in the same order.
+    ///
+    /// # Errors
+    /// When they cannot be sent.
+    pub(super) fn ask(&mut self, paths: &[impl AsRef<str>]) -> Result<()> {
         // The host that wrk names, too: a cache may hold an object under each name.
-        let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", self.port);
-        self.connection.get_mut().write_all(request.as_bytes())?;
+        let host = format!("HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", self.port);
+        let requests: String = paths.iter().map(|path| format!("GET {} {host}", path.as_ref())).collect();
+        Ok(self.connection.get_mut().write_all(requests.as_bytes())?)
+    }
+
+    /// Reads the next answer, that for `path`, and gives the number of bytes that its body brought to `into`.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(super) fn answer(&mut self, path: &str, into: &mut impl Write) -> Result<u64> {
         let status = self.line()?;
         if status.split(' ').nth(1) != Some("200") {
             bail!("{path}: answered `{status}`");
@@ -44,7 +63,7 @@ impl Client {
             }
         }
         let Some(length) = length else { bail!("{path}: answered without a content-length") };
-        let received = std::io::copy(&mut (&mut self.connection).take(length), &mut std::io::sink())?;
+        let received = std::io::copy(&mut (&mut self.connection).take(length), into)?;
         if received != length {
             bail!("{path}: {received} bytes of {length} came");
         }

@@ -49,20 +49,13 @@ const ENTRANTS: [Entrant; 5] = [
         via: "line",
     },
     Entrant {
-        peer: Peer {
-            name: "thrift c++",
-            which: Which::Thrift,
-            package: None,
-            suits: |_| false,
-            usual_for_misses: false,
-            configure: |setup| Ok(start(&[&setup.port.to_string()])),
-        },
+        peer: Peer::apart("thrift c++", Which::Thrift, None, |setup| Ok(start(&[&setup.port.to_string()]))),
         via: "thrift",
     },
 ];
 
 const fn larder(name: &'static str, configure: fn(&Setup) -> Result<Start>) -> Peer {
-    Peer { name, which: Which::Larder, package: None, suits: |_| false, usual_for_misses: false, configure }
+    Peer::apart(name, Which::Larder, None, configure)
 }
 
 /// One worker, whose door is at the setup's port: the last of `flags` is the door's.
@@ -136,7 +129,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
     warn_if_busy();
-    server::remove_leftovers();
+    server::remove_leftovers(&server::in_memory());
     let origin = Origin::start()?;
     let url = format!("http://127.0.0.1:{}{PATH}", origin.port());
     let mut measured = Vec::new();

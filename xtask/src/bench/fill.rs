@@ -1,19 +1,20 @@
 //! `memory`: bytes that a server keeps for an object beyond the object's own, by filling it with many.
 
 use super::client::Client;
+use super::lap::Lap;
 use super::origin::Origin;
 use super::process;
 use super::server::Running;
 use super::table::{Cell, Row};
 use anyhow::{Result, bail};
-use std::thread;
+use std::ops::Range;
 
 /// Enough that what a server keeps once, whatever it holds, is a rounding error.
 const OBJECTS: u64 = 200_000;
 const BODY: u64 = 1024;
 /// Stored before the first reading, so that buffers and threads which every server makes at first are in it.
 const WARM_UP: u64 = 2_000;
-const CONNECTIONS: u64 = 8;
+const CONNECTIONS: usize = 8;
 /// Every so many objects, one is asked for again: it must still be there.
 const CHECK_EVERY: u64 = 997;
 
@@ -47,26 +48,9 @@ fn measure(server: &Running, origin: &Origin) -> Result<Row> {
     ])
 }
 
-/// Fetches each object once, over a few connections.
-fn fill(port: u16, objects: std::ops::Range<u64>) -> Result<()> {
-    let fetch = |first: u64| -> Result<()> {
-        let mut client = Client::connect(port)?;
-        for object in objects.clone().skip(first as usize).step_by(CONNECTIONS as usize) {
-            let length = client.get(&path(object))?;
-            if length != BODY {
-                bail!("a body of {length} bytes, not {BODY}");
-            }
-        }
-        Ok(())
-    };
-    let fetch = &fetch;
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..CONNECTIONS).map(|first| scope.spawn(move || fetch(first))).collect();
-        threads.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(_) => bail!("a client panicked"),
-        })
-    })
+fn fill(port: u16, objects: Range<u64>) -> Result<()> {
+    let lap = Lap { port, length: BODY, connections: CONNECTIONS, depth: 1, path: &path };
+    lap.run(objects).map(|_| ())
 }
 
 /// The objects counted must be those stored: a sample of them is asked for again.

@@ -1,14 +1,50 @@
-//! Load by wrk: one thread, 64 kept connections, one object over and over.
+//! Load by wrk: one thread, kept connections, one object over and over, or a walk over many.
 
 use anyhow::{Context, Result, bail};
-use std::path::Path;
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-pub(super) const CONNECTIONS: u32 = 64;
+/// What wrk is told, as a file while it is needed.
+pub(super) struct Script {
+    path: PathBuf,
+}
 
-/// Prints the counters; given to wrk as a file.
-pub(super) const SCRIPT: &str = include_str!("wrk.lua");
+impl Script {
+    /// One URL, the command line's.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn one() -> Result<Self> {
+        Self::write("")
+    }
+
+    /// The URLs `PREFIX0` to `PREFIX(count - 1)`, in steps of `stride`, over and over.
+    ///
+    /// # Errors
+    /// As [`Script::one`].
+    pub(super) fn walk(prefix: &str, count: u64, stride: u64) -> Result<Self> {
+        let text = include_str!("walk.lua")
+            .replace("@PREFIX@", prefix)
+            .replace("@COUNT@", &count.to_string())
+            .replace("@STRIDE@", &stride.to_string());
+        Self::write(&text)
+    }
+
+    fn write(requests: &str) -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("larder-bench-{}.lua", std::process::id()));
+        let text = format!("{}{requests}", include_str!("wrk.lua"));
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
 
 /// What wrk counted.
 #[derive(Debug, PartialEq)]
@@ -19,14 +55,20 @@ pub(super) struct Load {
     pub(super) elapsed: Duration,
 }
 
-/// Loads `path` on a port for a while.
+/// Loads `path`, or what the script asks for, on a port for a while.
 ///
 /// # Errors
 /// When wrk fails, or counts any request that failed or was not answered with success.
-pub(super) fn run(script: &Path, port: u16, path: &str, duration: Duration) -> Result<Load> {
+pub(super) fn run(
+    script: &Script,
+    port: u16,
+    path: &str,
+    connections: u32,
+    duration: Duration,
+) -> Result<Load> {
     let output = Command::new("wrk")
-        .args(["-t1", &format!("-c{CONNECTIONS}"), &format!("-d{}s", duration.as_secs()), "-s"])
-        .arg(script)
+        .args(["-t1", &format!("-c{connections}"), &format!("-d{}s", duration.as_secs()), "-s"])
+        .arg(&script.path)
         .arg(format!("http://127.0.0.1:{port}{path}"))
         .output()
         .context("cannot start wrk")?;

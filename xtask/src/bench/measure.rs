@@ -1,14 +1,12 @@
 //! `hits` and `misses`: CPU time per request, in interleaved rounds.
 
 use super::client::Client;
-use super::load::{self, CONNECTIONS};
+use super::load::{self, Script};
 use super::origin::{Origin, UNCACHEABLE};
 use super::server::Running;
 use super::table::{Cell, Row};
-use super::{Object, Options, process};
-use anyhow::{Context, Result, bail};
-use std::fs;
-use std::path::{Path, PathBuf};
+use super::{CONNECTIONS, Object, Options, process};
+use anyhow::{Result, bail};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -17,17 +15,17 @@ const WARMING_TRIES: u32 = 50;
 const WARMING_PAUSE: Duration = Duration::from_millis(50);
 
 /// One measurement of one server.
-struct Sample {
+pub(super) struct Sample {
     /// CPU time per request, in microseconds.
-    cpu: f64,
-    per_second: f64,
+    pub(super) cpu: f64,
+    pub(super) per_second: f64,
     /// Resident bytes after the load.
     memory: u64,
 }
 
 /// What must hold of the origin's count while a server is measured.
 #[derive(Clone, Copy)]
-enum Expect {
+pub(super) enum Expect {
     Cached,
     Passed,
 }
@@ -71,7 +69,7 @@ pub(super) fn misses(
     origin: &Origin,
     failures: &mut Vec<String>,
 ) -> Result<Vec<Row>> {
-    let object = Object { name: "1k", path: UNCACHEABLE, length: 1024 };
+    let object = Object { name: "1k", path: UNCACHEABLE, length: 1024, connections: CONNECTIONS };
     let entrants = servers.iter().map(|server| Entrant { server, samples: Vec::new() }).collect();
     let entrants = rounds(options, entrants, &object, Expect::Passed, origin, failures)?;
     Ok(summary(&entrants, &object, "x nginx", "nginx"))
@@ -103,11 +101,11 @@ fn rounds<'a>(
     origin: &Origin,
     failures: &mut Vec<String>,
 ) -> Result<Vec<Entrant<'a>>> {
-    let script = Script::write()?;
+    let script = Script::one()?;
     for round in 1..=options.rounds {
         eprintln!("{} round {round} of {}", object.name, options.rounds);
         entrants.retain_mut(|entrant| {
-            let result = sample(entrant.server, object, expect, options.duration, origin, &script.path);
+            let result = sample(entrant.server, object, expect, options.duration, origin, &script);
             match note(entrant.server, object, result, failures) {
                 Some(sample) => entrant.samples.push(sample),
                 None => return false,
@@ -118,46 +116,27 @@ fn rounds<'a>(
     Ok(entrants)
 }
 
-/// wrk's script, on disk while it is needed.
-struct Script {
-    path: PathBuf,
-}
-
-impl Script {
-    fn write() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("larder-bench-{}.lua", std::process::id()));
-        fs::write(&path, load::SCRIPT).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { path })
-    }
-}
-
-impl Drop for Script {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 /// Keeps a success; of a failure, keeps whose it was.
 fn note<T>(server: &Running, object: &Object, result: Result<T>, failures: &mut Vec<String>) -> Option<T> {
     result.map_err(|error| failures.push(format!("{} at {}: {error:#}", server.name, object.name))).ok()
 }
 
 /// Measures one server once, and checks that it answered in the way that is measured.
-fn sample(
+pub(super) fn sample(
     server: &Running,
     object: &Object,
     expect: Expect,
     duration: Duration,
     origin: &Origin,
-    script: &Path,
+    script: &Script,
 ) -> Result<Sample> {
     let processes = server.processes()?;
     let asked_before = origin.requests();
     let cpu_before = process::cpu_time(&processes)?;
-    let load = load::run(script, server.port, object.path, duration)?;
+    let load = load::run(script, server.port, object.path, object.connections, duration)?;
     let used = process::cpu_time(&processes)?.saturating_sub(cpu_before);
     check_origin(expect, origin.requests() - asked_before, load.requests)?;
-    check_bytes(load.bytes, load.requests, object.length)?;
+    check_bytes(load.bytes, load.requests, object)?;
     Ok(Sample {
         cpu: used.as_secs_f64() * 1e6 / load.requests as f64,
         per_second: load.requests as f64 / load.elapsed.as_secs_f64(),
@@ -176,8 +155,9 @@ fn check_origin(expect: Expect, asked: u64, answered: u64) -> Result<()> {
 
 /// The bytes received must hold each body whole, and not much more: heads are under 2 KiB. Answers that were
 /// cut off at the end are in the bytes and not in the requests: at most one a connection.
-fn check_bytes(bytes: u64, requests: u64, length: u64) -> Result<()> {
-    let most = (requests + u64::from(CONNECTIONS)) * (length + 2048);
+fn check_bytes(bytes: u64, requests: u64, object: &Object) -> Result<()> {
+    let length = object.length;
+    let most = (requests + u64::from(object.connections)) * (length + 2048);
     if bytes < requests * length || bytes > most {
         bail!("{bytes} bytes in {requests} answers of {length} bytes");
     }
@@ -219,6 +199,7 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::OBJECTS;
     use super::{Expect, check_bytes, check_origin, median};
 
     #[test]
@@ -246,8 +227,9 @@ mod tests {
 
     #[test]
     fn bytes_prove_that_bodies_came_whole() {
-        assert!(check_bytes(1000 * 1300, 1000, 1024).is_ok());
-        assert!(check_bytes(1000 * 1000, 1000, 1024).is_err());
-        assert!(check_bytes(1000 * 9000, 1000, 1024).is_err());
+        let object = &OBJECTS[0];
+        assert!(check_bytes(1000 * 1300, 1000, object).is_ok());
+        assert!(check_bytes(1000 * 1000, 1000, object).is_err());
+        assert!(check_bytes(1000 * 9000, 1000, object).is_err());
     }
 }

@@ -4,8 +4,10 @@
 //! the servers. Machines are noisy: rounds are interleaved, and ratios compare measurements of the same round.
 
 mod client;
+mod disk;
 mod doors;
 mod fill;
+mod lap;
 mod load;
 mod measure;
 mod origin;
@@ -40,21 +42,28 @@ enum Subject {
 const SUBJECTS: &[(&str, Subject)] =
     &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
 
-/// The bench of what does not speak HTTP, and the one that starts no server.
+/// The bench of what does not speak HTTP, that of the disk tier, and the one that starts no server.
 const DOORS: &str = "doors";
+const DISK: &str = "disk";
 const REPLAY: &str = "replay";
 
-/// The objects that `hits` asks for: name, path, bytes.
+/// Connections that the load keeps, but for very large objects.
+const CONNECTIONS: u32 = 64;
+
+/// What a load asks for.
 #[derive(Clone, Copy)]
 struct Object {
     name: &'static str,
     path: &'static str,
     length: u64,
+    /// That the load keeps.
+    connections: u32,
 }
 
+/// What `hits` asks for.
 const OBJECTS: &[Object] = &[
-    Object { name: "1k", path: "/1k", length: 1024 },
-    Object { name: "1m", path: "/1m", length: 1024 * 1024 },
+    Object { name: "1k", path: "/1k", length: 1024, connections: CONNECTIONS },
+    Object { name: "1m", path: "/1m", length: 1024 * 1024, connections: CONNECTIONS },
 ];
 
 /// What a `cargo x bench` command line means.
@@ -63,6 +72,8 @@ pub(crate) enum Bench {
     Servers(Options),
     /// The doors of one server.
     Doors(doors::Options),
+    /// The disk tier.
+    Disk(disk::Options),
     /// Traces, without any server.
     Replay(replay::Options),
 }
@@ -75,6 +86,7 @@ impl Bench {
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         match words.split_first() {
             Some((word, rest)) if word == DOORS => doors::Options::parse(rest).map(Self::Doors),
+            Some((word, rest)) if word == DISK => disk::Options::parse(rest).map(Self::Disk),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
             _ => Options::parse(words).map(Self::Servers),
         }
@@ -88,6 +100,7 @@ impl Bench {
         match self {
             Self::Servers(options) => run(options),
             Self::Doors(options) => doors::run(options),
+            Self::Disk(options) => disk::run(options),
             Self::Replay(options) => replay::run(options),
         }
     }
@@ -110,7 +123,7 @@ impl Options {
     /// # Errors
     /// Names the word that is not known, or the value that makes no sense.
     fn parse(words: &[String]) -> Result<Self> {
-        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).chain([DOORS, REPLAY]).collect();
+        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).chain([DOORS, DISK, REPLAY]).collect();
         let Some((word, rest)) = words.split_first() else {
             bail!("bench what? known are: {}", names.join(", "));
         };
@@ -184,7 +197,7 @@ fn run(options: &Options) -> Result<()> {
     pin_self(cores)?;
     println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
     warn_if_busy();
-    server::remove_leftovers();
+    server::remove_leftovers(&server::in_memory());
     let origin = origin::Origin::start()?;
     let mut failures = Vec::new();
     let mut servers = Vec::new();
@@ -286,7 +299,7 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         for (line, complaint) in [
-            ("", "bench what? known are: hits, misses, memory, doors, replay"),
+            ("", "bench what? known are: hits, misses, memory, doors, disk, replay"),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),
             ("hits --only ngnix", "unknown server `ngnix`; did you mean `nginx`?"),

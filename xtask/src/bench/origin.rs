@@ -66,12 +66,16 @@ fn answer_all(stream: TcpStream, requests: &AtomicU64) -> Result<()> {
     }
 }
 
-/// A whole response with the fields that file servers send.
+/// A whole response with the fields that file servers send; the path's first part may name a size.
 fn answer(path: &str, now: SystemTime) -> Vec<u8> {
-    let length = match path {
-        path if path.starts_with("/1m") => 1024 * 1024,
-        path if path.starts_with("/10k") => 10 * 1024,
-        _ => 1024,
+    let length = match path.split('/').nth(1) {
+        Some("512") => 512,
+        Some("4k") => 4 << 10,
+        Some("10k") => 10 << 10,
+        Some("64k") => 64 << 10,
+        Some("1m") => 1 << 20,
+        Some("10m") => 10 << 20,
+        _ => 1 << 10,
     };
     let caching = if path.starts_with(UNCACHEABLE) { "no-store" } else { "public, max-age=86400" };
     let mut bytes = format!(
@@ -101,7 +105,8 @@ mod tests {
     fn every_request_is_counted_and_answered_in_its_size() {
         let origin = Origin::start().unwrap();
         let mut client = Client::connect(origin.port()).unwrap();
-        for (number, (path, length)) in [("/1k", 1024), ("/1m", 1 << 20), ("/miss", 1024)].iter().enumerate()
+        for (number, (path, length)) in
+            [("/1k", 1024), ("/1m", 1 << 20), ("/10m/7", 10 << 20), ("/miss", 1024)].iter().enumerate()
         {
             assert_eq!(client.get(path).unwrap(), *length, "{path}");
             assert_eq!(origin.requests(), number as u64 + 1);

@@ -56,6 +56,8 @@ pub(super) const FLOOR: Peer = Peer {
     configure: floor,
 };
 
+pub(super) const NGINX: Package = Package { name: "nginx-light", program: "nginx", purpose: "a peer" };
+
 /// Every server, in the order of the tables.
 pub(super) static ALL: &[Peer] = &[
     FLOOR,
@@ -70,7 +72,7 @@ pub(super) static ALL: &[Peer] = &[
     Peer {
         name: "nginx",
         which: Which::Installed,
-        package: Some(Package { name: "nginx-light", program: "nginx", purpose: "a peer" }),
+        package: Some(NGINX),
         suits: |subject| subject != Subject::Memory,
         usual_for_misses: true,
         configure: nginx,
@@ -102,6 +104,16 @@ pub(super) static ALL: &[Peer] = &[
 ];
 
 impl Peer {
+    /// A server of a bench of its own.
+    pub(super) const fn apart(
+        name: &'static str,
+        which: Which,
+        package: Option<Package>,
+        configure: fn(&Setup) -> Result<Start>,
+    ) -> Self {
+        Self { name, which, package, suits: |_| false, usual_for_misses: false, configure }
+    }
+
     pub(super) fn configure(&self, setup: &Setup) -> Result<Start> {
         (self.configure)(setup)
     }
@@ -123,14 +135,21 @@ impl Peer {
     }
 }
 
-/// Where the release builds are.
+/// Where the builds are.
 pub(super) struct Programs {
     folder: PathBuf,
+    larder: PathBuf,
 }
 
 impl Programs {
+    /// A larder that was built before, and nothing else.
+    pub(super) fn given(larder: &Path) -> Self {
+        let folder = larder.parent().map_or_else(PathBuf::new, Path::to_owned);
+        Self { folder, larder: larder.to_owned() }
+    }
+
     pub(super) fn larder(&self) -> PathBuf {
-        self.folder.join("larder")
+        self.larder.clone()
     }
 
     pub(super) fn thrift(&self) -> PathBuf {
@@ -160,7 +179,7 @@ pub(super) fn build(chosen: &[&Peer]) -> Result<Programs> {
     // This program lies in `<target>/debug/`, wherever the target folder is.
     let own = std::env::current_exe().context("cannot find the target folder")?;
     let target = own.ancestors().nth(2).map_or_else(|| root().join("target"), Path::to_owned);
-    Ok(Programs { folder: target.join("release") })
+    Ok(Programs::given(&target.join("release").join("larder")))
 }
 
 pub(super) fn start(arguments: &[&str]) -> Start {
@@ -203,7 +222,16 @@ fn larder(setup: &Setup) -> Result<Start> {
 }
 
 fn nginx(setup: &Setup) -> Result<Start> {
-    let config = write(setup, "nginx.conf", include_str!("peers/nginx.conf"))?;
+    nginx_with(setup, "1g", NGINX_FRUGAL)
+}
+
+/// Saves nginx CPU time, and makes clients on a loopback wait 40 ms for the end of some bodies.
+pub(super) const NGINX_FRUGAL: &str = "tcp_nopush on;";
+
+/// nginx with a cache of this size, and these directives besides.
+pub(super) fn nginx_with(setup: &Setup, size: &str, more: &str) -> Result<Start> {
+    let template = include_str!("peers/nginx.conf").replace("@SIZE@", size).replace("@MORE@", more);
+    let config = write(setup, "nginx.conf", &template)?;
     let folder = setup.folder.to_string_lossy();
     Ok(start(&["-c", &config, "-p", &folder, "-e", &format!("{folder}/error.log")]))
 }

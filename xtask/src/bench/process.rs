@@ -54,6 +54,29 @@ pub(super) fn tree(root: u32) -> Result<Vec<u32>> {
     Ok(descendants(root, &parents))
 }
 
+/// A process's command line, or what it calls itself; empty if it is gone.
+pub(super) fn command_line(process: u32) -> String {
+    let bytes = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
+/// Bytes that storage was read for these processes, what lay in the page cache left out.
+///
+/// # Errors
+/// When one of them is gone, or belongs to another user.
+pub(super) fn read_from_storage(processes: &[u32]) -> Result<u64> {
+    let mut bytes = 0;
+    for process in processes {
+        let path = format!("/proc/{process}/io");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("read_bytes:"));
+        bytes += line
+            .and_then(|line| line.trim().parse::<u64>().ok())
+            .with_context(|| format!("no read_bytes in {path}"))?;
+    }
+    Ok(bytes)
+}
+
 /// User and system time that these processes have used.
 ///
 /// # Errors
@@ -94,7 +117,10 @@ pub(super) fn resident(processes: &[u32]) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stat, cpu_time, descendants, parse_resident, parse_stat, resident, tree};
+    use super::{
+        Stat, command_line, cpu_time, descendants, parse_resident, parse_stat, read_from_storage, resident,
+        tree,
+    };
     use std::collections::HashMap;
     use std::process::{Command, Stdio};
 
@@ -125,6 +151,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap();
         let own = tree(std::process::id()).unwrap();
         let usage = (cpu_time(&[child.id()]).unwrap(), resident(&[child.id()]).unwrap());
+        assert!(read_from_storage(&[child.id()]).is_ok() && !command_line(child.id()).is_empty());
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(own.contains(&child.id()));

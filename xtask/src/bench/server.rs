@@ -1,12 +1,14 @@
 //! A server under test: started in a folder of its own on a free loopback port, ended by its process id.
 
 use super::SERVER_CORE;
+use super::client::Client;
 use super::origin::Origin;
-use super::peers::{Peer, Programs, Setup};
+use super::peers::{Peer, Programs, Setup, Start, Which};
 use super::process;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs::{self, File};
+use serde_json::Value;
+use std::fs::{self, OpenOptions};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,42 +17,95 @@ use std::time::{Duration, Instant};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
+/// For a server that has much to put in order first.
+const END_LIMIT: Duration = Duration::from_secs(60);
+/// Short, since it is part of the time that a start takes.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A server that accepts connections; ends when dropped.
 pub(super) struct Running {
     pub(super) name: &'static str,
     pub(super) port: u16,
+    pub(super) which: Which,
+    admin: u16,
+    program: PathBuf,
+    start: Start,
     child: Child,
     folder: PathBuf,
 }
 
 impl Running {
-    /// Starts the peer on the server's core and waits until it accepts connections.
+    /// Starts the peer on the server's core, with its files in memory, and waits until it accepts connections.
     ///
     /// # Errors
     /// When it cannot be started, ends at once, or does not listen in time; with the end of what it printed.
     pub(super) fn start(peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
-        let folder = make_folder(peer.name)?;
-        let port = free_port()?;
-        let setup = Setup { folder: &folder, port, admin: free_port()?, origin: origin.port() };
-        let start = peer.configure(&setup)?;
-        let output = File::create(folder.join("output"))?;
-        // setpriv: the server must not outlive this process, however that ends.
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "TERM", "taskset", "--cpu-list", &SERVER_CORE.to_string()])
-            .arg(peer.program(programs)?)
-            .args(&start.arguments)
-            .envs(start.environment)
-            .current_dir(&folder)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()
-            .context("cannot start setpriv and taskset, of Debian's package util-linux")?;
-        let mut server = Self { name: peer.name, port, child, folder };
+        Self::start_in(&in_memory(), peer, programs, origin)
+    }
+
+    /// As [`Running::start`], with its files below `base`.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub(super) fn start_in(base: &Path, peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
+        let folder = make_folder(base, peer.name)?;
+        let (port, admin) = (free_port()?, free_port()?);
+        let start = peer.configure(&Setup { folder: &folder, port, admin, origin: origin.port() })?;
+        let program = peer.program(programs)?;
+        let child = spawn(&program, &start, &folder)?;
+        let mut server =
+            Self { name: peer.name, port, which: peer.which, admin, program, start, child, folder };
         server.wait_until_listening()?;
         Ok(server)
+    }
+
+    /// Ends the server by `signal` and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub(super) fn end(&mut self, signal: Signal) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), signal)?;
+        if !self.ends_within(END_LIMIT)? {
+            bail!("has not ended after {} s", END_LIMIT.as_secs());
+        }
+        Ok(())
+    }
+
+    /// Starts the server that has ended once more, in the same folder.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub(super) fn start_again(&mut self) -> Result<()> {
+        self.child = spawn(&self.program, &self.start, &self.folder)?;
+        self.wait_until_listening()
+    }
+
+    /// Where it has its files.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What a larder says of itself.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub(super) fn stats(&self) -> Result<Value> {
+        let mut client = Client::connect(self.admin)?;
+        let mut text = Vec::new();
+        client.ask(&["/stats"])?;
+        client.answer("/stats", &mut text)?;
+        serde_json::from_slice(&text).context("reading /stats")
+    }
+
+    fn ends_within(&mut self, limit: Duration) -> Result<bool> {
+        let began = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if began.elapsed() > limit {
+                return Ok(false);
+            }
+            sleep(PAUSE);
+        }
+        Ok(true)
     }
 
     fn wait_until_listening(&mut self) -> Result<()> {
@@ -69,7 +124,10 @@ impl Running {
 
     /// The server's process and its workers.
     pub(super) fn processes(&self) -> Result<Vec<u32>> {
-        process::tree(self.child.id())
+        let mut processes = process::tree(self.child.id())?;
+        // Some time after its start, nginx's loader ends: that would look like a failure.
+        processes.retain(|&process| !process::command_line(process).contains("cache loader"));
+        Ok(processes)
     }
 
     fn last_output(&self) -> String {
@@ -84,12 +142,8 @@ impl Running {
             return Ok(());
         }
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
-        let began = Instant::now();
-        while began.elapsed() < STOP_LIMIT {
-            if self.child.try_wait()?.is_some() {
-                return Ok(());
-            }
-            sleep(PAUSE);
+        if self.ends_within(STOP_LIMIT)? {
+            return Ok(());
         }
         for worker in self.processes()?.into_iter().skip(1) {
             if let Some(worker) = i32::try_from(worker).ok().and_then(Pid::from_raw) {
@@ -113,23 +167,39 @@ impl Drop for Running {
     }
 }
 
-/// Where servers keep their files: in memory, where the system offers that.
-fn base_folder() -> PathBuf {
+fn spawn(program: &Path, start: &Start, folder: &Path) -> Result<Child> {
+    let output = OpenOptions::new().create(true).append(true).open(folder.join("output"))?;
+    // setpriv: the server must not outlive this process, however that ends.
+    Command::new("setpriv")
+        .args(["--pdeathsig", "TERM", "taskset", "--cpu-list", &SERVER_CORE.to_string()])
+        .arg(program)
+        .args(&start.arguments)
+        .envs(start.environment.clone())
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .spawn()
+        .context("cannot start setpriv and taskset, of Debian's package util-linux")
+}
+
+/// Where servers keep their files if it is not the disk that is measured: in memory, where the system offers that.
+pub(super) fn in_memory() -> PathBuf {
     let shared = Path::new("/dev/shm");
     if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
 }
 
 const FOLDER_PREFIX: &str = "larder-bench-";
 
-fn make_folder(name: &str) -> Result<PathBuf> {
-    let folder = base_folder().join(format!("{FOLDER_PREFIX}{}-{name}", std::process::id()));
+fn make_folder(base: &Path, name: &str) -> Result<PathBuf> {
+    let folder = base.join(format!("{FOLDER_PREFIX}{}-{name}", std::process::id()));
     fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
 }
 
-/// Removes the folders of benches that were interrupted, which would keep their bytes in memory.
-pub(super) fn remove_leftovers() {
-    for entry in fs::read_dir(base_folder()).into_iter().flatten().flatten() {
+/// Removes the folders of benches that were interrupted, which would keep their bytes there.
+pub(super) fn remove_leftovers(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if maker(&name).is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists()) {
             // Another user's folder stays, and is that user's to remove.

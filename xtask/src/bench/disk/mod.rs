@@ -1,0 +1,261 @@
+//! `cargo x bench disk`: the disk tier beside the memory tier and beside nginx on the same file system: hits, writes
+//! of a full disk, and starts with many objects. Every figure is taken from the program as it runs.
+
+mod hits;
+mod servers;
+mod starts;
+mod writes;
+
+use super::origin::Origin;
+use super::peers::{self, Peer, Programs, Which};
+use super::server::{self, Running};
+use super::table::{self, Cell, Row};
+use super::{LOAD_CORE, SERVER_CORE, pin_self, positive, warn_if_busy};
+use crate::{args, packages};
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What can be measured alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    Hits,
+    Cold,
+    Writes,
+    Start,
+}
+
+const PARTS: &[(&str, Part)] =
+    &[("hits", Part::Hits), ("cold", Part::Cold), ("writes", Part::Writes), ("start", Part::Start)];
+
+/// Objects of 512 bytes of which the disk of `start` surely holds as many.
+const MOST_OBJECTS: u32 = 5_000_000;
+
+/// What a `cargo x bench disk` command line means.
+pub(crate) struct Options {
+    parts: Vec<Part>,
+    duration: Duration,
+    rounds: u32,
+    objects: u32,
+    folder: PathBuf,
+    larder: Option<PathBuf>,
+    json: Option<PathBuf>,
+    install: bool,
+}
+
+impl Options {
+    /// Reads the words after `bench disk`.
+    ///
+    /// # Errors
+    /// Names the word that is not known, or the value that makes no sense.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let known = [
+            ("--quick", false),
+            ("--seconds", true),
+            ("--rounds", true),
+            ("--objects", true),
+            ("--only", true),
+            ("--folder", true),
+            ("--larder", true),
+            ("--json", true),
+            ("--install", false),
+        ];
+        let found = args::parse(words, &known)?;
+        let get = |name: &str| found.get(name).map(String::as_str);
+        let [seconds, rounds, objects] =
+            if get("--quick").is_some() { ["1", "2", "100000"] } else { ["5", "3", "1000000"] };
+        let objects = positive("--objects", get("--objects").unwrap_or(objects))?;
+        if objects > MOST_OBJECTS {
+            bail!("option `--objects` takes {MOST_OBJECTS} at most, but got `{objects}`");
+        }
+        Ok(Self {
+            parts: choose(get("--only"))?,
+            duration: Duration::from_secs(positive("--seconds", get("--seconds").unwrap_or(seconds))?.into()),
+            rounds: positive("--rounds", get("--rounds").unwrap_or(rounds))?,
+            objects,
+            folder: get("--folder").map_or_else(std::env::temp_dir, PathBuf::from),
+            larder: get("--larder").map(PathBuf::from),
+            json: get("--json").map(PathBuf::from),
+            install: get("--install").is_some(),
+        })
+    }
+}
+
+/// The parts of these names, or all.
+fn choose(words: Option<&str>) -> Result<Vec<Part>> {
+    let names: Vec<_> = PARTS.iter().map(|(name, _)| *name).collect();
+    let part = |word: &str| {
+        let found = PARTS.iter().find(|(name, _)| *name == word);
+        found.map(|(_, part)| *part).ok_or_else(|| args::unknown("part", word, &names))
+    };
+    match words {
+        None => Ok(PARTS.iter().map(|(_, part)| *part).collect()),
+        Some(words) => words.split(',').map(part).collect(),
+    }
+}
+
+/// What every part works with.
+struct Bench<'a> {
+    options: &'a Options,
+    programs: Programs,
+    origin: &'a Origin,
+    with_nginx: bool,
+}
+
+impl Bench<'_> {
+    fn has(&self, part: Part) -> bool {
+        self.options.parts.contains(&part)
+    }
+
+    /// Whether this server can take part.
+    fn takes(&self, peer: &Peer) -> bool {
+        self.with_nginx || peer.which == Which::Larder
+    }
+
+    fn start(&self, peer: &Peer) -> Result<Running> {
+        let started = Running::start_in(&self.options.folder, peer, &self.programs, self.origin);
+        started.with_context(|| peer.name.to_owned())
+    }
+}
+
+/// A figure, and the most that it should be.
+struct Goal {
+    what: String,
+    most: f64,
+    figure: f64,
+}
+
+impl Goal {
+    fn new(what: String, most: f64, figure: f64) -> Self {
+        Self { what, most, figure }
+    }
+
+    /// Whether it is met; not a number is no figure.
+    fn verdict(&self) -> &'static str {
+        match self.figure {
+            figure if figure.is_nan() => "not measured",
+            figure if figure <= self.most => "met",
+            _ => "missed",
+        }
+    }
+
+    fn row(&self) -> Row {
+        vec![
+            ("goal", Cell::word(&self.what)),
+            ("at most", Cell::number(self.most, 2)),
+            ("figure", Cell::number(self.figure, 2)),
+            ("verdict", Cell::word(self.verdict())),
+        ]
+    }
+}
+
+/// Runs the bench and prints its tables, and the goals with what became of them.
+///
+/// # Errors
+/// When something is missing, a build fails, or a server did not take part to the end.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let with_nginx = prepare(options)?;
+    let programs = match &options.larder {
+        Some(larder) => {
+            Programs::given(&larder.canonicalize().with_context(|| larder.display().to_string())?)
+        }
+        None => peers::build(&[&servers::DISK])?,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    pin_self(cores)?;
+    println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
+    warn_if_busy();
+    server::remove_leftovers(&options.folder);
+    let origin = Origin::start()?;
+    let bench = Bench { options, programs, origin: &origin, with_nginx };
+    let (mut goals, mut report) = (Vec::new(), Map::new());
+    let mut show = |name: &str, title: &str, rows: &[Row]| {
+        if !rows.is_empty() {
+            println!("\n{title}");
+            table::print(rows);
+            report.insert(name.to_owned(), table::json(rows));
+        }
+    };
+    if bench.has(Part::Hits) || bench.has(Part::Cold) {
+        let [warm, cold] = hits::measure(&bench, &mut goals)?;
+        show("hits", "hits, all in the page cache", &warm);
+        show("cold", "hits, nothing in the page cache", &cold);
+    }
+    if bench.has(Part::Writes) {
+        show("writes", "writes of a full disk", &writes::measure(&bench, &mut goals)?);
+    }
+    if bench.has(Part::Start) {
+        let title = format!("starts with {} objects of 512 bytes", options.objects);
+        show("starts", &title, &starts::measure(&bench, &mut goals)?);
+    }
+    show("goals", "goals", &goals.iter().map(Goal::row).collect::<Vec<_>>());
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&Value::Object(report))?;
+        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Sees that what is needed is there; says whether nginx is.
+fn prepare(options: &Options) -> Result<bool> {
+    let missing = packages::missing([&packages::WRK, &peers::NGINX]);
+    if options.install {
+        packages::install(&missing)?;
+    } else if missing.contains(&&packages::WRK) {
+        bail!("wrk makes the load and is not installed; run: {}", packages::command_line(&[&packages::WRK]));
+    } else if !missing.is_empty() {
+        println!("without nginx (add --install, or run: {})", packages::command_line(&missing));
+    }
+    if servers::is_in_memory(&options.folder)? {
+        let folder = options.folder.display();
+        println!("{folder} is in memory; name a folder on a disk by --folder for figures of a disk");
+    }
+    Ok(options.install || missing.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Goal, Options, Part};
+
+    fn parse(line: &str) -> anyhow::Result<Options> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn quick_is_less_of_what_is_not_said() {
+        let figures = |line| {
+            let options = parse(line).unwrap();
+            (options.duration.as_secs(), options.rounds, options.objects)
+        };
+        assert_eq!(figures(""), (5, 3, 1_000_000));
+        assert_eq!(figures("--quick"), (1, 2, 100_000));
+        assert_eq!(figures("--quick --rounds 7 --objects 5"), (1, 7, 5));
+    }
+
+    #[test]
+    fn parts_are_all_or_those_named() {
+        assert_eq!(parse("").unwrap().parts.len(), 4);
+        assert_eq!(parse("--only start,cold").unwrap().parts, [Part::Start, Part::Cold]);
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, complaint) in [
+            ("--only write", "unknown part `write`; did you mean `writes`?"),
+            ("--object 5", "unknown option `--object`; did you mean `--objects`?"),
+            ("--objects 5000001", "option `--objects` takes 5000000 at most, but got `5000001`"),
+            ("--seconds 0", "option `--seconds` needs a whole number above 0, but got `0`"),
+        ] {
+            assert_eq!(parse(line).err().unwrap().to_string(), complaint, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_goal_is_met_at_its_limit_and_not_without_a_figure() {
+        for (figure, verdict) in [(1.5, "met"), (1.51, "missed"), (f64::NAN, "not measured")] {
+            assert_eq!(Goal::new(String::new(), 1.5, figure).verdict(), verdict);
+        }
+    }
+}
