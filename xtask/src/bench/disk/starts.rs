@@ -26,8 +26,6 @@ const STORED: f64 = 0.99;
 /// Longest wait for a hit, and the time between two tries.
 const LIMIT: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(1);
-/// From one object asked for to the next: far, so that none is found with another.
-const STRIDE: u64 = 7919;
 
 /// The file without which a start has to read the heads of all records.
 const SNAPSHOT: &str = "disk/index.larder";
@@ -137,7 +135,7 @@ fn restart(bench: &Bench, server: &mut Running, end: &End, asked: &mut u64) -> R
     let hit = loop {
         let before = bench.origin.requests();
         *asked += 1;
-        client.get(&path(*asked * STRIDE % u64::from(bench.options.objects)))?;
+        client.get(&path(*asked % u64::from(bench.options.objects)))?;
         if bench.origin.requests() == before {
             break began.elapsed();
         }
