@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::body::{Body, Found};
 use crate::files::{File, read_all};
 use crate::index::Place;
-use crate::record::{FIXED, Fixed, Kind, table_len};
+use crate::record::{FIXED, Fixed, Kind};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
@@ -25,10 +25,9 @@ impl Reading {
     /// The head alone, even if the disk takes its time.
     pub(crate) const HEAD: Self = Self { whole: 0, at_once: false };
 
-    /// Bytes of a record of `len` bytes that are read at first: all, if its body may be short enough.
+    /// Bytes of a record of `len` bytes that are read at first: all, if its body is short enough for sure.
     fn first(self, len: u64) -> u64 {
-        let most = GUESS.saturating_add(self.whole).saturating_add(table_len(self.whole));
-        if len <= most { len } else { GUESS }
+        if len <= self.whole { len } else { GUESS }
     }
 
     /// Reads on until `bytes` has `to` of the bytes from `at` on.

@@ -2,8 +2,8 @@
 //!
 //! What is stored goes into memory and onto a disk at once, each within its own budget and under its own
 //! policy, so that either may have what the other has given up. Memory is asked first. What only a disk has
-//! is promoted to memory when it is found, unless its body leaves by `sendfile`: then the page cache is memory
-//! enough. Nothing is written when memory gives something up; instead, some of the hits in memory count
+//! is promoted to memory once it has been asked for a few times, unless its body leaves by `sendfile`: then the page
+//! cache is memory enough. Nothing is written when memory gives something up; instead, some of the hits in memory count
 //! as uses on the disk, so that what is popular does not grow old there.
 
 use larder_semantics::fields::Fields;
@@ -16,6 +16,8 @@ use crate::{Body, Disks, Entry, Memory};
 
 /// One in so many hits in memory counts as a use on the disk.
 const TOUCHED: u32 = 16;
+/// One in so many hits on the disk is put into memory: what is asked for once or twice is not worth what has to go.
+const PROMOTED: u32 = 4;
 
 /// What looking through the tiers came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,10 +110,10 @@ impl Fills {
         Some(self.promoted(entry, began))
     }
 
-    /// Puts what was found on a disk into memory, unless its body leaves by `sendfile`. What was stored or purged
-    /// since `began` wins.
+    /// Puts one in so many of what was found on a disk into memory, unless its body leaves by `sendfile`. What was
+    /// stored or purged since `began` wins.
     fn promoted(&self, entry: Entry, began: Moment) -> Entry {
-        if !matches!(entry.body(), Body::Disk(_)) {
+        if !matches!(entry.body(), Body::Disk(_)) && fastrand::u32(..PROMOTED) == 0 {
             self.store().memory.put(entry.clone(), None);
             if self.now(entry.key()) != began {
                 self.store().memory.remove(entry.key());
