@@ -64,7 +64,7 @@ impl Arc {
     fn takes_from_t1(&self) -> bool {
         let used = self.t1.used() as f64;
         let is_over = used > self.target || self.incoming.from == From::B2 && used == self.target;
-        self.t1.len() > 0 && is_over || self.t2.len() == 0
+        !self.t1.is_empty() && is_over || self.t2.is_empty()
     }
 
     #[inline]
