@@ -5,7 +5,7 @@
 //! time, so that a request is a few instructions in the caller's loop.
 
 use crate::numbered::{Alike, Attributes, Differing, Numbered};
-use crate::policy::{Capacity, NONE, Policy, Residents};
+use crate::policy::{Capacity, NONE, Policy, Residents, Slot};
 use crate::shard::make_room;
 
 /// One request of a trace.
@@ -64,8 +64,32 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
     /// Asks for an object, and stores it if it is not there. Whether it was there.
     #[inline(always)]
     pub fn request(&mut self, request: Request) -> bool {
+        self.serve(request, self.contents.slot(request.id))
+    }
+
+    /// Asks for one object after the other, as [`request`](Self::request) does. How many were there.
+    ///
+    /// Each is looked for before the one before it is served: so the processor, which often guesses wrong what is
+    /// there, finds out soon. A miss may move the next one, which is then looked for again.
+    #[inline(always)]
+    pub fn requests(&mut self, requests: impl IntoIterator<Item = Request>) -> u64 {
+        let mut requests = requests.into_iter();
+        let Some(mut request) = requests.next() else { return 0 };
+        let (mut slot, mut hits) = (self.contents.slot(request.id), 0);
+        for next in requests {
+            let ahead = self.contents.slot(next.id);
+            let is_hit = self.serve(request, slot);
+            slot = if is_hit { ahead } else { self.contents.slot(next.id) };
+            hits += u64::from(is_hit);
+            request = next;
+        }
+        hits + u64::from(self.serve(request, slot))
+    }
+
+    /// Serves `request`, whose object stands in `slot`.
+    #[inline(always)]
+    fn serve(&mut self, request: Request, slot: Slot) -> bool {
         self.contents.tick(request.next, P::OFFLINE);
-        let slot = self.contents.slot(request.id);
         if slot == NONE {
             self.miss(request);
             return false;

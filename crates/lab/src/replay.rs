@@ -151,17 +151,12 @@ impl Loop<'_> {
 /// Hits of requests that differ in nothing but the object; `nexts` is empty for a policy that does not look.
 #[inline(never)]
 fn bare<P: Policy>(cache: &mut Replay<P, Alike>, ids: &[u32], nexts: &[u32]) -> u64 {
-    let mut hits = 0;
+    let request = |id, next| Request { id, size: 1, cost: 0, next };
     if P::OFFLINE {
-        for (&id, &next) in ids.iter().zip(nexts) {
-            hits += u64::from(cache.request(Request { id, size: 1, cost: 0, next: known(next) }));
-        }
+        cache.requests(ids.iter().zip(nexts).map(|(&id, &next)| request(id, known(next))))
     } else {
-        for &id in ids {
-            hits += u64::from(cache.request(Request { id, size: 1, cost: 0, next: u64::MAX }));
-        }
+        cache.requests(ids.iter().map(|&id| request(id, u64::MAX)))
     }
-    hits
 }
 
 /// The same of requests that differ in more; `misses` counts by object unless it is empty.

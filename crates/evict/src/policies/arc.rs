@@ -137,7 +137,7 @@ impl Policy for Arc {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let is_new = self.incoming.from == From::Nowhere;
         if is_new && self.trim(residents.capacity().amount) {

@@ -94,7 +94,7 @@ impl Policy for TwoQ {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let capacity = residents.capacity();
         if self.a1in.used() <= capacity.share(self.params.kin) && !self.am.is_empty() {
