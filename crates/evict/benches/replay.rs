@@ -65,7 +65,7 @@ impl Select for Run<'_> {
                 hits += black_box(drive(&mut replay, black_box(slice)));
                 *best = start.elapsed().min(*best);
             }
-            speed.hit_share = f64::from(hits) / f64::from(REQUESTS);
+            speed.hit_share = hits as f64 / f64::from(REQUESTS);
             speed.bytes = replay.metadata_bytes() as f64 / replay.len().max(1) as f64;
         }
         let total: Duration = best.into_iter().sum();
@@ -75,9 +75,8 @@ impl Select for Run<'_> {
 }
 
 #[inline(never)]
-fn drive<P: Policy>(replay: &mut Replay<P, Alike>, ids: &[u32]) -> u32 {
-    let request = |id| Request { id, size: 1, cost: 0, next: u64::MAX };
-    ids.iter().map(|&id| u32::from(replay.request(request(id)))).sum()
+fn drive<P: Policy>(replay: &mut Replay<P, Alike>, ids: &[u32]) -> u64 {
+    replay.requests(ids.iter().map(|&id| Request { id, size: 1, cost: 0, next: u64::MAX }))
 }
 
 /// The requests; objects are numbered as they first come, as those of a trace are.

@@ -12,6 +12,9 @@ use crate::shard::Contents;
 
 /// What is kept of each object beside its number.
 pub trait Attributes: Send {
+    /// Whether all objects weigh the same, so that one that leaves makes room for any other.
+    const ARE_ALIKE: bool;
+
     /// The size and the cost at which an object is stored that was asked for so.
     fn of(&self, size: u64, cost: u32) -> (u64, u32);
 
@@ -44,6 +47,8 @@ pub struct Differing {
 const ELSEWHERE: u32 = u32::MAX;
 
 impl Attributes for Alike {
+    const ARE_ALIKE: bool = true;
+
     #[inline(always)]
     fn of(&self, _size: u64, _cost: u32) -> (u64, u32) {
         (1, 0)
@@ -85,6 +90,8 @@ impl Differing {
 }
 
 impl Attributes for Differing {
+    const ARE_ALIKE: bool = false;
+
     #[inline(always)]
     fn of(&self, size: u64, cost: u32) -> (u64, u32) {
         (if self.shape.sized { size } else { 1 }, if self.shape.costed { cost } else { 0 })
@@ -201,6 +208,15 @@ impl<A: Attributes> Numbered<A> {
         self.used += self.capacity.weigh(object.size);
         self.len += 1;
         slot
+    }
+
+    /// Gives the place of what is in `slot` to object `id`, which weighs as much.
+    #[inline(always)]
+    pub(crate) fn replace(&mut self, slot: Slot, id: u32) {
+        let gone = std::mem::replace(&mut self.ids[slot], id);
+        debug_assert_eq!(self.slots[gone as usize], slot, "who left was not resident");
+        self.slots[gone as usize] = NONE;
+        self.slots[id as usize] = slot;
     }
 
     /// The most objects that there were at once.

@@ -5,8 +5,8 @@
 //! time, so that a request is a few instructions in the caller's loop.
 
 use crate::numbered::{Alike, Attributes, Differing, Numbered};
-use crate::policy::{Capacity, NONE, Policy, Residents, Slot};
-use crate::shard::make_room;
+use crate::policy::{Capacity, NONE, Object, Policy, Residents, Slot};
+use crate::shard::{Contents, make_room};
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,14 +109,29 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
         if weight > capacity.amount || !self.policy.admit(&object, &self.contents) {
             return;
         }
-        let evictions = &mut self.evictions;
-        if make_room(&mut self.policy, &mut self.contents, weight, |()| *evictions += 1) {
-            let slot = self.contents.put(request.id, &object);
+        if let Some(slot) = self.store(request.id, &object, weight) {
             if P::OFFLINE {
                 self.contents.expect(slot, request.next);
             }
             self.policy.on_insert(slot, &self.contents);
         }
+    }
+
+    /// Puts an object where there is room, or where others have to leave for it.
+    #[inline(always)]
+    fn store(&mut self, id: u32, object: &Object, weight: u64) -> Option<Slot> {
+        let Self { policy, contents, evictions } = self;
+        if !A::ARE_ALIKE {
+            let has_room = make_room(policy, contents, weight, |()| *evictions += 1);
+            return has_room.then(|| contents.put(id, object));
+        }
+        if contents.has_room(weight) {
+            return Some(contents.put(id, object));
+        }
+        let slot = policy.evict(contents)?;
+        contents.replace(slot, id);
+        *evictions += 1;
+        Some(slot)
     }
 
     /// How many objects had to leave for lack of room, so far.

@@ -339,7 +339,13 @@ impl Select for AlikeHits<'_> {
     type Output = (Vec<bool>, u64);
 
     fn run<P: Policy>(self, params: P::Params) -> Self::Output {
-        self.0.replay(Replay::<P, Alike>::of_alike(self.0.capacity, OBJECTS, params, 7))
+        let empty = |params| Replay::<P, Alike>::of_alike(self.0.capacity, OBJECTS, params, 7);
+        let (hits, evictions) = self.0.replay(empty(params.clone()));
+        let mut in_a_row = empty(params);
+        let count = in_a_row.requests(self.0.requests.iter().copied());
+        assert_eq!(count, hits.iter().filter(|&&is_hit| is_hit).count() as u64);
+        assert_eq!((in_a_row.validate(), in_a_row.evictions()), (Ok(()), evictions));
+        (hits, evictions)
     }
 }
 
