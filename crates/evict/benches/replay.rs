@@ -10,7 +10,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use larder_evict::{By, Capacity, POLICIES, Policy, Replay, Request, Select, Shape, Spec};
+use larder_evict::{Alike, By, Capacity, POLICIES, Policy, Replay, Request, Select, Spec};
 
 const OBJECTS: u32 = 100_000;
 const REQUESTS: u32 = 1_000_000;
@@ -58,15 +58,14 @@ impl Select for Run<'_> {
         let mut best = vec![Duration::MAX; self.ids.len().div_ceil(SLICE)];
         let mut speed = Speed { millions: 0.0, hit_share: 0.0, bytes: 0.0 };
         for _ in 0..RUNS {
-            let shape = Shape { objects: OBJECTS, sized: false, costed: false };
-            let mut replay = Replay::<P>::new(self.capacity, shape, params.clone(), 1);
+            let mut replay = Replay::<P, Alike>::of_alike(self.capacity, OBJECTS, params.clone(), 1);
             let mut hits = 0;
             for (slice, best) in self.ids.chunks(SLICE).zip(&mut best) {
                 let start = Instant::now();
                 hits += black_box(drive(&mut replay, black_box(slice)));
                 *best = start.elapsed().min(*best);
             }
-            speed.hit_share = f64::from(hits) / f64::from(REQUESTS);
+            speed.hit_share = hits as f64 / f64::from(REQUESTS);
             speed.bytes = replay.metadata_bytes() as f64 / replay.len().max(1) as f64;
         }
         let total: Duration = best.into_iter().sum();
@@ -76,9 +75,8 @@ impl Select for Run<'_> {
 }
 
 #[inline(never)]
-fn drive<P: Policy>(replay: &mut Replay<P>, ids: &[u32]) -> u32 {
-    let request = |id| Request { id, size: 1, cost: 0, next: u64::MAX };
-    ids.iter().map(|&id| u32::from(replay.request(request(id)))).sum()
+fn drive<P: Policy>(replay: &mut Replay<P, Alike>, ids: &[u32]) -> u64 {
+    replay.requests(ids.iter().map(|&id| Request { id, size: 1, cost: 0, next: u64::MAX }))
 }
 
 /// The requests; objects are numbered as they first come, as those of a trace are.

@@ -49,6 +49,7 @@ impl Index {
     }
 
     /// Adds `slot` for `key`, which is not there yet and for which there is room.
+    #[inline]
     pub(crate) fn insert(&mut self, key: u64, slot: Slot) {
         self.0.insert_unique(key, slot, |_| unreachable!("room was made before"));
     }

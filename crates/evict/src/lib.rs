@@ -10,6 +10,7 @@
 mod filter;
 mod filters;
 mod index;
+mod numbered;
 mod parts;
 mod policies;
 mod policy;
@@ -21,6 +22,7 @@ mod spec;
 
 pub use filter::{Filter, Filtered, FilteredParams};
 pub use filters::*;
+pub use numbered::{Alike, Attributes, Differing};
 pub use policies::*;
 pub use policy::{By, Capacity, Object, Param, Params, Policy, Residents, Slot};
 pub use registry::{FILTERS, Listing, POLICIES, Select};

@@ -5,8 +5,8 @@ mod naive;
 use std::collections::{BTreeMap, HashMap};
 
 use larder_evict::{
-    AnyShard, By, Capacity, FILTERS, Inserted, Object, POLICIES, Policy, Replay, Request, Select, Shape,
-    Spec, spread,
+    Alike, AnyShard, Attributes, By, Capacity, FILTERS, Inserted, Object, POLICIES, Policy, Replay, Request,
+    Select, Shape, Spec, spread,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -316,8 +316,13 @@ impl Select for ReplayHits<'_> {
     type Output = (Vec<bool>, u64);
 
     fn run<P: Policy>(self, params: P::Params) -> Self::Output {
-        let shape = Shape { objects: 48, sized: true, costed: true };
-        let mut replay = Replay::<P>::new(self.capacity, shape, params, 7);
+        let shape = Shape { objects: OBJECTS, sized: true, costed: true };
+        self.replay(Replay::<P>::new(self.capacity, shape, params, 7))
+    }
+}
+
+impl ReplayHits<'_> {
+    fn replay<P: Policy, A: Attributes>(&self, mut replay: Replay<P, A>) -> (Vec<bool>, u64) {
         let hits = self.requests.iter().map(|&request| {
             let is_hit = replay.request(request);
             assert_eq!(replay.validate(), Ok(()));
@@ -327,27 +332,55 @@ impl Select for ReplayHits<'_> {
     }
 }
 
+/// The same where nothing but the object is told apart.
+struct AlikeHits<'a>(ReplayHits<'a>);
+
+impl Select for AlikeHits<'_> {
+    type Output = (Vec<bool>, u64);
+
+    fn run<P: Policy>(self, params: P::Params) -> Self::Output {
+        let empty = |params| Replay::<P, Alike>::of_alike(self.0.capacity, OBJECTS, params, 7);
+        let (hits, evictions) = self.0.replay(empty(params.clone()));
+        let mut in_a_row = empty(params);
+        let count = in_a_row.requests(self.0.requests.iter().copied());
+        assert_eq!(count, hits.iter().filter(|&&is_hit| is_hit).count() as u64);
+        assert_eq!((in_a_row.validate(), in_a_row.evictions()), (Ok(()), evictions));
+        (hits, evictions)
+    }
+}
+
+const OBJECTS: u32 = 48;
+
+/// The largest sizes are those that 32 bits hold no longer.
 fn requests() -> impl Strategy<Value = Vec<Request>> {
-    let size = prop_oneof![8 => 0..30_u64, 1 => 90..200_u64];
-    let request = (0..48_u32, size, 1..9_u32);
+    let size = prop_oneof![16 => 0..30_u64, 2 => 90..200_u64, 1 => (1_u64 << 32) - 2..(1 << 32) + 2];
+    let request = (0..OBJECTS, size, 1..9_u32);
     vec(request.prop_map(|(id, size, cost)| Request { id, size, cost, next: u64::MAX }), 0..400)
+}
+
+/// Which requests hit in a shard, and how many objects it evicts.
+fn serve(spec: &Spec, capacity: Capacity, requests: &[Request]) -> (Vec<bool>, u64) {
+    let mut shard = spec.build(capacity, 7);
+    let hits = requests.iter().map(|&Request { id, size, cost, .. }| {
+        let key = spread(id);
+        let is_hit = shard.get(key).is_some();
+        if !is_hit {
+            let _stored = shard.insert(Object { key, size, cost }, 0_usize, &mut Vec::new());
+        }
+        is_hit
+    });
+    (hits.collect(), shard.evictions())
 }
 
 proptest! {
     #[test]
     fn what_is_simulated_is_what_is_served(capacity in capacity(), requests in requests()) {
+        let alike: Vec<_> = requests.iter().map(|request| Request { size: 1, cost: 0, ..*request }).collect();
         for spec in all_policies() {
-            let mut shard = spec.build(capacity, 7);
-            let served: Vec<_> = requests.iter().map(|&Request { id, size, cost, .. }| {
-                let key = spread(id);
-                let is_hit = shard.get(key).is_some();
-                if !is_hit {
-                    let _stored = shard.insert(Object { key, size, cost }, 0_usize, &mut Vec::new());
-                }
-                is_hit
-            }).collect();
             let simulated = spec.select(ReplayHits { capacity, requests: &requests });
-            prop_assert_eq!(simulated, (served, shard.evictions()), "{}", spec);
+            prop_assert_eq!(simulated, serve(&spec, capacity, &requests), "{}", spec);
+            let simulated = spec.select(AlikeHits(ReplayHits { capacity, requests: &requests }));
+            prop_assert_eq!(simulated, serve(&spec, capacity, &alike), "{}, all alike", spec);
         }
     }
 }

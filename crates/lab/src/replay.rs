@@ -3,9 +3,10 @@
 //! The loop over the requests is compiled once for each policy, and once more for traces in which nothing but the
 //! object differs: there a request reads four bytes.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use larder_evict::{Capacity, Policy, Replay, Request, Select, Spec};
+use larder_evict::{Alike, Attributes, Capacity, Policy, Replay, Request, Select, Spec};
 
 use crate::trace::Trace;
 
@@ -81,25 +82,51 @@ impl Select for Loop<'_> {
     type Output = Option<Counts>;
 
     fn run<P: Policy>(self, params: P::Params) -> Option<Counts> {
-        let Run { trace, warmup, by_object, seed, .. } = *self.run;
-        let shape = trace.shape();
-        let mut cache = Replay::<P>::new(self.run.capacity(), shape, params, seed);
+        let Run { trace, by_object, seed, .. } = *self.run;
+        let (capacity, shape) = (self.run.capacity(), trace.shape());
         let nexts = if P::OFFLINE { trace.nexts() } else { &[] };
-        let mut misses = if by_object { vec![0; shape.objects as usize] } else { Vec::new() };
+        if shape.sized || shape.costed || by_object {
+            let mut misses = if by_object { vec![0; shape.objects as usize] } else { Vec::new() };
+            let cache = Replay::<P>::new(capacity, shape, params, seed);
+            self.stretches(cache, &mut misses, |cache, range, misses| {
+                whole(cache, trace, range, nexts, misses)
+            })
+        } else {
+            let cache = Replay::<P, Alike>::of_alike(capacity, shape.objects, params, seed);
+            self.stretches(cache, &mut [], |cache, range, _| {
+                let hits = bare(cache, &trace.ids()[range.clone()], nexts.get(range).unwrap_or(&[]));
+                Tally { hits, ..Tally::default() }
+            })
+        }
+    }
+}
+
+/// What happened in some of the requests.
+#[derive(Default)]
+struct Tally {
+    hits: u64,
+    found: u128,
+    asked: u128,
+}
+
+impl Loop<'_> {
+    fn stretches<P: Policy, A: Attributes>(
+        &self,
+        mut cache: Replay<P, A>,
+        misses: &mut [u32],
+        replay: impl Fn(&mut Replay<P, A>, Range<usize>, &mut [u32]) -> Tally,
+    ) -> Option<Counts> {
+        let Run { trace, warmup, .. } = *self.run;
         let (mut counts, mut evictions) = (Counts::default(), 0);
         let start = Instant::now();
         let mut from = 0;
         while from < trace.len() {
             let end = if from < warmup { warmup.min(trace.len()) } else { trace.len() };
             let to = end.min(from + STRETCH);
-            if shape.sized || shape.costed || by_object {
-                let tally = whole(&mut cache, trace, from..to, nexts, &mut misses);
-                counts.hits += tally.0;
-                counts.hit_bytes += tally.1;
-                counts.bytes += tally.2;
-            } else {
-                counts.hits += bare(&mut cache, &trace.ids()[from..to], nexts.get(from..to).unwrap_or(&[]));
-            }
+            let tally = replay(&mut cache, from..to, misses);
+            counts.hits += tally.hits;
+            counts.hit_bytes += tally.found;
+            counts.bytes += tally.asked;
             if to == warmup {
                 (counts, evictions) = (Counts::default(), cache.evictions());
                 misses.fill(0);
@@ -123,42 +150,37 @@ impl Select for Loop<'_> {
 
 /// Hits of requests that differ in nothing but the object; `nexts` is empty for a policy that does not look.
 #[inline(never)]
-fn bare<P: Policy>(cache: &mut Replay<P>, ids: &[u32], nexts: &[u32]) -> u64 {
-    let mut hits = 0;
+fn bare<P: Policy>(cache: &mut Replay<P, Alike>, ids: &[u32], nexts: &[u32]) -> u64 {
+    let request = |id, next| Request { id, size: 1, cost: 0, next };
     if P::OFFLINE {
-        for (&id, &next) in ids.iter().zip(nexts) {
-            hits += u64::from(cache.request(Request { id, size: 1, cost: 0, next: known(next) }));
-        }
+        cache.requests(ids.iter().zip(nexts).map(|(&id, &next)| request(id, known(next))))
     } else {
-        for &id in ids {
-            hits += u64::from(cache.request(Request { id, size: 1, cost: 0, next: u64::MAX }));
-        }
+        cache.requests(ids.iter().map(|&id| request(id, u64::MAX)))
     }
-    hits
 }
 
-/// Hits, bytes found, bytes asked for; `misses` counts by object unless it is empty.
+/// The same of requests that differ in more; `misses` counts by object unless it is empty.
 #[inline(never)]
 fn whole<P: Policy>(
     cache: &mut Replay<P>,
     trace: &Trace,
-    range: std::ops::Range<usize>,
+    range: Range<usize>,
     nexts: &[u32],
     misses: &mut [u32],
-) -> (u64, u128, u128) {
-    let (mut hits, mut found, mut asked) = (0, 0, 0);
+) -> Tally {
+    let mut tally = Tally::default();
     for at in range {
         let next = if P::OFFLINE { known(nexts[at]) } else { u64::MAX };
         let request = Request { next, ..trace.request(at) };
-        asked += u128::from(request.size);
+        tally.asked += u128::from(request.size);
         if cache.request(request) {
-            hits += 1;
-            found += u128::from(request.size);
+            tally.hits += 1;
+            tally.found += u128::from(request.size);
         } else if let Some(misses) = misses.get_mut(request.id as usize) {
             *misses += 1;
         }
     }
-    (hits, found, asked)
+    tally
 }
 
 /// The number of the next request as a replay counts: the trace's "none" is never.

@@ -13,7 +13,7 @@ use crate::index::Index;
 
 /// Keys in the order in which they came, each with a weight and a note `T`.
 pub(crate) struct Ghosts<T = ()> {
-    /// Oldest first, gaps included. A gap is what the index does not lead to.
+    /// Oldest first, gaps included. A gap weighs 0, and the index does not lead to it.
     queue: VecDeque<Ghost<T>>,
     /// The number of the queue's first place; numbers wrap.
     first: u32,
@@ -55,10 +55,12 @@ impl<T: Copy> Ghosts<T> {
     #[inline]
     pub(crate) fn remove(&mut self, key: u64) -> Option<T> {
         let fingerprint = fingerprint(key);
-        let ghost = |place: u32| &self.queue[place.wrapping_sub(self.first) as usize];
-        let place = self.index.take(hash(fingerprint), |place| ghost(place).fingerprint == fingerprint)?;
-        self.used -= u64::from(ghost(place).weight);
-        Some(ghost(place).note)
+        let at = |place: u32| place.wrapping_sub(self.first) as usize;
+        let is_key = |place| self.queue[at(place)].fingerprint == fingerprint;
+        let place = self.index.take(hash(fingerprint), is_key)?;
+        let ghost = &mut self.queue[at(place)];
+        self.used -= u64::from(std::mem::take(&mut ghost.weight));
+        Some(ghost.note)
     }
 
     /// Forgets the oldest one.
@@ -66,9 +68,10 @@ impl<T: Copy> Ghosts<T> {
     pub(crate) fn pop_oldest(&mut self) -> Option<T> {
         loop {
             let ghost = self.queue.pop_front()?;
-            let was_there = self.index.remove(hash(ghost.fingerprint), self.first);
-            self.first = self.first.wrapping_add(1);
-            if was_there {
+            let place = self.first;
+            self.first = place.wrapping_add(1);
+            if ghost.weight > 0 {
+                self.index.remove(hash(ghost.fingerprint), place);
                 self.used -= u64::from(ghost.weight);
                 return Some(ghost.note);
             }
@@ -97,27 +100,21 @@ impl<T: Copy> Ghosts<T> {
         self.queue.capacity() * size_of::<Ghost<T>>() + self.index.heap_bytes()
     }
 
-    /// Checks that the index leads to places in the queue, and the sum of the weights.
+    /// Checks that the index leads to all that are remembered, and the sum of the weights.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let (mut count, mut used) = (0, 0);
-        for (place, ghost) in self.places() {
-            if self.leads_to(place, ghost) {
-                count += 1;
-                used += u64::from(ghost.weight);
+        for (at, ghost) in self.queue.iter().enumerate().filter(|(_, ghost)| ghost.weight > 0) {
+            let place = self.first.wrapping_add(at as u32);
+            if self.index.find(hash(ghost.fingerprint), |other| other == place).is_none() {
+                return Err(format!("the index does not lead to the ghost at {place}"));
             }
+            count += 1;
+            used += u64::from(ghost.weight);
         }
         match (count, used) == (self.len(), self.used) {
             true => Ok(()),
             false => Err(format!("{count} ghosts weigh {used}, {} and {} counted", self.len(), self.used)),
         }
-    }
-
-    fn leads_to(&self, place: u32, ghost: &Ghost<T>) -> bool {
-        self.index.find(hash(ghost.fingerprint), |other| other == place).is_some()
-    }
-
-    fn places(&self) -> impl Iterator<Item = (u32, &Ghost<T>)> {
-        self.queue.iter().enumerate().map(|(at, ghost)| (self.first.wrapping_add(at as u32), ghost))
     }
 
     /// Closes the gaps, and makes room for an eighth more.
@@ -126,9 +123,7 @@ impl<T: Copy> Ghosts<T> {
         let len = self.len();
         let mut queue = VecDeque::new();
         queue.reserve_exact(len + len / 8 + 1);
-        queue.extend(
-            self.places().filter(|(place, ghost)| self.leads_to(*place, ghost)).map(|(_, ghost)| ghost),
-        );
+        queue.extend(self.queue.iter().filter(|ghost| ghost.weight > 0));
         self.queue = queue;
         self.first = 0;
         self.index.rebuild(len, (0..).zip(self.queue.iter().map(|ghost| hash(ghost.fingerprint))));

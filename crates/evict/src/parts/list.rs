@@ -36,12 +36,11 @@ impl Links {
 pub(crate) struct List {
     front: Slot,
     back: Slot,
-    len: usize,
 }
 
 impl List {
     pub(crate) const fn new() -> Self {
-        Self { front: NONE, back: NONE, len: 0 }
+        Self { front: NONE, back: NONE }
     }
 
     /// Adds `slot`, which is in no list.
@@ -53,7 +52,17 @@ impl List {
             front => links.0[front].prev = slot,
         }
         self.front = slot;
-        self.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.back == NONE
+    }
+
+    /// Whether there is one slot and no more.
+    #[inline]
+    pub(crate) fn is_single(&self) -> bool {
+        self.back == self.front && !self.is_empty()
     }
 
     /// The last slot.
@@ -83,7 +92,6 @@ impl List {
             NONE => self.back = prev,
             _ => links[next as usize].prev = prev,
         }
-        self.len -= 1;
     }
 
     /// Makes `slot`, which is in this list, its first.
@@ -107,12 +115,13 @@ impl List {
 
     /// The slots, first to last.
     pub(crate) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
-        // Bounded, so that a broken list shows as a wrong length and not as an endless loop.
-        std::iter::successors(some(self.front), move |&slot| some(links.0.get(slot)?.next)).take(self.len + 1)
+        // Bounded, so that a broken list is not an endless loop.
+        std::iter::successors(some(self.front), move |&slot| some(links.0.get(slot)?.next))
+            .take(links.0.len() + 1)
     }
 
-    /// Checks that the links agree with each other and with `len`, and that every slot is resident.
-    pub(crate) fn validate<R: Residents>(&self, links: &Links, residents: &R) -> Result<(), String> {
+    /// Checks that the links agree with each other, and that every slot is resident; how many there are.
+    pub(crate) fn validate<R: Residents>(&self, links: &Links, residents: &R) -> Result<usize, String> {
         let mut prev = NONE;
         let mut count = 0;
         for slot in self.iter(links) {
@@ -126,15 +135,10 @@ impl List {
             prev = slot;
             count += 1;
         }
-        if (count, prev) != (self.len, self.back) {
-            let (len, back) = (self.len, self.back);
-            return Err(format!("{count} slots up to {prev}, where there should be {len} up to {back}"));
+        match prev == self.back {
+            true => Ok(count),
+            false => Err(format!("{count} slots up to {prev}, where the last should be {}", self.back)),
         }
-        Ok(())
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len
     }
 }
 

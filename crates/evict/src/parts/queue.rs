@@ -56,10 +56,10 @@ impl Queue {
 
     /// Checks the list, and that every resident is in it.
     pub(crate) fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.list.validate(&self.links, residents)?;
-        match self.list.len() == residents.len() {
+        let queued = self.list.validate(&self.links, residents)?;
+        match queued == residents.len() {
             true => Ok(()),
-            false => Err(format!("{} slots queued of {} residents", self.list.len(), residents.len())),
+            false => Err(format!("{queued} slots queued of {} residents", residents.len())),
         }
     }
 }

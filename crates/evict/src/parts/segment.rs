@@ -20,10 +20,10 @@ impl Segment {
         self.used
     }
 
-    /// How many objects there are.
+    /// Whether there is no object.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.list.len()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
     }
 
     /// The last slot.
@@ -70,12 +70,12 @@ impl Segment {
         std::iter::successors(self.back(), |&slot| links.before(slot))
     }
 
-    /// Checks the list and the sum.
-    pub(crate) fn validate<R: Residents>(&self, links: &Links, residents: &R) -> Result<(), String> {
-        self.list.validate(links, residents)?;
+    /// Checks the list and the sum; how many objects there are.
+    pub(crate) fn validate<R: Residents>(&self, links: &Links, residents: &R) -> Result<usize, String> {
+        let len = self.list.validate(links, residents)?;
         let used: u64 = self.iter(links).map(|slot| residents.weight(slot)).sum();
         match used == self.used {
-            true => Ok(()),
+            true => Ok(len),
             false => Err(format!("a queue's objects weigh {used}, {} counted", self.used)),
         }
     }
@@ -90,11 +90,10 @@ pub(crate) fn validate_all<'a, R: Residents>(
 ) -> Result<(), String> {
     let mut queued = 0;
     for (at, segment) in segments.into_iter().enumerate() {
-        segment.validate(links, residents)?;
+        queued += segment.validate(links, residents)?;
         if let Some(slot) = segment.iter(links).find(|&slot| place(slot) != at) {
             return Err(format!("slot {slot} is in queue {at} and marked for queue {}", place(slot)));
         }
-        queued += segment.len();
     }
     match queued == residents.len() {
         true => Ok(()),

@@ -64,7 +64,7 @@ impl Arc {
     fn takes_from_t1(&self) -> bool {
         let used = self.t1.used() as f64;
         let is_over = used > self.target || self.incoming.from == From::B2 && used == self.target;
-        self.t1.len() > 0 && is_over || self.t2.len() == 0
+        !self.t1.is_empty() && is_over || self.t2.is_empty()
     }
 
     #[inline]
@@ -137,7 +137,7 @@ impl Policy for Arc {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let is_new = self.incoming.from == From::Nowhere;
         if is_new && self.trim(residents.capacity().amount) {

@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{By, Replay, Request, Shape};
+    use crate::{Alike, By, Replay, Request};
 
     /// The most hits that any choice of victims gives, by trying them all.
     fn most_hits(ids: &[u32], capacity: usize, cache: &[u32]) -> usize {
@@ -82,8 +82,7 @@ mod tests {
         #[test]
         fn no_choice_of_victims_has_more_hits(ids in prop::collection::vec(0..6_u32, 0..14), amount in 1..4_u64) {
             let capacity = Capacity { by: By::Entries, amount };
-            let shape = Shape { objects: 6, sized: false, costed: false };
-            let mut replay = Replay::<Belady>::new(capacity, shape, (), 1);
+            let mut replay = Replay::<Belady, Alike>::of_alike(capacity, 6, (), 1);
             let is_hit = |(at, &id): (usize, &u32)| {
                 let next = ids[at + 1..].iter().position(|&other| other == id);
                 let next = next.map_or(u64::MAX, |ahead| (at + 2 + ahead) as u64);

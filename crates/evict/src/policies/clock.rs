@@ -59,7 +59,7 @@ impl Policy for Clock {
         *hits += u8::from(*hits < self.most);
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict<R: Residents>(&mut self, _residents: &R) -> Option<Slot> {
         loop {
             let slot = self.queue.back()?;

@@ -134,7 +134,7 @@ impl Policy for S3Fifo {
         *mark += u8::from(*mark & MOST_HITS < MOST_HITS);
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let capacity = residents.capacity();
         let main_share = capacity.amount - capacity.share(self.params.small);

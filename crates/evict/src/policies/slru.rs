@@ -101,7 +101,7 @@ impl Policy for Slru {
         self.sink(level + 1, share, residents);
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         self.segments.iter_mut().find_map(|segment| segment.pop_back(&mut self.links, residents))
     }

@@ -94,10 +94,10 @@ impl Policy for TwoQ {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let capacity = residents.capacity();
-        if self.a1in.used() <= capacity.share(self.params.kin) && self.am.len() > 0 {
+        if self.a1in.used() <= capacity.share(self.params.kin) && !self.am.is_empty() {
             return self.am.pop_back(&mut self.links, residents);
         }
         let slot = self.a1in.pop_back(&mut self.links, residents)?;

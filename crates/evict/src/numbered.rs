@@ -1,0 +1,318 @@
+//! What a replay holds: objects by their numbers, and of each no more than the trace tells apart.
+//!
+//! What that is, is known at compile time where it is nothing: there a policy that asks for a weight is answered
+//! with a constant.
+
+use std::collections::HashMap;
+
+use crate::parts::by_slot::BySlot;
+use crate::policy::{By, Capacity, NONE, Object, Residents, Slot};
+use crate::replay::{Request, Shape, spread};
+use crate::shard::Contents;
+
+/// What is kept of each object beside its number.
+pub trait Attributes: Send {
+    /// Whether all objects weigh the same, so that one that leaves makes room for any other.
+    const ARE_ALIKE: bool;
+
+    /// The size and the cost at which an object is stored that was asked for so.
+    fn of(&self, size: u64, cost: u32) -> (u64, u32);
+
+    /// Keeps them for `slot`.
+    fn put(&mut self, slot: Slot, size: u64, cost: u32);
+
+    /// The size of what is in `slot`.
+    fn size(&self, slot: Slot) -> u64;
+
+    /// What fetching it cost.
+    fn cost(&self, slot: Slot) -> u32;
+
+    /// Bytes allocated.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// Nothing: every size is 1 and every cost 0.
+pub struct Alike;
+
+/// Sizes or costs or both, as far as they differ.
+pub struct Differing {
+    shape: Shape,
+    /// By slot: 4 bytes do for most sizes, and [`ELSEWHERE`] stands for the rest.
+    sizes: BySlot<u32>,
+    giants: HashMap<Slot, u64>,
+    costs: BySlot<u32>,
+}
+
+/// The mark of a size that is among the giants.
+const ELSEWHERE: u32 = u32::MAX;
+
+impl Attributes for Alike {
+    const ARE_ALIKE: bool = true;
+
+    #[inline(always)]
+    fn of(&self, _size: u64, _cost: u32) -> (u64, u32) {
+        (1, 0)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, _slot: Slot, _size: u64, _cost: u32) {}
+
+    #[inline(always)]
+    fn size(&self, _slot: Slot) -> u64 {
+        1
+    }
+
+    #[inline(always)]
+    fn cost(&self, _slot: Slot) -> u32 {
+        0
+    }
+
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Differing {
+    pub(crate) fn new(shape: Shape) -> Self {
+        Self { shape, sizes: BySlot::new(), giants: HashMap::new(), costs: BySlot::new() }
+    }
+
+    #[cold]
+    fn put_giant(&mut self, slot: Slot, size: u64) -> u32 {
+        self.giants.insert(slot, size);
+        ELSEWHERE
+    }
+
+    #[cold]
+    fn giant(&self, slot: Slot) -> u64 {
+        self.giants[&slot]
+    }
+}
+
+impl Attributes for Differing {
+    const ARE_ALIKE: bool = false;
+
+    #[inline(always)]
+    fn of(&self, size: u64, cost: u32) -> (u64, u32) {
+        (if self.shape.sized { size } else { 1 }, if self.shape.costed { cost } else { 0 })
+    }
+
+    #[inline(always)]
+    fn put(&mut self, slot: Slot, size: u64, cost: u32) {
+        if self.shape.sized {
+            let short = u32::try_from(size).ok().filter(|&size| size != ELSEWHERE);
+            let size = short.unwrap_or_else(|| self.put_giant(slot, size));
+            self.sizes.put(slot, size);
+        }
+        if self.shape.costed {
+            self.costs.put(slot, cost);
+        }
+    }
+
+    #[inline]
+    fn size(&self, slot: Slot) -> u64 {
+        if !self.shape.sized {
+            return 1;
+        }
+        match self.sizes[slot] {
+            ELSEWHERE => self.giant(slot),
+            size => size.into(),
+        }
+    }
+
+    #[inline]
+    fn cost(&self, slot: Slot) -> u32 {
+        if self.shape.costed { self.costs[slot] } else { 0 }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let giants = self.giants.capacity() * size_of::<(Slot, u64)>();
+        self.sizes.heap_bytes() + self.costs.heap_bytes() + giants
+    }
+}
+
+/// Who is where.
+pub(crate) struct Numbered<A> {
+    /// By object: its slot, or [`NONE`].
+    slots: Vec<Slot>,
+    /// By slot: the object's number or, where the slot is vacant, the next vacant slot.
+    ids: BySlot<u32>,
+    attributes: A,
+    nexts: BySlot<u64>,
+    next_of_newcomer: u64,
+    vacant: Slot,
+    /// Not of the width of `used`: the compiler would read both at once, which has to wait for two writes.
+    len: u32,
+    used: u64,
+    capacity: Capacity,
+    now: u64,
+}
+
+impl<A: Attributes> Numbered<A> {
+    pub(crate) fn new(capacity: Capacity, objects: u32, attributes: A) -> Self {
+        Self {
+            slots: vec![NONE; objects as usize],
+            ids: BySlot::new(),
+            attributes,
+            nexts: BySlot::new(),
+            next_of_newcomer: u64::MAX,
+            vacant: NONE,
+            len: 0,
+            used: 0,
+            capacity,
+            now: 0,
+        }
+    }
+
+    /// Counts a request. `next` is noted where the future counts.
+    #[inline(always)]
+    pub(crate) fn tick(&mut self, next: u64, is_offline: bool) {
+        self.now += 1;
+        if is_offline {
+            self.next_of_newcomer = next;
+        }
+    }
+
+    /// Where object `id` stands, or [`NONE`].
+    #[inline(always)]
+    pub(crate) fn slot(&self, id: u32) -> Slot {
+        self.slots[id as usize]
+    }
+
+    /// Notes when the object in `slot` will be asked for next.
+    #[inline(always)]
+    pub(crate) fn expect(&mut self, slot: Slot, next: u64) {
+        self.nexts.put(slot, next);
+    }
+
+    /// What `request` would store.
+    #[inline(always)]
+    pub(crate) fn object_of(&self, request: Request) -> Object {
+        let (size, cost) = self.attributes.of(request.size, request.cost);
+        Object { key: spread(request.id), size, cost }
+    }
+
+    /// Stores object `id`, for which there is room.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, id: u32, object: &Object) -> Slot {
+        let slot = match self.vacant {
+            NONE => self.len,
+            slot => {
+                self.vacant = self.ids[slot];
+                slot
+            }
+        };
+        self.ids.put(slot, id);
+        self.attributes.put(slot, object.size, object.cost);
+        self.slots[id as usize] = slot;
+        self.used += self.capacity.weigh(object.size);
+        self.len += 1;
+        slot
+    }
+
+    /// Gives the place of what is in `slot` to object `id`, which weighs as much.
+    #[inline(always)]
+    pub(crate) fn replace(&mut self, slot: Slot, id: u32) {
+        let gone = std::mem::replace(&mut self.ids[slot], id);
+        debug_assert_eq!(self.slots[gone as usize], slot, "who left was not resident");
+        self.slots[gone as usize] = NONE;
+        self.slots[id as usize] = slot;
+    }
+
+    /// The most objects that there were at once.
+    pub(crate) fn most(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.ids.heap_bytes() + self.attributes.heap_bytes() + self.nexts.heap_bytes()
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        let residents = (0..).zip(&self.slots).filter(|&(_, &slot)| slot != NONE);
+        let (mut count, mut used) = (0, 0);
+        for (id, &slot) in residents {
+            if self.ids.get(slot) != Some(&id) {
+                return Err(format!("object {id} is led to slot {slot}, where {:?} is", self.ids.get(slot)));
+            }
+            count += 1;
+            used += self.weight(slot);
+        }
+        if (count, used) != (self.len, self.used) || used > self.capacity.amount {
+            let (len, counted, amount) = (self.len, self.used, self.capacity.amount);
+            return Err(format!("{count} objects use {used}, {len} and {counted} counted, {amount} allowed"));
+        }
+        Ok(())
+    }
+}
+
+impl<A: Attributes> Contents for Numbered<A> {
+    type Value = ();
+
+    #[inline(always)]
+    fn has_room(&self, weight: u64) -> bool {
+        weight <= self.capacity.amount - self.used
+    }
+
+    #[inline(always)]
+    fn take(&mut self, slot: Slot) -> Option<()> {
+        let id = std::mem::replace(&mut self.ids[slot], self.vacant);
+        let place = self.slots.get_mut(id as usize).filter(|place| **place == slot)?;
+        *place = NONE;
+        self.vacant = slot;
+        self.used -= self.weight(slot);
+        self.len -= 1;
+        Some(())
+    }
+}
+
+impl<A: Attributes> Residents for Numbered<A> {
+    #[inline]
+    fn object(&self, slot: Slot) -> Object {
+        let (size, cost) = (self.attributes.size(slot), self.attributes.cost(slot));
+        Object { key: spread(self.ids[slot]), size, cost }
+    }
+
+    #[inline]
+    fn weight(&self, slot: Slot) -> u64 {
+        match self.capacity.by {
+            By::Bytes => self.attributes.size(slot),
+            By::Entries => 1,
+        }
+    }
+
+    fn contains(&self, slot: Slot) -> bool {
+        let id = self.ids.get(slot);
+        id.and_then(|&id| self.slots.get(id as usize)).is_some_and(|&there| there == slot)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    fn used(&self) -> u64 {
+        self.used
+    }
+
+    #[inline]
+    fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    #[inline]
+    fn next_of_newcomer(&self) -> u64 {
+        self.next_of_newcomer
+    }
+
+    #[inline]
+    fn next(&self, slot: Slot) -> u64 {
+        self.nexts.get(slot).copied().unwrap_or(u64::MAX)
+    }
+}
