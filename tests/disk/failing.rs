@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::support::{Client, Larder, eventually};
 use crate::{config, end, page, pages, ready, written};
 
-fn segments(directory: &Path) -> Vec<std::path::PathBuf> {
+pub(super) fn segments(directory: &Path) -> Vec<std::path::PathBuf> {
     let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
     files.filter(|file| file.extension().is_some_and(|extension| extension == "segment")).collect()
 }
@@ -98,7 +98,8 @@ fn foreign_and_truncated_files_cost_nothing_but_themselves() {
     end(larder);
     fs::write(directory.path().join("notes.txt"), "mine").unwrap();
     fs::write(directory.path().join("0000099999.segment"), "not a segment").unwrap();
-    let file = segments(directory.path()).into_iter().find(|file| !file.ends_with("0000099999.segment")).unwrap();
+    let file =
+        segments(directory.path()).into_iter().find(|file| !file.ends_with("0000099999.segment")).unwrap();
     let len = fs::metadata(&file).unwrap().len();
     fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len / 2).unwrap();
     let larder = Larder::start(&config);
@@ -135,11 +136,19 @@ fn a_full_disk_costs_no_request() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let config = config(directory.path(), &origin, "[memory]\nsize = '1MiB'");
     let tmpfs = format!("mount -t tmpfs -o size=3m tmpfs '{}'", directory.path().display());
-    if !Command::new("unshare").args(["--mount", "sh", "-c", &tmpfs]).stderr(Stdio::null()).status().is_ok_and(|s| s.success()) {
+    if !Command::new("unshare")
+        .args(["--mount", "sh", "-c", &tmpfs])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
+    {
         eprintln!("not tested: this takes the right to mount a file system");
         return;
     }
-    let larder = Larder::start_behind(&["unshare", "--mount", "sh", "-c", &format!("{tmpfs} && exec \"$@\"", ), "sh"], &config);
+    let larder = Larder::start_behind(
+        &["unshare", "--mount", "sh", "-c", &format!("{tmpfs} && exec \"$@\"",), "sh"],
+        &config,
+    );
     for n in 0..100 {
         let path = format!("/{n}-100000");
         assert!(larder.get(&path).body == page(&path));
@@ -162,5 +171,8 @@ fn a_directory_that_cannot_be_is_said_at_once() {
     let output = larder(&file.path().display().to_string());
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.lines().last().unwrap().contains(&format!("cannot use {}", file.path().display())), "{said}");
+    assert!(
+        said.lines().last().unwrap().contains(&format!("cannot use {}", file.path().display())),
+        "{said}"
+    );
 }

@@ -6,6 +6,7 @@
 mod support;
 
 mod failing;
+mod inventory;
 mod outliving;
 mod schedule;
 mod soak;
@@ -25,7 +26,8 @@ fn config(directory: &Path, origin: &Origin, tables: &str) -> String {
 /// What stands at `target`: as many bytes as its number says, which differ from target to target.
 fn page(target: &str) -> Vec<u8> {
     let len: usize = target.rsplit('-').next().and_then(|len| len.parse().ok()).unwrap_or(100);
-    let seed = target.bytes().fold(7_u64, |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+    let seed =
+        target.bytes().fold(7_u64, |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
     (0..len as u64).map(|at| (seed.wrapping_mul(at / 8 + 1) >> 24) as u8 ^ at as u8).collect()
 }
 
