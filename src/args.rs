@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, Origin};
 
+use crate::cache::args::Line as Cache;
 use crate::config::{DISK, ENTRIES, MEMORY, THREADS, names};
 use crate::fetch::args::{EXAMPLES as FETCH_EXAMPLES, Fetch};
 use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     /// Show the numbers of a running proxy
     #[command(after_help = STATS_EXAMPLES)]
     Stats(Stats),
+    /// Look at what is on the disks: list it, print one object, check all of it
+    Cache(Cache),
     /// Fetch pages through a proxy, or replay a workload on it
     #[command(after_help = FETCH_EXAMPLES)]
     Fetch(Box<Fetch>),

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 it failed, 2 the words or the config were wrong.
 
 mod args;
+mod cache;
 mod check;
 mod config;
 mod describe;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Serve(run) => serve::run(&run),
         Command::Check(run) => check::run(&run),
         Command::Stats(stats) => stats::run(&stats),
+        Command::Cache(line) => cache::run(&line),
         Command::Fetch(fetch) => fetch::run(&fetch),
         Command::Simulate(simulate) => simulate::run(&simulate),
         Command::Describe(describe) => describe::run(&describe),

@@ -39,6 +39,11 @@ impl Bar {
         self.0.inc(requests as u64);
     }
 
+    /// So many of all are done.
+    pub(crate) fn set(&self, done: u64) {
+        self.0.set_position(done);
+    }
+
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.0.finish_and_clear();

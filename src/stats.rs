@@ -32,12 +32,17 @@ pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
 /// # Errors
 /// Why there are none, in one line.
 pub(crate) fn numbers(admin: &str) -> Result<(String, Map<String, Value>), String> {
-    let failed = |why: String| format!("no larder answers at {admin}: {why}");
+    let failed = |why: String| unanswered(admin, why);
     let answer = ask(admin).map_err(|error| failed(explain(&error)))?;
     let text = content(&answer).map_err(failed)?;
     let numbers = serde_json::from_str(text)
         .map_err(|error| failed(format!("its /stats are no JSON object: {error}")))?;
     Ok((text.to_owned(), numbers))
+}
+
+/// That the admin listener at `admin` gave no answer.
+pub(crate) fn unanswered(admin: &str, why: String) -> String {
+    format!("no larder answers at {admin}: {why}")
 }
 
 fn ask(admin: &str) -> io::Result<String> {
@@ -58,7 +63,8 @@ fn ask(admin: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-fn explain(error: &io::Error) -> String {
+/// What an error of a connection to an admin listener means.
+pub(crate) fn explain(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => {
             "connection refused; is it running, or was it started with --admin elsewhere?".to_owned()

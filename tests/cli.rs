@@ -77,7 +77,7 @@ impl Drop for Serving {
 
 #[test]
 fn every_command_shows_an_example_in_its_help() {
-    for command in ["", "serve", "check", "stats", "fetch", "simulate", "describe", "version"] {
+    for command in ["", "serve", "check", "stats", "cache", "fetch", "simulate", "describe", "version"] {
         let words: Vec<_> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let output = larder(&words);
         assert!(output.status.success());
@@ -100,6 +100,12 @@ fn misspelt_words_get_the_nearest_one() {
         (&["check", "--origin", "localhost"], "write the scheme too, such as 'http://localhost'"),
         (&["check", "--threads", "0"], "from 1 to 1024"),
         (&["check", "--memory", "1GiB", "--entries", "7"], "cannot be used with"),
+        (&["cache", "l"], "'ls'"),
+        (&["cache", "get", "a.test"], "write the scheme too, such as 'http://a.test'"),
+        (&["cache", "get", "00ff"], "neither a name of 16 hex digits nor a URL; larder cache ls shows both"),
+        (&["cache", "verify", "--rate", "1KiB"], "expected at least 64KiB"),
+        (&["cache", "ls", "--disk", "/no/such/cache"], "no disk cache is in /no/such/cache: "),
+        (&["cache", "ls", "--disk", "a", "--admin", "b:1"], "cannot be used with"),
         (&["fetch", "http://a/", "--via", "trift"], "'thrift'"),
         (&["fetch", "http://a/", "--wrokload", "x"], "'--workload'"),
         (&["fetch", "a.test"], "write the scheme too, such as 'http://a.test'"),

@@ -13,7 +13,7 @@ use crate::{config, end, page, pages, ready, written};
 /// Bytes of each of the two copies of a segment's header.
 const HEADER_COPY: usize = 64;
 
-fn segments(directory: &Path) -> Vec<std::path::PathBuf> {
+pub(super) fn segments(directory: &Path) -> Vec<std::path::PathBuf> {
     let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
     files.filter(|file| file.extension().is_some_and(|extension| extension == "segment")).collect()
 }

@@ -6,6 +6,7 @@
 mod support;
 
 mod failing;
+mod inventory;
 mod outliving;
 mod schedule;
 mod soak;

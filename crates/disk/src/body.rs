@@ -138,17 +138,22 @@ impl Body {
         if self.is_verified() {
             return Ok(());
         }
-        self.verify_again()
+        self.verify_again(&mut |_| true).map(drop)
     }
 
-    pub(crate) fn verify_again(&mut self) -> Result<(), Damaged> {
+    /// Reads the whole body, for as long as `go_on` says so, which is told the bytes of each block; false when it
+    /// said no.
+    pub(crate) fn verify_again(&mut self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool, Damaged> {
         let mut block = Vec::new();
         for n in 0..self.len().div_ceil(BLOCK) {
             self.read_block(n, &mut block)?;
+            if !go_on(block.len() as u64) {
+                return Ok(false);
+            }
         }
         self.shared.index.verified(self.fixed.hash, self.location);
         self.is_verified = true;
-        Ok(())
+        Ok(true)
     }
 
     fn offset(&self) -> u64 {

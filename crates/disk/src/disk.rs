@@ -32,6 +32,8 @@ const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 30);
 const SEGMENTS: u64 = 128;
 const FEWEST_SEGMENTS: u64 = 16;
 const MOST_SEGMENTS: u64 = 4096;
+/// How often is looked whether all records have been read.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What a store is to be.
 #[derive(Clone)]
@@ -281,6 +283,13 @@ impl Disk {
     /// Whether records are still being read after a start without a good snapshot.
     pub fn is_scanning(&self) -> bool {
         !matches!(*self.shared.late(), Late::Known)
+    }
+
+    /// Waits until no records are being read any more, so that all that is stored can be found.
+    pub fn wait_until_known(&self) {
+        while self.is_scanning() {
+            thread::sleep(LOOK);
+        }
     }
 
     /// Bytes of the longest body that is stored.

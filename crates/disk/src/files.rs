@@ -124,6 +124,15 @@ impl Directory {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Checks that there is a directory at `path` that a store was once made in. Changes nothing.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`] if there is none.
+    pub fn must_exist(path: &Path) -> Result<(), OpenError> {
+        let failed = |error| OpenError::io(format!("no disk cache is in {}", path.display()), error);
+        fs::metadata(path.join(LOCK)).map(drop).map_err(failed)
+    }
 }
 
 fn lock(path: &Path) -> Result<fs::File, OpenError> {

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::body::Damaged;
 use crate::disk::Disk;
 use crate::index::Place;
 use crate::open::{Opened, Reading, Record, open};
@@ -10,6 +11,11 @@ use crate::open::{Opened, Reading, Record, open};
 /// An object, as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
+    /// What stands for its key in this directory, now and after restarts: the name that
+    /// [`Disk::named`] finds it by.
+    pub hash: u64,
+    /// Which object it is, as [`Found::serial`](crate::Found::serial).
+    pub serial: u64,
     /// Its key.
     pub key: Vec<u8>,
     /// What the caller gave beside the body.
@@ -25,8 +31,10 @@ pub struct Listed {
 }
 
 impl Listed {
-    fn new(record: &Record, place: &Place) -> Self {
+    pub(crate) fn new(hash: u64, record: &Record, place: &Place) -> Self {
         Self {
+            hash,
+            serial: record.body.fixed.serial,
             key: record.key().to_vec(),
             meta: record.meta().to_vec(),
             len: record.body.len(),
@@ -53,7 +61,7 @@ pub struct Pruned {
 pub struct Verified {
     /// Objects that are what was written.
     pub objects: u64,
-    /// Bytes of their bodies.
+    /// Bytes of bodies that are.
     pub bytes: u64,
     /// Objects that are not, and are gone.
     pub corrupt: u64,
@@ -64,32 +72,37 @@ impl Disk {
     pub fn list(&self, see: &mut dyn FnMut(Listed) -> bool) {
         for (hash, place) in self.places() {
             let Opened::Found(record) = open(&self.shared, hash, &place, Reading::HEAD) else { continue };
-            if !see(Listed::new(&record, &place)) {
+            if !see(Listed::new(hash, &record, &place)) {
                 return;
             }
         }
     }
 
     /// Reads everything, at most `rate` bytes a second, and gives up what is not what was written. Goes on
-    /// for as long as `go_on` says so, which is asked before each object.
-    pub fn verify(&self, rate: u64, go_on: &mut dyn FnMut() -> bool) -> Verified {
+    /// for as long as `go_on` says so, which is told how far it is before each object and after each block of one.
+    pub fn verify(&self, rate: u64, go_on: &mut dyn FnMut(&Verified) -> bool) -> Verified {
         let (mut verified, mut pace) = (Verified::default(), Pace::new(rate));
         for (hash, place) in self.places() {
-            if !go_on() {
+            if !go_on(&verified) {
                 break;
             }
             match open(&self.shared, hash, &place, Reading::HEAD) {
-                Opened::Found(mut record) => match record.body.verify_again() {
-                    Ok(()) => {
-                        verified.objects += 1;
-                        verified.bytes += record.body.len();
+                Opened::Found(mut record) => {
+                    let checked = record.body.verify_again(&mut |block| {
+                        verified.bytes += block;
+                        pace.wait(block);
+                        go_on(&verified)
+                    });
+                    match checked {
+                        Ok(true) => verified.objects += 1,
+                        Ok(false) => break,
+                        Err(Damaged) => verified.corrupt += 1,
                     }
-                    Err(_) => verified.corrupt += 1,
-                },
+                    pace.wait(place.len() - record.body.len());
+                }
                 Opened::Damaged => verified.corrupt += 1,
                 Opened::Moved | Opened::Waits => {}
             }
-            pace.wait(place.len());
         }
         verified
     }
@@ -110,8 +123,8 @@ impl Disk {
             }
             if let Opened::Found(record) = open(&self.shared, hash, &place, Reading::HEAD) {
                 pruned.looked += 1;
-                if dies(&Listed::new(&record, &place)) && self.shared.index.remove_at(hash, place.location())
-                {
+                let listed = Listed::new(hash, &record, &place);
+                if dies(&listed) && self.shared.index.remove_at(hash, place.location()) {
                     pruned.objects += 1;
                     pruned.bytes += place.len();
                 }

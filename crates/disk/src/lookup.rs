@@ -2,6 +2,7 @@
 
 use crate::body::Found;
 use crate::disk::Disk;
+use crate::inventory::Listed;
 use crate::open::{Opened, Reading, open};
 
 /// How often a lookup follows an object that is moved meanwhile.
@@ -40,6 +41,27 @@ impl Disk {
         }
     }
 
+    /// The object that lists show with this `hash`, and its key; counts as nothing. Reads as [`find`](Self::find)
+    /// does.
+    pub fn named(&self, hash: u64, whole: u64) -> Option<(Box<[u8]>, Found)> {
+        match self.seek(hash, Reading { whole, at_once: false }) {
+            Opened::Found(record) => Some((record.key().into(), record.into_found())),
+            Opened::Damaged | Opened::Moved | Opened::Waits => None,
+        }
+    }
+
+    /// The object of `key` as lists show it; counts as nothing. Reads its head.
+    pub fn listed(&self, key: &[u8]) -> Option<Listed> {
+        let hash = self.shared.hash(key);
+        match self.seek(hash, Reading::HEAD) {
+            Opened::Found(record) if record.key() == key => {
+                let place = self.shared.index.peek(hash)?;
+                Some(Listed::new(hash, &record, &place))
+            }
+            _ => None,
+        }
+    }
+
     /// Notes a use of the object of `key` at `now`, in seconds since 1970, that was served from elsewhere: it
     /// is no hit, and reads nothing.
     pub fn touch(&self, key: &[u8], now: u32) {
@@ -60,12 +82,18 @@ impl Disk {
     }
 
     fn look(&self, hash: u64, key: &[u8], reading: Reading) -> AtOnce {
+        match self.seek(hash, reading) {
+            Opened::Found(record) if record.key() == key => AtOnce::Found(record.into_found()),
+            Opened::Waits => AtOnce::Waits,
+            Opened::Found(_) | Opened::Damaged | Opened::Moved => AtOnce::Absent,
+        }
+    }
+
+    /// Opens what the index has of `hash`, wherever it is moved meanwhile.
+    fn seek(&self, hash: u64, reading: Reading) -> Opened {
         for _ in 0..TURNS {
             let Some(place) = self.shared.index.peek(hash) else { break };
             match open(&self.shared, hash, &place, reading) {
-                Opened::Found(record) if record.key() == key => return AtOnce::Found(record.into_found()),
-                Opened::Found(_) | Opened::Damaged => break,
-                Opened::Waits => return AtOnce::Waits,
                 Opened::Moved
                     if self.shared.index.peek(hash).is_some_and(|now| now.location() == place.location()) =>
                 {
@@ -73,8 +101,9 @@ impl Disk {
                     break;
                 }
                 Opened::Moved => {}
+                opened => return opened,
             }
         }
-        AtOnce::Absent
+        Opened::Moved
     }
 }

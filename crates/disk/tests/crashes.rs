@@ -276,8 +276,8 @@ fn a_check_of_everything_finds_what_is_damaged() {
     }
     disk.sync().unwrap();
     memory.change("0000000001.segment", |bytes| bytes[128 + 1088 * 4 + 100] ^= 1);
-    let verified = disk.verify(u64::MAX, &mut || true);
+    let verified = disk.verify(u64::MAX, &mut |_| true);
     assert_eq!((verified.objects, verified.bytes, verified.corrupt), (9, 9000, 1));
     assert!(disk.find(&[4], 1, 0).is_none());
-    assert_eq!(disk.verify(u64::MAX, &mut || false).objects, 0);
+    assert_eq!(disk.verify(u64::MAX, &mut |_| false).objects, 0);
 }

@@ -1,5 +1,8 @@
-//! The admin listener: `/stats`, `/healthz`, `/readyz`. Loopback by default; it has no secrets, and
-//! no way to change anything.
+//! The admin listener: `/stats`, `/healthz`, `/readyz`, and what is on the disks below `/cache` ([`cache`]).
+//! Loopback by default: who may ask it may read whatever is cached. It has no way to change anything, but that a
+//! check of the disks gives up what is damaged.
+
+pub(crate) mod cache;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -8,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -153,8 +156,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
         };
         let shared = Arc::clone(&shared);
         let service = service_fn(move |request| {
-            let response = answer(&shared, &request);
-            async move { Ok::<_, Infallible>(response) }
+            let shared = Arc::clone(&shared);
+            async move { Ok::<_, Infallible>(answer(&shared, &request).await) }
         });
         let connection =
             http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
@@ -166,13 +169,20 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
-fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let json = "application/json";
-    let text = "text/plain; charset=utf-8";
+/// An answer's content: at hand, or still being made.
+type Answer = Either<Full<Bytes>, cache::Stream>;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+async fn answer(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Answer> {
+    let (json, text) = ("application/json", TEXT);
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return response(StatusCode::METHOD_NOT_ALLOWED, text, "only GET is understood here\n".into());
     }
     match request.uri().path() {
+        path if path == "/cache" || path.starts_with("/cache/") => {
+            cache::answer(shared, path, request.uri().query()).await
+        }
         "/stats" => match serde_json::to_vec_pretty(&Stats::gather(shared)) {
             Ok(stats) => response(StatusCode::OK, json, stats),
             Err(error) => response(StatusCode::INTERNAL_SERVER_ERROR, text, error.to_string().into()),
@@ -182,12 +192,12 @@ fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>>
             response(StatusCode::SERVICE_UNAVAILABLE, text, "draining\n".into())
         }
         "/readyz" => response(StatusCode::OK, text, "ready\n".into()),
-        _ => response(StatusCode::NOT_FOUND, text, "try /stats, /healthz or /readyz\n".into()),
+        _ => response(StatusCode::NOT_FOUND, text, "try /stats, /cache, /healthz or /readyz\n".into()),
     }
 }
 
-fn response(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
+fn response(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Response<Answer> {
+    let mut response = Response::new(Either::Left(Full::new(body.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));

@@ -15,6 +15,7 @@ mod error;
 mod fetch;
 mod health;
 pub mod http1;
+pub mod inventory;
 pub mod listen;
 mod observe;
 pub mod origin;

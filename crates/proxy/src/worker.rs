@@ -12,7 +12,9 @@ use std::task::Waker;
 use arc_swap::ArcSwap;
 use larder_store::{Arena, Disks, Fills, Markers, Memory, Store};
 use rustls::ClientConfig;
+use tokio::sync::Semaphore;
 
+use crate::admin::cache;
 use crate::doors::{Budget, Figures};
 use crate::error::Error;
 use crate::http1::Lobby;
@@ -47,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) budget: Budget,
     /// What the purge schedule did.
     pub(crate) done: Done,
+    /// Places for those who look through the disks.
+    pub(crate) looks: Arc<Semaphore>,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
@@ -117,6 +121,7 @@ impl Shared {
             figures: Figures::default(),
             budget: Budget::default(),
             done: Done::default(),
+            looks: Arc::new(Semaphore::new(cache::MOST)),
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             tls,

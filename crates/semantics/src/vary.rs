@@ -56,12 +56,16 @@ fn write_field(request: &impl Fields, name: &str, out: &mut Vec<u8>) {
 
 /// The signature that `request` has for a response that varies by the same fields as the one with
 /// this `signature`.
-pub fn again(mut signature: &[u8], request: &impl Fields) -> Vec<u8> {
+pub fn again(signature: &[u8], request: &impl Fields) -> Vec<u8> {
     let mut out = Vec::with_capacity(signature.len());
-    while let Some((name, _)) = (!signature.is_empty()).then(|| take_field(&mut signature)).flatten() {
-        write_field(request, name, &mut out);
-    }
+    fields(signature).for_each(|(name, _)| write_field(request, name, &mut out));
     out
+}
+
+/// The request fields that a signature is made of: their names, and their normalised values if the request had
+/// them.
+pub fn fields(mut signature: &[u8]) -> impl Iterator<Item = (&str, Option<&[u8]>)> {
+    std::iter::from_fn(move || (!signature.is_empty()).then(|| take_field(&mut signature)).flatten())
 }
 
 /// Whether two signatures are of responses that vary by the same fields.

@@ -68,6 +68,12 @@ pub(super) fn cache_key(key: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// The number in a variant's key; `None` for other keys.
+pub(super) fn variant_number(key: &[u8]) -> Option<u64> {
+    let (number, _) = key.strip_prefix(b"v")?.split_first_chunk()?;
+    Some(u64::from_le_bytes(*number))
+}
+
 impl<'m> Meta<'m> {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
@@ -192,7 +198,7 @@ mod tests {
         fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
             let _ = Meta::decode(&bytes);
             let _ = Meta::decode(&[&[LAYOUT, b'r'], &bytes[..]].concat());
-            let _ = cache_key(&bytes);
+            let _ = (cache_key(&bytes), variant_number(&bytes));
         }
 
         #[test]
@@ -205,6 +211,8 @@ mod tests {
             let head = head_key(&page);
             let keys = [&variant, &page, &head].map(|key| cache_key(key));
             prop_assert_eq!(keys, [Some(&one.0[..]), Some(&one.0[..]), None]);
+            let numbers = [&variant, &page, &head].map(|key| variant_number(key));
+            prop_assert_eq!(numbers, [Some(one.1), None, None]);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! and those that are `async`, which wait on a thread of their own.
 
 mod drive;
+mod inventory;
 mod keep;
 mod meta;
 mod record;
@@ -19,8 +20,9 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::vary;
 
 pub use drive::{DiskTier, Drive, Tell};
+pub use inventory::{Held, Name, NoName, Stored};
 pub(crate) use keep::Keeping;
-pub use larder_disk::{Event, OpenError};
+pub use larder_disk::{Event, OpenError, Verified};
 pub use record::Record;
 
 use crate::body::SENDFILE_FROM;

@@ -1,0 +1,267 @@
+//! What is on the disks, for who asks the admin listener: `/cache` lists it, `/cache/NAME` is one response,
+//! `/cache/verify` checks all of it.
+//!
+//! Answers are made by a thread that may wait for disks, and leave while they are made, so that they take the
+//! same little memory however long they are. Who leaves ends the work.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::Either;
+use hyper::body::{Body, Frame, SizeHint};
+use larder_store::Store;
+use larder_store::disks::{Held, Name};
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use url::form_urlencoded;
+
+use super::{Answer, TEXT, response};
+use crate::inventory::{self, Keys, LEAST_RATE};
+use crate::worker::Shared;
+
+/// Answers that may be under way at once; each takes a thread.
+pub(crate) const MOST: usize = 4;
+/// Pieces of an answer that wait for its reader.
+const PIECES: usize = 4;
+/// Bytes of a piece.
+const PIECE: usize = 64 << 10;
+/// How often a check says how far it is.
+const EVERY: Duration = Duration::from_secs(1);
+/// Bytes a second that a check reads unless told otherwise.
+const RATE: u64 = 100 << 20;
+
+/// What is asked.
+#[derive(Debug, PartialEq)]
+enum Question {
+    List(Option<Keys>),
+    Get(Name),
+    Verify(u64),
+}
+
+/// Answers a request for `/cache` or something below.
+pub(super) async fn answer(shared: &Arc<Shared>, path: &str, query: Option<&str>) -> Response<Answer> {
+    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
+    let question = match Question::read(path, query.unwrap_or_default()) {
+        Ok(question) => question,
+        Err((status, why)) => return refuse(status, why),
+    };
+    let store = Arc::clone(&shared.store);
+    if store.disks.is_empty() {
+        return refuse(
+            StatusCode::NOT_FOUND,
+            "there is no disk cache here; larder serve --disk has one".into(),
+        );
+    }
+    if let Some(directory) = store.disks.unknown() {
+        let why = format!("{} is still being read after a start; ask again later", directory.display());
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
+    }
+    let Ok(permit) = Arc::clone(&shared.looks).try_acquire_owned() else {
+        let why = format!("{MOST} such answers are under way already; ask again later");
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
+    };
+    match question {
+        Question::List(keys) => stream("application/x-ndjson", permit, None, move |outlet| {
+            inventory::list(&store.disks, keys.as_ref(), &mut |object| outlet.line(&object));
+        }),
+        Question::Verify(rate) => stream("application/x-ndjson", permit, None, move |outlet| {
+            verify(&store, rate, outlet);
+        }),
+        Question::Get(name) => {
+            let found = tokio::task::spawn_blocking(move || store.disks.named(name)).await;
+            match found.ok().flatten() {
+                Some(held) => dump(held, permit),
+                None => refuse(StatusCode::NOT_FOUND, format!("nothing is stored under the name {name}")),
+            }
+        }
+    }
+}
+
+impl Question {
+    fn read(path: &str, query: &str) -> Result<Self, (StatusCode, String)> {
+        let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+        let parameter = |known: &str| {
+            let mut value = None;
+            for (name, given) in form_urlencoded::parse(query.as_bytes()) {
+                match name == known {
+                    true => value = Some(given),
+                    false if known.is_empty() => return Err(bad("this takes no parameters".into())),
+                    false => {
+                        let name = name.escape_debug();
+                        return Err(bad(format!("unknown parameter '{name}'; known: {known}")));
+                    }
+                }
+            }
+            Ok(value)
+        };
+        match path.strip_prefix("/cache").unwrap_or(path) {
+            "" => {
+                let keys = parameter("url")?.map(|url| inventory::keys(&url).map_err(bad)).transpose()?;
+                Ok(Self::List(keys))
+            }
+            "/verify" => match parameter("rate")? {
+                None => Ok(Self::Verify(RATE)),
+                Some(rate) => {
+                    rate.parse().ok().filter(|rate| *rate >= LEAST_RATE).map(Self::Verify).ok_or_else(|| {
+                        bad(format!(
+                            "rate '{}': write bytes a second, at least {LEAST_RATE}",
+                            rate.escape_debug()
+                        ))
+                    })
+                }
+            },
+            name => {
+                parameter("")?;
+                let name = name.strip_prefix('/').unwrap_or(name);
+                name.parse().map(Self::Get).map_err(|_| {
+                    let name = name.escape_debug();
+                    (StatusCode::NOT_FOUND, format!("'{name}' is no name; those have 16 hex digits"))
+                })
+            }
+        }
+    }
+}
+
+fn verify(store: &Store, rate: u64, outlet: &mut Outlet) {
+    let mut said = Instant::now();
+    let end = inventory::verify(&store.disks, rate, &mut |progress| {
+        if said.elapsed() < EVERY {
+            return !outlet.is_closed();
+        }
+        said = Instant::now();
+        outlet.line(progress) && outlet.flush()
+    });
+    outlet.line(&end);
+}
+
+fn dump(held: Held, permit: OwnedSemaphorePermit) -> Response<Answer> {
+    let (head, len) = (inventory::head(&held), held.content.len());
+    stream("application/http", permit, Some(head.len() as u64 + len), move |outlet| {
+        if !outlet.send(Ok(head.into())) {
+            return;
+        }
+        for at in (0..len).step_by(PIECE) {
+            let piece = held.content.read(at..len.min(at + PIECE as u64));
+            let is_damaged = piece.is_err();
+            if !outlet.send(piece) || is_damaged {
+                return;
+            }
+        }
+    })
+}
+
+/// The answer that `work` makes, of `length` bytes if that is known.
+fn stream(
+    kind: &'static str,
+    permit: OwnedSemaphorePermit,
+    length: Option<u64>,
+    work: impl FnOnce(&mut Outlet) + Send + 'static,
+) -> Response<Answer> {
+    let (sender, receiver) = channel(PIECES);
+    tokio::task::spawn_blocking(move || {
+        let mut outlet = Outlet { sender, piece: Vec::new() };
+        work(&mut outlet);
+        outlet.flush();
+        drop(permit);
+    });
+    let mut response = Response::new(Either::Right(Stream { receiver, left: length }));
+    for (name, value) in [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Where an answer goes while it is made. Everything says false once nobody listens.
+struct Outlet {
+    sender: Sender<io::Result<Bytes>>,
+    /// Lines that wait for more.
+    piece: Vec<u8>,
+}
+
+impl Outlet {
+    fn line(&mut self, line: &impl Serialize) -> bool {
+        if let Err(error) = serde_json::to_writer(&mut self.piece, line) {
+            return self.send(Err(error.into()));
+        }
+        self.piece.push(b'\n');
+        self.piece.len() < PIECE || self.flush()
+    }
+
+    fn flush(&mut self) -> bool {
+        let piece = std::mem::take(&mut self.piece);
+        piece.is_empty() || self.send(Ok(piece.into()))
+    }
+
+    fn send(&self, piece: io::Result<Bytes>) -> bool {
+        self.sender.blocking_send(piece).is_ok()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+}
+
+/// The content of an answer that is still being made.
+pub(super) struct Stream {
+    receiver: Receiver<io::Result<Bytes>>,
+    /// Bytes to come, if that is known.
+    left: Option<u64>,
+}
+
+impl Body for Stream {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        self.receiver.poll_recv(cx).map(|piece| {
+            let piece = piece?;
+            if let (Some(left), Ok(piece)) = (&mut self.left, &piece) {
+                *left = left.saturating_sub(piece.len() as u64);
+            }
+            Some(piece.map(Frame::data))
+        })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_read_and_wrong_ones_explained() {
+        let keys = inventory::keys("http://a/?b=c&d").unwrap();
+        let table = [
+            ("/cache", "", Ok(Question::List(None))),
+            ("/cache", "url=http%3A%2F%2Fa%2F%3Fb%3Dc%26d", Ok(Question::List(Some(keys)))),
+            ("/cache", "url=a", Err((400, "'a': write the scheme too, such as 'http://a'"))),
+            ("/cache", "ulr=a", Err((400, "unknown parameter 'ulr'; known: url"))),
+            ("/cache/verify", "", Ok(Question::Verify(100 << 20))),
+            ("/cache/verify", "rate=65536", Ok(Question::Verify(65536))),
+            ("/cache/verify", "rate=1", Err((400, "rate '1': write bytes a second, at least 65536"))),
+            (
+                "/cache/00000000000000ff",
+                "",
+                "00000000000000ff".parse().map(Question::Get).map_err(|_| (0, "")),
+            ),
+            ("/cache/00000000000000ff", "a", Err((400, "this takes no parameters"))),
+            ("/cache/%00", "", Err((404, "'%00' is no name; those have 16 hex digits"))),
+        ];
+        for (path, query, expected) in table {
+            let read = Question::read(path, query).map_err(|(status, why)| (status.as_u16(), why));
+            assert_eq!(read, expected.map_err(|(status, why)| (status, why.to_owned())), "{path}?{query}");
+        }
+    }
+}

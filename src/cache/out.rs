@@ -1,0 +1,129 @@
+//! Where `larder cache` writes: standard output, or a file. A reader who has left, as `head` does, is no error.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes that are written at once.
+const BUFFER: usize = 64 << 10;
+/// Bytes of a head: a stored one is shorter.
+const LONGEST_HEAD: usize = 4 << 20;
+
+/// Something to write to, opened when there is something to write.
+pub(super) struct Out {
+    file: Option<PathBuf>,
+    sink: Option<BufWriter<Box<dyn Write>>>,
+    failed: Option<io::Error>,
+}
+
+impl Out {
+    /// To `file`, or to standard output.
+    pub(super) fn to(file: Option<&Path>) -> Self {
+        Self { file: file.map(Path::to_owned), sink: None, failed: None }
+    }
+
+    /// Writes `bytes`; false when there is no use in writing more.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> bool {
+        if self.failed.is_none() {
+            self.failed = self.sink().and_then(|sink| sink.write_all(bytes)).err();
+        }
+        self.failed.is_none()
+    }
+
+    /// Writes a line.
+    pub(super) fn line(&mut self, line: &str) -> bool {
+        self.bytes(line.as_bytes()) && self.bytes(b"\n")
+    }
+
+    /// Writes what waits. The file is there then, even if there was nothing to write.
+    ///
+    /// # Errors
+    /// Why not everything was written.
+    pub(super) fn end(mut self) -> Result<(), String> {
+        if self.failed.is_none() {
+            self.failed = self.sink().and_then(Write::flush).err();
+        }
+        match (self.failed, self.file) {
+            (None, _) => Ok(()),
+            (Some(error), Some(file)) => Err(format!("cannot write '{}': {error}", file.display())),
+            (Some(error), None) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            (Some(error), None) => Err(format!("cannot print: {error}")),
+        }
+    }
+
+    fn sink(&mut self) -> io::Result<&mut BufWriter<Box<dyn Write>>> {
+        if self.sink.is_none() {
+            let sink: Box<dyn Write> = match &self.file {
+                Some(file) => Box::new(File::create(file)?),
+                None => Box::new(io::stdout()),
+            };
+            self.sink = Some(BufWriter::with_capacity(BUFFER, sink));
+        }
+        self.sink.as_mut().ok_or_else(|| ErrorKind::NotConnected.into())
+    }
+}
+
+/// A stored response on its way out, with its head or without it.
+pub(super) struct Dump {
+    out: Out,
+    include: bool,
+    /// What has come of the head; `None` once all of it has.
+    head: Option<Vec<u8>>,
+}
+
+impl Dump {
+    /// To `out`; with its head, if that is to be included.
+    pub(super) fn new(out: Out, include: bool) -> Self {
+        Self { out, include, head: Some(Vec::new()) }
+    }
+
+    /// Takes the next bytes of head and content; false when there is no use in more.
+    pub(super) fn take(&mut self, piece: &[u8]) -> bool {
+        let Some(head) = &mut self.head else { return self.out.bytes(piece) };
+        head.extend_from_slice(piece);
+        let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") else {
+            return head.len() < LONGEST_HEAD;
+        };
+        let bytes = self.head.take().unwrap_or_default();
+        self.out.bytes(&bytes[if self.include { 0 } else { end + 4 }..])
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// Why not everything was written.
+    pub(super) fn end(self) -> Result<(), String> {
+        match self.head {
+            None => self.out.end(),
+            Some(_) => Err("what is stored there has no head".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_told_from_content_wherever_pieces_end() {
+        let (directory, all) = (tempfile::tempdir().unwrap(), b"HTTP/1.1 200 OK\r\na: b\r\n\r\nx\r\n\r\ny");
+        let file = directory.path().join("out");
+        for size in 1..=all.len() {
+            for (include, expected) in [(true, &all[..]), (false, b"x\r\n\r\ny")] {
+                let mut dump = Dump::new(Out::to(Some(&file)), include);
+                assert!(all.chunks(size).all(|piece| dump.take(piece)));
+                assert_eq!(dump.end(), Ok(()));
+                assert_eq!(std::fs::read(&file).unwrap(), expected, "pieces of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_head_leaves_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("out");
+        let mut dump = Dump::new(Out::to(Some(&file)), true);
+        assert!(dump.take(b"HTTP/1.1 200 OK\r\n"));
+        assert!(dump.end().is_err() && !file.exists());
+    }
+}
