@@ -94,7 +94,7 @@ impl Reader<'_> {
         read: fn(&mut Self, &DeTable<'_>, usize) -> T,
     ) -> Vec<T> {
         let Some(tables) = value.get_ref().as_array() else {
-            let problem = format!("there may be several '{name}': write [[{name}]]");
+            let problem = format!("there may be several {name}s: write [[{name}]]");
             self.problem(value.span().start, problem);
             return Vec::new();
         };
