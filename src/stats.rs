@@ -112,12 +112,18 @@ fn table(numbers: &Map<String, Value>) -> Vec<String> {
     rows.into_iter().map(|(name, value)| format!("{name:<widest$}  {value}")).collect()
 }
 
-/// `value` as rows of a name and a text; what lies in an object is called `outer.inner`.
+/// `value` as rows of a name and a text; what lies in an object is called `outer.inner`, what lies in a list
+/// by its place, from 1.
 fn flatten(name: String, value: &Value, by_entries: bool, rows: &mut Vec<(String, String)>) {
     match value {
         Value::Object(inner) => {
             for (key, value) in inner {
                 flatten(format!("{name}.{key}"), value, by_entries, rows);
+            }
+        }
+        Value::Array(all) => {
+            for (at, value) in all.iter().enumerate() {
+                flatten(format!("{name}.{}", at + 1), value, by_entries, rows);
             }
         }
         _ => {
@@ -153,7 +159,7 @@ mod tests {
     fn numbers_are_aligned_and_humanised_and_none_is_left_out() {
         let numbers = json!({
             "capacity": 1_073_741_824, "hit_ratio": 0.75, "hits": 3, "requests": 1_234_567,
-            "bytes_served": 123_456_789, "policy": "lru", "origin": {"errors": 2},
+            "bytes_served": 123_456_789, "policy": "lru", "origin": {"errors": 2}, "disks": [{"size": 1}],
         });
         let expected = [
             "requests       1,234,567",
@@ -162,6 +168,7 @@ mod tests {
             "bytes_served   117.7 MiB",
             "capacity       1.00 GiB",
             "policy         lru",
+            "disks.1.size   1",
             "origin.errors  2",
         ];
         assert_eq!(lines(&numbers), expected);

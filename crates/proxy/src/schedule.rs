@@ -64,7 +64,10 @@ impl FromStr for Times {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let example = "write minute, hour, day, month and weekday, as in '30 4 * * 0'";
-        text.parse().map(Self).map_err(|error| format!("'{text}' is no time: {error}; {example}"))
+        text.parse().map(Self).map_err(|error: croner::errors::CronError| {
+            let why = error.to_string();
+            format!("'{text}' is no time: {}; {example}", why.trim_end_matches('.'))
+        })
     }
 }
 

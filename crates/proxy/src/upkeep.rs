@@ -174,10 +174,8 @@ impl Keeper {
             };
             let text = error.to_string();
             if is_hopeless(&error) {
-                hopeless =
-                    Some(Error::new(format!("cannot use the disk cache {}", drive.path().display()), &text));
-            }
-            if !self.said.contains(&text) {
+                hopeless = Some(Error::new("cannot serve with this disk cache", &text));
+            } else if !self.said.contains(&text) {
                 tracing::error!("{text}; serving without that disk cache, and trying again");
                 self.said.push(text);
             }
