@@ -19,7 +19,8 @@ Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of
 unit (`ms` `s` `m` `h` `d`). A list of one thing needs no brackets.
 
 `SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `[stats]`, the listeners, the
-capacity of the memory and which directories make the disk tier, which wait for a restart; a file with an error changes nothing. A new policy takes over what is stored.
+capacity of the memory and which directories make the disk tier, which wait for a restart; a file with an error changes
+nothing. A new policy takes over what is stored.
 
 A policy is a name with its parameters, if any, as in `s3fifo:small=0.2`. An admission filter may stand before it and
 decide what enters at all, as in `tinylfu+gdsf` or `size:max=1MiB+lru`. `larder simulate --list` lists them all.
