@@ -11,9 +11,11 @@ use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, Origin};
 
 use crate::cache::args::Line as Cache;
+use crate::config::statistics::{self, Place};
 use crate::config::{DISK, ENTRIES, MEMORY, THREADS, names};
 use crate::fetch::args::{EXAMPLES as FETCH_EXAMPLES, Fetch};
 use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
+use crate::records::Asked;
 use crate::{units, workload};
 
 /// Where the admin listener is unless told otherwise.
@@ -48,7 +50,10 @@ Examples:
 const STATS_EXAMPLES: &str = "\
 Examples:
   larder stats
-  larder stats --admin 127.0.0.1:9146 --json";
+  larder stats --admin 127.0.0.1:9146 --json
+  larder stats --by route --since 1h
+  larder stats --top misses --stats sqlite:statistics.db
+  larder stats --sql 'SELECT url, status FROM transactions ORDER BY id DESC LIMIT 10'";
 
 const VERSION_EXAMPLES: &str = "\
 Examples:
@@ -72,7 +77,7 @@ pub(crate) enum Command {
     /// Validate a config, and say what would run
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Check),
-    /// Show the numbers of a running proxy
+    /// Show the numbers of a running proxy, or what the statistics database holds
     #[command(after_help = STATS_EXAMPLES)]
     Stats(Stats),
     /// Look at what is on the disks: list it, print one object, check all of it
@@ -160,6 +165,9 @@ pub(crate) struct Flags {
     /// Serve numbers and health here, or off [default: 127.0.0.1:9145]
     #[arg(long, value_name = "ADDRESS", value_parser = admin)]
     pub(crate) admin: Option<Admin>,
+    /// Keep statistics in this database, or none [default: auto, a file in the state directory]
+    #[arg(long, value_name = "URL", value_parser = statistics::parse)]
+    pub(crate) stats: Option<Place>,
     /// Worker threads [default: one for each core]
     #[arg(long, value_name = "NUMBER", value_parser = threads)]
     pub(crate) threads: Option<usize>,
@@ -177,9 +185,12 @@ pub(crate) struct Stats {
     /// The admin listener to ask
     #[arg(long, value_name = "ADDRESS", default_value = ADMIN)]
     pub(crate) admin: String,
-    /// Print the JSON as it came
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// What to ask the statistics database instead.
+    #[command(flatten)]
+    pub(crate) asked: Asked,
 }
 
 /// The admin listener's address; `None`: off.

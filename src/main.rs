@@ -5,6 +5,7 @@
 mod args;
 mod cache;
 mod check;
+mod columns;
 mod config;
 mod describe;
 mod fetch;
@@ -12,6 +13,7 @@ mod heap;
 mod lab_args;
 mod logs;
 mod progress;
+mod records;
 mod serve;
 mod simulate;
 mod stats;

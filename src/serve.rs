@@ -98,6 +98,9 @@ fn announce(server: &Server, settings: &Settings) {
     if let Some(admin) = server.admin() {
         say(&format!("admin on http://{}/stats", reachable(admin)));
     }
+    if let Some(place) = server.statistics() {
+        say(&format!("statistics in {place}"));
+    }
     if let Some((front, address)) = addresses.first() {
         say(&format!("try: {}", example(*front, *address, settings)));
     }

@@ -17,8 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// More than any answer of ours has, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Prints the numbers of the proxy at `stats.admin`.
+/// Prints the numbers of the proxy at `stats.admin`, or what was asked of the statistics database.
 pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
+    if stats.asked.answer(stats.json)? {
+        return Ok(());
+    }
     let (text, numbers) = numbers(&stats.admin).map_err(Failure::Failed)?;
     match stats.json {
         true => say(text.trim_end()),

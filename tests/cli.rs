@@ -35,6 +35,7 @@ impl Serving {
         let mut command = Command::new(LARDER);
         command
             .arg("serve")
+            .args(["--stats", "none"])
             .args(words)
             .env("LARDER_LOG", "info")
             .stdout(Stdio::piped())
@@ -106,6 +107,12 @@ fn misspelt_words_get_the_nearest_one() {
         (&["cache", "verify", "--rate", "1KiB"], "expected at least 64KiB"),
         (&["cache", "ls", "--disk", "/no/such/cache"], "no disk cache is in /no/such/cache: "),
         (&["cache", "ls", "--disk", "a", "--admin", "b:1"], "cannot be used with"),
+        (&["serve", "--stats", "sqllite:a.db"], "unknown kind of database 'sqllite'; did you mean 'sqlite'?"),
+        (&["serve", "--stats", "non"], "did you mean 'none'?"),
+        (&["stats", "--by", "rout"], "'route'"),
+        (&["stats", "--top", "miss"], "'misses'"),
+        (&["stats", "--by", "site", "--sql", "select 1"], "cannot be used with"),
+        (&["stats", "--by", "site", "--stats", "none"], "no statistics database is configured"),
         (&["fetch", "http://a/", "--via", "trift"], "'thrift'"),
         (&["fetch", "http://a/", "--wrokload", "x"], "'--workload'"),
         (&["fetch", "a.test"], "write the scheme too, such as 'http://a.test'"),
@@ -130,13 +137,23 @@ fn misspelt_words_get_the_nearest_one() {
 
 #[test]
 fn check_says_what_would_run() {
-    let output =
-        larder(&["check", "--origin", "http://127.0.0.1:3000", "--memory", "64MiB", "--threads", "2"]);
+    let output = larder(&[
+        "check",
+        "--origin",
+        "http://127.0.0.1:3000",
+        "--memory",
+        "64MiB",
+        "--threads",
+        "2",
+        "--stats",
+        "none",
+    ]);
     let expected = "ok\n\
         listen   127.0.0.1:8080 (reverse)\n\
         admin    127.0.0.1:9145\n\
         threads  2\n\
         memory   64MiB, adaptive\n\
+        stats    none\n\
         site     default: every host from http://127.0.0.1:3000\n";
     assert_eq!((stdout(&output).as_str(), output.status.code()), (expected, Some(0)));
 }

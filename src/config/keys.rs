@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, LineForm, MemoryTier, Origin,
-    Schedule, Timeouts, Times,
+    AccessLog, ClientAddress, ClientDetail, DiskTier, Doors, Forward, HostHeader, Limits, LineForm,
+    MemoryTier, Origin, Schedule, Timeouts, Times,
 };
 use larder_semantics::storable::Rules;
 use toml::de::DeValue;
 
 use super::kinds::{AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Size, Text, Words};
+use super::statistics::{self, CLIENTS, Place};
 use super::{DISK, ENTRIES, MEMORY, THREADS, names};
 
 /// What was written, on top of the defaults.
@@ -31,6 +32,7 @@ pub(super) struct Draft {
     pub(super) memory: Memory,
     pub(super) disks: Vec<DiskDraft>,
     pub(super) schedule: Schedule,
+    pub(super) statistics: statistics::Draft,
     pub(super) limits: Limits,
     pub(super) timeouts: Timeouts,
     pub(super) reverse_listen: Option<Vec<SocketAddr>>,
@@ -144,6 +146,9 @@ const TIMES: Text<Times> = Text {
     parse: |text| text.parse(),
     show: Times::to_string,
 };
+const DATABASE: Text<Place> =
+    Text { words: "\"auto\" or \"none\" or a URL", parse: statistics::parse, show: statistics::show };
+const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENTS);
 const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
 const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(&[
     ("off", ClientAddress::Off),
@@ -217,6 +222,43 @@ pub(super) const SECTIONS: &[Section] = &[
                 "forget everything at these times (local time)"
             ),
             key!("rate", Count(1..=MANY), schedule.rate, "objects on disk that are looked at in a second"),
+        ],
+    },
+    Section {
+        name: "stats",
+        about: "The statistics database, in which every request is recorded (docs/statistics.md). No request waits for it.",
+        keys: &[
+            key!(
+                "url",
+                DATABASE,
+                statistics.place,
+                "sqlite:PATH, mysql://.., mariadb://.. or postgres://..; auto: statistics.db in $STATE_DIRECTORY, \
+                 $XDG_STATE_HOME/larder or ~/.local/state/larder"
+            ),
+            key!(
+                "keep",
+                AtLeast(1_000),
+                statistics.keep,
+                "how long the rows of requests are kept; sums by the hour stay 400 days"
+            ),
+            key!(
+                "client",
+                CLIENT_DETAIL,
+                statistics.client,
+                "what is kept of clients' addresses; truncated: 24 bits of IPv4, 48 of IPv6"
+            ),
+            key!(
+                "rate",
+                Count(1..=MANY),
+                statistics.rate,
+                "rows of one second beyond which equal requests share a row"
+            ),
+            key!(
+                "queue",
+                Count(1..=MANY),
+                statistics.queue,
+                "rows that may wait while the database is slow or down"
+            ),
         ],
     },
     Section {
@@ -414,6 +456,7 @@ impl Default for Draft {
             memory: Memory { size: None, entries: None, policy, max_object, max_variants },
             disks: Vec::new(),
             schedule: Schedule::default(),
+            statistics: statistics::Draft::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             reverse_listen: None,

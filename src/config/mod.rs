@@ -10,6 +10,7 @@ mod kinds;
 pub(crate) mod names;
 mod raw;
 mod settle;
+pub(crate) mod statistics;
 
 #[cfg(test)]
 mod tests;
@@ -133,6 +134,7 @@ fn override_with(flags: &Flags, draft: &mut Draft) {
         draft.disks = disks(flags);
     }
     draft.threads = flags.threads.or(draft.threads);
+    draft.statistics.place = flags.stats.clone().unwrap_or_else(|| draft.statistics.place.clone());
     draft.memory.policy = flags.policy.clone().unwrap_or_else(|| draft.memory.policy.clone());
     draft.access_log = flags.access_log.map_or(draft.access_log, Into::into);
     draft.forward.allow_private |= flags.allow_private;
@@ -170,6 +172,7 @@ pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String
         ("threads", running.threads.to_string(), wanted.threads.to_string()),
         ("memory", show_capacity(running), show_capacity(wanted)),
         ("disk", show_directories(running), show_directories(wanted)),
+        ("stats", statistics::summary(&running.statistics), statistics::summary(&wanted.statistics)),
     ];
     let changed = rows.into_iter().filter(|(_, now, then)| now != then);
     changed
@@ -189,6 +192,7 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         let (path, size) = (disk.path.display(), units::show_size(disk.size));
         ("disk", format!("{path}, {size}, {}", disk.policy))
     }));
+    rows.push(("stats", statistics::summary(&settings.statistics)));
     if !settings.doors.listen.is_empty() {
         rows.insert(1, ("doors", show_doors(settings)));
     }

@@ -9,6 +9,7 @@ use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Si
 
 use super::keys::{DiskDraft, Draft, Memory, SiteDraft};
 use super::names::covers;
+use super::statistics;
 use crate::units::show_size;
 
 const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -34,6 +35,8 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     if !problems.is_empty() {
         return Err(problems);
     }
+    let first = listen.first().map(|listener| listener.address);
+    let first = first.or_else(|| doors.first().map(|(_, address)| *address));
     Ok(Settings {
         listen,
         admin: draft.admin,
@@ -47,6 +50,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         forward: draft.forward,
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
+        statistics: statistics::settle(draft.statistics, first),
         name: draft.name,
         x_cache: draft.x_cache,
         client_address: draft.client_address,

@@ -35,6 +35,11 @@ fn values_of_the_wrong_kind() {
         ("[limits]\nqueue = 99999999", "2: limits.queue: 99999999 is not a number from 0 to 10000000"),
         ("threads = 0", "1: threads: 0 is not a number from 1 to 1024"),
         ("\nthreads = -1", "2: threads: -1 is not a number from 1 to 1024"),
+        ("[stats]\nclient = 'all'", "2: stats.client: unknown word 'all'; known: whole truncated off"),
+        (
+            "[stats]\nurl = 'mysql://u:p@h'",
+            "2: stats.url: statistics database 'mysql://u@h': names no database",
+        ),
         ("threads = '4'", "1: threads: expected a number from 1 to 1024, got type string"),
         ("admin = 'no'", "1: admin: 'no' is not an address with a port, such as '127.0.0.1:8080'"),
         (
@@ -201,8 +206,20 @@ fn doors_listen_beside_the_forward_proxy_or_alone() {
 #[test]
 fn flags_override_the_file() {
     let text = "threads = 2\nadmin = '127.0.0.1:9000'\naccess_log = 'json'\n[memory]\nentries = 10\n[[site]]\norigin = 'http://a'";
-    let words =
-        ["--threads", "3", "--admin", "off", "--access-log", "off", "--memory", "2MiB", "--policy", "fifo"];
+    let words = [
+        "--threads",
+        "3",
+        "--admin",
+        "off",
+        "--access-log",
+        "off",
+        "--memory",
+        "2MiB",
+        "--policy",
+        "fifo",
+        "--stats",
+        "none",
+    ];
     let origins =
         ["--origin", "http://b", "--origin", "https://c", "--listen", "127.0.0.1:81", "--allow-private"];
     let settings = settings(text, &[words.as_slice(), &origins].concat());
@@ -211,6 +228,7 @@ fn flags_override_the_file() {
         ("admin", "off"),
         ("threads", "3"),
         ("memory", "2MiB, fifo"),
+        ("stats", "none"),
         ("site", "default: every host from http://b, https://c"),
     ];
     assert_eq!(summary(&settings), expected.map(|(what, value)| (what, value.to_owned())));
@@ -248,9 +266,13 @@ fn listeners_follow_what_there_is_to_serve() {
 
 #[test]
 fn what_a_reload_cannot_change_is_told() {
-    let old = settings("threads = 1\n[memory]\nsize = '1MiB'", &[]);
-    let new = settings("threads = 2\nx_cache = true\n[memory]\nsize = '1MiB'\npolicy = 'fifo'", &[]);
-    assert_eq!(needs_restart(&old, &new), ["threads stays 1 until a restart; the config says 2"]);
+    let old = settings("threads = 1\n[memory]\nsize = '1MiB'", &["--stats", "sqlite:a.db"]);
+    let new = settings(
+        "threads = 2\nx_cache = true\n[memory]\nsize = '1MiB'\npolicy = 'fifo'\n[stats]\nurl = 'none'",
+        &[],
+    );
+    let stats = "stats stays sqlite:a.db, keep 7d, client truncated, rate 1000, queue 65536 until a restart; the config says none";
+    assert_eq!(needs_restart(&old, &new), ["threads stays 1 until a restart; the config says 2", stats]);
     assert_eq!(needs_restart(&old, &old), [""; 0]);
 }
 

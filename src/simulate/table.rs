@@ -4,6 +4,7 @@ use larder_evict::By;
 use larder_lab::sweep::Cell;
 
 use super::data::is_offline;
+use crate::columns::aligned;
 use crate::units::{about_count, about_size};
 
 /// What the signs in the table mean.
@@ -44,7 +45,7 @@ pub(super) fn page(cells: &[Cell]) -> String {
     let mut page = String::new();
     for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
         page += &format!("{}: {} requests counted\n", trace[0].trace, about_count(trace[0].requests));
-        for line in aligned(&rows(trace)) {
+        for line in aligned(&rows(trace), 2, " ") {
             page += &(line + "\n");
         }
         page.push('\n');
@@ -89,21 +90,6 @@ fn best(column: &Column, cells: &[Cell]) -> Option<String> {
     let best = able.iter().min_by(|one, next| rank(one).total_cmp(&rank(next)))?;
     let text = (column.text)(best);
     able.iter().any(|cell| (column.text)(cell) != text).then_some(text)
-}
-
-/// The first two columns to the left, figures to the right.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<_> = (0..COLUMNS.len() + 2).map(width).collect();
-    let pad = |(column, text): (usize, &String)| {
-        let width = widths[column];
-        if column < 2 { format!("{text:<width$}") } else { format!("{text:>width$}") }
-    };
-    rows.iter()
-        .map(|row| row.iter().enumerate().map(pad).collect::<Vec<_>>().join(" ").trim_end().to_owned())
-        .collect()
 }
 
 fn capacity(cell: &Cell) -> String {

@@ -170,7 +170,8 @@ fn a_full_disk_costs_no_request() {
 #[test]
 fn a_directory_that_cannot_be_is_said_at_once() {
     let larder = |path: &str| {
-        let command = ["serve", "--disk", path, "--forward", "127.0.0.1:0", "--admin", "off"];
+        let command =
+            ["serve", "--disk", path, "--forward", "127.0.0.1:0", "--admin", "off", "--stats", "none"];
         Command::new(env!("CARGO_BIN_EXE_larder")).args(command).output().unwrap()
     };
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -69,6 +69,9 @@ impl Larder {
         if config.contains("[[site]]") {
             command.args(["--listen", any]);
         }
+        if !config.contains("[stats]") {
+            command.args(["--stats", "none"]);
+        }
         command.arg("--config").arg(file).env("LARDER_LOG", "info").env_remove("RUST_LOG");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let log = collect(child.stderr.take().expect("a pipe"));

@@ -23,6 +23,7 @@ use tokio::net::TcpListener;
 
 use crate::doors::Report;
 use crate::observe::counters::Totals;
+use crate::observe::ledger::{self, Ledger};
 use crate::upkeep;
 use crate::worker::Shared;
 
@@ -48,6 +49,9 @@ struct Stats {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disks: Vec<Disk>,
     schedule: upkeep::Report,
+    /// What became of the rows for the statistics database, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    statistics: Option<ledger::Report>,
     /// By name, those that listen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     doors: BTreeMap<&'static str, Report>,
@@ -142,6 +146,7 @@ impl Stats {
             queued,
             disks: shared.store.disks.drives().iter().map(Disk::of).collect(),
             schedule: shared.done.report(),
+            statistics: shared.ledger.as_ref().map(Ledger::report),
             doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
         }
     }

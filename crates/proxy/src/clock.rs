@@ -15,3 +15,9 @@ pub(crate) fn millis() -> u64 {
     let time = clock_gettime(ClockId::MonotonicCoarse);
     time.tv_sec as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
 }
+
+/// Milliseconds since the UNIX epoch.
+pub(crate) fn unix_millis() -> u64 {
+    let time = clock_gettime(ClockId::RealtimeCoarse);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000 + time.tv_nsec as u64 / 1_000_000
+}

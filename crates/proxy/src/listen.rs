@@ -19,6 +19,7 @@ use crate::doors::{self, Registration};
 use crate::error::Error;
 use crate::health;
 use crate::http1::{self, Connection};
+use crate::observe::ledger::Ledger;
 use crate::settings::{Door, Listener, Role, Settings};
 use crate::upkeep::Upkeep;
 use crate::worker::{Shared, Worker};
@@ -64,10 +65,10 @@ pub enum Control {
 }
 
 impl Server {
-    /// Binds every address, and takes the disk tier in use.
+    /// Binds every address, and takes the disk tier and the statistics database in use.
     ///
     /// # Errors
-    /// Which address or directory could not be had, and why.
+    /// Which address, directory or database could not be had, and why.
     pub fn bind(settings: Settings) -> Result<Self, Error> {
         let mut sockets: Vec<_> = (0..settings.threads.max(1)).map(|_| Sockets::default()).collect();
         let mut addresses = Vec::new();
@@ -106,6 +107,11 @@ impl Server {
         self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
+    /// Where statistics are kept, without a password; `None` if they are not.
+    pub fn statistics(&self) -> Option<&str> {
+        self.shared.ledger.as_ref().map(Ledger::place)
+    }
+
     /// Serves until told to end.
     ///
     /// # Errors
@@ -126,6 +132,7 @@ impl Server {
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| *address).collect();
         if runtime.block_on(supervise(&shared, admin, &onc, control)) {
             upkeep.finish();
+            shared.ledger.iter().for_each(Ledger::close);
         }
         Ok(())
     }

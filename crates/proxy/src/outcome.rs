@@ -1,6 +1,9 @@
 //! What became of a request: the one record that feeds `Cache-Status`, counters and the log.
 
+use std::time::Duration;
+
 use larder_semantics::status::{CacheStatus, Forward, Why};
+use larder_stats::outcome;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +20,8 @@ pub struct Outcome {
     pub ttl: Option<i64>,
     /// Where the answer was found, if it was.
     pub tier: Tier,
+    /// How long origins took until they began to answer; `None` if none was asked.
+    pub origin_time: Option<Duration>,
 }
 
 /// Where a stored response was found.
@@ -60,15 +65,59 @@ pub enum Kind {
     Failed,
 }
 
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Hit,
+        Self::StaleHit,
+        Self::Coalesced,
+        Self::Revalidated,
+        Self::Miss,
+        Self::Pass,
+        Self::Refused,
+        Self::Failed,
+    ];
+
+    /// What the statistics call it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hit => outcome::HIT,
+            Self::StaleHit => outcome::STALE_HIT,
+            Self::Coalesced => outcome::COALESCED,
+            Self::Revalidated => outcome::REVALIDATED,
+            Self::Miss => outcome::MISS,
+            Self::Pass => outcome::PASS,
+            Self::Refused => outcome::REFUSED,
+            Self::Failed => outcome::FAILED,
+        }
+    }
+}
+
 impl Outcome {
     /// An answer from the cache.
     pub fn hit(kind: Kind, why: Why, ttl: i64) -> Self {
-        Self { kind, why, origin_status: None, stored: false, ttl: Some(ttl), tier: Tier::Memory }
+        Self {
+            kind,
+            why,
+            origin_status: None,
+            stored: false,
+            ttl: Some(ttl),
+            tier: Tier::Memory,
+            origin_time: None,
+        }
     }
 
     /// A request that went, or should have gone, to the origin.
     pub fn forwarded(kind: Kind, why: Why) -> Self {
-        Self { kind, why, origin_status: None, stored: false, ttl: None, tier: Tier::Memory }
+        Self {
+            kind,
+            why,
+            origin_status: None,
+            stored: false,
+            ttl: None,
+            tier: Tier::Memory,
+            origin_time: None,
+        }
     }
 
     /// The same, found in this tier.

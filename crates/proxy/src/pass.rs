@@ -3,6 +3,7 @@
 //! HEAD reveals (4.3.5), or by a POST whose answer says that it is its target's representation.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -70,19 +71,19 @@ fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
 pub(crate) async fn through(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
-    mut request: Box<Request>,
+    request: &mut Request,
     why: Why,
 ) -> Reply {
     if request.method == Method::CONNECT {
-        return connect(worker, plan, &request).await;
+        return connect(worker, plan, request).await;
     }
     count_down_forwards(&mut request.fields);
     let requested = clock::now();
     let mut content = std::mem::take(&mut request.content);
-    let sent = upstream::send(worker, plan, &request, &request.fields, &mut content).await;
+    let sent = upstream::send(worker, plan, request, &request.fields, &mut content).await;
     let Answer { status, fields, download } = match sent {
         Ok(answer) => answer,
-        Err(error) => return failed(&request, &error),
+        Err(error) => return failed(request, &error),
     };
     let times = Times { requested, received: clock::now() };
     let outcome = Outcome::forwarded(Kind::Pass, why).answered(status);
@@ -90,13 +91,13 @@ pub(crate) async fn through(
         return upgraded(&fields, download, outcome);
     }
     if invalidate::is_unsafe(&request.method) {
-        invalidate(worker, &request, status, &*fields);
+        invalidate(worker, request, status, &*fields);
     }
     if request.method == Method::POST
         && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
     {
         let cx = Context { worker, plan, rules };
-        return posted(cx, &request, Answer { status, fields, download }, times, outcome);
+        return posted(cx, request, Answer { status, fields, download }, times, outcome);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome)
 }
@@ -233,7 +234,10 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
             format!("403: tunnels to port {port} are not allowed; connect_ports: {}\n", ports.join(", "));
         return Reply::text(StatusCode::FORBIDDEN, text, Outcome { why: Why::OriginForbidden, ..outcome });
     }
-    match worker.clients(plan).tunnel.tcp(host, port).await {
+    let begun = Instant::now();
+    let connected = worker.clients(plan).tunnel.tcp(host, port).await;
+    request.origin.add(begun.elapsed());
+    match connected {
         Ok(stream) => tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(Tunnel::Tcp(stream)), outcome),
         Err(error) => failed(request, &OriginError::from(error)),
     }

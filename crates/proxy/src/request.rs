@@ -2,7 +2,9 @@
 //! hop-by-hop fields gone and its cache key made.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::directives::RequestDirectives;
@@ -38,7 +40,13 @@ pub(crate) struct Request {
     pub(crate) content: Upload,
     /// Where interim responses go, if the client understands them.
     pub(crate) interims: Option<Interims>,
+    /// The time that origins take for it.
+    pub(crate) origin: Stopwatch,
 }
+
+/// Sums the times that origins take until they begin to answer.
+#[derive(Debug, Default)]
+pub(crate) struct Stopwatch(AtomicU64);
 
 /// A 1xx response on its way to the client.
 #[derive(Debug)]
@@ -54,6 +62,18 @@ pub(crate) struct Interims(Arc<Mutex<Vec<Interim>>>);
 
 /// More than these are dropped: they announce, and the answer itself goes on.
 const INTERIMS: usize = 16;
+
+impl Stopwatch {
+    pub(crate) fn add(&self, time: Duration) {
+        // Who was asked took time, however little.
+        self.0.fetch_add(time.as_nanos().max(1) as u64, Ordering::Relaxed);
+    }
+
+    /// The sum; `None` if none was asked.
+    pub(crate) fn sum(&self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.0.load(Ordering::Relaxed))).filter(|time| !time.is_zero())
+    }
+}
 
 impl Interims {
     pub(crate) fn push(&self, interim: Interim) {
@@ -193,6 +213,7 @@ impl Request {
             upgrade,
             content: Upload::Empty,
             interims: None,
+            origin: Stopwatch::default(),
         })
     }
 
@@ -229,6 +250,7 @@ impl Request {
             upgrade: None,
             content: Upload::Empty,
             interims: None,
+            origin: Stopwatch::default(),
         }
     }
 }

@@ -5,18 +5,25 @@ use std::sync::Arc;
 use larder_semantics::storable::Rules;
 
 use crate::origin::Pool;
-use crate::settings::Site;
+use crate::settings::{Role, Site};
+
+/// What stands for a site where any origin may be asked.
+const FORWARD: &str = "forward";
 
 /// A configured site and what is known of its origins.
 #[derive(Debug)]
 pub(crate) struct SiteState {
     pub(crate) settings: Site,
     pub(crate) pool: Pool,
+    name: Arc<str>,
 }
 
 /// The configured sites, in order.
 #[derive(Debug)]
-pub(crate) struct Sites(Vec<Arc<SiteState>>);
+pub(crate) struct Sites {
+    all: Vec<Arc<SiteState>>,
+    forward: Arc<str>,
+}
 
 /// Where a request goes.
 #[derive(Clone, Debug)]
@@ -29,17 +36,28 @@ pub(crate) enum Route {
 
 impl Sites {
     pub(crate) fn new(sites: &[Site]) -> Self {
-        let state = |site: &Site| Arc::new(SiteState { settings: site.clone(), pool: Pool::new(site) });
-        Self(sites.iter().map(state).collect())
+        let state = |site: &Site| {
+            let (settings, pool, name) = (site.clone(), Pool::new(site), Arc::from(&*site.name));
+            Arc::new(SiteState { settings, pool, name })
+        };
+        Self { all: sites.iter().map(state).collect(), forward: Arc::from(FORWARD) }
     }
 
     /// The first site that speaks for `authority` (`host` or `host:port`, any case).
     pub(crate) fn find(&self, authority: &str) -> Option<&Arc<SiteState>> {
-        self.0.iter().find(|site| site.speaks_for(authority))
+        self.all.iter().find(|site| site.speaks_for(authority))
+    }
+
+    /// What statistics call the site of a request for `authority`.
+    pub(crate) fn name(&self, role: Role, authority: &str) -> Option<Arc<str>> {
+        match role {
+            Role::Forward => Some(Arc::clone(&self.forward)),
+            Role::Reverse => self.find(authority).map(|site| Arc::clone(&site.name)),
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SiteState>> {
-        self.0.iter()
+        self.all.iter()
     }
 }
 

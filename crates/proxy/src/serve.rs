@@ -61,8 +61,14 @@ pub(crate) fn at_once(
 }
 
 /// The reply to any request.
-pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: Box<Request>) -> Reply {
-    if let Some(reply) = pass::answer_ourselves(plan, &request) {
+pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Reply {
+    let mut reply = flow(worker, plan, &mut request).await;
+    reply.outcome.origin_time = request.origin.sum();
+    reply
+}
+
+async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
+    if let Some(reply) = pass::answer_ourselves(plan, request) {
         return reply;
     }
     let route = request.route.clone();
@@ -72,8 +78,8 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, request: Box<R
     let has_content = !request.content.is_empty();
     let cx = Context { worker, plan, rules };
     match request.method {
-        Method::GET if request.upgrade.is_none() && !has_content => cx.get(&request).await,
-        Method::HEAD if !has_content => cx.head(&request).await,
+        Method::GET if request.upgrade.is_none() && !has_content => cx.get(request).await,
+        Method::HEAD if !has_content => cx.head(request).await,
         Method::GET => pass::through(worker, plan, request, Why::Bypass).await,
         _ => pass::through(worker, plan, request, Why::Method).await,
     }

@@ -1,8 +1,8 @@
 //! What the proxy is told: plain data, already checked.
 //!
 //! The binary turns a config file and flags into these; nothing below validates again. A reload
-//! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads` and the
-//! capacity of the memory tier, which belong to the process.
+//! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`
+//! and the capacity of the memory tier, which belong to the process.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,6 +42,8 @@ pub struct Settings {
     pub doors: Doors,
     /// The access log on standard output.
     pub access_log: AccessLog,
+    /// What is kept of requests in a database.
+    pub statistics: Statistics,
     /// How this proxy names itself in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
     pub name: String,
     /// Also send the traditional `X-Cache: HIT` or `X-Cache: MISS`.
@@ -248,6 +250,56 @@ pub enum AccessLog {
     Json,
 }
 
+/// What is kept of requests in a database.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    /// Where it is.
+    pub database: Database,
+    /// What this proxy is called in it: different for each proxy that writes to it, at most 64 characters.
+    pub instance: String,
+    /// How long the rows of requests are kept.
+    pub keep: Duration,
+    /// What is kept of clients' addresses.
+    pub client: ClientDetail,
+    /// Rows of one second beyond which equal requests share a row.
+    pub rate: u32,
+    /// Rows that may wait to be written.
+    pub queue: usize,
+}
+
+/// Where statistics are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// Nowhere.
+    Off,
+    /// In the database at this URL, which `larder_stats::describe` accepts.
+    At(String),
+    /// In this file, if that can be made.
+    Default(PathBuf),
+}
+
+impl Database {
+    /// Its URL, password included; empty if there is none.
+    pub fn url(&self) -> String {
+        match self {
+            Self::Off => String::new(),
+            Self::At(url) => url.clone(),
+            Self::Default(path) => format!("sqlite:{}", path.display()),
+        }
+    }
+}
+
+/// What is kept of clients' addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientDetail {
+    /// All of it.
+    Whole,
+    /// The network: 24 bits of an IPv4 address, 48 of an IPv6 address.
+    Truncated,
+    /// Nothing.
+    Off,
+}
+
 /// How the client's address is passed on to origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAddress {
@@ -307,6 +359,14 @@ impl Default for Forward {
             allow_private: false,
             rules: Rules { targeted: Vec::new(), ..Rules::default() },
         }
+    }
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        let larder_stats::Options { instance, queue, rate, keep, .. } = larder_stats::Options::default();
+        let (database, client) = (Database::Off, ClientDetail::Truncated);
+        Self { database, instance, keep: keep.requests, client, rate, queue }
     }
 }
 

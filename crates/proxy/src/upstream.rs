@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use larder_semantics::fields::{Fields, members};
@@ -45,16 +46,29 @@ pub(crate) async fn send(
         Some(place) => place,
         None => Box::pin(queue_up(plan)).await?,
     };
-    let clients = worker.clients(plan);
-    let (head, download) = match &request.route {
-        Route::Anywhere => {
-            let to = To { https: request.scheme == "https", authority: &request.authority };
-            once(&clients.forward, plan, request, fields, content, to, &request.authority).await?
-        }
-        Route::Site(site) => to_site(&clients.reverse, plan, site, request, fields, content).await?,
-    };
+    let begun = Instant::now();
+    let answered = ask(worker, plan, request, fields, content).await;
+    request.origin.add(begun.elapsed());
+    let (head, download) = answered?;
     refuse_unasked_change(request, head.status)?;
     Ok(Answer { status: head.status, fields: head.fields, download: download.holding(place) })
+}
+
+async fn ask(
+    worker: &Arc<Worker>,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+) -> Result<(Head, Download), OriginError> {
+    let clients = worker.clients(plan);
+    match &request.route {
+        Route::Anywhere => {
+            let to = To { https: request.scheme == "https", authority: &request.authority };
+            once(&clients.forward, plan, request, fields, content, to, &request.authority).await
+        }
+        Route::Site(site) => to_site(&clients.reverse, plan, site, request, fields, content).await,
+    }
 }
 
 async fn queue_up(plan: &Plan) -> Result<Place, OriginError> {

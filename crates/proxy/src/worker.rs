@@ -5,6 +5,7 @@
 //! origins, so that no two threads meet on a cache line while they serve hits.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
@@ -18,12 +19,16 @@ use crate::admin::cache;
 use crate::doors::{Budget, Figures};
 use crate::error::Error;
 use crate::http1::Lobby;
+use crate::http1::head::Head;
+use crate::observe::access;
 use crate::observe::counters::{Counters, Totals};
+use crate::observe::ledger::Ledger;
+use crate::observe::memo::{Ended, Memo};
 use crate::origin::{Client, Connector, Gate, connect};
-use crate::outcome::{Kind, Tier};
-use crate::reply::{Banner, Reply};
+use crate::outcome::Tier;
+use crate::reply::Banner;
 use crate::route::Sites;
-use crate::settings::{AccessLog, Settings};
+use crate::settings::{AccessLog, Door, Role, Settings};
 use crate::upkeep::Done;
 
 /// The settings, ready to be used.
@@ -51,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) done: Done,
     /// Places for those who look through the disks.
     pub(crate) looks: Arc<Semaphore>,
+    /// The statistics database, if there is one.
+    pub(crate) ledger: Option<Ledger>,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
@@ -111,6 +118,7 @@ impl Shared {
         let max_object = max_object(&settings, &memory);
         let store = Arc::new(Store { memory, disks: Disks::new(&settings.disks) });
         let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
+        let ledger = Ledger::open(&settings.statistics)?;
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         Ok(Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings)),
@@ -122,6 +130,7 @@ impl Shared {
             budget: Budget::default(),
             done: Done::default(),
             looks: Arc::new(Semaphore::new(cache::MOST)),
+            ledger,
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             tls,
@@ -209,15 +218,39 @@ impl Worker {
         clients.1.clone()
     }
 
-    pub(crate) fn record(&self, reply: &Reply, bytes: u64) {
-        if reply.outcome.is_hit() && reply.outcome.tier == Tier::Disk {
-            self.counters.record_disk();
-        }
-        self.count(reply.outcome.kind, bytes);
+    /// What to remember of a request that has just been read; nothing if nobody wants to know.
+    pub(crate) fn note(&self, plan: &Plan, role: Role, head: &Head<'_>, client: SocketAddr) -> Option<Memo> {
+        self.takes_notes(plan).then(|| Memo::begin(plan, role, head, client))
     }
 
-    pub(crate) fn count(&self, kind: Kind, bytes: u64) {
-        self.counters.record(kind, bytes);
+    /// The same of one that could not be read.
+    pub(crate) fn note_unread(&self, plan: &Plan, client: SocketAddr) -> Option<Memo> {
+        self.takes_notes(plan).then(|| Memo::unread(client))
+    }
+
+    /// The same of a call for `url` through `door`.
+    pub(crate) fn note_call(&self, plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Option<Memo> {
+        self.takes_notes(plan).then(|| Memo::of_call(plan, door, url, client))
+    }
+
+    fn takes_notes(&self, plan: &Plan) -> bool {
+        plan.logs() || self.shared.ledger.is_some()
+    }
+
+    /// Counts a request, and tells it to the access log and the statistics.
+    pub(crate) fn record(&self, plan: &Plan, ended: &Ended, memo: Option<Memo>) {
+        if ended.outcome.is_hit() && ended.outcome.tier == Tier::Disk {
+            self.counters.record_disk();
+        }
+        self.counters.record(ended.outcome.kind, ended.bytes);
+        let Some(memo) = memo else { return };
+        let took = memo.elapsed();
+        if plan.logs() {
+            access::write(plan.settings.access_log, &memo, ended, took);
+        }
+        if let Some(ledger) = &self.shared.ledger {
+            ledger.record(memo, ended, took);
+        }
     }
 
     /// A number under which a connection registers to be woken by a drain.

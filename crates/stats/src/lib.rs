@@ -41,4 +41,5 @@ pub use figures::Figures;
 pub use options::{Keep, Options};
 pub use queries::{Counts, Dimension, Group, Measure};
 pub use recorder::Recorder;
+pub use target::describe;
 pub use transaction::{Content, Text, Transaction};

@@ -58,12 +58,8 @@ pub enum Measure {
 
 impl Measure {
     /// All of them, as users name them.
-    pub const ALL: &[(&str, Self)] = &[
-        ("hits", Self::Hits),
-        ("misses", Self::Misses),
-        ("bytes", Self::Bytes),
-        ("origin-time", Self::OriginTime),
-    ];
+    pub const ALL: &[(&str, Self)] =
+        &[("hits", Self::Hits), ("misses", Self::Misses), ("bytes", Self::Bytes), ("time", Self::OriginTime)];
 }
 
 /// Requests that have something in common.

@@ -85,6 +85,14 @@ impl Target {
     }
 }
 
+/// What may be shown of a database's URL: all but its password.
+///
+/// # Errors
+/// Where it is not the URL of a database that [`crate::Recorder::open`] knows.
+pub fn describe(url: &str) -> Result<String, OpenError> {
+    Target::parse(url).map(|target| target.url)
+}
+
 fn sqlite(path: &Path, only_reads: bool) -> SqliteConnectOptions {
     let options = SqliteConnectOptions::new().filename(path).busy_timeout(BUSY).disable_statement_logging();
     if only_reads {
@@ -121,7 +129,7 @@ fn unknown(scheme: &str) -> String {
         Some((distance, known)) if distance <= 1 + known.len() / 4 => format!("; did you mean '{known}'?"),
         _ => String::new(),
     };
-    format!("unknown kind of database '{scheme}'{hint} known: {}", SCHEMES.join(" "))
+    format!("unknown kind of database '{scheme}'{hint}; known: {}", SCHEMES.join(" "))
 }
 
 /// What may be shown of a URL: not its password, nor parameters that may hold one.

@@ -70,6 +70,8 @@ fn doors(setup: &Setup, flags: &[&str]) -> Result<Start> {
         "1",
         "--access-log",
         "off",
+        "--stats",
+        "none",
         "--allow-private",
         "--admin",
         &admin,

@@ -216,6 +216,8 @@ fn larder(setup: &Setup) -> Result<Start> {
         &admin,
         "--threads",
         "1",
+        "--stats",
+        "none",
         "--memory",
         "1GiB",
     ]))

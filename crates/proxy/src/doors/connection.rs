@@ -15,11 +15,11 @@ use tokio::net::TcpStream;
 
 use super::deliver::Delivery;
 use super::page::{self, Page};
-use super::{Told, Visitor, limits, statistics};
+use super::{Visitor, limits, statistics};
 use crate::http1::io::{Reading, Writing, linger};
 use crate::http1::send::SendError;
 use crate::listen::{Drain, Seat};
-use crate::observe::access::Line;
+use crate::observe::memo::Ended;
 use crate::settings::Door;
 use crate::worker::Worker;
 
@@ -183,7 +183,7 @@ impl Connection {
     async fn fetch<R: Replying>(&mut self, url: &str, encoder: &R) -> Result<(), SendError> {
         let begun = Instant::now();
         let plan = self.visitor.worker.plan();
-        let line = plan.logs().then(|| Line::of_call(self.visitor.door, url, self.visitor.client));
+        let memo = self.visitor.note(&plan, url);
         let before = self.writing.sent + self.writing.out.len() as u64;
         let page = match page::look(&self.visitor, &plan, url) {
             Ok(look) => {
@@ -197,6 +197,7 @@ impl Connection {
             Err(failure) => Page { found: Err(failure), outcome: page::refusal() },
         };
         self.writing.wake();
+        let (outcome, age) = (page.outcome, page.age());
         let (status, sent) = match page.found {
             Ok(mut reply) => {
                 let delivery = Delivery { visitor: &self.visitor, plan: &plan, url, encoder };
@@ -213,7 +214,7 @@ impl Connection {
             }
         };
         let bytes = (self.writing.sent + self.writing.out.len() as u64).saturating_sub(before);
-        self.visitor.record(&plan, &Told { begun, outcome: page.outcome, status }, line, bytes);
+        self.visitor.record(&plan, begun, &Ended { status, outcome, age, bytes }, memo);
         sent
     }
 }

@@ -14,9 +14,9 @@ use tokio::sync::Semaphore;
 
 use super::content::collect;
 use super::page::{self, Page};
-use super::{Told, Visitor, deliver, failure, statistics};
+use super::{Visitor, deliver, failure, statistics};
 use crate::listen::{Drain, Seat};
-use crate::observe::access::Line;
+use crate::observe::memo::Ended;
 use crate::reply::Reply;
 use crate::settings::Door;
 use crate::worker::{Plan, Worker};
@@ -79,12 +79,13 @@ async fn answer(visitor: &Visitor, socket: &UdpSocket, client: SocketAddr, call:
 async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
     let begun = Instant::now();
     let plan = visitor.worker.plan();
-    let line = plan.logs().then(|| Line::of_call(visitor.door, url, visitor.client));
-    let Page { found, outcome } = match page::look(visitor, &plan, url) {
+    let memo = visitor.note(&plan, url);
+    let page = match page::look(visitor, &plan, url) {
         Ok(look) => Box::pin(page::follow(visitor, &plan, url, look)).await,
         Err(failure) => Page { found: Err(failure), outcome: page::refusal() },
     };
-    let answer = match found {
+    let (outcome, age) = (page.outcome, page.age());
+    let answer = match page.found {
         Ok(mut reply) => whole(visitor, &plan, url, &mut reply, encoder).await,
         Err(failure) => Err(failure),
     };
@@ -95,7 +96,8 @@ async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
             (failure.status, encoder.failure(&failure))
         }
     };
-    visitor.record(&plan, &Told { begun, outcome, status }, line, answer.len() as u64);
+    let ended = Ended { status, outcome, age, bytes: answer.len() as u64 };
+    visitor.record(&plan, begun, &ended, memo);
     answer
 }
 

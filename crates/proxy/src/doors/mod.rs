@@ -11,8 +11,7 @@ use std::time::Instant;
 
 use larder_rpc::{Failure, Limits};
 
-use crate::observe::access::Line;
-use crate::outcome::Outcome;
+use crate::observe::memo::{Ended, Memo};
 use crate::settings::Door;
 use crate::worker::{Plan, Worker};
 
@@ -38,21 +37,17 @@ struct Visitor {
     client: SocketAddr,
 }
 
-/// What became of a call, for the numbers and the log.
-struct Told {
-    begun: Instant,
-    outcome: Outcome,
-    status: u16,
-}
-
 impl Visitor {
-    /// Counts a call of which `bytes` bytes were sent.
-    fn record(&self, plan: &Plan, told: &Told, line: Option<Line>, bytes: u64) {
-        self.worker.count(told.outcome.kind, bytes);
-        self.worker.shared.figures.of(self.door).record(told.outcome.kind, bytes, told.begun.elapsed());
-        if let Some(line) = line {
-            line.end(plan.settings.access_log, told.status, &told.outcome, bytes);
-        }
+    /// What to remember of a call for `url`; nothing if nobody wants to know.
+    fn note(&self, plan: &Plan, url: &str) -> Option<Memo> {
+        self.worker.note_call(plan, self.door, url, self.client)
+    }
+
+    /// Counts a call that came at `begun`.
+    fn record(&self, plan: &Plan, begun: Instant, ended: &Ended, memo: Option<Memo>) {
+        let tally = self.worker.shared.figures.of(self.door);
+        tally.record(ended.outcome.kind, ended.bytes, begun.elapsed());
+        self.worker.record(plan, ended, memo);
     }
 }
 

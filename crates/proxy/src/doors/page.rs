@@ -37,6 +37,13 @@ pub(super) struct Page {
     pub(super) outcome: Outcome,
 }
 
+impl Page {
+    /// Seconds since it was made or validated, if it was stored.
+    pub(super) fn age(&self) -> Option<u32> {
+        self.found.as_ref().ok().and_then(|reply| reply.age)
+    }
+}
+
 impl Look {
     /// Whether going on takes an origin, and time.
     pub(super) fn waits(&self) -> bool {
@@ -64,7 +71,11 @@ pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look
             Step::Ask(request) => Box::new(serve::serve(&visitor.worker, plan, request).await),
         };
         // A call is a hit only if no redirect on its way asked an origin.
+        let times =
+            first.and_then(|outcome| outcome.origin_time).into_iter().chain(reply.outcome.origin_time);
+        let origin_time = times.reduce(|sum, time| sum + time);
         let outcome = first.filter(|outcome| !from_cache(outcome)).unwrap_or(reply.outcome);
+        let outcome = Outcome { origin_time, ..outcome };
         let stopped = |failure| Page { found: Err(failure), outcome };
         let Some(next) = target(&url, &reply) else {
             reply.outcome = outcome;

@@ -23,7 +23,7 @@ use super::io::{Reading, Writing, linger};
 use super::send::{SendError, gather, send, send_stored};
 use super::upload::{self, Pumped};
 use crate::listen::Seat;
-use crate::observe::access::Line;
+use crate::observe::memo::{Ended, Memo};
 use crate::reply::{self, Content, Framing, Reply, Tunnel};
 use crate::request::{Interim, Interims, Request};
 use crate::serve;
@@ -69,14 +69,14 @@ pub(super) enum Look {
     /// Memory has no answer.
     Ask(Box<Ask>),
     /// The request is not acceptable.
-    Refuse(Refusal),
+    Refuse(Refusal, Option<Box<Memo>>),
 }
 
 /// A reply whose head is in the buffer since that held `before` bytes.
 pub(super) struct Begun {
     reply: Reply,
     framing: Framing,
-    line: Option<Box<Line>>,
+    memo: Option<Memo>,
     before: usize,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Ask {
     delimited: Delimited,
     expects: bool,
     framing: Framing,
-    line: Option<Box<Line>>,
+    memo: Option<Memo>,
 }
 
 impl Connection {
@@ -136,9 +136,9 @@ impl Connection {
         let (head, used) = match head::parse(self.reading.input.unread(), &mut lines, &plan.settings.limits) {
             Ok(Parsed::Whole(head, used)) => (head, used),
             Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
-            Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal)),
+            Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
         };
-        let line = plan.logs().then(|| Box::new(Line::begin(&head, self.client)));
+        let memo = self.worker.note(plan, self.role, &head, self.client);
         let framing = Framing {
             http11: head.http11,
             keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
@@ -151,19 +151,19 @@ impl Connection {
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Break(match request {
                 Ok(request) => {
-                    Look::Ask(Box::new(Ask { request: Box::new(request), delimited, expects, framing, line }))
+                    Look::Ask(Box::new(Ask { request: Box::new(request), delimited, expects, framing, memo }))
                 }
-                Err(refusal) => Look::Refuse(refusal),
+                Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
             });
         };
         self.reading.input.consume(used);
         self.reading.within(plan.settings.timeouts.head);
         let before = self.writing.out.len();
         if !gather(&mut self.writing.out, &reply, &framing, &plan.banner) {
-            return ControlFlow::Break(Look::Reply(Box::new(Begun { reply, framing, line, before })));
+            return ControlFlow::Break(Look::Reply(Box::new(Begun { reply, framing, memo, before })));
         }
         let bytes = (self.writing.out.len() - before) as u64;
-        self.record(plan, &reply, bytes, line);
+        self.worker.record(plan, &Ended::by(&reply, bytes), memo);
         if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(Look::Last) }
     }
 
@@ -216,30 +216,19 @@ impl Connection {
                 self.writing.flush().await?;
                 Ok(Next::Close)
             }
-            Look::Reply(mut begun) => self.reply(plan, &mut begun).await,
+            Look::Reply(begun) => self.reply(plan, begun).await,
             // The long way needs much room; a connection that waits for hits should not hold it.
             Look::Ask(ask) => Box::pin(self.ask(plan, *ask)).await,
-            Look::Refuse(refusal) => Box::pin(self.refuse(plan, refusal)).await,
-        }
-    }
-
-    fn record(&self, plan: &Plan, reply: &Reply, bytes: u64, line: Option<Box<Line>>) {
-        self.worker.record(reply, bytes);
-        if let Some(line) = line {
-            line.end(plan.settings.access_log, reply.status.as_u16(), &reply.outcome, bytes);
+            Look::Refuse(refusal, memo) => Box::pin(self.refuse(plan, refusal, memo.map(|memo| *memo))).await,
         }
     }
 
     /// Sends the content of a reply from memory that is too large to wait in the buffer.
-    async fn reply(&mut self, plan: &Plan, begun: &mut Begun) -> io::Result<Next> {
+    async fn reply(&mut self, plan: &Plan, mut begun: Box<Begun>) -> io::Result<Next> {
         let from = self.writing.sent + begun.before as u64;
         let sent = send_stored(&mut self.writing, &mut begun.reply).await;
-        self.worker.record(&begun.reply, self.writing.sent + self.writing.out.len() as u64 - from);
-        if let Some(line) = &begun.line {
-            let reply = &begun.reply;
-            let bytes = self.writing.sent - from;
-            line.end(plan.settings.access_log, reply.status.as_u16(), &reply.outcome, bytes);
-        }
+        let bytes = self.writing.sent + self.writing.out.len() as u64 - from;
+        self.worker.record(plan, &Ended::by(&begun.reply, bytes), begun.memo.take());
         match sent {
             Ok(()) if begun.framing.keep_alive => Ok(Next::Look),
             Ok(()) => {
@@ -261,7 +250,8 @@ impl Connection {
                 Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     let reason = "request head too slow";
-                    return self.refuse(plan, Refusal { status: StatusCode::REQUEST_TIMEOUT, reason }).await;
+                    let refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason };
+                    return self.refuse(plan, refusal, None).await;
                 }
                 Ok(0) | Err(_) => return Ok(Next::Close),
             }
@@ -275,12 +265,12 @@ impl Connection {
         self.reading.input.rest();
         match upload::check(ask.delimited, &plan.settings.limits) {
             Ok(()) => self.exchange(plan, ask).await,
-            Err(refusal) => self.refuse(plan, refusal).await,
+            Err(refusal) => self.refuse(plan, refusal, ask.memo).await,
         }
     }
 
     async fn exchange(&mut self, plan: &Arc<Plan>, ask: Ask) -> io::Result<Next> {
-        let Ask { mut request, delimited, expects, mut framing, line } = ask;
+        let Ask { mut request, delimited, expects, mut framing, memo } = ask;
         let limits = &plan.settings.limits;
         let (source, content) = upload::split(&mut self.reading, delimited, limits, &plan.settings.timeouts);
         let interims = Interims::default();
@@ -296,10 +286,10 @@ impl Connection {
         };
         let (mut reply, sent, pumped) = match talked {
             Ok(talked) => talked,
-            Err(refusal) => return self.refuse_unless_begun(plan, refusal, before).await,
+            Err(refusal) => return self.refuse_unless_begun(plan, refusal, before, memo).await,
         };
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
-        self.record(plan, &reply, bytes, line);
+        self.worker.record(plan, &Ended::by(&reply, bytes), memo);
         self.conclude(&mut reply, sent, framing.keep_alive && pumped == Pumped::Whole).await
     }
 
@@ -333,18 +323,25 @@ impl Connection {
         Ok(Next::Look)
     }
 
-    async fn refuse_unless_begun(&mut self, plan: &Plan, refusal: Refusal, before: u64) -> io::Result<Next> {
+    async fn refuse_unless_begun(
+        &mut self,
+        plan: &Plan,
+        refusal: Refusal,
+        before: u64,
+        memo: Option<Memo>,
+    ) -> io::Result<Next> {
         if self.writing.sent == before {
-            return self.refuse(plan, refusal).await;
+            return self.refuse(plan, refusal, memo).await;
         }
         Ok(Next::Reset)
     }
 
     /// Answers a request that cannot be understood or is too much, and closes.
-    async fn refuse(&mut self, plan: &Plan, refusal: Refusal) -> io::Result<Next> {
+    async fn refuse(&mut self, plan: &Plan, refusal: Refusal, memo: Option<Memo>) -> io::Result<Next> {
         let mut reply = serve::refusal(refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };
-        self.worker.record(&reply, 0);
+        let memo = memo.or_else(|| self.worker.note_unread(plan, self.client));
+        self.worker.record(plan, &Ended::by(&reply, 0), memo);
         tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
         let _ = send(&mut self.writing, &mut reply, &framing, &plan.banner).await;
         self.writing.flush().await?;

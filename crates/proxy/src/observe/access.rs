@@ -2,27 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::Duration;
 
 use serde::Serialize;
 
+use super::memo::{Ended, Memo};
 use crate::clock;
-use crate::http1::head::{Head, Target};
-use crate::outcome::Outcome;
 use crate::settings::{AccessLog, Door};
 use larder_semantics::date;
-
-/// What is remembered of a request until its reply has left.
-#[derive(Debug)]
-pub(crate) struct Line {
-    client: SocketAddr,
-    method: String,
-    target: String,
-    /// The door it came through, if not by HTTP.
-    door: Option<Door>,
-    begun: Instant,
-}
 
 #[derive(Serialize)]
 struct Json<'l> {
@@ -41,51 +28,32 @@ struct Json<'l> {
     tier: Option<&'l str>,
 }
 
-impl Line {
-    /// Begins the line of a request that has just been read.
-    pub(crate) fn begin(head: &Head<'_>, client: SocketAddr) -> Self {
-        let target = match head.target {
-            Target::Origin { host, path } => format!("http://{host}{path}"),
-            Target::Absolute { scheme, authority, path } => format!("{scheme}://{authority}{path}"),
-            Target::Authority(authority) => authority.to_owned(),
-            Target::Asterisk { host } => format!("http://{host} *"),
-        };
-        Self { client, method: head.method.to_string(), target, door: None, begun: Instant::now() }
-    }
-
-    /// Begins the line of a call for `url` through `door`.
-    pub(crate) fn of_call(door: Door, url: &str, client: SocketAddr) -> Self {
-        let (method, target) = ("GET".to_owned(), url.escape_debug().to_string());
-        Self { client, method, target, door: Some(door), begun: Instant::now() }
-    }
-
-    /// Writes it, with what came of the request. A log that cannot be written costs no request.
-    pub(crate) fn end(&self, form: AccessLog, status: u16, outcome: &Outcome, bytes: u64) {
-        let mut cache = Vec::with_capacity(64);
-        outcome.cache_status("").write_parameters(&mut cache);
-        let cache = String::from_utf8_lossy(&cache);
-        let cache = cache.trim_start_matches("; ");
-        let time = date::format(clock::now());
-        let time = std::str::from_utf8(&time).unwrap_or_default();
-        let micros = self.begun.elapsed().as_micros() as u64;
-        let mut line = String::with_capacity(200);
-        match form {
-            AccessLog::Off => return,
-            AccessLog::Text => {
-                let Self { client, method, target, .. } = self;
-                let client = client.ip();
-                let _ =
-                    write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
-            }
-            AccessLog::Json => {
-                let door = self.door.map(Door::name);
-                let (client, method, url) = (self.client.ip().to_string(), &*self.method, &*self.target);
-                let tier = outcome.is_hit().then(|| outcome.tier.name());
-                let json = Json { time, client, method, url, door, status, bytes, micros, cache, tier };
-                line.push_str(&serde_json::to_string(&json).unwrap_or_default());
-            }
+/// Writes the line of a request that took `took`. A log that cannot be written costs no request.
+pub(crate) fn write(form: AccessLog, memo: &Memo, ended: &Ended, took: Duration) {
+    let Ended { status, outcome, bytes, .. } = *ended;
+    let mut cache = Vec::with_capacity(64);
+    outcome.cache_status("").write_parameters(&mut cache);
+    let cache = String::from_utf8_lossy(&cache);
+    let cache = cache.trim_start_matches("; ");
+    let time = date::format(clock::now());
+    let time = std::str::from_utf8(&time).unwrap_or_default();
+    let micros = took.as_micros() as u64;
+    let mut line = String::with_capacity(200);
+    match form {
+        AccessLog::Off => return,
+        AccessLog::Text => {
+            let Memo { method, target, .. } = memo;
+            let client = memo.client.ip();
+            let _ = write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
         }
-        line.push('\n');
-        let _ = std::io::stdout().write_all(line.as_bytes());
+        AccessLog::Json => {
+            let door = memo.door.map(Door::name);
+            let (client, method, url) = (memo.client.ip().to_string(), memo.method.as_str(), &*memo.target);
+            let tier = outcome.is_hit().then(|| outcome.tier.name());
+            let json = Json { time, client, method, url, door, status, bytes, micros, cache, tier };
+            line.push_str(&serde_json::to_string(&json).unwrap_or_default());
+        }
     }
+    line.push('\n');
+    let _ = std::io::stdout().write_all(line.as_bytes());
 }

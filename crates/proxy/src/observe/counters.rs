@@ -115,3 +115,22 @@ fn ratio(part: u64, whole: u64) -> f64 {
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use larder_stats::outcome::classify;
+
+    use super::*;
+
+    #[test]
+    fn requests_count_here_as_they_do_in_the_statistics() {
+        for kind in Kind::ALL {
+            let (counters, mut totals) = (Counters::default(), Totals::default());
+            counters.record(kind, 7);
+            totals.add(&counters);
+            let outcome = classify(kind.word()).expect("a known word");
+            let counted = (totals.hits == 1, totals.misses == 1, totals.bytes_from_cache == 7);
+            assert_eq!(counted, (outcome.is_hit, outcome.is_miss, outcome.from_cache), "{kind:?}");
+        }
+    }
+}

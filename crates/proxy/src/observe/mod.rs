@@ -1,4 +1,6 @@
-//! What the proxy says about itself: counters, access lines, figures.
+//! What the proxy says about itself: counters, access lines, figures, rows of the statistics database.
 
 pub(crate) mod access;
 pub(crate) mod counters;
+pub(crate) mod ledger;
+pub(crate) mod memo;

@@ -51,7 +51,8 @@ fn serve(setup: &Setup, words: &[&str]) -> Result<Start> {
     let origin = format!("http://127.0.0.1:{}", setup.origin);
     let admin = format!("127.0.0.1:{}", setup.admin);
     let addresses = ["serve", "--listen", &listen, "--origin", &origin, "--admin", &admin];
-    Ok(start(&[&addresses, &["--threads", "1", "--access-log", "off"][..], words].concat()))
+    let common = ["--threads", "1", "--access-log", "off", "--stats", "none"];
+    Ok(start(&[&addresses, &common[..], words].concat()))
 }
 
 fn on_disk(setup: &Setup, policy: &str, size: &str) -> Result<Start> {

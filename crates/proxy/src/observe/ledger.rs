@@ -1,0 +1,199 @@
+//! Requests on their way into the statistics database: each that is counted is recorded once.
+//!
+//! What the words in a row are is decided here; writing them is `larder-stats`'. No request waits for it.
+
+use std::fs::DirBuilder;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use larder_stats::{Event, Figures, Keep, OpenError, Options, Recorder, Text, Transaction};
+use serde::Serialize;
+
+use super::memo::{Ended, Memo};
+use crate::clock;
+use crate::error::Error;
+use crate::settings::{ClientDetail, Database, Door, Statistics};
+
+/// How long the end of the process waits for what is not yet written.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The statistics database of this process.
+pub(crate) struct Ledger {
+    recorder: Recorder,
+    /// Its URL, without a password.
+    place: String,
+    client: ClientDetail,
+}
+
+/// What `/stats` shows of it: requests by what became of their rows, and how the database does.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    recorded: u64,
+    written: u64,
+    queued: u64,
+    dropped: u64,
+    rows: u64,
+    failed_writes: u64,
+    connected: bool,
+}
+
+impl From<Figures> for Report {
+    fn from(figures: Figures) -> Self {
+        let Figures { recorded, written, queued, dropped, rows, failed, is_connected, .. } = figures;
+        Self { recorded, written, queued, dropped, rows, failed_writes: failed, connected: is_connected }
+    }
+}
+
+impl Ledger {
+    /// Opens the database, if there shall be one. The default one is done without if it cannot be had.
+    ///
+    /// # Errors
+    /// A database that was asked for by name, and will not become usable by itself.
+    pub(crate) fn open(settings: &Statistics) -> Result<Option<Self>, Error> {
+        match &settings.database {
+            Database::Off => Ok(None),
+            Database::At(url) => {
+                let ledger = Self::open_at(url, settings);
+                ledger.map(Some).map_err(|error| Error::new("cannot start", error))
+            }
+            Database::Default(path) => {
+                let ledger = make_room_for(path).map_err(|error| {
+                    let folder = path.parent().unwrap_or(path).display();
+                    format!("statistics database: cannot make {folder}: {error}")
+                });
+                let open =
+                    |()| Self::open_at(&settings.database.url(), settings).map_err(|error| error.to_string());
+                match ledger.and_then(open) {
+                    Ok(ledger) => Ok(Some(ledger)),
+                    Err(why) => {
+                        tracing::warn!("{why}; serving without statistics");
+                        Ok(None)
+                    }
+                }
+            }
+        }
+    }
+
+    fn open_at(url: &str, settings: &Statistics) -> Result<Self, OpenError> {
+        let Statistics { instance, rate, queue, keep, client, .. } = settings;
+        let options = Options {
+            instance: instance.clone(),
+            queue: *queue,
+            rate: *rate,
+            keep: Keep { requests: *keep, ..Keep::default() },
+            report: Arc::new(log),
+            ..Options::default()
+        };
+        let recorder = Recorder::open(url, options)?;
+        Ok(Self { recorder, place: larder_stats::describe(url)?, client: *client })
+    }
+
+    /// Records a request that took `took`.
+    pub(crate) fn record(&self, memo: Memo, ended: &Ended, took: Duration) {
+        let Ended { status, outcome, age, bytes } = *ended;
+        let took = took.as_micros() as u64;
+        self.recorder.record(Transaction {
+            time: clock::unix_millis().saturating_sub(took / 1_000),
+            door: memo.door.map_or("http", Door::name).into(),
+            route: memo.route().to_owned().into(),
+            site: memo.site.unwrap_or_else(|| Arc::from("")),
+            method: method(memo.method),
+            status,
+            outcome: outcome.kind.word().into(),
+            reason: outcome.why.token().into(),
+            bytes,
+            service_us: took,
+            origin_us: outcome.origin_time.map(|time| time.as_micros() as u64),
+            age: age.map(u64::from),
+            tier: if outcome.is_hit() { outcome.tier.name() } else { "" }.into(),
+            client: client(memo.client.ip(), self.client).into(),
+            url: memo.target,
+        });
+    }
+
+    /// Where the database is, without a password.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        self.recorder.figures().into()
+    }
+
+    /// Writes what waits, and ends. Waits for the database, but not for ever.
+    pub(crate) fn close(&self) {
+        let before = self.recorder.figures().dropped;
+        let lost = self.recorder.close(PATIENCE).dropped - before;
+        if lost > 0 {
+            tracing::warn!("statistics database: {lost} requests were not written before the end");
+        }
+    }
+}
+
+/// Makes the directory of a file, for this user alone.
+fn make_room_for(path: &Path) -> std::io::Result<()> {
+    let Some(directory) = path.parent() else { return Ok(()) };
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+fn log(event: Event) {
+    match event {
+        Event::Back => tracing::info!("{event}"),
+        _ => tracing::warn!("{event}"),
+    }
+}
+
+/// The methods that are common have their names at hand.
+fn method(method: Method) -> Text {
+    const COMMON: [&str; 9] =
+        ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE"];
+    let known = COMMON.into_iter().find(|known| *known == method.as_str());
+    known.map_or_else(|| method.as_str().to_owned().into(), Into::into)
+}
+
+/// A client's address, as far as it may be kept: without what tells the members of a network apart, or not at all.
+fn client(address: IpAddr, detail: ClientDetail) -> String {
+    match (detail, address.to_canonical()) {
+        (ClientDetail::Off, _) => String::new(),
+        (ClientDetail::Whole, address) => address.to_string(),
+        (ClientDetail::Truncated, IpAddr::V4(address)) => {
+            let [a, b, c, _] = address.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        (ClientDetail::Truncated, IpAddr::V6(address)) => {
+            let [a, b, c, ..] = address.segments();
+            format!("{}/48", Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_kept_as_far_as_they_may_be() {
+        for (address, whole, truncated) in [
+            ("192.0.2.77", "192.0.2.77", "192.0.2.0/24"),
+            ("::ffff:192.0.2.77", "192.0.2.77", "192.0.2.0/24"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+            ("::1", "::1", "::/48"),
+        ] {
+            let address = address.parse().unwrap();
+            assert_eq!(client(address, ClientDetail::Whole), whole);
+            assert_eq!(client(address, ClientDetail::Truncated), truncated);
+            assert_eq!(client(address, ClientDetail::Off), "");
+        }
+    }
+
+    #[test]
+    fn methods_keep_their_names() {
+        for name in ["GET", "PURGE", "-"] {
+            assert_eq!(method(Method::from_bytes(name.as_bytes()).unwrap()), name);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Where statistics are kept: the words for it, and the file where nothing else is said.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use larder_proxy::settings::{ClientDetail, Database, Statistics};
+
+use crate::units::show_duration;
+use crate::words::hint;
+
+/// Where statistics are kept, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the state directory.
+    Default,
+    /// Nowhere.
+    Off,
+    /// In the database at this URL.
+    At(String),
+}
+
+/// The statistics as they were written.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(super) place: Place,
+    pub(super) keep: Duration,
+    pub(super) client: ClientDetail,
+    pub(super) rate: u32,
+    pub(super) queue: usize,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        let Statistics { keep, client, rate, queue, .. } = Statistics::default();
+        Self { place: Place::Default, keep, client, rate, queue }
+    }
+}
+
+const DEFAULT: &str = "auto";
+const OFF: &str = "none";
+
+/// The URL of a database, or a word.
+pub(crate) fn parse(text: &str) -> Result<Place, String> {
+    match text {
+        DEFAULT => Ok(Place::Default),
+        OFF => Ok(Place::Off),
+        url => match larder_stats::describe(url) {
+            Ok(_) => Ok(Place::At(url.to_owned())),
+            Err(error) => Err(format!("{error}{}", hint(url, [DEFAULT, OFF]))),
+        },
+    }
+}
+
+/// How [`parse`] reads it.
+pub(super) fn show(place: &Place) -> String {
+    match place {
+        Place::Default => DEFAULT.to_owned(),
+        Place::Off => OFF.to_owned(),
+        Place::At(url) => url.clone(),
+    }
+}
+
+/// What `draft` stands for, in a proxy that first listens at `address`.
+pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
+    let Draft { place, keep, client, rate, queue } = draft;
+    let database = match place {
+        Place::Default => file(|name| env::var_os(name)).map_or(Database::Off, Database::Default),
+        Place::Off => Database::Off,
+        Place::At(url) => Database::At(url),
+    };
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let instance = address.map_or_else(|| host.to_string(), |address| format!("{host}:{}", address.port()));
+    let instance = instance.chars().take(64).collect();
+    Statistics { database, instance, keep, client, rate, queue }
+}
+
+/// The file in the state directory: that of the service, or else of the user.
+fn file(environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let directory = |name: &str, below: &str| {
+        let value = environment(name)?;
+        // A service may have several; the first is the one for this.
+        let first = env::split_paths(&value).next()?;
+        first.is_absolute().then(|| first.join(below))
+    };
+    let directory = directory("STATE_DIRECTORY", "")
+        .or_else(|| directory("XDG_STATE_HOME", "larder"))
+        .or_else(|| directory("HOME", ".local/state/larder"));
+    directory.map(|directory| directory.join("statistics.db"))
+}
+
+/// Where statistics are kept and how, for people.
+pub(super) fn summary(statistics: &Statistics) -> String {
+    let Statistics { database, keep, client, rate, queue, .. } = statistics;
+    let client = CLIENTS.iter().find(|(_, detail)| detail == client).map_or("", |(name, _)| name);
+    match larder_stats::describe(&database.url()) {
+        Ok(url) => {
+            let keep = show_duration(*keep);
+            format!("{url}, keep {keep}, client {client}, rate {rate}, queue {queue}")
+        }
+        Err(_) => OFF.to_owned(),
+    }
+}
+
+/// The words for what is kept of clients' addresses.
+pub(super) const CLIENTS: &[(&str, ClientDetail)] =
+    &[("whole", ClientDetail::Whole), ("truncated", ClientDetail::Truncated), ("off", ClientDetail::Off)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_in_the_nearest_state_directory() {
+        let table: &[(&[(&str, &str)], Option<&str>)] = &[
+            (
+                &[("STATE_DIRECTORY", "/var/lib/larder:/b"), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")],
+                Some("/var/lib/larder/statistics.db"),
+            ),
+            (&[("XDG_STATE_HOME", "/x"), ("HOME", "/h")], Some("/x/larder/statistics.db")),
+            (
+                &[("STATE_DIRECTORY", ""), ("XDG_STATE_HOME", "x"), ("HOME", "/h")],
+                Some("/h/.local/state/larder/statistics.db"),
+            ),
+            (&[("HOME", "")], None),
+            (&[], None),
+        ];
+        for (environment, expected) in table {
+            let value = |name: &str| {
+                environment.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            };
+            assert_eq!(file(value), expected.map(PathBuf::from), "{environment:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_a_word_or_a_url() {
+        for text in ["auto", "none", "sqlite:a.db", "mysql://u:p@h/d", "postgres://h/d"] {
+            assert_eq!(parse(text).map(|place| show(&place)), Ok(text.to_owned()));
+        }
+        for (text, problem) in [
+            ("non", "did you mean 'none'?"),
+            ("sqllite:a.db", "did you mean 'sqlite'?"),
+            ("mysql://u:secret@h", "names no database"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(problem) && !error.contains("secret"), "{text}: {error}");
+        }
+    }
+}

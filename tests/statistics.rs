@@ -1,0 +1,234 @@
+//! The statistics database beside a proxy that serves: what it holds, what it costs, and what it answers.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use larder_stats::Database;
+use rusqlite::Connection;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use support::{Client, Larder, Origin, Seen, eventually};
+
+/// A proxy before `origin`, a place for its database, and its URL.
+fn recording(origin: &Origin, tables: &str) -> (Larder, TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite:{}", folder.path().join("s.db").display());
+    let larder = Larder::with(origin, &format!("[stats]\nurl = '{url}'\n{tables}"));
+    (larder, folder, url)
+}
+
+/// Waits until all that was counted is written.
+fn written(larder: &Larder) -> Value {
+    eventually("everything in the database", || {
+        let stats = larder.stats();
+        (stats["statistics"]["written"] == stats["requests"]).then_some(stats)
+    })
+}
+
+fn larder(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_larder")).args(words).output().expect("it runs")
+}
+
+fn answer(words: &[&str]) -> String {
+    let output = larder(words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What a query finds, as JSON.
+fn query(url: &str, sql: &str) -> Value {
+    serde_json::from_str(&answer(&["stats", "--json", "--stats", url, "--sql", sql])).expect("json")
+}
+
+/// Stores `/a..`, validates `/v..`, and fails `/f..`.
+fn mixed(seen: &Seen) -> String {
+    match (seen.target.as_bytes()[1], seen.field("if-none-match")) {
+        (b'v', Some(_)) => "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=0".to_owned(),
+        (b'v', None) => "200 OK\nETag: \"1\"\nCache-Control: max-age=0\n\nvalidated".to_owned(),
+        (b'f', _) => "500 Internal Server Error\n\nfailed".to_owned(),
+        _ => "200 OK\nCache-Control: max-age=60\n\nstored".to_owned(),
+    }
+}
+
+#[test]
+fn the_database_counts_what_the_proxy_counts() {
+    let origin = Origin::by(mixed);
+    let tables = "[line]\nlisten = '127.0.0.1:0'\n[forward]\nallow_private = true";
+    let (larder, _folder, url) = recording(&origin, tables);
+    for path in ["/a/1", "/a/1", "/a/2", "/b", "/b", "/b", "/v", "/v", "/f"] {
+        larder.get(path);
+    }
+    for request in
+        ["HEAD /a/1", "POST /a/1\n\nx", "GET /c\nCache-Control: only-if-cached", "GET /a/1\nA b: c"]
+    {
+        larder.ask(request);
+    }
+    Client::to(larder.forward).ask(&format!("GET {}/a/1 HTTP/1.1", origin.url()));
+    for page in ["/d", "/d"] {
+        let page = format!("{}{page}", origin.url());
+        answer(&["fetch", &page, "--via", "line", "--server", &larder.door("line").to_string()]);
+    }
+    let stats = written(&larder);
+    let totals = Database::open_read(&url).expect("a database").totals(0).expect("sums");
+    let counted = [totals.requests, totals.hits, totals.misses, totals.bytes, totals.bytes_from_cache];
+    let names = ["requests", "hits", "misses", "bytes_served", "bytes_from_cache"];
+    assert_eq!(counted.map(Value::from), names.map(|name| stats[name].clone()), "{stats}");
+    assert_eq!((stats["requests"].as_u64(), stats["statistics"]["dropped"].as_u64()), (Some(16), Some(0)));
+    let by_outcome =
+        query(&url, "SELECT outcome, SUM(requests) n FROM hours GROUP BY outcome ORDER BY outcome");
+    let expected =
+        [("failed", "1"), ("hit", "5"), ("miss", "7"), ("pass", "1"), ("refused", "1"), ("revalidated", "1")];
+    assert_eq!(by_outcome, json!(expected.map(|(outcome, n)| json!({"outcome": outcome, "n": n}))));
+}
+
+#[test]
+fn a_row_says_what_became_of_a_request() {
+    let origin = Origin::by(mixed);
+    let (larder, _folder, url) = recording(&origin, "client = 'truncated'");
+    larder.get("/api/1?q=2");
+    larder.get("/api/1?q=2");
+    written(&larder);
+    let sql = "SELECT door, site, route, method, url, status, outcome, reason, tier, client, age < 10 AS young, \
+               origin_us > 0 AND origin_us <= service_us AS waited, \
+               time > 1600000000000 AND service_us < 20000000 AS plausible FROM transactions ORDER BY id";
+    let row = |outcome: &str, reason: &str, tier: &str, young: Option<&str>, waited: Option<&str>| {
+        json!({
+            "door": "http", "site": "site1", "route": "api", "method": "GET",
+            "url": "http://site.test/api/1?q=2", "status": "200", "outcome": outcome, "reason": reason,
+            "tier": tier, "client": "127.0.0.0/24", "young": young, "waited": waited, "plausible": "1",
+        })
+    };
+    let expected =
+        [row("miss", "absent", "", None, Some("1")), row("hit", "fresh", "memory", Some("1"), None)];
+    assert_eq!(query(&url, sql), json!(expected));
+}
+
+#[test]
+fn a_database_that_is_stuck_costs_no_request_and_is_caught_up() {
+    let origin = Origin::by(mixed);
+    let (larder, folder, url) = recording(&origin, "");
+    larder.get("/a");
+    written(&larder);
+    let other = Connection::open(folder.path().join("s.db")).expect("the database");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("its lock");
+    let mut client = larder.client();
+    for _ in 0..500 {
+        assert!(client.ask("GET /a").is_hit());
+    }
+    let statistics = larder.stats()["statistics"].clone();
+    assert_eq!((&statistics["queued"], &statistics["written"]), (&json!(500), &json!(1)));
+    other.execute_batch("ROLLBACK").expect("its end");
+    assert_eq!(written(&larder)["statistics"]["dropped"], 0);
+    assert_eq!(query(&url, "SELECT SUM(requests) n FROM transactions"), json!([{"n": "501"}]));
+}
+
+#[test]
+fn what_has_no_place_in_the_queue_is_counted() {
+    let origin = Origin::by(mixed);
+    let (larder, folder, _url) = recording(&origin, "queue = 10");
+    let other = Connection::open(folder.path().join("s.db")).expect("the database");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("its lock");
+    for number in 0..30 {
+        larder.get(&format!("/a/{number}"));
+    }
+    let dropped = |larder: &Larder| larder.stats()["statistics"]["dropped"].as_u64().expect("a number");
+    eventually("dropped requests", || (dropped(&larder) >= 10).then_some(()));
+    other.execute_batch("ROLLBACK").expect("its end");
+    let statistics = eventually("an empty queue", || {
+        let statistics = larder.stats()["statistics"].clone();
+        (statistics["queued"] == 0).then_some(statistics)
+    });
+    assert_eq!(statistics["written"].as_u64().expect("a number") + dropped(&larder), 30);
+}
+
+#[test]
+fn the_end_of_the_process_waits_for_what_is_not_written() {
+    let origin = Origin::by(mixed);
+    let (mut larder, _folder, url) = recording(&origin, "");
+    let mut client = larder.client();
+    for _ in 0..100 {
+        client.ask("GET /a");
+    }
+    drop(client);
+    larder.signal(Signal::TERM);
+    assert!(larder.ended().success());
+    assert_eq!(query(&url, "SELECT SUM(requests) n FROM transactions"), json!([{"n": "100"}]));
+}
+
+#[test]
+fn questions_are_answered_in_a_table() {
+    let origin = Origin::by(mixed);
+    let (larder, _folder, url) = recording(&origin, "");
+    for path in ["/docs/1", "/docs/1", "/docs/1", "/docs/2", "/v"] {
+        larder.get(path);
+    }
+    written(&larder);
+    let ask = |words: &[&str]| answer(&[&["stats", "--stats", &url], words].concat());
+    let cells = |line: &str| line.split_whitespace().take(5).map(str::to_owned).collect::<Vec<_>>();
+    let routes = ask(&["--by", "route"]);
+    let rows: Vec<_> = routes.lines().skip(1).map(cells).collect();
+    assert_eq!(
+        rows,
+        [["site1/docs", "4", "2", "2", "50.00%"], ["site1/v", "1", "0", "1", "0.00%"]],
+        "{routes}"
+    );
+    let top = ask(&["--top", "misses", "--since", "1h", "--limit", "1"]);
+    assert_eq!(cells(top.lines().last().expect("a row"))[0], "http://site.test/docs/1", "{top}");
+    for by in ["site", "status", "door", "outcome", "hour"] {
+        let groups: Value = serde_json::from_str(&ask(&["--by", by, "--json"])).expect("json");
+        let sum: u64 =
+            groups.as_array().expect("rows").iter().filter_map(|row| row["requests"].as_u64()).sum();
+        assert_eq!(sum, 5, "{by}: {groups}");
+    }
+    let changes = larder_of(&url, "DELETE FROM transactions");
+    assert!(changes.starts_with("larder: statistics database: not a query: 'DELETE'"), "{changes}");
+    assert_eq!(changes.lines().count(), 1);
+}
+
+/// What is said to a query that has no answer.
+fn larder_of(url: &str, sql: &str) -> String {
+    let output = larder(&["stats", "--stats", url, "--sql", sql]);
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).expect("text")
+}
+
+#[test]
+fn a_database_is_made_in_the_state_directory_unless_told_otherwise() {
+    let (state, origin) = (tempfile::tempdir().expect("a folder"), Origin::by(mixed));
+    let start = |table: &str| {
+        let config = format!("{table}\n[[site]]\norigin = '{}'", origin.url());
+        let larder = Larder::start_in(
+            &config,
+            &[("XDG_STATE_HOME", state.path()), ("STATE_DIRECTORY", Path::new(""))],
+        );
+        larder.get("/a");
+        larder
+    };
+    let file = state.path().join("larder/statistics.db");
+    assert!(start("[stats]\nurl = 'none'").stats().get("statistics").is_none());
+    assert!(!file.exists());
+    let larder = start("[stats]\nkeep = '1h'");
+    written(&larder);
+    assert!(file.exists());
+}
+
+#[test]
+fn a_database_that_cannot_be_had_is_done_without_or_refused_if_it_was_named() {
+    let (file, origin) = (tempfile::NamedTempFile::new().expect("a file"), Origin::by(mixed));
+    let config = format!("[stats]\n[[site]]\norigin = '{}'", origin.url());
+    let larder =
+        Larder::start_in(&config, &[("XDG_STATE_HOME", file.path()), ("STATE_DIRECTORY", Path::new(""))]);
+    larder.wait_for_log("serving without statistics");
+    assert_eq!(larder.get("/a").status, 200);
+    let url = format!("sqlite:{}/s.db", file.path().display());
+    let output = self::larder(&["serve", "--forward", "127.0.0.1:0", "--admin", "off", "--stats", &url]);
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with(&format!("larder: cannot start: statistics database '{url}': ")), "{said}");
+}
