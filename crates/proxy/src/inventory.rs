@@ -117,7 +117,7 @@ pub fn head(held: &Held) -> Vec<u8> {
         format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or_default())
             .into_bytes();
     head.extend_from_slice(&held.lines);
-    head.extend_from_slice(format!("content-length: {}\r\n\r\n", held.content.len()).as_bytes());
+    head.extend_from_slice(format!("Content-Length: {}\r\n\r\n", held.content.len()).as_bytes());
     head
 }
 
