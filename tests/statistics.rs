@@ -198,7 +198,7 @@ fn larder_of(url: &str, sql: &str) -> String {
 }
 
 #[test]
-fn a_database_is_made_in_the_state_directory_unless_told_otherwise() {
+fn a_database_is_made_in_the_state_directory_if_wanted() {
     let (state, origin) = (tempfile::tempdir().expect("a folder"), Origin::by(mixed));
     let start = |table: &str| {
         let config = format!("{table}\n[[site]]\norigin = '{}'", origin.url());
@@ -210,9 +210,9 @@ fn a_database_is_made_in_the_state_directory_unless_told_otherwise() {
         larder
     };
     let file = state.path().join("larder/statistics.db");
-    assert!(start("[stats]\nurl = 'none'").stats().get("statistics").is_none());
+    assert!(start("").stats().get("statistics").is_none());
     assert!(!file.exists());
-    let larder = start("[stats]\nkeep = '1h'");
+    let larder = start("[stats]\nurl = 'auto'\nkeep = '1h'");
     written(&larder);
     assert!(file.exists());
 }
@@ -220,7 +220,7 @@ fn a_database_is_made_in_the_state_directory_unless_told_otherwise() {
 #[test]
 fn a_database_that_cannot_be_had_is_done_without_or_refused_if_it_was_named() {
     let (file, origin) = (tempfile::NamedTempFile::new().expect("a file"), Origin::by(mixed));
-    let config = format!("[stats]\n[[site]]\norigin = '{}'", origin.url());
+    let config = format!("[stats]\nurl = 'auto'\n[[site]]\norigin = '{}'", origin.url());
     let larder =
         Larder::start_in(&config, &[("XDG_STATE_HOME", file.path()), ("STATE_DIRECTORY", Path::new(""))]);
     larder.wait_for_log("serving without statistics");

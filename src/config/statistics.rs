@@ -35,7 +35,7 @@ pub(super) struct Draft {
 impl Default for Draft {
     fn default() -> Self {
         let Statistics { keep, client, rate, queue, .. } = Statistics::default();
-        Self { place: Place::Default, keep, client, rate, queue }
+        Self { place: Place::Off, keep, client, rate, queue }
     }
 }
 
