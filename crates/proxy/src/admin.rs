@@ -186,6 +186,10 @@ async fn answer(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<A
     }
     match request.uri().path() {
         path if path == "/cache" || path.starts_with("/cache/") => {
+            if !cache::is_by_address(request.headers()) {
+                let why = "what is cached is shown to who asks by address, or for localhost\n";
+                return response(StatusCode::FORBIDDEN, text, why.into());
+            }
             cache::answer(shared, path, request.uri().query()).await
         }
         "/stats" => match serde_json::to_vec_pretty(&Stats::gather(shared)) {

@@ -5,13 +5,14 @@
 //! same little memory however long they are. Who leaves ends the work.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::Either;
 use hyper::body::{Body, Frame, SizeHint};
 use larder_store::Store;
@@ -42,6 +43,16 @@ enum Question {
     List(Option<Keys>),
     Get(Name),
     Verify(u64),
+}
+
+/// Whether a request names this listener by its address. A page of a stranger's that has its own name lead here
+/// (DNS rebinding) would name that, and read in somebody's browser what is cached.
+pub(super) fn is_by_address(fields: &HeaderMap) -> bool {
+    let Some(host) = fields.get(header::HOST) else { return true };
+    let name = host.to_str().unwrap_or_default();
+    let is_address =
+        name.parse::<SocketAddr>().is_ok() || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    is_address || name.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("localhost"))
 }
 
 /// Answers a request for `/cache` or something below.
@@ -239,6 +250,27 @@ impl Body for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strangers_names_are_told_from_addresses() {
+        let table = [
+            ("127.0.0.1:9145", true),
+            ("127.0.0.1", true),
+            ("[::1]:9145", true),
+            ("[::1]", true),
+            ("localhost:9145", true),
+            ("LOCALHOST", true),
+            ("evil.example:9145", false),
+            ("127.0.0.1.evil.example", false),
+            ("localhost.evil.example", false),
+            ("", false),
+        ];
+        for (host, expected) in table {
+            let fields = [(header::HOST, host.parse().unwrap())].into_iter().collect();
+            assert_eq!(is_by_address(&fields), expected, "{host}");
+        }
+        assert!(is_by_address(&HeaderMap::new()));
+    }
 
     #[test]
     fn questions_are_read_and_wrong_ones_explained() {

@@ -187,7 +187,7 @@ impl Disks {
     /// # Errors
     /// The first of the operating system's; the others are synced all the same.
     pub fn sync(&self) -> io::Result<()> {
-        self.in_use().fold(Ok(()), |all, disk| all.and(disk.sync()))
+        all(self.in_use().map(|disk| disk.sync()))
     }
 
     /// Writes down what is where, for the next start. Waits for the disks.
@@ -196,8 +196,14 @@ impl Disks {
     /// As [`sync`](Self::sync).
     pub fn snapshot(&self) -> io::Result<()> {
         let known = self.in_use().filter(|disk| !disk.is_scanning());
-        known.fold(Ok(()), |all, disk| all.and(disk.snapshot()))
+        all(known.map(|disk| disk.snapshot()))
     }
+}
+
+/// The first error, when all has been done.
+fn all(outcomes: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
+    let errors: Vec<_> = outcomes.filter_map(Result::err).collect();
+    errors.into_iter().next().map_or(Ok(()), Err)
 }
 
 /// Whether a record is of no use any more. A long body may have a newer head than its own.
