@@ -113,9 +113,12 @@ pub(super) const CLIENTS: &[(&str, ClientDetail)] =
 mod tests {
     use super::*;
 
+    /// Variables, and the file.
+    type Case = (&'static [(&'static str, &'static str)], Option<&'static str>);
+
     #[test]
     fn the_file_is_in_the_nearest_state_directory() {
-        let table: &[(&[(&str, &str)], Option<&str>)] = &[
+        let table: &[Case] = &[
             (
                 &[("STATE_DIRECTORY", "/var/lib/larder:/b"), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")],
                 Some("/var/lib/larder/statistics.db"),

@@ -93,7 +93,7 @@ enum Buffer {
 pub struct Fill {
     key: Box<[u8]>,
     signature: Box<[u8]>,
-    joinable: bool,
+    joinable: AtomicBool,
     cancelled: AtomicBool,
     progress: watch::Sender<Progress>,
     buffer: Mutex<Buffer>,
@@ -151,7 +151,7 @@ impl Fills {
         let under_way = table
             .fills
             .get(key)
-            .and_then(|fills| fills.iter().find(|fill| fill.joinable && *fill.signature == *signature));
+            .and_then(|fills| fills.iter().find(|fill| fill.is_joinable() && *fill.signature == *signature));
         match under_way {
             // Under the table's lock, so that nothing can have been given back before we read.
             Some(fill) => Joined::Follow(fill.reader()),
@@ -258,7 +258,7 @@ impl Fills {
         let fill = Arc::new(Fill {
             key: key.into(),
             signature: signature.into(),
-            joinable,
+            joinable: AtomicBool::new(joinable),
             cancelled: AtomicBool::new(is_cancelled),
             progress: watch::Sender::default(),
             buffer: Mutex::new(Buffer::Heap(Vec::new())),
@@ -272,6 +272,13 @@ impl Fills {
     /// Says that something was stored under `key`.
     fn note_stored(&self, key: &[u8]) {
         self.table(key).now.stored += 1;
+    }
+
+    /// Lets nobody join `fill` any more; a purge still reaches it.
+    fn close(&self, fill: &Fill) {
+        // Under the table's lock, so that who has joined is a reader already.
+        let _table = self.table(&fill.key);
+        fill.joinable.store(false, Ordering::Release);
     }
 
     fn forget(&self, fill: &Arc<Fill>) {
@@ -290,6 +297,10 @@ impl Fills {
 }
 
 impl Fill {
+    fn is_joinable(&self) -> bool {
+        self.joinable.load(Ordering::Acquire)
+    }
+
     fn reader(self: &Arc<Self>) -> Reader {
         Reader::new(Arc::clone(self))
     }

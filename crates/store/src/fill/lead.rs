@@ -39,7 +39,7 @@ impl Lead {
         self.windowed = head.length.is_some_and(|length| !self.fills.fits(length) || !self.book(length));
         if self.windowed {
             // Who comes later finds nothing to read from the start.
-            self.fills.forget(&self.fill);
+            self.fills.close(&self.fill);
         }
         self.announce(Verdict::Stream(Arc::new(head)));
         !self.windowed || on_disk
@@ -70,7 +70,7 @@ impl Lead {
         let len = self.fill.progress.borrow().len + bytes.len() as u64;
         if !self.windowed && (!self.fills.fits(len) || !self.book_up_to(len)) {
             self.windowed = true;
-            self.fills.forget(&self.fill);
+            self.fills.close(&self.fill);
         }
         self.fill.write(bytes, &self.fills.arena, self.windowed)?;
         self.disk.take_if(|disk| !disk.write(bytes));

@@ -185,19 +185,33 @@ async fn damage_on_the_disk_is_a_miss() {
 async fn a_purge_during_a_fill_wins_on_the_disk_as_well() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
-    for at in 0..4 {
-        let Joined::Lead(mut lead) = fills.join(KEY, b"") else { panic!("somebody leads already") };
+    // In memory as well, too large for that, and a variant of either kind.
+    let heads = [
+        head(1, SMALL, Some(SMALL)),
+        head(1, LARGE, Some(LARGE)),
+        variant("de", 1, SMALL),
+        variant("de", 1, LARGE),
+    ];
+    for (head, at) in heads.into_iter().flat_map(|head| (0..4).map(move |at| (head.clone(), at))) {
+        let len = head.length.expect("a length");
+        let Joined::Lead(mut lead) = fills.join(KEY, &head.signature) else {
+            panic!("somebody leads already")
+        };
         let purge = |now| _ = (now == at).then(|| fills.purge(KEY));
         purge(0);
-        lead.stream(head(1, SMALL, Some(SMALL)));
+        lead.stream(head);
         purge(1);
         lead.keep().await;
         purge(2);
-        lead.append(&content(KEY, 1, 0, SMALL)).await.unwrap();
+        // Nobody reads a large body that was purged and will not be kept.
+        let appended = lead.append(&content(KEY, 1, 0, len)).await;
+        assert!(appended.is_ok() || len == LARGE && at < 3);
         lead.finish(None);
         purge(3);
         store.disks.sync().unwrap();
-        assert!(recall(&fills, &HeaderMap::new()).await.is_none(), "purged at {at}");
+        for request in [HeaderMap::new(), asks("de")] {
+            assert!(recall(&fills, &request).await.is_none(), "{len} bytes, purged at {at}");
+        }
     }
 }
 
