@@ -1,6 +1,8 @@
 //! The disk tier as clients, origins and administrators see it: what outlives the process, and what a disk that
 //! fails costs. How records are kept, and what becomes of them when a disk lies, is tested in `larder-disk`.
 
+#![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
+
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
 mod support;
