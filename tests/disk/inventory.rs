@@ -217,7 +217,9 @@ fn what_is_not_there_is_told_in_one_line() {
     let without = Larder::before(&origin);
     let (code, why) = complaint(&["ls", "--admin", &without.admin.to_string()]);
     assert!(code == 1 && why.ends_with("there is no disk cache here; larder serve --disk has one"), "{why}");
-    let answer = |target: &str| Client::to(larder.admin).ask(&format!("GET {target}"));
+    let answer = |target: &str| Client::to(larder.admin).ask(&format!("GET {target}\nHost: 127.0.0.1"));
+    let stranger = Client::to(larder.admin).ask("GET /cache\nHost: stranger.test");
+    assert_eq!(stranger.status, 403, "{stranger:?}");
     let table = [
         ("/cache/ff", 404),
         ("/cache/", 404),

@@ -1,6 +1,7 @@
 //! How responses come onto a disk: while they arrive, or as they are when they are changed.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
 use larder_disk::{About, Disk, Writer};
@@ -85,7 +86,7 @@ impl Disks {
     pub(crate) async fn begin(&self, key: &[u8], head: &Head) -> Option<Keeping> {
         let (drive, now) = (self.drive(key)?, head.freshness.received);
         let disk = drive.disk()?;
-        let place = place(disk, key, &head.signature, now).await;
+        let place = self.place(disk, key, &head.signature, now).await;
         begin_at(drive, disk, place, record_of(head), head.length, now)
     }
 
@@ -114,7 +115,7 @@ impl Disks {
         let Some(drive) = self.drive(entry.key()) else { return };
         let Some(disk) = drive.disk() else { return };
         let now = entry.freshness().received;
-        let place = place(disk, entry.key(), entry.signature(), now).await;
+        let place = self.place(disk, entry.key(), entry.signature(), now).await;
         let serial = match entry.body() {
             Body::Disk(record) => Some(record.serial()),
             Body::File(_) if place.varies.is_none() => same_body(disk, &place.key, entry).await,
@@ -140,22 +141,67 @@ impl Disks {
     }
 }
 
-/// Where a response with this signature belongs: beside those that vary by the same fields, if there are any.
-async fn place(disk: &Arc<Disk>, key: &[u8], signature: &[u8], now: u32) -> Place {
-    let page = page_key(key);
-    if signature.is_empty() {
-        return Place { key: page, varies: None };
+impl Disks {
+    /// Where a response with this signature belongs: beside those that vary by the same fields, if there are any.
+    async fn place(&self, disk: &Arc<Disk>, key: &[u8], signature: &[u8], now: u32) -> Place {
+        let page = page_key(key);
+        if signature.is_empty() {
+            return Place { key: page, varies: None };
+        }
+        if let Some(found) = read(disk, &page, now, 0).await
+            && let Some(Meta::Varies(number, other)) = Meta::decode(&found.meta)
+            && vary::same_fields(signature, other)
+        {
+            return Place { key: variant_key(key, number, signature), varies: None };
+        }
+        let number = self.varying.number(key, signature);
+        let varies =
+            Note { disk: Arc::clone(disk), key: page, meta: Meta::Varies(number, signature).encode(), now };
+        Place { key: variant_key(key, number, signature), varies: Some(varies) }
     }
-    if let Some(found) = read(disk, &page, now, 0).await
-        && let Some(Meta::Varies(number, other)) = Meta::decode(&found.meta)
-        && vary::same_fields(signature, other)
-    {
-        return Place { key: variant_key(key, number, signature), varies: None };
+}
+
+/// URLs whose responses have begun to vary, which their records may not say yet: variants that come at the same
+/// time belong together. One that was forgotten costs its variants, which are fetched again.
+#[derive(Default)]
+pub(super) struct Varying(Mutex<Numbers>);
+
+/// By cache key: the number, and a signature of the fields.
+type Numbers = HashMap<Box<[u8]>, (u64, Box<[u8]>)>;
+
+impl Varying {
+    /// As many URLs as are remembered.
+    const MOST: usize = 1 << 10;
+
+    /// The number of the variants of `key` that vary by the fields of `signature`.
+    fn number(&self, key: &[u8], signature: &[u8]) -> u64 {
+        let mut known = self.lock();
+        if let Some((number, other)) = known.get(key)
+            && vary::same_fields(signature, other)
+        {
+            return *number;
+        }
+        if known.len() >= Self::MOST {
+            known.clear();
+        }
+        let number = fastrand::u64(..);
+        known.insert(key.into(), (number, signature.into()));
+        number
     }
-    let number = fastrand::u64(..);
-    let varies =
-        Note { disk: Arc::clone(disk), key: page, meta: Meta::Varies(number, signature).encode(), now };
-    Place { key: variant_key(key, number, signature), varies: Some(varies) }
+
+    /// Lets the number of `key` never be given again.
+    pub(super) fn forget(&self, key: &[u8]) {
+        self.lock().remove(key);
+    }
+
+    /// Lets no number be given again.
+    pub(super) fn forget_all(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Numbers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn begin_at(

@@ -37,6 +37,7 @@ const CHECKED_FIRST: u64 = 4 << 20;
 #[derive(Default)]
 pub struct Disks {
     drives: Box<[Drive]>,
+    varying: keep::Varying,
 }
 
 /// What looking without waiting came to.
@@ -52,7 +53,7 @@ pub enum Glance {
 impl Disks {
     /// The directories of `tiers`, none of them in use yet.
     pub fn new(tiers: &[DiskTier]) -> Self {
-        Self { drives: tiers.iter().map(Drive::new).collect() }
+        Self { drives: tiers.iter().map(Drive::new).collect(), varying: keep::Varying::default() }
     }
 
     /// Whether there are none.
@@ -152,6 +153,7 @@ impl Disks {
 
     /// Forgets all that is stored under `key`, and what is being stored.
     pub(crate) fn remove(&self, key: &[u8]) {
+        self.varying.forget(key);
         if let Some(disk) = self.drive(key).and_then(Drive::disk) {
             disk.remove(&page_key(key));
         }
@@ -159,6 +161,7 @@ impl Disks {
 
     /// Forgets everything.
     pub(crate) fn clear(&self) {
+        self.varying.forget_all();
         self.in_use().for_each(|disk| disk.clear());
     }
 

@@ -108,6 +108,29 @@ async fn variants_are_found_by_their_requests_and_purged_together() {
 }
 
 #[tokio::test]
+async fn variants_that_come_at_the_same_time_belong_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, fills) = begin(directory.path());
+    let mut leads = Vec::new();
+    for (language, version) in [("de", 1), ("en", 2)] {
+        let head = variant(language, version, SMALL);
+        let Joined::Lead(mut lead) = fills.join(KEY, &head.signature) else {
+            panic!("somebody leads already")
+        };
+        lead.stream(head);
+        lead.keep().await;
+        lead.append(&content(KEY, version, 0, SMALL)).await.expect("room");
+        leads.push(lead);
+    }
+    leads.into_iter().for_each(|lead| drop(lead.finish(None)));
+    store.disks.sync().unwrap();
+    store.memory.remove(KEY);
+    for language in ["de", "en"] {
+        assert_genuine(&recall(&fills, &asks(language)).await.expect("on the disk"), KEY);
+    }
+}
+
+#[tokio::test]
 async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
