@@ -95,7 +95,7 @@ fn a_row_says_what_became_of_a_request() {
     written(&larder);
     let sql = "SELECT door, site, route, method, url, status, outcome, reason, tier, client, age < 10 AS young, \
                origin_us > 0 AND origin_us <= service_us AS waited, \
-               time > 1600000000000 AND service_us < 20000000 AS plausible FROM transactions ORDER BY id";
+               time > 1600000000000 AND service_us < 20000000 AS plausible FROM transactions ORDER BY outcome DESC";
     let row = |outcome: &str, reason: &str, tier: &str, young: Option<&str>, waited: Option<&str>| {
         json!({
             "door": "http", "site": "site1", "route": "api", "method": "GET",
