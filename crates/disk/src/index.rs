@@ -12,8 +12,8 @@ use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
 use crate::record::ALIGN;
 use crate::segment::Segments;
 
-/// A shard is at least this large, so that few objects are large against it.
-const SHARD_BYTES: u64 = 8 << 30;
+/// A shard is at least this large, since none of its objects can be larger.
+const SHARD_BYTES: u64 = 64 << 30;
 const MOST_SHARDS: u64 = 64;
 /// Bytes of memory that a place takes, beside what its shard needs for it.
 const PLACE: usize = size_of::<Place>();

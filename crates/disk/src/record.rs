@@ -151,6 +151,25 @@ impl Fixed {
         })
     }
 
+    /// Whether it is worth trying to [`mend`](Self::mend) what begins with `bytes`: quick, and seldom true of other
+    /// bytes.
+    pub(crate) fn is_alike(bytes: &[u8]) -> bool {
+        let image = [(0, MAGIC[0]), (1, MAGIC[1]), (3, FORMAT)];
+        let flipped = image.map(|(at, byte)| bytes.get(at).map_or(u8::BITS, |b| (b ^ byte).count_ones()));
+        flipped.iter().sum::<u32>() <= 1
+    }
+
+    /// What [`encode`](Self::encode) made of `bytes` before one bit of them flipped; `None` if there is none.
+    pub(crate) fn mend(bytes: &[u8], secret: &Secret) -> Option<Self> {
+        let mut bytes: [u8; FIXED] = bytes.get(..FIXED)?.try_into().ok()?;
+        (0..FIXED * 8).find_map(|bit| {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let mended = Self::decode(&bytes, secret);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            mended
+        })
+    }
+
     /// Whether `body`, and `table` behind it, are those that were written.
     pub(crate) fn is_body(&self, body: &[u8], table: &[u8]) -> bool {
         let mut blocks = (0..).zip(body.chunks(BLOCK as usize));
@@ -281,13 +300,19 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_noticed_and_one_can_be_mended() {
         let bytes = example().encode(&SECRET);
         assert_eq!(Fixed::decode(&bytes, &SECRET), Some(example()));
         for bit in 0..FIXED * 8 {
             let mut bytes = bytes;
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Fixed::decode(&bytes, &SECRET), None, "bit {bit}");
+            assert!(Fixed::is_alike(&bytes), "bit {bit}");
+            assert_eq!(Fixed::mend(&bytes, &SECRET), Some(example()), "bit {bit}");
+            assert_eq!(Fixed::mend(&bytes, b"another secret!!"), None, "bit {bit}");
+            let next = bit / 8 * 8 + (bit + 1) % 8;
+            bytes[next / 8] ^= 1 << (next % 8);
+            assert_eq!(Fixed::mend(&bytes, &SECRET), None, "bits {bit} and {next}");
         }
         assert_eq!(Fixed::decode(&bytes, b"another secret!!"), None);
     }
@@ -296,6 +321,7 @@ mod tests {
         #[test]
         fn any_bytes_are_no_record_by_chance(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert_eq!(Fixed::decode(&bytes, &SECRET), None);
+            prop_assert_eq!(Fixed::mend(&bytes, &SECRET), None);
         }
 
         #[test]

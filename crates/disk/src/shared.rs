@@ -19,7 +19,7 @@ use crate::writer::Writing;
 /// The part of the size that live records may take; the rest is what makes cleaning cheap.
 const LIVE_SHARE: (u64, u64) = (4, 5);
 /// The part of the size that one object may take.
-const LARGEST_SHARE: u64 = 4;
+const LARGEST_SHARE: u64 = 2;
 
 pub(crate) struct Shared {
     pub(crate) files: Arc<dyn Files>,

@@ -98,6 +98,24 @@ fn several_long_objects_are_written_at_once() {
 }
 
 #[test]
+fn an_object_of_half_the_size_fits_into_a_full_store() {
+    for policy in ["fifo", "sieve", "adaptive"] {
+        let folder = Folder::new();
+        let disk = folder.open_with(8 << 20, |options| options.policy = policy.parse().unwrap());
+        let put = |key: u16, body: &[u8]| support::store(&disk, &key.to_le_bytes(), body, 1);
+        (0..100).for_each(|key| put(key, &body(80_000, 1)));
+        let large = body(disk.largest() as usize - 4096, 9);
+        assert!(large.len() > 4_000_000, "{policy}: {}", large.len());
+        for key in 1000..1003 {
+            put(key, &large);
+            let found = disk.find(&key.to_le_bytes(), 1, 0).unwrap_or_else(|| panic!("{policy}: {key}"));
+            assert!(found.body.read(0..large.len() as u64).unwrap() == large, "{policy}");
+        }
+        disk.validate().unwrap_or_else(|error| panic!("{policy}: {error}"));
+    }
+}
+
+#[test]
 fn what_was_removed_is_not_published_after() {
     let folder = Folder::new();
     let disk = folder.open(4 << 20);
