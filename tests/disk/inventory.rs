@@ -35,7 +35,7 @@ fn complaint(words: &[&str]) -> (i32, String) {
 }
 
 /// The objects of a list, by their URLs.
-fn objects(place: &[&str]) -> Vec<Value> {
+pub(super) fn objects(place: &[&str]) -> Vec<Value> {
     let lines = text(&[&["ls", "--json"], place].concat());
     let mut objects: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("json")).collect();

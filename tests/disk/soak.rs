@@ -1,8 +1,9 @@
-//! `kill -9` again and again under load, with every byte compared; and how much of the order of use a restart
-//! brings back.
+//! `kill -9` again and again under load, with every byte compared and every object looked for that was published
+//! before; and how much of the order of use a restart brings back.
 //!
-//! `LARDER_CYCLES=200` makes the first long.
+//! `LARDER_CYCLES=200` makes the first two long.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use rustix::process::Signal;
 
+use super::inventory::objects;
 use crate::support::{Answer, Client, Larder, Origin, eventually};
 use crate::{config, end, ready};
 
@@ -50,71 +52,95 @@ fn origin(versions: &Versions) -> Origin {
     })
 }
 
-/// One client's requests until `stop`; says what was wrong.
-fn load(larder: SocketAddr, seed: u64, stop: &AtomicBool) -> Result<u64, String> {
-    let mut rng = Rng::with_seed(seed);
-    let mut answered = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let n = (rng.f64() * rng.f64() * URLS as f64) as usize;
-        if rng.u8(..50) == 0 {
-            let _ = Client::try_ask(larder, &format!("POST /{n}\nContent-Length: 0"));
-            continue;
-        }
-        let Some(response) = Client::try_ask(larder, &format!("GET /{n}")) else { continue };
-        answered += 1;
-        if response.status == 200 && version(n, &response.body).is_none() {
-            return Err(format!("/{n}: {} bytes of no version: {:?}", response.body.len(), response.fields));
-        }
-    }
-    Ok(answered)
+/// What the clients of one life of a proxy have in common.
+#[derive(Default)]
+struct Load {
+    stop: AtomicBool,
+    answered: AtomicU64,
+    /// What is no longer as it was.
+    posted: Mutex<HashSet<String>>,
+    wrong: Mutex<Option<String>>,
 }
 
-#[test]
-fn killed_again_and_again_under_load_it_serves_no_wrong_byte() {
-    let cycles = std::env::var("LARDER_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
-    let seed = std::env::var("LARDER_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(fastrand::u64(..1 << 32));
+impl Load {
+    /// One client's requests until `stop`.
+    fn run(&self, larder: SocketAddr, seed: u64) {
+        let mut rng = Rng::with_seed(seed);
+        while !self.stop.load(Ordering::Relaxed) {
+            let n = (rng.f64() * rng.f64() * URLS as f64) as usize;
+            if rng.u8(..50) == 0 {
+                self.posted.lock().unwrap().insert(format!("http://site.test/{n}"));
+                let _ = Client::try_ask(larder, &format!("POST /{n}\nContent-Length: 0"));
+                continue;
+            }
+            let Some(response) = Client::try_ask(larder, &format!("GET /{n}")) else { continue };
+            self.answered.fetch_add(1, Ordering::Relaxed);
+            if response.status == 200 && version(n, &response.body).is_none() {
+                let wrong =
+                    format!("/{n}: {} bytes of no version: {:?}", response.body.len(), response.fields);
+                *self.wrong.lock().unwrap() = Some(wrong);
+            }
+        }
+    }
+}
+
+/// The URLs on the disk of `larder`, once nothing waits to be written.
+fn published(larder: &Larder) -> HashSet<String> {
+    eventually("nothing to write", || (larder.stats()["disks"][0]["bytes_queued"] == 0).then_some(()));
+    let objects = objects(&["--admin", &larder.admin.to_string()]);
+    objects.iter().map(|object| object["url"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Kills a proxy with a directory of `size` under load, again and again. Where `all_fit`, all that was published
+/// before a load is there after it, but for what was changed.
+fn survive(size: &str, all_fit: bool) {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let cycles = number("LARDER_CYCLES").unwrap_or(4);
+    let seed = number("LARDER_SEED").unwrap_or(fastrand::u64(..1 << 32));
     println!("LARDER_SEED={seed} LARDER_CYCLES={cycles}");
     let directory = tempfile::tempdir().unwrap();
     let versions: Versions = Arc::new((0..URLS).map(|_| AtomicU64::new(0)).collect());
     let origin = origin(&versions);
-    let config = config(directory.path(), &origin, "[memory]\nsize = '2MiB'").replace("64MiB", "24MiB");
+    let config = config(directory.path(), &origin, "[memory]\nsize = '2MiB'").replace("64MiB", size);
     let mut rng = Rng::with_seed(seed);
-    let (mut answered, mut kept) = (0, 0);
+    let (mut answered, mut kept, mut expected) = (0, 0, HashSet::new());
     for cycle in 0..cycles {
         let larder = Larder::start(&config);
         ready(&larder);
-        kept += larder.stats()["disks"][0]["objects"].as_u64().unwrap_or(0);
-        let (stop, wrong) = (AtomicBool::new(false), Mutex::new(None));
+        let found = published(&larder);
+        let lost: Vec<_> = expected.difference(&found).collect();
+        assert!(!all_fit || lost.is_empty(), "cycle {cycle} of seed {seed}: lost {lost:?}");
+        kept += found.len() as u64;
+        let load = Load::default();
         std::thread::scope(|scope| {
-            let clients: Vec<_> = (0..CLIENTS)
-                .map(|client| {
-                    let (seed, address) = (rng.u64(..) ^ client, larder.address());
-                    let (stop, wrong) = (&stop, &wrong);
-                    scope.spawn(move || match load(address, seed, stop) {
-                        Ok(answered) => answered,
-                        Err(why) => {
-                            *wrong.lock().unwrap() = Some(why);
-                            0
-                        }
-                    })
-                })
-                .collect();
+            for client in 0..CLIENTS {
+                let (seed, address, load) = (rng.u64(..) ^ client, larder.address(), &load);
+                scope.spawn(move || load.run(address, seed));
+            }
             std::thread::sleep(Duration::from_millis(rng.u64(100..700)));
             larder.signal(Signal::KILL);
-            stop.store(true, Ordering::Relaxed);
-            answered += clients.into_iter().map(|client| client.join().unwrap()).sum::<u64>();
+            load.stop.store(true, Ordering::Relaxed);
         });
-        assert_eq!(*wrong.lock().unwrap(), None, "cycle {cycle} of seed {seed}");
-        drop(larder);
+        let Load { answered: so_many, posted, wrong, .. } = load;
+        assert_eq!(wrong.into_inner().unwrap(), None, "cycle {cycle} of seed {seed}");
+        answered += so_many.into_inner();
+        expected = &found - &posted.into_inner().unwrap();
     }
     assert!(
         answered > 20 * cycles && kept > 20 * (cycles - 1),
         "{answered} answers, {kept} objects found again"
     );
     println!("{cycles} kills, {answered} answers, {kept} objects found again in all");
+}
+
+#[test]
+fn killed_again_and_again_under_load_it_serves_no_wrong_byte() {
+    survive("24MiB", false);
+}
+
+#[test]
+fn killed_again_and_again_it_finds_all_that_was_published() {
+    survive("96MiB", true);
 }
 
 #[test]
