@@ -54,13 +54,27 @@ impl<T: Copy> Ghosts<T> {
     /// Forgets `key`; its note, if it was remembered.
     #[inline]
     pub(crate) fn remove(&mut self, key: u64) -> Option<T> {
+        Some(self.forget(key)?.1)
+    }
+
+    /// Forgets `key`; its place in the queue and its note, if it was remembered.
+    #[inline]
+    fn forget(&mut self, key: u64) -> Option<(usize, T)> {
         let fingerprint = fingerprint(key);
         let at = |place: u32| place.wrapping_sub(self.first) as usize;
         let is_key = |place| self.queue[at(place)].fingerprint == fingerprint;
         let place = self.index.take(hash(fingerprint), is_key)?;
         let ghost = &mut self.queue[at(place)];
         self.used -= u64::from(std::mem::take(&mut ghost.weight));
-        Some(ghost.note)
+        Some((at(place), ghost.note))
+    }
+
+    /// Forgets `key`; how many came after it, of which a few that were forgotten may be missing, if it was
+    /// remembered.
+    #[inline]
+    pub(crate) fn take(&mut self, key: u64) -> Option<usize> {
+        let (place, _) = self.forget(key)?;
+        Some(self.queue.len() - 1 - place)
     }
 
     /// Forgets the oldest one.
@@ -186,6 +200,12 @@ mod tests {
             for (note, (op, key, weight)) in (0_u64..).zip(ops) {
                 let key = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 match op {
+                    0 if weight < 4 => {
+                        let after = naive.0.iter().rev().position(|ghost| ghost.0 == key);
+                        let taken = ghosts.take(key);
+                        prop_assert_eq!(taken.is_some(), naive.remove(key).is_some());
+                        prop_assert!(taken >= after);
+                    }
                     0 => prop_assert_eq!(ghosts.remove(key), naive.remove(key)),
                     1 if weight == 0 => {
                         prop_assert_eq!(ghosts.pop_oldest(), naive.0.first().map(|ghost| ghost.2));

@@ -9,14 +9,14 @@ use crate::shard::{AnyShard, Shard};
 ///
 /// Which exponent serves best is measured: for each there is a ghost, a cache without bodies that obeys the very
 /// same ranking. The ghosts hear of the same requests, as far as they are for a sample of the keys, and are as
-/// much smaller as the sample is. Up to 256 residents everything is in the sample; beyond that, a share of the
+/// much smaller as the sample is. Up to 128 residents everything is in the sample; beyond that, a share of the
 /// keys that leaves half as many or more. Whenever the ghosts have heard as many lookups as they hold objects, the
 /// cache takes the exponent of the ghost that has missed least, lately, if that is 2% less than by its own.
 ///
 /// Every object that fits may be stored, however large. But a newcomer that ranks below what would have to leave
 /// for it is refused, until it has been asked for often enough. An object of size 0 is worth as much as one of 1.
 ///
-/// A change of exponent ranks all residents anew, O(n), on a miss. The ghosts take some 60 KB, however large the
+/// A change of exponent ranks all residents anew, O(n), on a miss. The ghosts take some 30 KB, however large the
 /// cache is.
 pub struct Adaptive {
     residents: Ranking,
@@ -36,7 +36,7 @@ const EXPONENTS: [Exponent; 3] = [Exponent::Zero, Exponent::One, Exponent::OneAn
 const FIRST: usize = 1;
 
 /// How many residents' keys are in the sample at most: at least half as many once there are more residents.
-const SAMPLE: usize = 256;
+const SAMPLE: usize = 128;
 
 /// How many lookups make a judgement, at least.
 const HEARING: usize = 256;

@@ -16,8 +16,8 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 pub struct LeCaR {
     recent: Queue,
     frequent: Frequencies,
-    /// Victims of LRU and of LFU, and when they left: lookups, modulo 2^32.
-    regrets: [Ghosts<u32>; 2],
+    /// Victims of LRU and of LFU.
+    regrets: [Ghosts; 2],
     /// The weight of LRU; that of LFU is the rest to 1.
     weight: f64,
     params: LeCaRParams,
@@ -29,7 +29,7 @@ pub struct LeCaR {
 pub struct LeCaRParams {
     /// How much a regret counts that comes at once.
     rate: f64,
-    /// What is left of a regret that comes after as many lookups as there are residents.
+    /// What is left of a regret that comes after as many more victims as there are residents.
     discount: f64,
 }
 
@@ -44,7 +44,7 @@ impl Params for LeCaRParams {
         Param { name: "rate", about: "how much a regret counts that comes at once, 0 to 1" },
         Param {
             name: "discount",
-            about: "share left of a regret as many lookups late as there are residents, 0 to 1",
+            about: "share left of a regret as many victims late as there are residents, 0 to 1",
         },
     ];
 
@@ -66,10 +66,10 @@ impl Params for LeCaRParams {
 }
 
 impl LeCaR {
-    /// The expert `wrong` had a victim `late` lookups ago that is asked for now.
-    fn regret<R: Residents>(&mut self, wrong: usize, late: u32, residents: &R) {
+    /// The expert `wrong` had a victim, `late` victims ago, that is asked for now.
+    fn regret<R: Residents>(&mut self, wrong: usize, late: usize, residents: &R) {
         let LeCaRParams { rate, discount } = self.params;
-        let regret = discount.powf(f64::from(late) / residents.len().max(1) as f64);
+        let regret = discount.powf(late as f64 / residents.len().max(1) as f64);
         let mut weights = [self.weight, 1.0 - self.weight];
         weights[wrong] *= (-rate * regret).exp();
         let lru = weights[LRU] / (weights[LRU] + weights[LFU]);
@@ -96,10 +96,9 @@ impl Policy for LeCaR {
 
     #[inline]
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
-        let now = residents.now() as u32;
         for expert in [LRU, LFU] {
-            if let Some(left) = self.regrets[expert].remove(new.key) {
-                self.regret(expert, now.wrapping_sub(left), residents);
+            if let Some(late) = self.regrets[expert].take(new.key) {
+                self.regret(expert, late, residents);
             }
         }
         true
@@ -129,7 +128,7 @@ impl Policy for LeCaR {
             if weight > bound {
                 self.regrets[expert].truncate(0);
             }
-            self.regrets[expert].insert(key, weight, residents.now() as u32, bound);
+            self.regrets[expert].insert(key, weight, (), bound);
         }
         self.on_remove(victim, residents);
         Some(victim)
