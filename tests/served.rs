@@ -4,6 +4,7 @@
 mod support;
 
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -76,5 +77,25 @@ fn what_is_simulated_is_what_is_served() {
         let (served, simulated) = (served(policy, &requests), simulated(policy, &requests));
         assert_eq!(served, simulated, "{policy}");
         assert!((50..350).contains(&served), "{policy}: {served} hits say little");
+    }
+}
+
+#[test]
+fn what_took_long_to_fetch_stays_where_the_policy_weighs_that() {
+    for (policy, stays) in [("gds:cost=latency", true), ("gdsf:cost=latency", true), ("gds", false)] {
+        let origin = Origin::by(|seen| {
+            if seen.target == "/far" {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            format!("200 OK\nCache-Control: max-age=3600\n\n{:100}", seen.target)
+        });
+        let larder = Larder::with(&origin, &format!("[memory]\nentries = {ENTRIES}\npolicy = '{policy}'"));
+        let mut client = larder.client();
+        for target in std::iter::once("/far".into()).chain((0..100).map(|n| format!("/{n}"))) {
+            client.ask(&format!("GET {target}"));
+            larder.settle();
+        }
+        let last = client.ask("GET /far");
+        assert_eq!(last.cache().starts_with("hit"), stays, "{policy}: {:?}", last.fields);
     }
 }

@@ -36,6 +36,7 @@ pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
         signature: new.signature(),
         status,
         freshness: *new.freshness(),
+        cost: new.cost().max(old.cost()),
         fields: &memory.keep(&fields, new.freshness().date),
         body: Body::Heap(bytes.into()),
     })

@@ -321,7 +321,8 @@ impl Fetched<'_> {
         let Keeping { freshness, signature } = keeping;
         let stored = storable::storable_fields(self.cx.rules, fields);
         let fields = self.cx.worker.shared.store.memory.keep(&stored, freshness.date);
-        Head { status, fields, signature, freshness, length }
+        let cost = self.request.origin.micros();
+        Head { status, fields, signature, freshness, cost, length }
     }
 
     fn carrier(&self, lead: Lead, expected: Option<ContentRange>, whole: Option<u64>) -> Carrier {

@@ -136,7 +136,8 @@ fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outc
     let mut lead = fills.alone(&request.key, fills.now(&request.key));
     let stored = storable::storable_fields(cx.rules, &fields.to_map());
     let stored = cx.worker.shared.store.memory.keep(&stored, freshness.date);
-    let head = Head { status, fields: stored, signature, freshness, length: download.length() };
+    let (cost, length) = (request.origin.micros(), download.length());
+    let head = Head { status, fields: stored, signature, freshness, cost, length };
     let reader = lead.reader();
     let outcome = Outcome { stored: lead.stream(head.clone()), ..outcome };
     Carrier::new(cx.worker, lead).start(download, None);

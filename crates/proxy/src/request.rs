@@ -69,6 +69,11 @@ impl Stopwatch {
         self.0.fetch_add(time.as_nanos().max(1) as u64, Ordering::Relaxed);
     }
 
+    /// The sum, in microseconds, as far as 32 bits count.
+    pub(crate) fn micros(&self) -> u32 {
+        u32::try_from(self.0.load(Ordering::Relaxed) / 1000).unwrap_or(u32::MAX)
+    }
+
     /// The sum; `None` if none was asked.
     pub(crate) fn sum(&self) -> Option<Duration> {
         Some(Duration::from_nanos(self.0.load(Ordering::Relaxed))).filter(|time| !time.is_zero())

@@ -19,6 +19,7 @@ struct Fixed {
     body: Body,
     shared: SharedLines,
     freshness: Freshness,
+    cost: u32,
     status: StatusCode,
     /// It pays for the shared lines.
     pays: bool,
@@ -37,6 +38,8 @@ pub struct Parts<'a> {
     pub status: StatusCode,
     /// When it was received and how long it is good for.
     pub freshness: Freshness,
+    /// What fetching it took, in microseconds: what a policy may weigh.
+    pub cost: u32,
     /// Its field lines, from [`crate::Memory::keep`].
     pub fields: &'a Lines,
     /// Its content.
@@ -50,6 +53,7 @@ impl Entry {
             body: parts.body,
             shared: parts.fields.shared.clone(),
             freshness: parts.freshness,
+            cost: parts.cost,
             status: parts.status,
             pays: parts.fields.is_first,
             key_len: parts.key.len().try_into().ok()?,
@@ -63,8 +67,8 @@ impl Entry {
     /// (RFC 9111 sections 3.2 and 4.3.5).
     pub fn refreshed(&self, fields: &Lines, freshness: Freshness) -> Option<Self> {
         let (key, signature) = (self.key(), self.signature());
-        let body = self.body().duplicate();
-        Self::new(Parts { key, signature, status: self.status(), freshness, fields, body })
+        let (status, cost, body) = (self.status(), self.cost(), self.body().duplicate());
+        Self::new(Parts { key, signature, status, freshness, cost, fields, body })
     }
 
     /// The cache key.
@@ -91,6 +95,11 @@ impl Entry {
     /// Age and lifetime.
     pub fn freshness(&self) -> &Freshness {
         &self.0.header.header.freshness
+    }
+
+    /// What fetching it took, in microseconds.
+    pub fn cost(&self) -> u32 {
+        self.0.header.header.cost
     }
 
     /// The content.

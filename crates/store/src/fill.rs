@@ -46,6 +46,8 @@ pub struct Head {
     pub signature: Vec<u8>,
     /// When it was received and how long it is good for.
     pub freshness: Freshness,
+    /// What fetching it took up to here, in microseconds.
+    pub cost: u32,
     /// Bytes of content, if the origin said.
     pub length: Option<u64>,
 }
@@ -342,6 +344,7 @@ impl Fill {
             signature: &head.signature,
             status: head.status,
             freshness: head.freshness,
+            cost: head.cost,
             fields: &head.fields,
             body,
         })

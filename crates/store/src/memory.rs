@@ -52,6 +52,10 @@ impl Resident {
     fn charge(&self) -> u64 {
         self.variants().iter().map(Entry::charge).sum()
     }
+
+    fn cost(&self) -> u32 {
+        self.variants().iter().map(Entry::cost).max().unwrap_or(0)
+    }
 }
 
 /// A resident, and when it was last asked for (UNIX seconds).
@@ -173,8 +177,8 @@ impl Memory {
             1 => Resident::One(entry),
             _ => Resident::Many(Arc::new(variants)),
         };
-        let size = resident.charge() + BOOKKEEPING;
-        let stored = shard.insert(Object { key: hash, size, cost: 0 }, Kept { resident, used }, &mut dropped);
+        let object = Object { key: hash, size: resident.charge() + BOOKKEEPING, cost: resident.cost() };
+        let stored = shard.insert(object, Kept { resident, used }, &mut dropped);
         drop(shard);
         matches!(stored, Inserted::Stored)
     }

@@ -87,7 +87,8 @@ impl Disks {
         let (drive, now) = (self.drive(key)?, head.freshness.received);
         let disk = drive.disk()?;
         let place = self.place(disk, key, &head.signature, now).await;
-        begin_at(drive, disk, place, record_of(head), head.length, now)
+        let about = About { len: head.length, stored: now, cost: head.cost };
+        begin_at(drive, disk, place, record_of(head), about)
     }
 
     /// Stores `entry`, a response whose head has changed or that was put together, if that can be done without
@@ -100,8 +101,7 @@ impl Disks {
         let Some(drive) = self.drive(entry.key()) else { return true };
         let Some(disk) = drive.disk() else { return true };
         let place = Place { key: page_key(entry.key()), varies: None };
-        let (len, now) = (Some(content.len() as u64), entry.freshness().received);
-        if let Some(mut keeping) = begin_at(drive, disk, place, record_of_entry(entry), len, now)
+        if let Some(mut keeping) = begin_at(drive, disk, place, record_of_entry(entry), about(entry))
             && keeping.write(content)
         {
             keeping.finish();
@@ -127,7 +127,7 @@ impl Disks {
             return;
         }
         let len = entry.body().len();
-        let keeping = begin_at(drive, disk, place, record_of_entry(entry), Some(len), now);
+        let keeping = begin_at(drive, disk, place, record_of_entry(entry), about(entry));
         let Some(mut keeping) = keeping else { return };
         let mut at = 0;
         while at < len {
@@ -204,26 +204,19 @@ impl Varying {
     }
 }
 
-fn begin_at(
-    drive: &Drive,
-    disk: &Disk,
-    place: Place,
-    head: meta::Head<'_>,
-    len: Option<u64>,
-    now: u32,
-) -> Option<Keeping> {
+fn begin_at(drive: &Drive, disk: &Disk, place: Place, head: meta::Head<'_>, about: About) -> Option<Keeping> {
     let room = drive.largest();
-    if len.unwrap_or(0) > room {
+    if about.len.unwrap_or(0) > room {
         // What is there is of the past.
         disk.remove(&place.key);
         return None;
     }
-    let may_break_off = head.status == StatusCode::OK && len.is_some_and(|len| len >= SENDFILE_FROM);
+    let may_break_off = head.status == StatusCode::OK && about.len.is_some_and(|len| len >= SENDFILE_FROM);
     let mut meta = Meta::Response(head).encode();
     if may_break_off {
         meta.resize(meta.len() + ROOM_FOR_RANGE, 0);
     }
-    let writer = disk.put(&place.key, &meta, About { len, stored: now, cost: 0 })?;
+    let writer = disk.put(&place.key, &meta, about)?;
     Some(Keeping { writer, meta_len: meta.len(), room, varies: place.varies })
 }
 
@@ -240,6 +233,10 @@ async fn same_body(disk: &Arc<Disk>, key: &[u8], entry: &Entry) -> Option<u64> {
         && same("etag")
         && same("last-modified");
     is_same.then_some(found.serial)
+}
+
+fn about(entry: &Entry) -> About {
+    About { len: Some(entry.body().len()), stored: entry.freshness().received, cost: entry.cost() }
 }
 
 fn record_of(head: &Head) -> meta::Head<'_> {

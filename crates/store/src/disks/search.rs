@@ -41,7 +41,7 @@ impl<'k> Search<'k> {
             let newer = record.and_then(|record| newer(&entry, serial, &record.meta, lines));
             return Step::Done(Some(newer.unwrap_or(entry)));
         }
-        let Some(Found { meta, content, body, serial, .. }) = record else { return Step::Done(None) };
+        let Some(Found { meta, content, body, serial, cost, .. }) = record else { return Step::Done(None) };
         match Meta::decode(&meta) {
             Some(Meta::Response(head)) => {
                 let is_long = content.is_none();
@@ -49,7 +49,7 @@ impl<'k> Search<'k> {
                     Some(content) => Body::Heap(content.into()),
                     None => Body::Disk(Record::new(body, serial).into()),
                 };
-                let entry = entry(self.key, &head, body, lines);
+                let entry = entry(self.key, &head, cost, body, lines);
                 match entry {
                     Some(entry) if is_long => {
                         self.wanted = head_key(&self.wanted);
@@ -71,14 +71,14 @@ impl<'k> Search<'k> {
 fn newer(entry: &Entry, serial: u64, meta: &[u8], lines: &LinePool) -> Option<Entry> {
     match Meta::decode(meta)? {
         Meta::Newer(of, head) if of == serial => {
-            self::entry(entry.key(), &head, entry.body().duplicate(), lines)
+            self::entry(entry.key(), &head, entry.cost(), entry.body().duplicate(), lines)
         }
         _ => None,
     }
 }
 
-fn entry(key: &[u8], head: &Head<'_>, body: Body, lines: &LinePool) -> Option<Entry> {
+fn entry(key: &[u8], head: &Head<'_>, cost: u32, body: Body, lines: &LinePool) -> Option<Entry> {
     let Head { status, freshness, signature, shared, own } = *head;
     let fields = &lines.share(shared, own.to_vec());
-    Entry::new(Parts { key, signature, status, freshness, fields, body })
+    Entry::new(Parts { key, signature, status, freshness, cost, fields, body })
 }

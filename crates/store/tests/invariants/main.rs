@@ -66,13 +66,20 @@ fn told(fields: LinesRef<'_>) -> (u64, u64) {
 
 fn head(version: u64, len: u64, length: Option<u64>) -> Head {
     let freshness = Freshness { lifetime: 60, ..Freshness::default() };
-    Head { status: StatusCode::OK, fields: fields(version, len), signature: Vec::new(), freshness, length }
+    Head {
+        status: StatusCode::OK,
+        fields: fields(version, len),
+        signature: Vec::new(),
+        freshness,
+        cost: 0,
+        length,
+    }
 }
 
 fn entry(key: &[u8], signature: &[u8], version: u64, body: Body) -> Entry {
     let fields = fields(version, body.len());
     let freshness = Freshness::default();
-    Entry::new(Parts { key, signature, status: StatusCode::OK, freshness, fields: &fields, body })
+    Entry::new(Parts { key, signature, status: StatusCode::OK, freshness, cost: 0, fields: &fields, body })
         .expect("a short key")
 }
 
