@@ -115,9 +115,9 @@ pub(crate) struct Check {
     /// Print a config file with every key and its default
     #[arg(long, exclusive = true)]
     pub(crate) example: bool,
-    /// Print the reference of all keys, in Markdown
-    #[arg(long, exclusive = true)]
-    pub(crate) reference: bool,
+    /// Print a reference in Markdown: of the config's keys, or of the metrics
+    #[arg(long, value_name = "PAGE", num_args = 0..=1, default_missing_value = "config", exclusive = true)]
+    pub(crate) reference: Option<Reference>,
     /// What would run.
     #[command(flatten)]
     pub(crate) run: Run,
@@ -177,6 +177,13 @@ pub(crate) struct Flags {
     /// Let forward clients reach loopback, link-local, private and metadata addresses
     #[arg(long)]
     pub(crate) allow_private: bool,
+}
+
+/// A reference that the program prints.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Reference {
+    Config,
+    Metrics,
 }
 
 /// What `stats` asks, and how it shows the answer.

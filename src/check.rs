@@ -1,13 +1,20 @@
 //! `larder check`: whether `larder serve` would accept the same words, and what it would run.
 
-use crate::args::Check;
+use crate::args::{Check, Reference};
 use crate::config::{self, docs};
 use crate::{Failure, say};
 
 /// Prints `ok` and a summary, or refuses with all that is wrong.
 pub(crate) fn run(check: &Check) -> Result<(), Failure> {
-    if check.example || check.reference {
-        let page = if check.example { docs::example() } else { docs::reference() };
+    if check.example {
+        say(docs::example().trim_end());
+        return Ok(());
+    }
+    if let Some(reference) = check.reference {
+        let page = match reference {
+            Reference::Config => docs::reference(),
+            Reference::Metrics => larder_proxy::metrics_reference(),
+        };
         say(page.trim_end());
         return Ok(());
     }

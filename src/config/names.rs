@@ -66,7 +66,7 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
 
 /// How [`origin`] is written.
 pub(crate) fn show_origin(origin: &Origin) -> String {
-    format!("{}://{}", if origin.https { "https" } else { "http" }, origin.authority)
+    origin.to_string()
 }
 
 /// A host that a site answers for: a name, an address, or `*.` and a name; made lower-case.

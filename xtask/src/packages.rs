@@ -45,6 +45,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("mariadb-server", "mariadbd", "a server for the statistics database"),
     // Its programs are in a folder that is named by its version.
     package("postgresql", "pg_ctlcluster", "another server for the statistics database"),
+    package("prometheus", "promtool", "Prometheus' own check of what it would scrape"),
     package("apt", "apt-get", "a client that downloads packages through the forward proxy"),
     package("apt-utils", "apt-ftparchive", "the index of the local package repository"),
     package("dpkg-dev", "dpkg-scanpackages", "the local package repository"),

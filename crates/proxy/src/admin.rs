@@ -1,8 +1,10 @@
-//! The admin listener: `/stats`, `/healthz`, `/readyz`, and what is on the disks below `/cache` ([`cache`]).
+//! The admin listener: `/stats`, `/metrics`, `/healthz`, `/readyz`, and what is on the disks below `/cache` ([`cache`]).
 //! Loopback by default: who may ask it may read whatever is cached. It has no way to change anything, but that a
 //! check of the disks gives up what is damaged.
 
 pub(crate) mod cache;
+pub(crate) mod metrics;
+mod sites;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,9 +25,12 @@ use tokio::net::TcpListener;
 
 use crate::doors::Report;
 use crate::observe::counters::Totals;
+use crate::observe::histogram::Latency;
 use crate::observe::ledger::{self, Ledger};
 use crate::upkeep;
 use crate::worker::Shared;
+
+use self::sites::Site;
 
 /// What `GET /stats` answers.
 #[derive(Debug, Serialize)]
@@ -49,6 +54,10 @@ struct Stats {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disks: Vec<Disk>,
     schedule: upkeep::Report,
+    latency: Latency,
+    /// By name, whatever became of the requests.
+    reasons: BTreeMap<&'static str, u64>,
+    sites: Vec<Site>,
     /// What became of the rows for the statistics database, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     statistics: Option<ledger::Report>,
@@ -121,8 +130,14 @@ impl Disk {
 }
 
 impl Stats {
+    /// The origins of all sites, with the sites' names.
+    fn origins(&self) -> impl Iterator<Item = (&str, &sites::Origin)> {
+        self.sites.iter().flat_map(|site| site.origins.iter().map(|origin| (&*site.site, origin)))
+    }
+
     fn gather(shared: &Shared) -> Self {
-        let (totals, usage) = (shared.totals(), shared.store.memory.usage());
+        let counts = shared.accounts.counts();
+        let (totals, usage) = (counts.totals(), shared.store.memory.usage());
         let (in_flight, queued) = shared.plan().gate.occupancy();
         let (plan, capacity) = (shared.plan(), shared.store.memory.capacity());
         let doors = plan.settings.doors.listen.iter();
@@ -146,6 +161,9 @@ impl Stats {
             queued,
             disks: shared.store.disks.drives().iter().map(Disk::of).collect(),
             schedule: shared.done.report(),
+            latency: shared.times().latency(),
+            reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
+            sites: sites::report(shared),
             statistics: shared.ledger.as_ref().map(Ledger::report),
             doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
         }
@@ -196,12 +214,17 @@ async fn answer(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<A
             Ok(stats) => response(StatusCode::OK, json, stats),
             Err(error) => response(StatusCode::INTERNAL_SERVER_ERROR, text, error.to_string().into()),
         },
+        "/metrics" => response(StatusCode::OK, metrics::TYPE, metrics::page(shared).into()),
         "/healthz" => response(StatusCode::OK, text, "alive\n".into()),
         "/readyz" if shared.is_draining() => {
             response(StatusCode::SERVICE_UNAVAILABLE, text, "draining\n".into())
         }
         "/readyz" => response(StatusCode::OK, text, "ready\n".into()),
-        _ => response(StatusCode::NOT_FOUND, text, "try /stats, /cache, /healthz or /readyz\n".into()),
+        _ => response(
+            StatusCode::NOT_FOUND,
+            text,
+            "try /stats, /metrics, /cache, /healthz or /readyz\n".into(),
+        ),
     }
 }
 

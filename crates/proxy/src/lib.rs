@@ -32,6 +32,7 @@ mod upkeep;
 mod upstream;
 mod worker;
 
+pub use admin::metrics::reference as metrics_reference;
 pub use error::Error;
 pub use listen::{Control, Front, Server};
 pub use settings::Settings;

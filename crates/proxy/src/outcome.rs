@@ -35,6 +35,9 @@ pub enum Tier {
 }
 
 impl Tier {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Memory, Self::Disk];
+
     /// What logs call it.
     pub fn name(self) -> &'static str {
         match self {

@@ -19,6 +19,7 @@ use larder_store::{Entry, LinesRef};
 use crate::clock;
 use crate::origin::{Download, Lines, Upgraded};
 use crate::outcome::Outcome;
+use crate::route::SiteNumber;
 
 /// A reply.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Reply {
     pub content_range: Option<ContentRange>,
     /// Field lines for this client only.
     pub extra: Option<Box<HeaderMap>>,
+    /// Which site it is of.
+    pub site: SiteNumber,
     /// What the cache did.
     pub outcome: Outcome,
     /// The content's length, if it is known before it is sent.
@@ -139,6 +142,7 @@ impl Reply {
             age: None,
             content_range: None,
             extra: None,
+            site: SiteNumber::NONE,
             outcome,
             length: None,
             content: Content::None,

@@ -13,7 +13,7 @@ use larder_semantics::{key, revalidate, storable};
 
 use crate::http1::head::{Head, Refusal, Target};
 use crate::origin::{Lines, Upload};
-use crate::route::Route;
+use crate::route::{Route, SiteNumber};
 use crate::settings::Role;
 use crate::worker::Plan;
 
@@ -164,11 +164,13 @@ pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>) {
     });
 }
 
-/// Whether a request for `authority` has a route, and one with a cache.
-pub(crate) fn is_cached(plan: &Plan, role: Role, authority: &str) -> bool {
+/// The site of a request for `authority`, if it has one, and one with a cache.
+pub(crate) fn cached_site(plan: &Plan, role: Role, authority: &str) -> Option<SiteNumber> {
     match role {
-        Role::Forward => true,
-        Role::Reverse => plan.sites.find(authority).is_some_and(|site| site.settings.cache),
+        Role::Forward => Some(SiteNumber::FORWARD),
+        Role::Reverse => {
+            plan.sites.find(authority).filter(|site| site.settings.cache).map(|site| site.number)
+        }
     }
 }
 

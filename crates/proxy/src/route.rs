@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use larder_semantics::storable::Rules;
 
+use crate::observe::accounts::{Account, Accounts};
 use crate::origin::Pool;
 use crate::settings::{Role, Site};
 
@@ -15,14 +16,26 @@ const FORWARD: &str = "forward";
 pub(crate) struct SiteState {
     pub(crate) settings: Site,
     pub(crate) pool: Pool,
-    name: Arc<str>,
+    pub(crate) number: SiteNumber,
 }
 
 /// The configured sites, in order.
 #[derive(Debug)]
 pub(crate) struct Sites {
     all: Vec<Arc<SiteState>>,
-    forward: Arc<str>,
+    /// By their numbers.
+    accounts: Vec<Arc<Account>>,
+}
+
+/// Which of a plan's sites a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteNumber(usize);
+
+impl SiteNumber {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Any origin.
+    pub const FORWARD: Self = Self(1);
 }
 
 /// Where a request goes.
@@ -35,12 +48,15 @@ pub(crate) enum Route {
 }
 
 impl Sites {
-    pub(crate) fn new(sites: &[Site]) -> Self {
+    /// The sites, which go on counting where others of their names ended.
+    pub(crate) fn new(sites: &[Site], accounts: &Accounts) -> Self {
+        let mut opened = vec![accounts.open(""), accounts.open(FORWARD)];
         let state = |site: &Site| {
-            let (settings, pool, name) = (site.clone(), Pool::new(site), Arc::from(&*site.name));
-            Arc::new(SiteState { settings, pool, name })
+            let number = SiteNumber(opened.len());
+            opened.push(accounts.open(&site.name));
+            Arc::new(SiteState { settings: site.clone(), pool: Pool::new(site), number })
         };
-        Self { all: sites.iter().map(state).collect(), forward: Arc::from(FORWARD) }
+        Self { all: sites.iter().map(state).collect(), accounts: opened }
     }
 
     /// The first site that speaks for `authority` (`host` or `host:port`, any case).
@@ -51,9 +67,14 @@ impl Sites {
     /// What statistics call the site of a request for `authority`.
     pub(crate) fn name(&self, role: Role, authority: &str) -> Option<Arc<str>> {
         match role {
-            Role::Forward => Some(Arc::clone(&self.forward)),
-            Role::Reverse => self.find(authority).map(|site| Arc::clone(&site.name)),
+            Role::Forward => Some(Arc::clone(self.account(SiteNumber::FORWARD).site())),
+            Role::Reverse => self.find(authority).map(|site| Arc::clone(self.account(site.number).site())),
         }
+    }
+
+    /// Where requests for a site of this plan are counted.
+    pub(crate) fn account(&self, number: SiteNumber) -> &Arc<Account> {
+        &self.accounts[number.0]
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SiteState>> {
@@ -69,6 +90,13 @@ impl SiteState {
 }
 
 impl Route {
+    pub(crate) fn number(&self) -> SiteNumber {
+        match self {
+            Self::Site(site) => site.number,
+            Self::Anywhere => SiteNumber::FORWARD,
+        }
+    }
+
     /// The caching rules, or `None` where nothing is cached.
     pub(crate) fn rules<'r>(&'r self, forward: &'r Rules) -> Option<&'r Rules> {
         match self {

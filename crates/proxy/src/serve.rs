@@ -21,7 +21,7 @@ use crate::fetch::Fetching;
 use crate::http1::head::{self, Framing, Refusal};
 use crate::outcome::{Kind, Outcome, Tier};
 use crate::reply::{Reply, Source};
-use crate::request::{Address, Request, is_cached, write_key};
+use crate::request::{Address, Request, cached_site, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
 use crate::{answer, clock, fetch, pass};
@@ -40,7 +40,7 @@ pub(crate) fn at_once(
         return None;
     }
     let address = Address::of(head.target, role).ok()?;
-    is_cached(plan, role, address.authority).then_some(())?;
+    let site = cached_site(plan, role, address.authority)?;
     key.clear();
     write_key(key, role, &address);
     let (store, now) = (&worker.shared.store, clock::now());
@@ -57,13 +57,15 @@ pub(crate) fn at_once(
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
-    answer::from_entry(&head.method, &head.fields, entry, now, outcome.from(tier))
+    let reply = answer::from_entry(&head.method, &head.fields, entry, now, outcome.from(tier))?;
+    Some(Reply { site, ..reply })
 }
 
 /// The reply to any request.
 pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Reply {
     let mut reply = flow(worker, plan, &mut request).await;
     reply.outcome.origin_time = request.origin.sum();
+    reply.site = request.route.number();
     reply
 }
 

@@ -4,6 +4,7 @@
 //! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`
 //! and the capacity of the memory tier, which belong to the process.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -168,6 +169,12 @@ pub struct Origin {
     pub https: bool,
     /// Host name or address, with its port if one was written.
     pub authority: String,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.https { "https" } else { "http" }, self.authority)
+    }
 }
 
 /// What the origin sees as `Host`.

@@ -10,6 +10,7 @@ use larder_semantics::fields::{Fields, members};
 use larder_semantics::status::Why;
 use larder_store::lines::{write_line, write_name};
 
+use crate::observe::accounts::Meter;
 use crate::origin::{Client, Download, Head, Lines, OriginError, Outgoing, Place, Upload, is_idempotent};
 use crate::outcome::Outcome;
 use crate::reply::{Content, Reply, Source};
@@ -48,10 +49,13 @@ pub(crate) async fn send(
     };
     let begun = Instant::now();
     let answered = ask(worker, plan, request, fields, content).await;
-    request.origin.add(begun.elapsed());
+    let took = begun.elapsed();
+    request.origin.add(took);
     let (head, download) = answered?;
+    worker.times.answered(took);
     refuse_unasked_change(request, head.status)?;
-    Ok(Answer { status: head.status, fields: head.fields, download: download.holding(place) })
+    let meter = Meter::new(plan.sites.account(request.route.number()), worker.number);
+    Ok(Answer { status: head.status, fields: head.fields, download: download.holding(place).counted(meter) })
 }
 
 async fn ask(

@@ -21,11 +21,11 @@ use crate::error::Error;
 use crate::http1::Lobby;
 use crate::http1::head::Head;
 use crate::observe::access;
-use crate::observe::counters::{Counters, Totals};
+use crate::observe::accounts::Accounts;
+use crate::observe::histogram::{Distributions, Times};
 use crate::observe::ledger::Ledger;
 use crate::observe::memo::{Ended, Memo};
 use crate::origin::{Client, Connector, Gate, connect};
-use crate::outcome::Tier;
 use crate::reply::Banner;
 use crate::route::Sites;
 use crate::settings::{AccessLog, Door, Role, Settings};
@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) looks: Arc<Semaphore>,
     /// The statistics database, if there is one.
     pub(crate) ledger: Option<Ledger>,
+    /// What was counted of each site.
+    pub(crate) accounts: Accounts,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
@@ -69,7 +71,10 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     /// Where its connections wait for requests.
     pub(crate) lobby: Lobby,
-    counters: Counters,
+    /// Counted from 0.
+    pub(crate) number: usize,
+    /// What its requests took.
+    pub(crate) times: Times,
     clients: Mutex<(u64, Clients)>,
     waiting: Mutex<HashMap<u64, Waker>>,
     next_waiting: AtomicU64,
@@ -87,18 +92,18 @@ pub(crate) struct Clients {
 }
 
 impl Plan {
-    fn new(settings: Settings) -> Self {
-        let sites = Sites::new(&settings.sites);
+    fn new(settings: Settings, accounts: &Accounts) -> Self {
+        let sites = Sites::new(&settings.sites, accounts);
         let banner = Banner::new(&settings.name, settings.x_cache);
         let gate = Arc::new(Gate::new(settings.limits.in_flight, settings.limits.queue));
         Self { settings, sites, banner, gate, version: 0 }
     }
 
     /// The plan of new settings. Requests under way keep their places if as many are to be had.
-    fn next(&self, settings: Settings) -> Self {
+    fn next(&self, settings: Settings, accounts: &Accounts) -> Self {
         let (old, new) = (&self.settings.limits, &settings.limits);
         let same_gate = (old.in_flight, old.queue) == (new.in_flight, new.queue);
-        let mut next = Self { version: self.version + 1, ..Self::new(settings) };
+        let mut next = Self { version: self.version + 1, ..Self::new(settings, accounts) };
         if same_gate {
             next.gate = Arc::clone(&self.gate);
         }
@@ -119,9 +124,10 @@ impl Shared {
         let store = Arc::new(Store { memory, disks: Disks::new(&settings.disks) });
         let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
         let ledger = Ledger::open(&settings.statistics)?;
+        let accounts = Accounts::new(settings.threads.max(1));
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         Ok(Arc::new(Self {
-            plan: ArcSwap::from_pointee(Plan::new(settings)),
+            plan: ArcSwap::from_pointee(Plan::new(settings, &accounts)),
             version: AtomicU64::new(0),
             store,
             fills,
@@ -131,6 +137,7 @@ impl Shared {
             done: Done::default(),
             looks: Arc::new(Semaphore::new(cache::MOST)),
             ledger,
+            accounts,
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             tls,
@@ -150,7 +157,7 @@ impl Shared {
             self.store.memory.set_policy(&settings.memory.policy);
         }
         self.store.disks.change(&settings.disks);
-        let plan = self.plan().next(settings);
+        let plan = self.plan().next(settings, &self.accounts);
         let version = plan.version;
         self.plan.store(Arc::new(plan));
         self.version.store(version, Ordering::Release);
@@ -169,10 +176,11 @@ impl Shared {
         self.draining.load(Ordering::Acquire)
     }
 
-    pub(crate) fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        self.workers().iter().for_each(|worker| totals.add(&worker.counters));
-        totals
+    /// What requests took so far.
+    pub(crate) fn times(&self) -> Distributions {
+        let mut all = Distributions::default();
+        self.workers().iter().for_each(|worker| all.add(&worker.times));
+        all
     }
 
     fn workers(&self) -> Vec<Arc<Worker>> {
@@ -187,15 +195,17 @@ fn max_object(settings: &Settings, memory: &Memory) -> u64 {
 impl Worker {
     pub(crate) fn new(shared: &Arc<Shared>) -> Arc<Self> {
         let plan = shared.plan();
+        let mut workers = locked(&shared.workers);
         let worker = Arc::new(Self {
             shared: Arc::clone(shared),
             lobby: Lobby::default(),
-            counters: Counters::default(),
+            number: workers.len(),
+            times: Times::default(),
             clients: Mutex::new((plan.version, Clients::new(&plan.settings, &shared.tls))),
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
         });
-        locked(&shared.workers).push(Arc::clone(&worker));
+        workers.push(Arc::clone(&worker));
         worker
     }
 
@@ -239,10 +249,7 @@ impl Worker {
 
     /// Counts a request, and tells it to the access log and the statistics.
     pub(crate) fn record(&self, plan: &Plan, ended: &Ended, memo: Option<Memo>) {
-        if ended.outcome.is_hit() && ended.outcome.tier == Tier::Disk {
-            self.counters.record_disk();
-        }
-        self.counters.record(ended.outcome.kind, ended.bytes);
+        plan.sites.account(ended.site).of(self.number).record(&ended.outcome, ended.bytes);
         let Some(memo) = memo else { return };
         let took = memo.elapsed();
         if plan.logs() {

@@ -20,6 +20,7 @@ use crate::http1::io::{Reading, Writing, linger};
 use crate::http1::send::SendError;
 use crate::listen::{Drain, Seat};
 use crate::observe::memo::Ended;
+use crate::route::SiteNumber;
 use crate::settings::Door;
 use crate::worker::Worker;
 
@@ -214,7 +215,8 @@ impl Connection {
             }
         };
         let bytes = (self.writing.sent + self.writing.out.len() as u64).saturating_sub(before);
-        self.visitor.record(&plan, begun, &Ended { status, outcome, age, bytes }, memo);
+        let ended = Ended { status, site: SiteNumber::FORWARD, outcome, age, bytes };
+        self.visitor.record(&plan, begun, &ended, memo);
         sent
     }
 }

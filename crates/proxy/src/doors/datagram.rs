@@ -18,6 +18,7 @@ use super::{Visitor, deliver, failure, statistics};
 use crate::listen::{Drain, Seat};
 use crate::observe::memo::Ended;
 use crate::reply::Reply;
+use crate::route::SiteNumber;
 use crate::settings::Door;
 use crate::worker::{Plan, Worker};
 
@@ -96,7 +97,7 @@ async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
             (failure.status, encoder.failure(&failure))
         }
     };
-    let ended = Ended { status, outcome, age, bytes: answer.len() as u64 };
+    let ended = Ended { status, site: SiteNumber::FORWARD, outcome, age, bytes: answer.len() as u64 };
     visitor.record(&plan, begun, &ended, memo);
     answer
 }

@@ -8,8 +8,8 @@ use larder_evict::By;
 use larder_rpc::Statistics;
 use serde::Serialize;
 
-use crate::observe::counters::{Counters, Totals};
-use crate::outcome::Kind;
+use crate::observe::counters::{Counters, Counts as Sum, Totals};
+use crate::outcome::Outcome;
 use crate::settings::Door;
 use crate::worker::Shared;
 
@@ -62,9 +62,9 @@ impl Figures {
 
 impl Tally {
     /// Counts a call that took `time` and of which `bytes` bytes were sent.
-    pub(crate) fn record(&self, kind: Kind, bytes: u64, time: Duration) {
+    pub(crate) fn record(&self, outcome: &Outcome, bytes: u64, time: Duration) {
         let counts = &mut *self.counts();
-        counts.counters.record(kind, bytes);
+        counts.counters.record(outcome, bytes);
         counts.times.saturating_record(u64::try_from(time.as_micros()).unwrap_or(LONGEST).max(1));
     }
 
@@ -76,8 +76,9 @@ impl Tally {
 
     pub(crate) fn report(&self) -> Report {
         let counts = self.counts();
-        let mut totals = Totals::default();
-        totals.add(&counts.counters);
+        let mut sum = Sum::default();
+        sum.add(&counts.counters);
+        let totals = sum.totals();
         let Totals { requests, hits, misses, bytes_served, .. } = totals;
         Report {
             requests,
@@ -126,16 +127,23 @@ pub(crate) fn statistics(shared: &Shared, door: Door) -> Statistics {
 
 #[cfg(test)]
 mod tests {
+    use larder_semantics::status::Why;
+
     use super::*;
+    use crate::outcome::Kind;
+
+    fn outcome(kind: Kind) -> Outcome {
+        Outcome::forwarded(kind, Why::Absent)
+    }
 
     #[test]
     fn calls_are_counted_until_the_next_reset() {
         let tally = Tally::default();
         for micros in 1..=100 {
             let kind = if micros <= 25 { Kind::Hit } else { Kind::Miss };
-            tally.record(kind, 10, Duration::from_micros(micros));
+            tally.record(&outcome(kind), 10, Duration::from_micros(micros));
         }
-        tally.record(Kind::Refused, 1, Duration::ZERO);
+        tally.record(&outcome(Kind::Refused), 1, Duration::ZERO);
         let report = tally.report();
         assert_eq!((report.requests, report.hits, report.misses, report.bytes_served), (101, 25, 75, 1001));
         assert_eq!((report.hit_ratio, report.byte_hit_ratio), (0.25, 0.25));
@@ -148,7 +156,7 @@ mod tests {
     #[test]
     fn a_call_longer_than_all_that_is_told_apart_still_counts() {
         let tally = Tally::default();
-        tally.record(Kind::Miss, 0, Duration::from_secs(86_400));
+        tally.record(&outcome(Kind::Miss), 0, Duration::from_secs(86_400));
         assert!(tally.report().p50_micros >= LONGEST / 100 * 99);
     }
 }

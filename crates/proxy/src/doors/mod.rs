@@ -46,7 +46,9 @@ impl Visitor {
     /// Counts a call that came at `begun`.
     fn record(&self, plan: &Plan, begun: Instant, ended: &Ended, memo: Option<Memo>) {
         let tally = self.worker.shared.figures.of(self.door);
-        tally.record(ended.outcome.kind, ended.bytes, begun.elapsed());
+        let took = begun.elapsed();
+        tally.record(&ended.outcome, ended.bytes, took);
+        self.worker.times.served(ended.outcome.kind, took);
         self.worker.record(plan, ended, memo);
     }
 }

@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use http::{Method, StatusCode};
 use larder_semantics::storable;
@@ -38,6 +39,8 @@ pub(crate) struct Connection {
     reading: Reading,
     writing: Writing,
     key: Vec<u8>,
+    /// Hits whose time has not been counted.
+    untimed: u64,
     seat: Seat,
 }
 
@@ -77,6 +80,7 @@ pub(super) struct Begun {
     reply: Reply,
     framing: Framing,
     memo: Option<Memo>,
+    since: Instant,
     before: usize,
 }
 
@@ -87,6 +91,7 @@ pub(super) struct Ask {
     expects: bool,
     framing: Framing,
     memo: Option<Memo>,
+    since: Instant,
 }
 
 impl Connection {
@@ -100,7 +105,7 @@ impl Connection {
         let (read, write) = stream.into_split();
         let writing = Writing::new(write, &worker.plan().settings.timeouts);
         let reading = Reading::new(read);
-        Self { worker, role, client, reading, writing, key: Vec::new(), seat }
+        Self { worker, role, client, reading, writing, key: Vec::new(), untimed: 0, seat }
     }
 
     /// Reads the beginning of a request: how many bytes, 0 at the end of the stream.
@@ -151,7 +156,8 @@ impl Connection {
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Break(match request {
                 Ok(request) => {
-                    Look::Ask(Box::new(Ask { request: Box::new(request), delimited, expects, framing, memo }))
+                    let (request, since) = (Box::new(request), Instant::now());
+                    Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
             });
@@ -160,11 +166,18 @@ impl Connection {
         self.reading.within(plan.settings.timeouts.head);
         let before = self.writing.out.len();
         if !gather(&mut self.writing.out, &reply, &framing, &plan.banner) {
-            return ControlFlow::Break(Look::Reply(Box::new(Begun { reply, framing, memo, before })));
+            let since = Instant::now();
+            return ControlFlow::Break(Look::Reply(Box::new(Begun { reply, framing, memo, since, before })));
         }
         let bytes = (self.writing.out.len() - before) as u64;
         self.worker.record(plan, &Ended::by(&reply, bytes), memo);
+        self.untimed += 1;
         if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(Look::Last) }
+    }
+
+    /// The hits since the last call, of which somebody else knows how long they took.
+    pub(super) fn take_untimed(&mut self) -> u64 {
+        std::mem::take(&mut self.untimed)
     }
 
     /// Sends the replies in the buffer if the client takes them all at once: false when some are left.
@@ -198,7 +211,10 @@ impl Connection {
             if self.worker.is_outdated(&plan) {
                 plan = self.worker.plan();
             }
+            let begun = Instant::now();
             look = self.look(&plan);
+            let hits = self.take_untimed();
+            self.worker.times.served_as_group(hits, begun.elapsed());
         }
         self.rest();
         let worker = Arc::clone(&self.worker);
@@ -229,6 +245,7 @@ impl Connection {
         let sent = send_stored(&mut self.writing, &mut begun.reply).await;
         let bytes = self.writing.sent + self.writing.out.len() as u64 - from;
         self.worker.record(plan, &Ended::by(&begun.reply, bytes), begun.memo.take());
+        self.worker.times.served(begun.reply.outcome.kind, begun.since.elapsed());
         match sent {
             Ok(()) if begun.framing.keep_alive => Ok(Next::Look),
             Ok(()) => {
@@ -270,7 +287,7 @@ impl Connection {
     }
 
     async fn exchange(&mut self, plan: &Arc<Plan>, ask: Ask) -> io::Result<Next> {
-        let Ask { mut request, delimited, expects, mut framing, memo } = ask;
+        let Ask { mut request, delimited, expects, mut framing, memo, since } = ask;
         let limits = &plan.settings.limits;
         let (source, content) = upload::split(&mut self.reading, delimited, limits, &plan.settings.timeouts);
         let interims = Interims::default();
@@ -290,6 +307,7 @@ impl Connection {
         };
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
         self.worker.record(plan, &Ended::by(&reply, bytes), memo);
+        self.worker.times.served(reply.outcome.kind, since.elapsed());
         self.conclude(&mut reply, sent, framing.keep_alive && pumped == Pumped::Whole).await
     }
 

@@ -123,7 +123,8 @@ impl Host {
         self.attend(cx);
         let mut calls = std::mem::take(&mut self.calls);
         let turn = calls.len().min(TURN);
-        calls[..turn].chunks(GROUP).for_each(|group| self.serve(group));
+        // The end of one group is the beginning of the next.
+        calls[..turn].chunks(GROUP).fold(Instant::now(), |begun, group| self.serve(group, begun));
         calls.drain(..turn);
         self.calls = calls;
         if !self.calls.is_empty() {
@@ -155,13 +156,18 @@ impl Host {
         }
     }
 
-    fn serve(&mut self, group: &[usize]) {
+    /// Serves a group, which begins at `begun`; returns when it ended.
+    fn serve(&mut self, group: &[usize], begun: Instant) -> Instant {
+        let mut hits = 0;
         let mut served = std::mem::take(&mut self.served);
         served.extend(group.iter().filter(|&&place| self.read(place)));
-        served.retain(|&place| self.answer(place));
+        served.retain(|&place| self.answer(place, &mut hits));
         let now = clock::millis();
         served.drain(..).for_each(|place| self.send(place, now));
         self.served = served;
+        let ended = Instant::now();
+        self.worker.times.served_as_group(hits, ended - begun);
+        ended
     }
 
     /// Whether something has come from a guest.
@@ -183,10 +189,12 @@ impl Host {
         }
     }
 
-    /// Whether a guest can be sent all its replies from here; others leave.
-    fn answer(&mut self, place: usize) -> bool {
+    /// Whether a guest can be sent all its replies from here; others leave. Adds to the group's hits.
+    fn answer(&mut self, place: usize, hits: &mut u64) -> bool {
         let Some(guest) = self.guests.get_mut(place) else { return false };
-        match guest.connection.look(&self.plan) {
+        let look = guest.connection.look(&self.plan);
+        *hits += guest.connection.take_untimed();
+        match look {
             Look::Nothing => true,
             look => {
                 self.show_out(place, look);

@@ -1,4 +1,4 @@
-//! Counts what was answered, per worker, without locks and without sharing cache lines.
+//! Counts what was answered, per worker and site, without locks and without sharing cache lines.
 //!
 //! **Hits** are requests answered without asking an origin for them: from a fresh or allowed-stale
 //! stored response, or from a fetch that another request had already begun (coalesced). **Misses**
@@ -6,96 +6,172 @@
 //! revalidated. **Passes** were never the cache's business (unsafe methods, tunnels). Hit ratio =
 //! hits / (hits + misses); byte hit ratio = bytes from cache / bytes served, over the same requests.
 
+use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use larder_semantics::status::Why;
 use serde::Serialize;
 
-use crate::outcome::Kind;
+use crate::outcome::{Kind, Outcome, Tier};
 
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// One worker's counts. Only that worker writes.
-        #[derive(Debug, Default)]
-        #[repr(align(128))]
-        pub(crate) struct Counters { $($name: AtomicU64),* }
+const TIERS: usize = Tier::ALL.len();
+const ENDS: usize = Kind::ALL.len() * TIERS;
+const REASONS: usize = Why::ALL.len();
 
-        /// Counts at one moment, summed over workers.
-        #[derive(Clone, Copy, Debug, Default, Serialize)]
-        pub(crate) struct Totals { $($(#[$doc])* pub(crate) $name: u64),* }
-
-        impl Totals {
-            pub(crate) fn add(&mut self, counters: &Counters) {
-                $(self.$name += counters.$name.load(Ordering::Relaxed);)*
-            }
-        }
-    };
+/// One worker's counts. Only that worker writes.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Counters {
+    /// Requests and bytes sent by [`end`], requests by reason.
+    requests: [AtomicU64; ENDS],
+    bytes: [AtomicU64; ENDS],
+    reasons: [AtomicU64; REASONS],
+    origin_bytes: AtomicU64,
 }
 
-counters! {
+/// Counts at one moment, summed over workers, and over sites if so wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Counts {
+    requests: [u64; ENDS],
+    bytes: [u64; ENDS],
+    reasons: [u64; REASONS],
+    /// Bytes of content that origins sent.
+    pub(crate) origin_bytes: u64,
+}
+
+/// What counts say in the words of `/stats`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Totals {
     /// Requests answered, refused ones included.
-    requests,
+    pub(crate) requests: u64,
     /// Answered without asking an origin.
-    hits,
+    pub(crate) hits: u64,
     /// Asked an origin, though the cache might have answered.
-    misses,
+    pub(crate) misses: u64,
     /// Not the cache's business.
-    passes,
+    pub(crate) passes: u64,
     /// Hits found on a disk.
-    disk_hits,
+    pub(crate) disk_hits: u64,
     /// Hits served stale.
-    stale,
+    pub(crate) stale: u64,
     /// Hits that waited for another request's fetch.
-    coalesced,
+    pub(crate) coalesced: u64,
     /// Misses that found their stored response still good (304).
-    revalidations,
+    pub(crate) revalidations: u64,
     /// Answers 5xx of our own making.
-    errors,
+    pub(crate) errors: u64,
     /// Requests refused as malformed or too much.
-    refused,
+    pub(crate) refused: u64,
     /// Bytes sent, heads included.
-    bytes_served,
+    pub(crate) bytes_served: u64,
     /// Of hits and misses, bytes sent.
-    bytes_cacheable,
+    pub(crate) bytes_cacheable: u64,
     /// Of those, bytes that came from the cache.
-    bytes_from_cache,
+    pub(crate) bytes_from_cache: u64,
+    /// Bytes of content that origins sent.
+    pub(crate) origin_bytes: u64,
+}
+
+/// Requests that ended in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) kind: Kind,
+    pub(crate) tier: Tier,
+    pub(crate) requests: u64,
+    /// Bytes sent.
+    pub(crate) bytes: u64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { requests: zeros(), bytes: zeros(), reasons: zeros(), origin_bytes: AtomicU64::new(0) }
+    }
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { requests: [0; ENDS], bytes: [0; ENDS], reasons: [0; REASONS], origin_bytes: 0 }
+    }
 }
 
 impl Counters {
-    /// Counts a hit that was found on a disk, besides.
-    pub(crate) fn record_disk(&self) {
-        add(&self.disk_hits, 1);
+    /// Counts one reply of `bytes` bytes.
+    pub(crate) fn record(&self, outcome: &Outcome, bytes: u64) {
+        let end = end(outcome.kind, outcome.tier);
+        add(&self.requests[end], 1);
+        add(&self.bytes[end], bytes);
+        add(&self.reasons[outcome.why as usize], 1);
     }
 
-    /// Counts one reply of `bytes` bytes.
-    pub(crate) fn record(&self, kind: Kind, bytes: u64) {
-        add(&self.requests, 1);
-        add(&self.bytes_served, bytes);
-        let (counter, from_cache) = match kind {
-            Kind::Hit => (&self.hits, bytes),
-            Kind::StaleHit => {
-                add(&self.stale, 1);
-                (&self.hits, bytes)
-            }
-            Kind::Coalesced => {
-                add(&self.coalesced, 1);
-                (&self.hits, bytes)
-            }
-            Kind::Revalidated => {
-                add(&self.revalidations, 1);
-                (&self.misses, bytes)
-            }
-            Kind::Miss => (&self.misses, 0),
-            Kind::Pass => return add(&self.passes, 1),
-            Kind::Refused => return add(&self.refused, 1),
-            Kind::Failed => return add(&self.errors, 1),
-        };
-        add(counter, 1);
-        add(&self.bytes_cacheable, bytes);
-        add(&self.bytes_from_cache, from_cache);
+    /// Counts content that came from an origin.
+    pub(crate) fn received(&self, bytes: u64) {
+        add(&self.origin_bytes, bytes);
+    }
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, counters: &Counters) {
+        let Counters { requests, bytes, reasons, origin_bytes } = counters;
+        sum(&mut self.requests, requests);
+        sum(&mut self.bytes, bytes);
+        sum(&mut self.reasons, reasons);
+        self.origin_bytes += origin_bytes.load(Ordering::Relaxed);
+    }
+
+    /// Every way to end, with 0 requests or more.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = Ends> {
+        let ends = Kind::ALL.into_iter().flat_map(|kind| Tier::ALL.into_iter().map(move |tier| (kind, tier)));
+        ends.map(|(kind, tier)| {
+            let end = end(kind, tier);
+            Ends { kind, tier, requests: self.requests[end], bytes: self.bytes[end] }
+        })
+    }
+
+    /// Reasons that there were, and how often.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (Why, u64)> {
+        let all = Why::ALL.iter().map(|why| (*why, self.reasons[*why as usize]));
+        all.filter(|(_, requests)| *requests > 0)
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals { origin_bytes: self.origin_bytes, ..Totals::default() };
+        self.ends().for_each(|ends| totals.add(&ends));
+        totals
     }
 }
 
 impl Totals {
+    fn add(&mut self, ends: &Ends) {
+        let Ends { kind, tier, requests, bytes } = *ends;
+        self.requests += requests;
+        self.bytes_served += bytes;
+        let (counter, from_cache) = match kind {
+            Kind::Hit => (&mut self.hits, bytes),
+            Kind::StaleHit => {
+                self.stale += requests;
+                (&mut self.hits, bytes)
+            }
+            Kind::Coalesced => {
+                self.coalesced += requests;
+                (&mut self.hits, bytes)
+            }
+            Kind::Revalidated => {
+                self.revalidations += requests;
+                (&mut self.misses, bytes)
+            }
+            Kind::Miss => (&mut self.misses, 0),
+            Kind::Pass => return self.passes += requests,
+            Kind::Refused => return self.refused += requests,
+            Kind::Failed => return self.errors += requests,
+        };
+        *counter += requests;
+        self.bytes_cacheable += bytes;
+        self.bytes_from_cache += from_cache;
+        if matches!(kind, Kind::Hit | Kind::StaleHit) && tier == Tier::Disk {
+            self.disk_hits += requests;
+        }
+    }
+
     /// Hits / (hits + misses); 0 before the first.
     pub(crate) fn hit_ratio(&self) -> f64 {
         ratio(self.hits, self.hits + self.misses)
@@ -107,12 +183,27 @@ impl Totals {
     }
 }
 
+/// Where requests that ended so are counted.
+fn end(kind: Kind, tier: Tier) -> usize {
+    kind as usize * TIERS + tier as usize
+}
+
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+fn zeros<const N: usize>() -> [AtomicU64; N] {
+    array::from_fn(|_| AtomicU64::new(0))
+}
+
+fn sum(sums: &mut [u64], counters: &[AtomicU64]) {
+    for (sum, counter) in sums.iter_mut().zip(counters) {
+        *sum += counter.load(Ordering::Relaxed);
+    }
+}
+
 /// One writer only: no locked instruction needed.
-fn add(counter: &AtomicU64, n: u64) {
+pub(super) fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
@@ -122,15 +213,35 @@ mod tests {
 
     use super::*;
 
+    fn counted(outcome: Outcome, bytes: u64) -> Counts {
+        let (counters, mut counts) = (Counters::default(), Counts::default());
+        counters.record(&outcome, bytes);
+        counts.add(&counters);
+        counts
+    }
+
     #[test]
     fn requests_count_here_as_they_do_in_the_statistics() {
         for kind in Kind::ALL {
-            let (counters, mut totals) = (Counters::default(), Totals::default());
-            counters.record(kind, 7);
-            totals.add(&counters);
+            let totals = counted(Outcome::forwarded(kind, Why::Absent), 7).totals();
             let outcome = classify(kind.word()).expect("a known word");
             let counted = (totals.hits == 1, totals.misses == 1, totals.bytes_from_cache == 7);
             assert_eq!(counted, (outcome.is_hit, outcome.is_miss, outcome.from_cache), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn each_end_and_each_reason_has_a_place_of_its_own() {
+        for kind in Kind::ALL {
+            for tier in Tier::ALL {
+                let counts = counted(Outcome::forwarded(kind, Why::Absent).from(tier), 7);
+                let there: Vec<_> = counts.ends().filter(|ends| ends.requests > 0).collect();
+                assert_eq!(there, [Ends { kind, tier, requests: 1, bytes: 7 }]);
+            }
+        }
+        for why in Why::ALL {
+            let counts = counted(Outcome::forwarded(Kind::Miss, *why), 0);
+            assert_eq!(counts.reasons().collect::<Vec<_>>(), [(*why, 1)]);
         }
     }
 }

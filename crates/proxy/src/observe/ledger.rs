@@ -32,13 +32,13 @@ pub(crate) struct Ledger {
 /// What `/stats` shows of it: requests by what became of their rows, and how the database does.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    recorded: u64,
-    written: u64,
-    queued: u64,
-    dropped: u64,
-    rows: u64,
-    failed_writes: u64,
-    connected: bool,
+    pub(crate) recorded: u64,
+    pub(crate) written: u64,
+    pub(crate) queued: u64,
+    pub(crate) dropped: u64,
+    pub(crate) rows: u64,
+    pub(crate) failed_writes: u64,
+    pub(crate) connected: bool,
 }
 
 impl From<Figures> for Report {
@@ -94,7 +94,7 @@ impl Ledger {
 
     /// Records a request that took `took`.
     pub(crate) fn record(&self, memo: Memo, ended: &Ended, took: Duration) {
-        let Ended { status, outcome, age, bytes } = *ended;
+        let Ended { status, outcome, age, bytes, .. } = *ended;
         let took = took.as_micros() as u64;
         self.recorder.record(Transaction {
             time: clock::unix_millis().saturating_sub(took / 1_000),

@@ -11,6 +11,7 @@ use crate::http1::head::{Head, Target};
 use crate::outcome::Outcome;
 use crate::reply::Reply;
 use crate::request::Address;
+use crate::route::SiteNumber;
 use crate::settings::{Door, Role};
 use crate::worker::Plan;
 
@@ -32,6 +33,7 @@ pub(crate) struct Memo {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) status: u16,
+    pub(crate) site: SiteNumber,
     pub(crate) outcome: Outcome,
     /// Seconds since the answer was made or validated, if it was stored.
     pub(crate) age: Option<u32>,
@@ -42,7 +44,8 @@ pub(crate) struct Ended {
 impl Ended {
     /// With `reply`, of which `bytes` bytes were sent.
     pub(crate) fn by(reply: &Reply, bytes: u64) -> Self {
-        Self { status: reply.status.as_u16(), outcome: reply.outcome, age: reply.age, bytes }
+        let Reply { site, outcome, age, .. } = *reply;
+        Self { status: reply.status.as_u16(), site, outcome, age, bytes }
     }
 }
 

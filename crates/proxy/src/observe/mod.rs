@@ -1,6 +1,8 @@
 //! What the proxy says about itself: counters, access lines, figures, rows of the statistics database.
 
 pub(crate) mod access;
+pub(crate) mod accounts;
 pub(crate) mod counters;
+pub(crate) mod histogram;
 pub(crate) mod ledger;
 pub(crate) mod memo;

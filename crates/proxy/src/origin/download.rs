@@ -8,6 +8,7 @@ use http::HeaderMap;
 use super::exchange::{Content, Exchange, Failure, Piece};
 use super::gate::Place;
 use super::stream::Stream;
+use crate::observe::accounts::Meter;
 
 /// An origin's content as it arrives.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub struct Download {
     length: Option<u64>,
     limit: Duration,
     place: Option<Place>,
+    meter: Option<Meter>,
 }
 
 /// A piece of an origin's content.
@@ -48,12 +50,17 @@ impl Download {
             Content::Length(length) => Some(length),
             Content::Chunked(_) | Content::Close => None,
         };
-        Self { exchange: Some(exchange), content, lent: 0, length, limit, place: None }
+        Self { exchange: Some(exchange), content, lent: 0, length, limit, place: None, meter: None }
     }
 
     /// The same, holding `place` until it ends.
     pub fn holding(self, place: Place) -> Self {
         Self { place: Some(place), ..self }
+    }
+
+    /// The same, counted by `meter` as it arrives.
+    pub(crate) fn counted(self, meter: Meter) -> Self {
+        Self { meter: Some(meter), ..self }
     }
 
     /// The next piece; `None` at the end.
@@ -85,6 +92,7 @@ impl Download {
         match piece {
             Piece::Data(length) => {
                 self.lent = length;
+                self.meter.iter().for_each(|meter| meter.count(length));
                 Ok(self.exchange.as_ref().map(|exchange| Chunk::Data(exchange.bytes(length))))
             }
             Piece::Trailers(trailers) => Ok(Some(Chunk::Trailers(trailers))),

@@ -17,7 +17,10 @@ pub struct Pool {
 #[derive(Debug)]
 struct Member {
     origin: Origin,
+    /// In a row.
     fails: AtomicU32,
+    /// In all.
+    failures: AtomicU64,
     /// Left alone until then (`clock::millis`).
     until: AtomicU64,
     /// What the last active check said.
@@ -37,6 +40,7 @@ impl Pool {
         let origins = site.origins.iter().map(|origin| Member {
             origin: origin.clone(),
             fails: AtomicU32::new(0),
+            failures: AtomicU64::new(0),
             until: AtomicU64::new(0),
             sick: AtomicBool::new(false),
         });
@@ -92,11 +96,17 @@ impl<'p> Turn<'p> {
 
     /// It did not answer.
     pub fn failed(&self) {
+        self.member().failures.fetch_add(1, Ordering::Relaxed);
         let fails = self.member().fails.fetch_add(1, Ordering::Relaxed) + 1;
         if fails >= self.pool.max_fails {
             self.member().until.store(clock::millis() + self.pool.fail_millis, Ordering::Relaxed);
             self.member().fails.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Whether it would be asked, and how often it did not answer since the config was read.
+    pub fn health(&self) -> (bool, u64) {
+        (self.member().is_well(clock::millis()), self.member().failures.load(Ordering::Relaxed))
     }
 
     /// What an active check found. True when that is news.

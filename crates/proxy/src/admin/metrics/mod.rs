@@ -1,0 +1,158 @@
+//! `GET /metrics`: the figures of `/stats` and the counts of every site, for Prometheus.
+//!
+//! `table` says which metrics there are, `text` how they are written. The reference for users is rendered from that
+//! table, too. What is counted, and where, is `observe`'s.
+
+mod table;
+mod text;
+
+use std::sync::Arc;
+
+use self::table::METRICS;
+use self::text::{Kind, Metric, Samples};
+use super::Stats;
+use crate::observe::counters::Counts;
+use crate::observe::histogram::Distributions;
+use crate::worker::Shared;
+
+/// What the answer is, in the words of HTTP.
+pub(super) const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const INTRODUCTION: &str = "\
+# Metrics
+
+`GET /metrics` on the admin listener answers in the text format of Prometheus (version 0.0.4). Let Prometheus scrape it:
+
+```yaml
+scrape_configs:
+  - job_name: larder
+    static_configs:
+      - targets: [\"127.0.0.1:9145\"]
+```
+
+[`grafana.json`](grafana.json) is a dashboard for Grafana on these names: import it, and choose the data source.
+
+Names, types and labels stay as they are once released. Counts are those of the process since it started, and no request
+waits for them. `/stats` says the same in JSON.
+
+- The label `outcome` has the words of the statistics database: `hit`, `stale-hit`, `coalesced`, `revalidated`, `miss`,
+  `pass`, `refused`, `failed`. Hits are the first three, misses the next two; hit ratio = hits / (hits + misses).
+- The label `site` is a site's name, `forward` for the forward proxy and the doors, and empty for what is for no site,
+  such as requests that are refused.
+- The label `reason` has the words that `Cache-Status` has as `detail`, and the access log.
+- The label `tier` says where a hit was found: `memory` or `disk`. What is no hit has it empty.
+- Times of requests count from when a request has been read. The time of a miss ends with the last byte of its reply, that
+  of a hit when its reply is handed to the kernel; hits from memory that are answered as a group of up to 16 count with
+  the time of their group. Bounds are powers of two, in microseconds.
+
+";
+
+/// All that the metrics are taken from, at one moment.
+struct Moment {
+    stats: Stats,
+    sites: Vec<(Arc<str>, Counts)>,
+    times: Distributions,
+}
+
+impl Moment {
+    fn gather(shared: &Shared) -> Self {
+        let accounts = shared.accounts.all();
+        let sites = accounts.iter().map(|account| (Arc::clone(account.site()), account.counts()));
+        Self { sites: sites.collect(), times: shared.times(), stats: Stats::gather(shared) }
+    }
+}
+
+/// The page that Prometheus reads.
+pub(super) fn page(shared: &Shared) -> String {
+    let moment = Moment::gather(shared);
+    let mut page = String::new();
+    for metric in METRICS {
+        (metric.collect)(&moment, &mut Samples::of(metric, &mut page));
+    }
+    page
+}
+
+/// The reference of all metrics in Markdown: `docs/metrics.md`.
+pub fn reference() -> String {
+    let mut page = INTRODUCTION.to_owned() + "| name | type | labels | meaning |\n|---|---|---|---|\n";
+    for Metric { name, kind, labels, about, .. } in METRICS {
+        let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
+        page += &format!("| `{name}` | {} | {} | {about} |\n", kind.word(), labels.join(" "));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_field() {
+        let names: HashSet<_> = METRICS.iter().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), METRICS.len());
+        for Metric { name, kind, labels, about, .. } in METRICS {
+            let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+            assert!(name.starts_with("larder_") && is_word(name), "{name}");
+            assert!(labels.iter().all(|label| is_word(label) && *label != "le"), "{name}");
+            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+            assert!(*kind != Kind::Histogram || name.ends_with("_seconds"), "{name}");
+            assert!(!about.contains(['\n', '|', '\\']), "{name}: {about}");
+        }
+    }
+
+    /// Names in a query that begin as ours do.
+    fn names(query: &str) -> impl Iterator<Item = &str> {
+        query.match_indices("larder_").map(|(at, _)| {
+            let rest = &query[at..];
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            &rest[..end.unwrap_or(rest.len())]
+        })
+    }
+
+    fn exists(name: &str) -> bool {
+        METRICS.iter().any(|metric| match name.strip_prefix(metric.name) {
+            Some("") => metric.kind != Kind::Histogram,
+            Some("_bucket" | "_count" | "_sum") => metric.kind == Kind::Histogram,
+            _ => false,
+        })
+    }
+
+    fn queries<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    match value {
+                        Value::String(text) if name == "expr" || name == "definition" || name == "query" => {
+                            found.push(text);
+                        }
+                        _ => queries(value, found),
+                    }
+                }
+            }
+            Value::Array(values) => values.iter().for_each(|value| queries(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_dashboard_for_grafana_asks_for_what_there_is() {
+        let page = include_str!("../../../../../docs/grafana.json");
+        let page: Value = serde_json::from_str(page).expect("json");
+        assert_eq!(page["__inputs"][0]["name"], "DS_PROMETHEUS");
+        assert!(page["schemaVersion"].as_u64() >= Some(39));
+        let mut found = Vec::new();
+        queries(&page, &mut found);
+        let panels = page["panels"].as_array().expect("panels");
+        assert!(found.len() >= panels.len() && panels.len() > 5, "{found:?}");
+        for query in found {
+            assert!(names(query).count() > 0, "asks for nothing of ours: {query}");
+            for name in names(query) {
+                assert!(exists(name), "no metric is called {name}: {query}");
+            }
+        }
+    }
+}

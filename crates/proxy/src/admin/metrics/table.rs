@@ -1,0 +1,176 @@
+//! THE TABLE of metrics: one row each, with its name, type, labels, meaning, and where its samples come from. The
+//! page, the reference in `docs/metrics.md` and the check of the dashboard for Grafana all read it.
+
+use super::text::{Kind, Metric, Samples};
+use super::{Moment, Stats};
+use crate::admin::Disk;
+use crate::observe::counters::Ends;
+use crate::outcome::{Kind as Outcome, Tier};
+
+macro_rules! metric {
+    ($kind:ident $name:literal [$($label:literal),*] $about:literal $collect:expr) => {
+        Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], about: $about, collect: $collect }
+    };
+}
+
+/// Every metric.
+pub(super) const METRICS: &[Metric] = &[
+    metric!(Counter "larder_requests_total" ["site", "outcome", "tier"]
+        "Requests answered, by what became of them."
+        |moment, to| ends(moment, to, |ends| ends.requests)),
+    metric!(Counter "larder_sent_bytes_total" ["site", "outcome", "tier"]
+        "Bytes sent to clients, heads included."
+        |moment, to| ends(moment, to, |ends| ends.bytes)),
+    metric!(Counter "larder_reasons_total" ["site", "reason"]
+    "Requests answered, by the reason of the decision. Reasons that there were not are left out."
+    |moment, to| {
+        for (site, counts) in &moment.sites {
+            counts.reasons().for_each(|(why, requests)| to.put(&[site, why.token()], requests));
+        }
+    }),
+    metric!(Counter "larder_origin_received_bytes_total" ["site"]
+        "Bytes of content that origins sent."
+        |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.origin_bytes))),
+    metric!(Histogram "larder_request_duration_seconds" ["result"]
+    "What requests took, by whether they were a hit, a miss, or something other."
+    |moment, to| {
+        to.put_times(&["hit"], &moment.times.hit);
+        to.put_times(&["miss"], &moment.times.miss);
+        to.put_times(&["other"], &moment.times.other);
+    }),
+    metric!(Histogram "larder_origin_duration_seconds" []
+        "What origins took until they began to answer, for each request to one."
+        |moment, to| to.put_times(&[], &moment.times.origin)),
+    metric!(Gauge "larder_origin_healthy" ["site", "origin"]
+    "1 if the origin is asked in its turn, 0 while it is left alone."
+    |moment, to| moment.stats.origins().for_each(|(site, origin)| {
+        to.put(&[site, &origin.address], u8::from(origin.healthy));
+    })),
+    metric!(Counter "larder_origin_failures_total" ["site", "origin"]
+    "Requests that the origin did not answer, since the config was read."
+    |moment, to| moment.stats.origins().for_each(|(site, origin)| {
+        to.put(&[site, &origin.address], origin.failures);
+    })),
+    metric!(Gauge "larder_origin_requests" []
+        "Requests to origins that are under way."
+        |moment, to| to.put(&[], moment.stats.in_flight)),
+    metric!(Gauge "larder_origin_queue" []
+        "Requests that wait for an origin's turn."
+        |moment, to| to.put(&[], moment.stats.queued)),
+    metric!(Gauge "larder_fills" []
+        "Responses on their way into the cache."
+        |moment, to| to.put(&[], moment.stats.fills)),
+    metric!(Gauge "larder_filling_bytes" []
+        "Bytes of responses on their way into the cache."
+        |moment, to| to.put(&[], moment.stats.bytes_filling)),
+    metric!(Gauge "larder_connections" []
+        "Connections of clients that are open."
+        |moment, to| to.put(&[], moment.stats.connections)),
+    metric!(Gauge "larder_cache_info" ["tier", "directory", "policy"]
+    "Always 1; says which policy decides what makes room."
+    |moment, to| {
+        to.put(&[MEMORY, "", &moment.stats.policy], 1);
+        disks(moment, |disk| to.put(&[DISK, &disk.path, &disk.policy], 1));
+    }),
+    metric!(Gauge "larder_cache_bytes" ["tier", "directory"]
+    "Bytes that stored responses take, heads, keys and bookkeeping included."
+    |moment, to| {
+        to.put(&[MEMORY, ""], moment.stats.bytes_stored);
+        disks(moment, |disk| to.put(&[DISK, &disk.path], disk.bytes_live));
+    }),
+    metric!(Gauge "larder_cache_objects" ["tier", "directory"]
+    "Stored responses; in memory, all variants of a URL are one."
+    |moment, to| {
+        to.put(&[MEMORY, ""], moment.stats.objects);
+        disks(moment, |disk| to.put(&[DISK, &disk.path], disk.objects));
+    }),
+    metric!(Gauge "larder_cache_capacity_bytes" ["tier", "directory"]
+    "Bytes that may be stored; for a memory that counts entries there is none."
+    |moment, to| {
+        if moment.stats.by == "bytes" {
+            to.put(&[MEMORY, ""], moment.stats.capacity);
+        }
+        disks(moment, |disk| to.put(&[DISK, &disk.path], disk.size));
+    }),
+    metric!(Counter "larder_cache_evictions_total" ["tier", "directory"]
+    "Stored responses that had to make room."
+    |moment, to| {
+        to.put(&[MEMORY, ""], moment.stats.evictions);
+        disks(moment, |disk| to.put(&[DISK, &disk.path], disk.evictions));
+    }),
+    metric!(Gauge "larder_disk_ready" ["directory"]
+    "1 if the directory is in use, 0 if it is off or paused after failed writes."
+    |moment, to| disks(moment, |disk| {
+        to.put(&[&disk.path], u8::from(matches!(disk.state, "ready" | "scanning")));
+    })),
+    metric!(Counter "larder_disk_stored_total" ["directory"]
+        "Objects written."
+        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.stored))),
+    metric!(Counter "larder_disk_refused_total" ["directory"]
+        "Objects that the policy did not let in."
+        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.refused))),
+    metric!(Counter "larder_disk_dropped_total" ["directory"]
+        "Objects not written because the disk could not keep up."
+        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.dropped))),
+    metric!(Counter "larder_disk_corrupt_total" ["directory"]
+        "Objects that were damaged, and given up."
+        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.corrupt))),
+    metric!(Counter "larder_disk_write_errors_total" ["directory"]
+        "Writes that failed."
+        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.write_errors))),
+    metric!(Gauge "larder_disk_queued_bytes" ["directory"]
+        "Bytes that wait to be written."
+        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_queued))),
+    metric!(Gauge "larder_disk_occupied_bytes" ["directory"]
+        "Bytes that the files take, with what is no longer of use in them."
+        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_occupied))),
+    metric!(Counter "larder_disk_written_bytes_total" ["directory"]
+        "Bytes written, with those that were only moved."
+        |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_written))),
+    metric!(Gauge "larder_statistics_connected" []
+    "1 if the statistics database takes rows. Without a database, neither this nor the next ones are there."
+    |moment, to| {
+        moment.stats.statistics.iter().for_each(|report| to.put(&[], u8::from(report.connected)));
+    }),
+    metric!(Counter "larder_statistics_requests_total" ["fate"]
+    "Requests for the statistics database, by what became of them: written or dropped."
+    |moment, to| {
+        for report in &moment.stats.statistics {
+            to.put(&["written"], report.written);
+            to.put(&["dropped"], report.dropped);
+        }
+    }),
+    metric!(Gauge "larder_statistics_queued_requests" []
+        "Requests that wait to be written to the statistics database."
+        |moment, to| moment.stats.statistics.iter().for_each(|report| to.put(&[], report.queued))),
+    metric!(Counter "larder_statistics_failed_writes_total" []
+        "Writes to the statistics database that failed, and were tried again."
+        |moment, to| moment.stats.statistics.iter().for_each(|report| to.put(&[], report.failed_writes))),
+    metric!(Gauge "larder_build_info" ["version"]
+        "Always 1; says which version runs."
+        |_, to| to.put(&[env!("CARGO_PKG_VERSION")], 1)),
+];
+
+const MEMORY: &str = "memory";
+const DISK: &str = "disk";
+
+/// A figure of every way to end: of hits by their tier, of the rest without one.
+fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
+    for (site, counts) in &moment.sites {
+        for ends in counts.ends() {
+            match (ends.kind, ends.tier) {
+                (Outcome::Hit | Outcome::StaleHit, tier) => {
+                    to.put(&[site, ends.kind.word(), tier.name()], figure(&ends));
+                }
+                (_, Tier::Memory) => to.put(&[site, ends.kind.word(), ""], figure(&ends)),
+                // Only hits are found anywhere.
+                (_, Tier::Disk) => {}
+            }
+        }
+    }
+}
+
+fn disks(moment: &Moment, show: impl FnMut(&Disk)) {
+    let Stats { disks, .. } = &moment.stats;
+    disks.iter().for_each(show);
+}

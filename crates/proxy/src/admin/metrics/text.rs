@@ -1,0 +1,169 @@
+//! The text format of Prometheus, version 0.0.4: a metric, and how its samples are written.
+//!
+//! It is written here because the official crate writes the format that came after it, which not all who scrape
+//! understand, and wants counters of its own.
+
+use std::fmt::{Display, Write as _};
+
+use super::Moment;
+use crate::observe::histogram::Distribution;
+
+/// One metric: what it is called, and where its samples come from.
+pub(super) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) labels: &'static [&'static str],
+    /// One line for people.
+    pub(super) about: &'static str,
+    pub(super) collect: fn(&Moment, &mut Samples<'_>),
+}
+
+/// How the samples of a metric are to be understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It only grows, until the process ends.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// Counts of values up to each of some bounds.
+    Histogram,
+}
+
+/// The bounds of histograms: from 2 to the power of the first to that of the last, in microseconds.
+const POWERS: std::ops::RangeInclusive<u32> = 4..=26;
+
+impl Kind {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// Takes the samples of one metric. One that has none is not on the page.
+pub(super) struct Samples<'p> {
+    metric: &'static Metric,
+    page: &'p mut String,
+    begun: bool,
+}
+
+impl<'p> Samples<'p> {
+    pub(super) fn of(metric: &'static Metric, page: &'p mut String) -> Self {
+        Self { metric, page, begun: false }
+    }
+
+    /// A sample; `labels` are the values of the metric's labels, in their order.
+    pub(super) fn put(&mut self, labels: &[&str], value: impl Display) {
+        self.line("", labels, None, &value);
+    }
+
+    /// The samples of a histogram.
+    pub(super) fn put_times(&mut self, labels: &[&str], times: &Distribution) {
+        for power in POWERS {
+            let bound = seconds(1 << power);
+            self.line("_bucket", labels, Some(&bound), &times.below(power));
+        }
+        self.line("_bucket", labels, Some("+Inf"), &times.count());
+        self.line("_sum", labels, None, &seconds(times.sum));
+        self.line("_count", labels, None, &times.count());
+    }
+
+    fn line(&mut self, suffix: &str, labels: &[&str], bound: Option<&str>, value: &dyn Display) {
+        let Metric { name, kind, about, .. } = *self.metric;
+        // Writing to a string does not fail.
+        if !std::mem::replace(&mut self.begun, true) {
+            let _ = writeln!(self.page, "# HELP {name} {about}\n# TYPE {name} {}", kind.word());
+        }
+        let _ = write!(self.page, "{name}{suffix}");
+        let labels = self.metric.labels.iter().copied().zip(labels.iter().copied());
+        for (at, (label, value)) in labels.chain(bound.map(|bound| ("le", bound))).enumerate() {
+            self.page.push(if at == 0 { '{' } else { ',' });
+            let _ = write!(self.page, "{label}=\"{}\"", escaped(value));
+        }
+        if !self.metric.labels.is_empty() || bound.is_some() {
+            self.page.push('}');
+        }
+        let _ = writeln!(self.page, " {value}");
+    }
+}
+
+/// A label's value as it stands between quotation marks.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Microseconds as seconds, exactly.
+fn seconds(micros: u64) -> String {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::observe::histogram::{Distributions, Times};
+    use crate::outcome;
+
+    static METRIC: Metric = Metric {
+        name: "larder_test_seconds",
+        kind: Kind::Histogram,
+        labels: &["a", "b"],
+        about: "a test",
+        collect: |_, _| {},
+    };
+
+    #[test]
+    fn samples_are_written_with_their_labels() {
+        let mut page = String::new();
+        let mut samples = Samples::of(&METRIC, &mut page);
+        samples.put(&["x", "a\\b\"c\nd"], 7);
+        samples.put(&["", "y"], 0.5);
+        let expected = "# HELP larder_test_seconds a test\n# TYPE larder_test_seconds histogram\n\
+                        larder_test_seconds{a=\"x\",b=\"a\\\\b\\\"c\\nd\"} 7\n\
+                        larder_test_seconds{a=\"\",b=\"y\"} 0.5\n";
+        assert_eq!(page, expected);
+    }
+
+    #[test]
+    fn histograms_count_up_to_each_bound() {
+        let (times, mut all) = (Times::default(), Distributions::default());
+        for micros in [15, 16, 1_000, 1_000_000, 1_000_000_000] {
+            times.served(outcome::Kind::Miss, Duration::from_micros(micros));
+        }
+        all.add(&times);
+        let mut page = String::new();
+        Samples::of(&METRIC, &mut page).put_times(&["x", "y"], &all.miss);
+        let value = |line: &str| {
+            let start = format!("larder_test_seconds{line} ");
+            page.lines()
+                .find_map(|known| known.strip_prefix(&start))
+                .unwrap_or_else(|| panic!("{line}: {page}"))
+        };
+        for (bound, count) in [
+            ("0.000016", "1"),
+            ("0.000032", "2"),
+            ("0.000512", "2"),
+            ("0.001024", "3"),
+            ("1.048576", "4"),
+            ("67.108864", "4"),
+            ("+Inf", "5"),
+        ] {
+            assert_eq!(value(&format!("_bucket{{a=\"x\",b=\"y\",le=\"{bound}\"}}")), count, "{bound}");
+        }
+        assert_eq!(value("_sum{a=\"x\",b=\"y\"}"), "1001.001031");
+        assert_eq!(value("_count{a=\"x\",b=\"y\"}"), "5");
+    }
+
+    #[test]
+    fn seconds_are_exact() {
+        for (micros, text) in
+            [(0, "0"), (1, "0.000001"), (16, "0.000016"), (10_000_000, "10"), (1 << 26, "67.108864")]
+        {
+            assert_eq!(seconds(micros), text);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `/stats` by site, by reason, and what requests took.
+
+use serde_json::{Value, json};
+
+use super::support::{Larder, Origin, eventually};
+use super::{mixed, site};
+
+/// The values of these fields.
+fn values(of: &Value, names: &[&str]) -> Vec<u64> {
+    names.iter().map(|name| of[name].as_u64().unwrap_or_else(|| panic!("no {name} in {of}"))).collect()
+}
+
+const COUNTS: &[&str] = &["requests", "hits", "misses", "passes", "refused", "errors", "origin_bytes"];
+
+#[test]
+fn each_site_counts_for_itself_and_keeps_its_counts_over_a_reload() {
+    let origin = Origin::by(mixed);
+    let table = |name: &str, host: &str| {
+        format!("[[site]]\nname = '{name}'\nhosts = ['{host}']\norigin = '{}'\n", origin.url())
+    };
+    let larder = Larder::start(&(table("one", "one.test") + &table("two", "two.test")));
+    for request in ["GET /a\nHost: one.test", "GET /a\nHost: one.test", "POST /a\nHost: one.test\n\nx"] {
+        larder.ask(request);
+    }
+    larder.ask("GET /f\nHost: two.test");
+    larder.ask("GET /a\nHost: unknown.test");
+    let stats = larder.stats();
+    assert_eq!(values(site(&stats, "one"), COUNTS), [3, 1, 1, 1, 0, 0, 12]);
+    assert_eq!(values(site(&stats, "two"), COUNTS), [1, 0, 1, 0, 0, 0, 6]);
+    assert_eq!(values(site(&stats, ""), COUNTS), [1, 0, 0, 0, 1, 0, 0]);
+    assert_eq!(values(&stats, COUNTS), [5, 1, 2, 1, 1, 0, 18]);
+    assert_eq!(site(&stats, "one")["hit_ratio"], 0.5);
+
+    larder.reload(&(table("new", "new.test") + &table("one", "one.test")));
+    eventually("the new site", || {
+        larder.stats()["sites"].as_array()?.iter().any(|site| site["site"] == "new").then_some(())
+    });
+    larder.ask("GET /a\nHost: one.test");
+    let stats = larder.stats();
+    assert_eq!(values(site(&stats, "one"), COUNTS)[0], 4);
+    assert_eq!((values(site(&stats, "two"), COUNTS)[0], &site(&stats, "two")["origins"]), (1, &json!([])));
+    assert_eq!(stats["requests"], 6);
+}
+
+#[test]
+fn reasons_are_counted() {
+    let origin = Origin::by(mixed);
+    let larder = Larder::before(&origin);
+    for request in ["GET /a", "GET /a", "GET /a", "GET /v", "GET /v", "POST /a", "GET /a\nA b: c"] {
+        larder.ask(request);
+    }
+    let expected = json!({"absent": 2, "fresh": 2, "expired": 1, "method": 1, "refused": 1});
+    assert_eq!(larder.stats()["reasons"], expected);
+}
+
+#[test]
+fn times_are_those_of_hits_misses_the_rest_and_origins() {
+    let origin = Origin::by(mixed);
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for request in ["GET /a", "GET /a", "GET /a", "GET /b", "GET /v", "GET /v", "POST /a"] {
+        client.ask(request);
+    }
+    // Hits behind a miss, in one packet.
+    client.raw(&"GET /c HTTP/1.1\r\nHost: site.test\r\n\r\n".repeat(3).into_bytes());
+    (0..3).for_each(|_| drop(client.receive("GET")));
+    // A time is counted once the reply has left.
+    let counts = [("hit", 4), ("miss", 5), ("other", 1), ("origin", 6)];
+    let latency = eventually("all times", || {
+        let latency = larder.stats()["latency"].clone();
+        counts.iter().all(|(name, count)| latency[name]["count"] == *count).then_some(latency)
+    });
+    for (name, _) in counts {
+        let times = values(&latency[name], &["p50_us", "p90_us", "p99_us", "p999_us"]);
+        assert!(times.is_sorted() && times[0] > 0 && times[3] < 20_000_000, "{name}: {latency}");
+    }
+    assert!(latency["origin"]["p50_us"].as_u64() <= latency["miss"]["p999_us"].as_u64(), "{latency}");
+}
+
+#[test]
+fn an_origin_that_fails_is_seen_to() {
+    let [bad, good] = [Origin::always("200 OK\n\nbad"), Origin::always("200 OK\n\ngood")];
+    bad.die();
+    let larder = Larder::with_site(&[&bad, &good], "name = 's'\nmax_fails = 2\nfail_timeout = '1h'");
+    for _ in 0..8 {
+        larder.get("/");
+    }
+    let expected = json!([
+        {"address": bad.url(), "healthy": false, "failures": 2},
+        {"address": good.url(), "healthy": true, "failures": 0},
+    ]);
+    assert_eq!(site(&larder.stats(), "s")["origins"], expected);
+}

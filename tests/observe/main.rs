@@ -1,0 +1,27 @@
+//! What the proxy says of itself: the figures of sites, reasons and times, metrics, and access logs.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod figures;
+mod metrics;
+
+use serde_json::Value;
+use support::Seen;
+
+/// Stores `/a..`, validates `/v..`, and fails `/f..`.
+fn mixed(seen: &Seen) -> String {
+    match (seen.target.as_bytes()[1], seen.field("if-none-match")) {
+        (b'v', Some(_)) => "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=0".to_owned(),
+        (b'v', None) => "200 OK\nETag: \"1\"\nCache-Control: max-age=0\n\nvalidated".to_owned(),
+        (b'f', _) => "500 Internal Server Error\n\nfailed".to_owned(),
+        _ => "200 OK\nCache-Control: max-age=60\n\nstored".to_owned(),
+    }
+}
+
+/// What `/stats` says of a site.
+fn site<'s>(stats: &'s Value, name: &str) -> &'s Value {
+    let mut sites = stats["sites"].as_array().expect("sites").iter();
+    sites.find(|site| site["site"] == name).unwrap_or_else(|| panic!("no site {name} in {stats}"))
+}
