@@ -1,13 +1,21 @@
-//! The admin listener: `/stats`, `/metrics`, `/healthz`, `/readyz`, and what is on the disks below `/cache` ([`cache`]).
-//! Loopback by default: who may ask it may read whatever is cached. It has no way to change anything, but that a
-//! check of the disks gives up what is damaged.
+//! The admin listener: figures (also for Prometheus: [`metrics`]), what happens at this moment ([`live`]), what would
+//! become of a request ([`explain`]), what is on the disks ([`cache`]), and what takes something away ([`purge`]).
+//! Loopback by default: who may ask it ([`access`]) may read whatever is cached. A capability is a file; here is
+//! which path leads to which.
 
+mod access;
 pub(crate) mod cache;
+mod explain;
+mod live;
 pub(crate) mod metrics;
+mod purge;
+mod query;
 mod sites;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,6 +35,7 @@ use crate::doors::Report;
 use crate::observe::counters::Totals;
 use crate::observe::histogram::Latency;
 use crate::observe::ledger::{self, Ledger};
+use crate::observe::watch;
 use crate::upkeep;
 use crate::worker::Shared;
 
@@ -172,15 +181,16 @@ impl Stats {
 
 /// Answers on `listener` until the process ends.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
+    tokio::spawn(watch::pump(Arc::clone(&shared)));
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             continue;
         };
         let shared = Arc::clone(&shared);
         let service = service_fn(move |request| {
             let shared = Arc::clone(&shared);
-            async move { Ok::<_, Infallible>(answer(&shared, &request).await) }
+            async move { Ok::<_, Infallible>(answer(&shared, peer, &request).await) }
         });
         let connection =
             http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
@@ -193,44 +203,78 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
 }
 
 /// An answer's content: at hand, or still being made.
-type Answer = Either<Full<Bytes>, cache::Stream>;
+type Answer = Either<Full<Bytes>, stream::Stream>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-async fn answer(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Answer> {
-    let (json, text) = ("application/json", TEXT);
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return response(StatusCode::METHOD_NOT_ALLOWED, text, "only GET is understood here\n".into());
+async fn answer(shared: &Arc<Shared>, peer: SocketAddr, request: &Request<Incoming>) -> Response<Answer> {
+    let (method, path, plan) = (request.method(), request.uri().path(), shared.plan());
+    let token = plan.settings.admin_token.as_ref();
+    let mut response = match access::check(token, peer.ip(), method, path, request.headers()) {
+        Ok(()) => answer_to(shared, method, path, request.uri().query()).await,
+        Err(refusal) => response(refusal.status, TEXT, format!("{}\n", refusal.why).into()),
+    };
+    access::guard(&mut response);
+    response
+}
+
+/// The answer to who may have it.
+async fn answer_to(
+    shared: &Arc<Shared>,
+    method: &Method,
+    path: &str,
+    query: Option<&str>,
+) -> Response<Answer> {
+    let changes = path == "/purge";
+    match *method {
+        Method::POST if changes => return purge::answer(shared, query).await,
+        Method::GET | Method::HEAD if !changes => {}
+        _ => {
+            let allowed = if changes { "POST" } else { "GET" };
+            let mut refused = response(
+                StatusCode::METHOD_NOT_ALLOWED,
+                TEXT,
+                format!("only {allowed} is understood here\n").into(),
+            );
+            refused.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(allowed));
+            return refused;
+        }
     }
-    match request.uri().path() {
-        path if path == "/cache" || path.starts_with("/cache/") => {
-            if !cache::is_by_address(request.headers()) {
-                let why = "what is cached is shown to who asks by address, or for localhost\n";
-                return response(StatusCode::FORBIDDEN, text, why.into());
-            }
-            cache::answer(shared, path, request.uri().query()).await
-        }
-        "/stats" => match serde_json::to_vec_pretty(&Stats::gather(shared)) {
-            Ok(stats) => response(StatusCode::OK, json, stats),
-            Err(error) => response(StatusCode::INTERNAL_SERVER_ERROR, text, error.to_string().into()),
-        },
+    match path {
+        path if path == "/cache" || path.starts_with("/cache/") => cache::answer(shared, path, query).await,
+        "/stats" => json(&Stats::gather(shared)),
         "/metrics" => response(StatusCode::OK, metrics::TYPE, metrics::page(shared).into()),
-        "/healthz" => response(StatusCode::OK, text, "alive\n".into()),
+        "/why" => explain::answer(shared, query).await,
+        "/live" | "/top" | "/log" => live::answer(shared, path, query),
+        "/healthz" => response(StatusCode::OK, TEXT, "alive\n".into()),
         "/readyz" if shared.is_draining() => {
-            response(StatusCode::SERVICE_UNAVAILABLE, text, "draining\n".into())
+            response(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".into())
         }
-        "/readyz" => response(StatusCode::OK, text, "ready\n".into()),
-        _ => response(
-            StatusCode::NOT_FOUND,
-            text,
-            "try /stats, /metrics, /cache, /healthz or /readyz\n".into(),
-        ),
+        "/readyz" => response(StatusCode::OK, TEXT, "ready\n".into()),
+        _ => response(StatusCode::NOT_FOUND, TEXT, format!("try {}\n", PATHS.join(", ")).into()),
+    }
+}
+
+/// What there is to ask for.
+const PATHS: &[&str] =
+    &["/stats", "/metrics", "/live", "/top", "/log", "/why", "/purge", "/cache", "/healthz", "/readyz"];
+
+fn json(value: &impl Serialize) -> Response<Answer> {
+    match serde_json::to_vec_pretty(value) {
+        Ok(text) => response(StatusCode::OK, "application/json", text),
+        Err(error) => response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n").into()),
     }
 }
 
 fn response(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Response<Answer> {
-    let mut response = Response::new(Either::Left(Full::new(body.into())));
+    let mut response = prepared(kind, Either::Left(Full::new(body.into())));
     *response.status_mut() = status;
+    response
+}
+
+/// A 200 with this content.
+fn prepared(kind: &'static str, content: Answer) -> Response<Answer> {
+    let mut response = Response::new(content);
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     response

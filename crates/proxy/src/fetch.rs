@@ -12,7 +12,7 @@ use larder_semantics::range::{self, ContentRange};
 use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Precondition};
 use larder_semantics::status::Why;
-use larder_semantics::storable::{self, Times};
+use larder_semantics::storable::{self, Rules, Times};
 use larder_semantics::vary;
 use larder_store::Entry;
 use larder_store::fill::{Ending, Head, Lead, Moment, Piece, Reader, Verdict};
@@ -163,7 +163,7 @@ struct Joined {
 }
 
 /// How a response may be stored.
-struct Keeping {
+pub(crate) struct Keeping {
     freshness: Freshness,
     signature: Vec<u8>,
 }
@@ -212,12 +212,14 @@ impl Fetched<'_> {
     }
 
     fn judge(&self, status: StatusCode, fields: &impl Fields) -> Result<Keeping, Why> {
-        let (request, rules) = (self.request, self.cx.rules);
-        let freshness =
-            storable::storable(rules, &request.method, &request.fields, status, fields, self.times)?;
-        let mut signature = Vec::new();
-        vary::write(fields, &request.fields, &mut signature)?;
-        if varies_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
+        judge(self.cx.rules, self.request, status, fields, self.times)
+    }
+
+    /// Remembers why the answer is not stored, for who asks about it.
+    fn note(&self, why: Why, status: StatusCode, fields: &impl Fields) {
+        let (shared, key) = (&self.cx.worker.shared, &self.request.key);
+        let place = (&key[..], shared.store.memory.hash(key));
+        shared.verdicts.note(place, why, Some((status, fields)), &self.cx.rules.targeted);
     }
 
     fn may_stand_in(&self, entry: &Entry, failure: Failure) -> bool {
@@ -262,10 +264,8 @@ impl Fetched<'_> {
             .map(|cookie| (header::SET_COOKIE, cookie.clone()))
             .collect();
         let extra = (!cookies.is_empty()).then(|| Box::new(cookies));
-        answer::from_entry(&request.method, &request.fields, fresh, now, outcome).map_or_else(
-            || failure(StatusCode::BAD_GATEWAY, Why::NotSelected),
-            |reply| Reply { extra, ..reply },
-        )
+        answer::from_entry(&request.method, &request.fields, fresh, now, outcome)
+            .map_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why), |reply| Reply { extra, ..reply })
     }
 
     fn freshness(&self, status: StatusCode, updated: &HeaderMap, news: &HeaderMap) -> Result<Freshness, Why> {
@@ -346,6 +346,9 @@ impl Fetched<'_> {
             reader.narrow(0, whole);
         }
         let stored = carrier.lead.stream(head.clone());
+        if !stored {
+            self.note(Why::TooLarge, head.status, &head.fields.view());
+        }
         let ttl = stored.then(|| head.freshness.ttl(self.times.received));
         let why = if stored { self.why } else { Why::TooLarge };
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
@@ -355,6 +358,7 @@ impl Fetched<'_> {
 
     fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {
         let Answer { status, fields, download } = answer;
+        self.note(why, status, &*fields);
         let shared = &self.cx.worker.shared;
         fetching.settle(Verdict::Released);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
@@ -368,6 +372,23 @@ impl Fetched<'_> {
         }
         upstream::pass_on(false, status, fields, download, outcome)
     }
+}
+
+/// How an answer to `request` may be stored.
+///
+/// # Errors
+/// Why it may not.
+pub(crate) fn judge(
+    rules: &Rules,
+    request: &Request,
+    status: StatusCode,
+    fields: &impl Fields,
+    times: Times,
+) -> Result<Keeping, Why> {
+    let freshness = storable::storable(rules, &request.method, &request.fields, status, fields, times)?;
+    let mut signature = Vec::new();
+    vary::write(fields, &request.fields, &mut signature)?;
+    if varies_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
 }
 
 /// Whether a response is not stored because of how it was asked for.
@@ -396,6 +417,9 @@ fn failed(
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
         Some(entry) => fetched.stale(fetching, entry, None),
         None => {
+            let (shared, key) = (&cx.worker.shared, &request.key);
+            let place = (&key[..], shared.store.memory.hash(key));
+            shared.verdicts.note(place, error.why, None::<(_, &HeaderMap)>, &[]);
             fetching.settle(Verdict::Failed(error.status, error.why));
             failure(error.status, error.why)
         }

@@ -72,6 +72,19 @@ pub type Keys = [Vec<u8>; 2];
 /// # Errors
 /// Why it is none that could be stored, in one line.
 pub fn keys(url: &str) -> Result<Keys, String> {
+    let address = address(url)?;
+    Ok([Role::Forward, Role::Reverse].map(|role| {
+        let mut key = Vec::new();
+        write_key(&mut key, role, &address);
+        key
+    }))
+}
+
+/// `url` in parts, as far as the first `#`.
+///
+/// # Errors
+/// Why it is none that could be stored, in one line.
+pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
     let shown = url.escape_debug();
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(format!("'{shown}': write the scheme too, such as 'http://{shown}'"));
@@ -85,11 +98,7 @@ pub fn keys(url: &str) -> Result<Keys, String> {
     if authority.is_empty() {
         return Err(format!("'{shown}': no host in it"));
     }
-    Ok([Role::Forward, Role::Reverse].map(|role| {
-        let mut key = Vec::new();
-        write_key(&mut key, role, &Address { scheme, authority, path });
-        key
-    }))
+    Ok(Address { scheme, authority, path })
 }
 
 /// Shows all that is stored, or what is stored under `keys`, until `see` says false.

@@ -3,7 +3,8 @@
 //! The files in the order a request meets them: [`listen`] accepts, `http1` reads it, `request` and
 //! `route` say what it is and where it belongs, `serve` is the flow, `origin` asks those who know,
 //! `reply` carries the answer. What may be cached is decided in `larder-semantics`, where it lives
-//! in `larder-store`. `doors` are other ways in, for programs that speak RPC.
+//! in `larder-store`. `doors` are other ways in, for programs that speak RPC; `admin` is for
+//! those who run it, and [`why`] explains to them what the rest decides.
 
 mod admin;
 mod answer;
@@ -30,6 +31,7 @@ pub mod settings;
 mod tunnel;
 mod upkeep;
 mod upstream;
+pub mod why;
 mod worker;
 
 pub use admin::metrics::reference as metrics_reference;

@@ -77,13 +77,21 @@ async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> 
     let Some(rules) = route.rules(&plan.settings.forward.rules) else {
         return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
     };
-    let has_content = !request.content.is_empty();
     let cx = Context { worker, plan, rules };
+    match passes(request, !request.content.is_empty()) {
+        Some(why) => pass::through(worker, plan, request, why).await,
+        None if request.method == Method::HEAD => cx.head(request).await,
+        None => cx.get(request).await,
+    }
+}
+
+/// Why a request is not the cache's business even where there is one; `None` if it is.
+pub(crate) fn passes(request: &Request, has_content: bool) -> Option<Why> {
     match request.method {
-        Method::GET if request.upgrade.is_none() && !has_content => cx.get(request).await,
-        Method::HEAD if !has_content => cx.head(request).await,
-        Method::GET => pass::through(worker, plan, request, Why::Bypass).await,
-        _ => pass::through(worker, plan, request, Why::Method).await,
+        Method::GET if request.upgrade.is_none() && !has_content => None,
+        Method::HEAD if !has_content => None,
+        Method::GET => Some(Why::Bypass),
+        _ => Some(Why::Method),
     }
 }
 
@@ -103,7 +111,7 @@ pub(crate) struct Context<'c> {
 }
 
 /// What the cache has for a request.
-enum Found {
+pub(crate) enum Found {
     /// An answer.
     Reply(Reply),
     /// An answer, and a reason to fetch a newer one meanwhile.
@@ -113,12 +121,12 @@ enum Found {
 }
 
 /// What the tiers have under a request's key.
-struct Held {
+pub(crate) struct Held {
     /// The response that the request selects.
-    entry: Option<Entry>,
-    tier: Tier,
+    pub(crate) entry: Option<Entry>,
+    pub(crate) tier: Tier,
     /// All that memory has.
-    resident: Option<Resident>,
+    pub(crate) resident: Option<Resident>,
 }
 
 /// How often a request looks for somebody to wait for before it goes alone.
@@ -128,7 +136,7 @@ impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {
         let hash = self.worker.shared.store.memory.hash(&request.key);
         let held = self.look(request, hash).await;
-        let (why, stored) = match self.find(request, &held) {
+        let (why, stored) = match find(request, &held) {
             Found::Reply(reply) => return reply,
             Found::ReplyAndRefresh(reply, entry) => {
                 self.refresh(request, entry);
@@ -152,7 +160,7 @@ impl Context<'_> {
     /// freshen what is stored (RFC 9111 section 4.3.5).
     async fn head(&self, request: &Request) -> Reply {
         let held = self.look(request, self.worker.shared.store.memory.hash(&request.key)).await;
-        let why = match self.find(request, &held) {
+        let why = match find(request, &held) {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
             Found::Ask(why, _) => why,
         };
@@ -169,37 +177,6 @@ impl Context<'_> {
                 let entry = shared.fills.recall(&request.key, &request.fields, clock::now()).await;
                 Held { entry, tier: Tier::Disk, resident }
             }
-        }
-    }
-
-    fn find(&self, request: &Request, held: &Held) -> Found {
-        let Some(entry) = &held.entry else {
-            // Any variant's validator may turn out to be the right one's (RFC 9111 section 4.3.1),
-            // but then the answer would have to be selected again; the origin simply answers.
-            let why = if held.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
-            return Found::Ask(why, None);
-        };
-        let now = clock::now();
-        let reply = |kind, why| {
-            let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now)).from(held.tier);
-            answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
-        };
-        let reply = match reuse(entry.freshness(), &request.asked, now) {
-            Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
-            Reuse::MaxStale => reply(Kind::StaleHit, Why::MaxStale),
-            Reuse::StaleWhileRevalidate => {
-                return match reply(Kind::StaleHit, Why::StaleWhileRevalidate) {
-                    Some(reply) => Found::ReplyAndRefresh(reply, entry.clone()),
-                    None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
-                };
-            }
-            Reuse::Revalidate(why) | Reuse::OnlyIfCached(why) => {
-                return Found::Ask(why, Some(entry.clone()));
-            }
-        };
-        match reply {
-            Some(reply) => Found::Reply(reply),
-            None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
         }
     }
 
@@ -293,6 +270,38 @@ impl Context<'_> {
             let reply = fetch::fetch(cx, &request, Fetching::Leads(lead), Why::Expired, Some(stored)).await;
             fetch::drain(reply).await;
         });
+    }
+}
+
+/// What to do with what is held for a GET or HEAD. Asks nobody and changes nothing.
+pub(crate) fn find(request: &Request, held: &Held) -> Found {
+    let Some(entry) = &held.entry else {
+        // Any variant's validator may turn out to be the right one's (RFC 9111 section 4.3.1),
+        // but then the answer would have to be selected again; the origin simply answers.
+        let why = if held.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
+        return Found::Ask(why, None);
+    };
+    let now = clock::now();
+    let reply = |kind, why| {
+        let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now)).from(held.tier);
+        answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
+    };
+    let reply = match reuse(entry.freshness(), &request.asked, now) {
+        Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
+        Reuse::MaxStale => reply(Kind::StaleHit, Why::MaxStale),
+        Reuse::StaleWhileRevalidate => {
+            return match reply(Kind::StaleHit, Why::StaleWhileRevalidate) {
+                Some(reply) => Found::ReplyAndRefresh(reply, entry.clone()),
+                None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
+            };
+        }
+        Reuse::Revalidate(why) | Reuse::OnlyIfCached(why) => {
+            return Found::Ask(why, Some(entry.clone()));
+        }
+    };
+    match reply {
+        Some(reply) => Found::Reply(reply),
+        None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
     }
 }
 

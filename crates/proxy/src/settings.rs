@@ -7,12 +7,14 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
 use larder_semantics::storable::Rules;
 pub use larder_store::DiskTier;
+use subtle::ConstantTimeEq;
 
 pub use crate::schedule::{Schedule, Times};
 
@@ -23,6 +25,8 @@ pub struct Settings {
     pub listen: Vec<Listener>,
     /// Where `/stats`, `/healthz` and `/readyz` are served; `None` turns them off.
     pub admin: Option<SocketAddr>,
+    /// What must be shown there by who comes from another machine; `None`: nobody else is answered.
+    pub admin_token: Option<Token>,
     /// Worker threads, each with its own runtime and its own accept queue. At least 1.
     pub threads: usize,
     /// The memory tier.
@@ -53,6 +57,43 @@ pub struct Settings {
     pub client_address: ClientAddress,
 }
 
+/// A secret that is shown to be let in. It is not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// Characters that it has at least.
+    pub const SHORTEST: usize = 16;
+
+    /// Whether `shown` is this token. How long that takes does not tell how much of it is right.
+    pub fn is(&self, shown: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(shown).into()
+    }
+
+    /// The token itself, for who has to show it.
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Token {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_one = text.len() >= Self::SHORTEST && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let shortest = Self::SHORTEST;
+        is_one.then(|| Self(text.to_owned())).ok_or_else(|| {
+            format!("expected at least {shortest} visible ASCII characters without spaces, such as openssl rand -hex 16 prints")
+        })
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
 /// One listening address and what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listener {
@@ -69,6 +110,16 @@ pub enum Role {
     Reverse,
     /// Speaks to any origin for its clients: absolute-form requests and `CONNECT`.
     Forward,
+}
+
+impl Role {
+    /// What it is called in lists and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reverse => "reverse",
+            Self::Forward => "forward",
+        }
+    }
 }
 
 /// The memory tier's size and policy.

@@ -25,6 +25,8 @@ use crate::observe::accounts::Accounts;
 use crate::observe::histogram::{Distributions, Times};
 use crate::observe::ledger::Ledger;
 use crate::observe::memo::{Ended, Memo};
+use crate::observe::verdicts::Verdicts;
+use crate::observe::watch::{Queue, Watch};
 use crate::origin::{Client, Connector, Gate, connect};
 use crate::reply::Banner;
 use crate::route::Sites;
@@ -48,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
     pub(crate) fills: Arc<Fills>,
     pub(crate) markers: Markers,
+    /// What was said of answers that were not stored.
+    pub(crate) verdicts: Verdicts,
     /// What the doors counted.
     pub(crate) figures: Figures,
     /// What the doors may hold.
@@ -60,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) ledger: Option<Ledger>,
     /// What was counted of each site.
     pub(crate) accounts: Accounts,
+    /// Who watches.
+    pub(crate) watch: Watch,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
@@ -75,6 +81,8 @@ pub(crate) struct Worker {
     pub(crate) number: usize,
     /// What its requests took.
     pub(crate) times: Times,
+    /// What it answered while somebody watches.
+    pub(crate) seen: Queue,
     clients: Mutex<(u64, Clients)>,
     waiting: Mutex<HashMap<u64, Waker>>,
     next_waiting: AtomicU64,
@@ -132,12 +140,14 @@ impl Shared {
             store,
             fills,
             markers: Markers::default(),
+            verdicts: Verdicts::default(),
             figures: Figures::default(),
             budget: Budget::default(),
             done: Done::default(),
             looks: Arc::new(Semaphore::new(cache::MOST)),
             ledger,
             accounts,
+            watch: Watch::default(),
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             tls,
@@ -183,7 +193,7 @@ impl Shared {
         all
     }
 
-    fn workers(&self) -> Vec<Arc<Worker>> {
+    pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
         locked(&self.workers).clone()
     }
 }
@@ -201,6 +211,7 @@ impl Worker {
             lobby: Lobby::default(),
             number: workers.len(),
             times: Times::default(),
+            seen: Queue::default(),
             clients: Mutex::new((plan.version, Clients::new(&plan.settings, &shared.tls))),
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
@@ -244,16 +255,19 @@ impl Worker {
     }
 
     fn takes_notes(&self, plan: &Plan) -> bool {
-        plan.logs() || self.shared.ledger.is_some()
+        plan.logs() || self.shared.ledger.is_some() || self.shared.watch.is_on()
     }
 
-    /// Counts a request, and tells it to the access log and the statistics.
+    /// Counts a request, and tells it to the access log, to those who watch, and to the statistics.
     pub(crate) fn record(&self, plan: &Plan, ended: &Ended, memo: Option<Memo>) {
         plan.sites.account(ended.site).of(self.number).record(&ended.outcome, ended.bytes);
         let Some(memo) = memo else { return };
         let took = memo.elapsed();
         if plan.logs() {
             access::write(plan.settings.access_log, &memo, ended, took);
+        }
+        if self.shared.watch.is_on() {
+            self.seen.put(memo.clone(), ended, took, plan.settings.threads);
         }
         if let Some(ledger) = &self.shared.ledger {
             ledger.record(memo, ended, took);

@@ -169,11 +169,13 @@ fn targeted(response: &impl Fields, name: &str) -> Option<ResponseDirectives> {
     Some(found)
 }
 
-fn is_lifetime(name: &str) -> bool {
+/// Whether the directive called `name` takes a number of seconds.
+pub(crate) fn is_lifetime(name: &str) -> bool {
     matches!(name, "max-age" | "s-maxage" | "stale-while-revalidate" | "stale-if-error")
 }
 
-fn is_known(name: &str) -> bool {
+/// Whether a response's directive called `name` means anything here.
+pub(crate) fn is_known(name: &str) -> bool {
     let flags = [
         "no-cache",
         "private",
@@ -186,6 +188,11 @@ fn is_known(name: &str) -> bool {
         "no-transform",
     ];
     is_lifetime(name) || flags.contains(&name)
+}
+
+/// Name and argument, without quotes, of one member; `None` when the name is not a token.
+pub(crate) fn split(member: &[u8]) -> Option<(&[u8], &[u8])> {
+    directive(member).map(|(name, value)| (name, unquoted(value)))
 }
 
 /// Name and argument (empty without) of one member; `None` when the name is not a token.

@@ -152,7 +152,59 @@ fn must_revalidate(directives: &ResponseDirectives) -> bool {
     directives.must_revalidate || directives.proxy_revalidate || directives.s_maxage.is_some()
 }
 
-/// RFC 9111 sections 4.2.1 and 4.2.2.
+/// What a response's lifetime is taken from (RFC 9111 sections 4.2.1 and 4.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// `s-maxage`.
+    SMaxage,
+    /// `max-age`.
+    MaxAge,
+    /// `Expires`.
+    Expires,
+    /// A share of the time since `Last-Modified`: a guess.
+    LastModified,
+    /// Nothing: each use is validated.
+    Nothing,
+}
+
+impl Source {
+    /// As fields and directives are called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SMaxage => "s-maxage",
+            Self::MaxAge => "max-age",
+            Self::Expires => "Expires",
+            Self::LastModified => "Last-Modified",
+            Self::Nothing => "nothing",
+        }
+    }
+
+    /// What the lifetime of `response`, made at `date`, is taken from.
+    pub(crate) fn of(
+        directives: &ResponseDirectives,
+        status: StatusCode,
+        response: &impl Fields,
+        date: u32,
+    ) -> Self {
+        let may_be_guessed = is_heuristically_cacheable(status) || directives.public;
+        if directives.s_maxage.is_some() {
+            Self::SMaxage
+        } else if directives.max_age.is_some() {
+            Self::MaxAge
+        } else if response.contains("expires") && !directives.targeted {
+            Self::Expires
+        } else if may_be_guessed && modified(response).is_some_and(|modified| modified < date) {
+            Self::LastModified
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+fn modified(response: &impl Fields) -> Option<u32> {
+    response.first("last-modified").and_then(date::parse)
+}
+
 fn lifetime(
     rules: &Rules,
     directives: &ResponseDirectives,
@@ -160,19 +212,19 @@ fn lifetime(
     response: &impl Fields,
     date: u32,
 ) -> Lifetime {
-    if let Some(seconds) = directives.s_maxage.or(directives.max_age) {
-        return Lifetime::Explicit(seconds);
-    }
-    if let Some(expires) = response.first("expires").filter(|_| !directives.targeted) {
-        return Lifetime::Explicit(date::parse(expires).unwrap_or(0).saturating_sub(date));
-    }
-    let modified = response.first("last-modified").and_then(date::parse).filter(|&modified| modified < date);
-    match modified {
-        Some(modified) if is_heuristically_cacheable(status) || directives.public => {
-            let guess = u64::from(date - modified) * u64::from(rules.heuristic_percent) / 100;
+    match Source::of(directives, status, response, date) {
+        Source::SMaxage => Lifetime::Explicit(directives.s_maxage.unwrap_or(0)),
+        Source::MaxAge => Lifetime::Explicit(directives.max_age.unwrap_or(0)),
+        Source::Expires => {
+            let expires = response.first("expires").and_then(date::parse).unwrap_or(0);
+            Lifetime::Explicit(expires.saturating_sub(date))
+        }
+        Source::LastModified => {
+            let since = date.saturating_sub(modified(response).unwrap_or(date));
+            let guess = u64::from(since) * u64::from(rules.heuristic_percent) / 100;
             Lifetime::Heuristic(guess.min(rules.heuristic_max.into()) as u32)
         }
-        _ => Lifetime::Unknown,
+        Source::Nothing => Lifetime::Unknown,
     }
 }
 

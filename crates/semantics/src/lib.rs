@@ -4,13 +4,14 @@
 //! variants, [`reuse`] says whether a stored response may answer ([`directives`], [`freshness`]),
 //! [`revalidate`] asks and answers conditional requests, [`storable`] judges what the origin sent,
 //! [`invalidate`] what an unsafe request spoils, [`range`] cuts and joins. [`status`] is the list of
-//! reasons.
+//! reasons, and [`explain`] says of a response what counts in it and what does not.
 //!
 //! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. There is no
 //! clock, no socket and no store here.
 
 pub mod date;
 pub mod directives;
+pub mod explain;
 pub mod fields;
 pub mod freshness;
 pub mod invalidate;

@@ -6,84 +6,156 @@
 use crate::wire::put_decimal;
 
 macro_rules! reasons {
-    ($($name:ident $token:literal $section:literal $explanation:literal;)+) => {
+    ($($group:literal: $($name:ident $token:literal $section:literal $explanation:literal $help:literal;)+)+) => {
         /// Why a request or response was treated as it was.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Why {
-            $(#[doc = concat!($explanation, " (", $section, ")")] $name,)+
+            $($(#[doc = concat!($explanation, " (", $section, ")")] $name,)+)+
         }
 
         impl Why {
             /// Every reason, in the order of their numbers.
-            pub const ALL: &[Self] = &[$(Self::$name),+];
+            pub const ALL: &[Self] = &[$($(Self::$name),+),+];
+
+            /// The same by what they are reasons for.
+            pub const GROUPS: &[(&str, &[Self])] = &[$(($group, &[$(Self::$name),+])),+];
 
             /// A lower-case kebab token.
             pub fn token(self) -> &'static str {
-                match self { $(Self::$name => $token,)+ }
+                match self { $($(Self::$name => $token,)+)+ }
             }
 
             /// Where the rule stands.
             pub fn section(self) -> &'static str {
-                match self { $(Self::$name => $section,)+ }
+                match self { $($(Self::$name => $section,)+)+ }
             }
 
             /// One line for people.
             pub fn explanation(self) -> &'static str {
-                match self { $(Self::$name => $explanation,)+ }
+                match self { $($(Self::$name => $explanation,)+)+ }
+            }
+
+            /// What somebody could change who does not like it; empty where nothing is to be wished for.
+            pub fn help(self) -> &'static str {
+                match self { $($(Self::$name => $help,)+)+ }
             }
         }
     };
 }
 
 reasons! {
-    // Answered from the cache.
-    Fresh "fresh" "RFC 9111 4.2" "a stored response is fresh";
-    StaleWhileRevalidate "stale-while-revalidate" "RFC 5861 3" "a stale response is used while another is fetched";
-    MaxStale "max-stale" "RFC 9111 5.2.1.2" "the client accepts a response this stale";
-    StaleIfError "stale-if-error" "RFC 5861 4" "the origin failed and a stale response may stand in";
-    Validated "validated" "RFC 9111 4.3.3" "the origin says that the stored response is still good";
-    Collapsed "collapsed" "RFC 9111 4" "the answer to another client's request, under way, serves this one";
+    "Answered from the cache":
+    Fresh "fresh" "RFC 9111 4.2"
+        "a stored response is fresh"
+        "";
+    StaleWhileRevalidate "stale-while-revalidate" "RFC 5861 3"
+        "a stale response is used while another is fetched"
+        "a longer max-age makes it rarer";
+    MaxStale "max-stale" "RFC 9111 5.2.1.2"
+        "the client accepts a response this stale"
+        "";
+    StaleIfError "stale-if-error" "RFC 5861 4"
+        "the origin failed and a stale response may stand in"
+        "the proxy's log says how the origin failed";
 
-    // Sent to the origin.
-    Absent "absent" "RFC 9111 2" "nothing is stored under this URI";
-    VariantAbsent "variant-absent" "RFC 9111 4.1" "no stored variant was selected by these request fields";
-    RangeAbsent "range-absent" "RFC 9111 3.3" "the stored part does not hold the range asked for";
-    Expired "expired" "RFC 9111 4.2" "the stored response is past its lifetime";
-    ResponseNoCache "response-no-cache" "RFC 9111 5.2.2.4" "the origin wants each use validated";
-    RequestNoCache "request-no-cache" "RFC 9111 5.2.1.4" "the client wants the stored response validated";
-    RequestMaxAge "request-max-age" "RFC 9111 5.2.1.1" "the client wants a younger response";
-    RequestMinFresh "request-min-fresh" "RFC 9111 5.2.1.3" "the client wants a response that stays fresh longer";
-    NotSelected "not-selected" "RFC 9111 4.3.4" "the 304 is about another response than the stored one";
-    Method "method" "RFC 9111 2" "the method is not answered from a cache";
-    Bypass "bypass" "configuration" "the configuration keeps this request from the cache";
-    KnownUncacheable "known-uncacheable" "configuration" "a recent answer to this request could not be stored";
+    "Sent to the origin":
+    Absent "absent" "RFC 9111 2"
+        "nothing is stored under this URI"
+        "the answer is stored if it may be; a larger cache keeps it longer";
+    VariantAbsent "variant-absent" "RFC 9111 4.1"
+        "no stored variant was selected by these request fields"
+        "name fewer request fields in Vary, or such that have few values";
+    RangeAbsent "range-absent" "RFC 9111 3.3"
+        "the stored part does not hold the range asked for"
+        "a request for the whole stores all ranges of it";
+    Expired "expired" "RFC 9111 4.2"
+        "the stored response is past its lifetime"
+        "a longer max-age; ETag or Last-Modified make asking cheap, and stale-while-revalidate hides the wait";
+    ResponseNoCache "response-no-cache" "RFC 9111 5.2.2.4"
+        "the origin wants each use validated"
+        "send max-age instead of no-cache, if the response may be used for a while";
+    RequestNoCache "request-no-cache" "RFC 9111 5.2.1.4"
+        "the client wants the stored response validated"
+        "browsers send this when somebody reloads a page";
+    RequestMaxAge "request-max-age" "RFC 9111 5.2.1.1"
+        "the client wants a younger response"
+        "browsers send max-age=0 when somebody reloads a page; immutable tells them not to";
+    RequestMinFresh "request-min-fresh" "RFC 9111 5.2.1.3"
+        "the client wants a response that stays fresh longer"
+        "a longer max-age";
+    Method "method" "RFC 9111 2"
+        "the method is not answered from a cache"
+        "only GET and HEAD are";
+    Bypass "bypass" "configuration"
+        "the configuration keeps this request from the cache"
+        "cache = true for the site; a GET that has content, or wants another protocol, is never cached";
 
-    // Not stored.
-    MethodNotStorable "method-not-storable" "RFC 9111 3" "responses to this method are not stored";
-    StatusNotStorable "status-not-storable" "RFC 9111 3" "the status answers this request only";
-    NotUnderstood "not-understood" "RFC 9111 5.2.2.3" "must-understand, and the status code is unknown";
-    RequestNoStore "request-no-store" "RFC 9111 5.2.1.5" "the client asked to store nothing";
-    ResponseNoStore "response-no-store" "RFC 9111 5.2.2.5" "the origin asked to store nothing";
-    Private "private" "RFC 9111 5.2.2.7" "the response is for one user";
-    Authorization "authorization" "RFC 9111 3.5" "the request has credentials and the response does not allow sharing";
-    SetCookie "set-cookie" "RFC 6265 4.1" "the response sets a cookie and has no lifetime of its own";
-    VaryAny "vary-any" "RFC 9111 4.1" "the response varies by something other than request fields";
-    NoFreshness "no-freshness" "RFC 9111 3" "neither a lifetime nor a validator comes with the response";
-    NeverFresh "never-fresh" "RFC 9111 4.2" "without lifetime left, validator or stale allowance it could never be used";
-    ContentLocation "content-location" "RFC 9110 9.3.3" "the answer to POST does not represent its target";
-    BadContentRange "bad-content-range" "RFC 9110 14.4" "the partial response does not say which part it is";
-    TooLarge "too-large" "configuration" "the response is larger than may be stored";
-    Truncated "truncated" "RFC 9111 3.3" "the response ended early";
-    Purged "purged" "RFC 9111 4.4" "it was removed while it arrived";
+    "Not stored":
+    MethodNotStorable "method-not-storable" "RFC 9111 3"
+        "responses to this method are not stored"
+        "ask with GET";
+    StatusNotStorable "status-not-storable" "RFC 9111 3"
+        "the status answers this request only"
+        "";
+    NotUnderstood "not-understood" "RFC 9111 5.2.2.3"
+        "must-understand, and the status code is unknown"
+        "leave must-understand out, or use a standard status";
+    RequestNoStore "request-no-store" "RFC 9111 5.2.1.5"
+        "the client asked to store nothing"
+        "leave no-store out of the request";
+    ResponseNoStore "response-no-store" "RFC 9111 5.2.2.5"
+        "the origin asked to store nothing"
+        "send Cache-Control: max-age=SECONDS instead of no-store, if it is for everybody";
+    Private "private" "RFC 9111 5.2.2.7"
+        "the response is for one user"
+        "send Cache-Control: max-age=SECONDS without private, if it is for everybody";
+    Authorization "authorization" "RFC 9111 3.5"
+        "the request has credentials and the response does not allow sharing"
+        "send Cache-Control: public, or s-maxage=SECONDS, if it is for everybody who asks";
+    SetCookie "set-cookie" "RFC 6265 4.1"
+        "the response sets a cookie and has no lifetime of its own"
+        "set no cookie with it; or send Cache-Control: max-age=SECONDS, if everybody may have the cookie";
+    VaryAny "vary-any" "RFC 9111 4.1"
+        "the response varies by something other than request fields"
+        "name the request fields in Vary that matter, instead of * or the client's address";
+    NoFreshness "no-freshness" "RFC 9111 3"
+        "neither a lifetime nor a validator comes with the response"
+        "send Cache-Control: max-age=SECONDS, or an ETag or Last-Modified by which to validate it";
+    NeverFresh "never-fresh" "RFC 9111 4.2"
+        "without lifetime left, validator or stale allowance it could never be used"
+        "send Cache-Control: max-age=SECONDS beyond its Age, or an ETag or Last-Modified";
+    ContentLocation "content-location" "RFC 9110 9.3.3"
+        "the answer to POST does not represent its target"
+        "send the target's own URL in Content-Location, if the answer is what a GET would get";
+    BadContentRange "bad-content-range" "RFC 9110 14.4"
+        "the partial response does not say which part it is"
+        "send Content-Range with a 206";
+    TooLarge "too-large" "configuration"
+        "the response is larger than may be stored"
+        "a larger max_object, more memory, or a disk";
 
-    // No answer to pass on.
-    OnlyIfCached "only-if-cached" "RFC 9111 5.2.1.7" "the client takes stored responses only and none will do";
-    OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3" "no connection to the origin";
-    OriginTimeout "origin-timeout" "RFC 9110 15.6.5" "the origin did not answer in time";
-    OriginMalformed "origin-malformed" "RFC 9110 15.6.3" "the origin's answer is not HTTP";
-    OriginForbidden "origin-forbidden" "configuration" "the origin's address is not allowed";
-    Refused "refused" "RFC 9112" "the request is malformed, or more than is accepted";
-    Overloaded "overloaded" "configuration" "too many requests wait for origins";
+    "No answer to pass on":
+    OnlyIfCached "only-if-cached" "RFC 9111 5.2.1.7"
+        "the client takes stored responses only and none will do"
+        "leave only-if-cached out of the request";
+    OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3"
+        "no connection to the origin"
+        "see whether the origin runs, and whether its name and port are right";
+    OriginTimeout "origin-timeout" "RFC 9110 15.6.5"
+        "the origin did not answer in time"
+        "a longer timeouts.first_byte, or a faster origin";
+    OriginMalformed "origin-malformed" "RFC 9110 15.6.3"
+        "the origin's answer is not HTTP"
+        "see what listens at the origin's port";
+    OriginForbidden "origin-forbidden" "configuration"
+        "the origin's address is not allowed"
+        "allow_private and connect_ports in [forward] say what is";
+    Refused "refused" "RFC 9112"
+        "the request is malformed, or more than is accepted"
+        "the answer's text says what is wrong with it; [limits] says what is accepted";
+    Overloaded "overloaded" "configuration"
+        "too many requests wait for origins"
+        "a larger limits.in_flight or limits.queue, if the origins bear it";
 }
 
 /// Why a request went to the origin, in the words of RFC 9211 section 2.2.
@@ -130,10 +202,10 @@ impl Why {
             Self::Absent => Forward::UriMiss,
             Self::VariantAbsent => Forward::VaryMiss,
             Self::RangeAbsent => Forward::Partial,
-            Self::Expired | Self::ResponseNoCache | Self::NotSelected => Forward::Stale,
+            Self::Expired | Self::ResponseNoCache => Forward::Stale,
             Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh => Forward::Request,
             Self::Method => Forward::Method,
-            Self::Bypass | Self::KnownUncacheable => Forward::Bypass,
+            Self::Bypass => Forward::Bypass,
             _ => return None,
         })
     }

@@ -67,6 +67,11 @@ impl Store {
         pruned
     }
 
+    /// What a disk has for a request with these fields; looking counts as nothing. Waits for the disk.
+    pub fn look_on_disk(&self, key: &[u8], request: &impl Fields) -> Option<Entry> {
+        self.disks.look(key, request, self.memory.lines())
+    }
+
     /// Notes a hit in memory.
     pub fn used(&self, entry: &Entry, now: u32) {
         if !self.disks.is_empty() && fastrand::u32(..TOUCHED) == 0 {

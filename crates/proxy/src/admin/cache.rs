@@ -5,31 +5,24 @@
 //! same little memory however long they are. Who leaves ends the work.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use http_body_util::Either;
-use hyper::body::{Body, Frame, SizeHint};
+use http::{Response, StatusCode};
 use larder_store::Store;
 use larder_store::disks::{Held, Name};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::Sender;
 use url::form_urlencoded;
 
-use super::{Answer, TEXT, response};
+use super::{Answer, TEXT, response, stream};
 use crate::inventory::{self, Keys, LEAST_RATE};
 use crate::worker::Shared;
 
 /// Answers that may be under way at once; each takes a thread.
 pub(crate) const MOST: usize = 4;
-/// Pieces of an answer that wait for its reader.
-const PIECES: usize = 4;
 /// Bytes of a piece.
 const PIECE: usize = 64 << 10;
 /// How often a check says how far it is.
@@ -43,16 +36,6 @@ enum Question {
     List(Option<Keys>),
     Get(Name),
     Verify(u64),
-}
-
-/// Whether a request names this listener by its address. A page of a stranger's that has its own name lead here
-/// (DNS rebinding) would name that, and read in somebody's browser what is cached.
-pub(super) fn is_by_address(fields: &HeaderMap) -> bool {
-    let Some(host) = fields.get(header::HOST) else { return true };
-    let name = host.to_str().unwrap_or_default();
-    let is_address =
-        name.parse::<SocketAddr>().is_ok() || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    is_address || name.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("localhost"))
 }
 
 /// Answers a request for `/cache` or something below.
@@ -78,10 +61,10 @@ pub(super) async fn answer(shared: &Arc<Shared>, path: &str, query: Option<&str>
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     };
     match question {
-        Question::List(keys) => stream("application/x-ndjson", permit, None, move |outlet| {
+        Question::List(keys) => made("application/x-ndjson", permit, None, move |outlet| {
             inventory::list(&store.disks, keys.as_ref(), &mut |object| outlet.line(&object));
         }),
-        Question::Verify(rate) => stream("application/x-ndjson", permit, None, move |outlet| {
+        Question::Verify(rate) => made("application/x-ndjson", permit, None, move |outlet| {
             verify(&store, rate, outlet);
         }),
         Question::Get(name) => {
@@ -153,7 +136,7 @@ fn verify(store: &Store, rate: u64, outlet: &mut Outlet) {
 
 fn dump(held: Held, permit: OwnedSemaphorePermit) -> Response<Answer> {
     let (head, len) = (inventory::head(&held), held.content.len());
-    stream("application/http", permit, Some(head.len() as u64 + len), move |outlet| {
+    made("application/http", permit, Some(head.len() as u64 + len), move |outlet| {
         if !outlet.send(Ok(head.into())) {
             return;
         }
@@ -168,23 +151,19 @@ fn dump(held: Held, permit: OwnedSemaphorePermit) -> Response<Answer> {
 }
 
 /// The answer that `work` makes, of `length` bytes if that is known.
-fn stream(
+fn made(
     kind: &'static str,
     permit: OwnedSemaphorePermit,
     length: Option<u64>,
     work: impl FnOnce(&mut Outlet) + Send + 'static,
 ) -> Response<Answer> {
-    let (sender, receiver) = channel(PIECES);
+    let (sender, response) = stream::open(kind, length);
     tokio::task::spawn_blocking(move || {
         let mut outlet = Outlet { sender, piece: Vec::new() };
         work(&mut outlet);
         outlet.flush();
         drop(permit);
     });
-    let mut response = Response::new(Either::Right(Stream { receiver, left: length }));
-    for (name, value) in [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
     response
 }
 
@@ -218,59 +197,9 @@ impl Outlet {
     }
 }
 
-/// The content of an answer that is still being made.
-pub(super) struct Stream {
-    receiver: Receiver<io::Result<Bytes>>,
-    /// Bytes to come, if that is known.
-    left: Option<u64>,
-}
-
-impl Body for Stream {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        self.receiver.poll_recv(cx).map(|piece| {
-            let piece = piece?;
-            if let (Some(left), Ok(piece)) = (&mut self.left, &piece) {
-                *left = left.saturating_sub(piece.len() as u64);
-            }
-            Some(piece.map(Frame::data))
-        })
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn strangers_names_are_told_from_addresses() {
-        let table = [
-            ("127.0.0.1:9145", true),
-            ("127.0.0.1", true),
-            ("[::1]:9145", true),
-            ("[::1]", true),
-            ("localhost:9145", true),
-            ("LOCALHOST", true),
-            ("evil.example:9145", false),
-            ("127.0.0.1.evil.example", false),
-            ("localhost.evil.example", false),
-            ("", false),
-        ];
-        for (host, expected) in table {
-            let fields = [(header::HOST, host.parse().unwrap())].into_iter().collect();
-            assert_eq!(is_by_address(&fields), expected, "{host}");
-        }
-        assert!(is_by_address(&HeaderMap::new()));
-    }
 
     #[test]
     fn questions_are_read_and_wrong_ones_explained() {

@@ -1,5 +1,5 @@
-//! What is remembered of a request until its answer has left, and how that ended. The access log and the
-//! statistics are written from it.
+//! What is remembered of a request until its answer has left, and how that ended. The access log, the
+//! live log and the statistics are written from it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::settings::{Door, Role};
 use crate::worker::Plan;
 
 /// What is remembered of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Memo {
     pub(super) client: SocketAddr,
     pub(super) method: Method,
@@ -80,6 +80,11 @@ impl Memo {
     /// Since it came.
     pub(crate) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
+    }
+
+    /// When it came.
+    pub(super) fn begun(&self) -> Instant {
+        self.begun
     }
 
     /// The first segment of its path.

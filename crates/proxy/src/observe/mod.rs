@@ -1,4 +1,4 @@
-//! What the proxy says about itself: counters, access lines, figures, rows of the statistics database.
+//! What the proxy says about itself: counters, access lines, figures, rows of the statistics database, the live log.
 
 pub(crate) mod access;
 pub(crate) mod accounts;
@@ -6,3 +6,7 @@ pub(crate) mod counters;
 pub(crate) mod histogram;
 pub(crate) mod ledger;
 pub(crate) mod memo;
+pub(crate) mod top;
+pub(crate) mod transaction;
+pub(crate) mod verdicts;
+pub(crate) mod watch;

@@ -142,6 +142,13 @@ impl Disks {
         }
     }
 
+    /// How many responses are stored under `key`, and their bytes of content, as far as one record tells: variants
+    /// are one response of unknown size. Waits for the disks.
+    pub fn held(&self, key: &[u8]) -> (u64, u64) {
+        let pages = self.in_use().filter_map(|disk| disk.listed(&page_key(key)));
+        pages.fold((0, 0), |(count, bytes), page| (count + 1, bytes + page.len))
+    }
+
     /// The stored response with this name. Waits for the disks.
     pub fn named(&self, name: Name) -> Option<Held> {
         self.in_use().find_map(|disk| {

@@ -115,6 +115,18 @@ impl Disks {
         }
     }
 
+    /// What is stored for a request with these fields, without counting as anything. Waits for the disk.
+    pub(crate) fn look(&self, key: &[u8], request: &impl Fields, lines: &LinePool) -> Option<Entry> {
+        let disk = self.drive(key).and_then(Drive::disk)?;
+        let mut search = Search::new(key);
+        loop {
+            let found = disk.peek(&search.wanted, SENDFILE_FROM - 1);
+            if let Step::Done(entry) = search.take(found, |varies| vary::again(varies, request), lines) {
+                return entry;
+            }
+        }
+    }
+
     /// What is stored under `key` with the signature that `signature` makes of another variant's.
     pub(crate) async fn find(
         &self,

@@ -1,0 +1,207 @@
+//! Who may ask the admin listener for what.
+//!
+//! Whoever comes from this machine needs no token, but must not come by way of a browser that shows somebody
+//! else's page: such pages can name us by a name of their own (DNS rebinding), have us loaded as a picture, or send
+//! forms. Whoever comes from elsewhere needs the token. No answer lets another origin read it (CORS).
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, REFERRER_POLICY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+
+use crate::settings::Token;
+
+/// What anybody may ask: it tells nothing but whether we are there.
+const OPEN: &[&str] = &["/healthz", "/readyz"];
+
+/// The field of requests that change something. No form can send it, and a script of another origin may not.
+const INTENT: &str = "larder-admin";
+
+/// What a page of ours may load, and who may show it in a frame: only what is ours, and nobody.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
+);
+
+/// Why a request is not answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) why: &'static str,
+}
+
+const fn forbidden(why: &'static str) -> Refusal {
+    Refusal { status: StatusCode::FORBIDDEN, why }
+}
+
+const MISSING: Refusal = Refusal {
+    status: StatusCode::UNAUTHORIZED,
+    why: "from another machine this needs the admin token: Authorization: Bearer TOKEN",
+};
+const WRONG: Refusal = Refusal { status: StatusCode::UNAUTHORIZED, why: "this is not the admin token" };
+const STRANGER: Refusal =
+    forbidden("without the admin token, ask by address or for localhost: other names may be anybody's");
+const FOREIGN: Refusal = forbidden("another site's page asked for this");
+const NO_INTENT: Refusal = forbidden("what changes something needs the field Larder-Admin: 1");
+
+/// Whether a request from `peer` may be answered, where `token` is the admin token.
+///
+/// # Errors
+/// Why not.
+pub(super) fn check(
+    token: Option<&Token>,
+    peer: IpAddr,
+    method: &Method,
+    path: &str,
+    fields: &HeaderMap,
+) -> Result<(), Refusal> {
+    if OPEN.contains(&path) {
+        return Ok(());
+    }
+    match (bearer(fields), token) {
+        (Some(shown), Some(token)) if !token.is(shown) => return Err(WRONG),
+        (Some(_), Some(_)) => {}
+        _ if !peer.to_canonical().is_loopback() => return Err(MISSING),
+        _ if !is_by_address(fields) => return Err(STRANGER),
+        _ => {}
+    }
+    if is_foreign(fields) {
+        return Err(FOREIGN);
+    }
+    match *method == Method::POST && fields.get(INTENT).is_none_or(|intent| intent != "1") {
+        true => Err(NO_INTENT),
+        false => Ok(()),
+    }
+}
+
+/// The token that a request shows.
+fn bearer(fields: &HeaderMap) -> Option<&[u8]> {
+    let value = fields.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}
+
+/// Whether a request names this listener by its address. Names of their own are what
+/// strangers' pages have lead here.
+fn is_by_address(fields: &HeaderMap) -> bool {
+    let Some(host) = fields.get(HOST) else { return true };
+    let name = host.to_str().unwrap_or_default();
+    let is_address =
+        name.parse::<SocketAddr>().is_ok() || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    is_address || name.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("localhost"))
+}
+
+/// Whether a browser says that another origin's page is behind the request. That somebody follows a link from there
+/// to here is none of that page's business.
+fn is_foreign(fields: &HeaderMap) -> bool {
+    let says = |name: &str, value: &str| fields.get(name).is_some_and(|said| said == value);
+    let crosses = says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site");
+    let host = fields.get(HOST).map(HeaderValue::as_bytes);
+    let is_ours = |origin: &HeaderValue| {
+        let origin = origin.as_bytes();
+        let origin = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+        origin.is_some_and(|origin| Some(origin) == host)
+    };
+    crosses && !says("sec-fetch-mode", "navigate")
+        || fields.get(ORIGIN).is_some_and(|origin| !is_ours(origin))
+}
+
+/// Adds to an answer what keeps browsers from using it for anything else.
+pub(super) fn guard<B>(response: &mut Response<B>) {
+    let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
+    let fields = response.headers_mut();
+    let said = |text| HeaderValue::from_static(text);
+    fields.entry(CONTENT_SECURITY_POLICY).or_insert(POLICY);
+    fields.insert(X_CONTENT_TYPE_OPTIONS, said("nosniff"));
+    fields.insert(REFERRER_POLICY, said("no-referrer"));
+    fields.insert(HeaderName::from_static("cross-origin-resource-policy"), said("same-origin"));
+    if is_unauthorized {
+        fields.insert(WWW_AUTHENTICATE, said("Bearer"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "correct-horse-battery";
+
+    fn asked(peer: &str, method: Method, path: &str, fields: &[(&str, &str)]) -> Option<&'static str> {
+        let map = fields.iter().map(|(name, value)| {
+            (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap())
+        });
+        let token: Token = TOKEN.parse().unwrap();
+        let checked = check(Some(&token), peer.parse().unwrap(), &method, path, &map.collect());
+        checked.err().map(|refusal| refusal.why)
+    }
+
+    const HERE: (&str, &str) = ("host", "127.0.0.1:9145");
+    const RIGHT: (&str, &str) = ("authorization", "bearer correct-horse-battery");
+    const WRONG_ONE: (&str, &str) = ("authorization", "Bearer correct-horse-batterz");
+
+    #[test]
+    fn this_machine_needs_no_token_and_others_do() {
+        let get = |peer, path, fields: &[_]| asked(peer, Method::GET, path, fields);
+        let (near, far) = ("127.0.0.1", "192.0.2.1");
+        for (peer, path, fields, expected) in [
+            (near, "/stats", &[HERE][..], None),
+            ("::1", "/stats", &[("host", "[::1]:9145")], None),
+            ("::ffff:127.0.0.1", "/stats", &[HERE], None),
+            (near, "/stats", &[("host", "localhost:9145")], None),
+            (near, "/stats", &[("host", "evil.example:9145")], Some(STRANGER.why)),
+            (near, "/stats", &[("host", "evil.example:9145"), RIGHT], None),
+            (near, "/stats", &[HERE, WRONG_ONE], Some(WRONG.why)),
+            (near, "/stats", &[HERE, ("authorization", "Basic eDp5")], None),
+            (far, "/stats", &[HERE], Some(MISSING.why)),
+            (far, "/stats", &[("host", "proxy.example:9145"), RIGHT], None),
+            (far, "/stats", &[HERE, WRONG_ONE], Some(WRONG.why)),
+            (far, "/stats", &[HERE, ("authorization", "Bearer ")], Some(WRONG.why)),
+            (far, "/healthz", &[("host", "proxy.example:9145")], None),
+            (far, "/readyz", &[], None),
+            (far, "/healthz/", &[], Some(MISSING.why)),
+        ] {
+            assert_eq!(get(peer, path, fields), expected, "{peer} {path} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn pages_of_others_change_nothing_and_read_nothing() {
+        let post = |fields: &[_]| asked("127.0.0.1", Method::POST, "/purge", fields);
+        let get = |fields: &[_]| asked("127.0.0.1", Method::GET, "/stats", fields);
+        let (intent, ours) = (("larder-admin", "1"), ("origin", "http://127.0.0.1:9145"));
+        let cross = ("sec-fetch-site", "cross-site");
+        assert_eq!(post(&[HERE, intent]), None);
+        assert_eq!(post(&[HERE, intent, ours]), None);
+        assert_eq!(post(&[HERE]), Some(NO_INTENT.why));
+        assert_eq!(post(&[HERE, RIGHT]), Some(NO_INTENT.why));
+        assert_eq!(post(&[HERE, intent, ("origin", "http://evil.example")]), Some(FOREIGN.why));
+        assert_eq!(post(&[HERE, intent, ("origin", "null")]), Some(FOREIGN.why));
+        assert_eq!(post(&[HERE, intent, ("origin", "http://localhost:9145")]), Some(FOREIGN.why));
+        assert_eq!(get(&[HERE, cross]), Some(FOREIGN.why));
+        assert_eq!(get(&[HERE, ("sec-fetch-site", "same-origin")]), None);
+        assert_eq!(get(&[HERE, cross, ("sec-fetch-mode", "navigate")]), None);
+    }
+
+    #[test]
+    fn strangers_names_are_told_from_addresses() {
+        let table = [
+            ("127.0.0.1:9145", true),
+            ("127.0.0.1", true),
+            ("[::1]:9145", true),
+            ("[::1]", true),
+            ("localhost:9145", true),
+            ("LOCALHOST", true),
+            ("evil.example:9145", false),
+            ("127.0.0.1.evil.example", false),
+            ("localhost.evil.example", false),
+            ("", false),
+        ];
+        for (host, expected) in table {
+            let fields = [(HOST, host.parse().unwrap())].into_iter().collect();
+            assert_eq!(is_by_address(&fields), expected, "{host}");
+        }
+        assert!(is_by_address(&HeaderMap::new()));
+    }
+}

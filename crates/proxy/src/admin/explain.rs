@@ -1,0 +1,72 @@
+//! `GET /why`: what the cache would do with a request, and why ([`crate::why`]).
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+
+use super::query::Query;
+use super::{Answer, TEXT, json, response};
+use crate::settings::Role;
+use crate::why::{self, Question};
+use crate::worker::Shared;
+
+/// Answers what `query` asks.
+pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
+    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
+    let question = match read(query) {
+        Ok(question) => question,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
+    };
+    let shared = Arc::clone(shared);
+    match tokio::task::spawn_blocking(move || why::explain(&shared, &question)).await {
+        Ok(Ok(explanation)) => json(&explanation),
+        Ok(Err(why)) => refuse(StatusCode::BAD_REQUEST, why),
+        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+fn read(query: Option<&str>) -> Result<Question, String> {
+    let query = Query::read(query, &["url", "method", "header", "role"])?;
+    let url = query.get("url").ok_or("which url? write ?url=URL, percent-encoded")?;
+    let method =
+        query.parse("method", "a method, such as GET", |text| Method::from_bytes(text.as_bytes()).ok())?;
+    let role = |name: &str| [Role::Forward, Role::Reverse].into_iter().find(|role| role.name() == name);
+    Ok(Question {
+        url: url.to_owned(),
+        method: method.unwrap_or_default(),
+        fields: query.all("header").map(field).collect::<Result<_, _>>()?,
+        role: query.parse("role", "forward or reverse", role)?,
+    })
+}
+
+/// A field line.
+fn field(line: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let parts = line.split_once(':').and_then(|(name, value)| {
+        let name = HeaderName::from_bytes(name.trim_end().as_bytes()).ok()?;
+        Some((name, HeaderValue::from_str(value.trim()).ok()?))
+    });
+    parts.ok_or_else(|| format!("header '{}': expected a name, a colon and a value", line.escape_debug()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_read_and_wrong_ones_explained() {
+        let question = read(Some("url=http%3A%2F%2Fa%2F&method=HEAD&header=A:+b&header=c%3A&role=forward"));
+        let Question { url, method, fields, role } = question.unwrap();
+        assert_eq!((url.as_str(), method, role), ("http://a/", Method::HEAD, Some(Role::Forward)));
+        let lines: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+        assert_eq!(lines, ["a=\"b\"", "c=\"\""]);
+        for (query, expected) in [
+            ("", "which url? write ?url=URL, percent-encoded"),
+            ("url=a&header=b", "header 'b': expected a name, a colon and a value"),
+            ("url=a&header=b:%0D%0Ac:d", "header 'b:\\r\\nc:d': expected a name, a colon and a value"),
+            ("url=a&method=G+T", "method 'G T': expected a method, such as GET"),
+            ("url=a&role=x", "role 'x': expected forward or reverse"),
+        ] {
+            assert_eq!(read(Some(query)).err().as_deref(), Some(expected), "{query}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The query of a request to the admin listener: parameters by name, and nothing that is not known.
+
+use std::borrow::Cow;
+
+use url::form_urlencoded;
+
+/// Parameters, in their order.
+pub(super) struct Query<'q>(Vec<(Cow<'q, str>, Cow<'q, str>)>);
+
+impl<'q> Query<'q> {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    /// That a parameter is none of `known`, in one line.
+    pub(super) fn read(text: Option<&'q str>, known: &[&str]) -> Result<Self, String> {
+        let all: Vec<_> = form_urlencoded::parse(text.unwrap_or_default().as_bytes()).collect();
+        match all.iter().find(|(name, _)| !known.contains(&&**name)) {
+            None => Ok(Self(all)),
+            Some(_) if known.is_empty() => Err("this takes no parameters".to_owned()),
+            Some((name, _)) => {
+                let (name, known) = (name.escape_debug(), known.join(", "));
+                Err(format!("unknown parameter '{name}'; known: {known}"))
+            }
+        }
+    }
+
+    /// The last value of a parameter.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).last()
+    }
+
+    /// Every value of a parameter.
+    pub(super) fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
+    }
+
+    /// What `read` makes of the value of a parameter, if there is one.
+    ///
+    /// # Errors
+    /// That it makes nothing of it; `expected` says what it would have understood.
+    pub(super) fn parse<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        match read(value) {
+            Some(value) => Ok(Some(value)),
+            None => Err(format!("{name} '{}': expected {expected}", value.escape_debug())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_known_and_understood_or_refused() {
+        let query = Query::read(Some("a=1&b=%2F+x&a=2"), &["a", "b"]).ok().unwrap();
+        assert_eq!((query.get("a"), query.get("b"), query.get("c")), (Some("2"), Some("/ x"), None));
+        assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(query.parse("a", "a number", |text| text.parse().ok()), Ok(Some(2)));
+        let wrong = query.parse("b", "a number", |text| text.parse::<u8>().ok());
+        assert_eq!(wrong, Err("b '/ x': expected a number".to_owned()));
+        let unknown = |known: &[&str]| Query::read(Some("c%0A=1"), known).err().unwrap();
+        assert_eq!(unknown(&["a", "b"]), "unknown parameter 'c\\n'; known: a, b");
+        assert_eq!(unknown(&[]), "this takes no parameters");
+    }
+}

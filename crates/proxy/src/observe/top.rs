@@ -1,0 +1,310 @@
+//! What is asked for most, of late: sums over URLs and routes.
+//!
+//! Sums are kept for the minute under way and for the one before it, so that they are of one to two minutes.
+//! There is room for so many URLs in each; requests for further ones are counted, but not by URL.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use larder_stats::outcome::classify;
+use serde::Serialize;
+
+use super::watch::Seen;
+
+/// URLs of a minute that have sums of their own.
+const URLS: usize = 10_000;
+/// Routes of a minute that have; those beyond share one, called `*`.
+const ROUTES: usize = 1_000;
+/// URLs and routes that are shown.
+const SHOWN: usize = 50;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What URLs are ranked by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Rank {
+    #[default]
+    Requests,
+    Hits,
+    Misses,
+    Bytes,
+    /// The time that origins took.
+    Time,
+}
+
+impl Rank {
+    /// All of them, as users name them.
+    pub(crate) const ALL: &[(&str, Self)] = &[
+        ("requests", Self::Requests),
+        ("hits", Self::Hits),
+        ("misses", Self::Misses),
+        ("bytes", Self::Bytes),
+        ("time", Self::Time),
+    ];
+
+    fn of(self, sums: &Sums) -> u64 {
+        match self {
+            Self::Requests => sums.requests,
+            Self::Hits => sums.hits,
+            Self::Misses => sums.misses,
+            Self::Bytes => sums.bytes,
+            Self::Time => sums.origin_us,
+        }
+    }
+}
+
+/// Sums over requests. Hits and misses count as in `GET /stats`.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Sums {
+    requests: u64,
+    hits: u64,
+    misses: u64,
+    bytes: u64,
+    /// Microseconds that origins took until they began to answer.
+    origin_us: u64,
+    #[serde(skip)]
+    bytes_cacheable: u64,
+    #[serde(skip)]
+    bytes_from_cache: u64,
+    /// Why the last one missed; if none did, the reason of the last one.
+    why: &'static str,
+    #[serde(skip)]
+    why_of_miss: bool,
+}
+
+impl Sums {
+    fn count(&mut self, seen: &Seen) {
+        let outcome = seen.ended.outcome;
+        let class = classify(outcome.kind.word());
+        let is = |class: Option<bool>| u64::from(class.unwrap_or(false));
+        let (hit, miss) = (is(class.map(|class| class.is_hit)), is(class.map(|class| class.is_miss)));
+        self.add(&Self {
+            requests: 1,
+            hits: hit,
+            misses: miss,
+            bytes: seen.ended.bytes,
+            origin_us: outcome.origin_time.map_or(0, |time| time.as_micros() as u64),
+            bytes_cacheable: seen.ended.bytes * (hit + miss),
+            bytes_from_cache: seen.ended.bytes * is(class.map(|class| class.from_cache)),
+            why: outcome.why.token(),
+            why_of_miss: miss > 0,
+        });
+    }
+
+    /// Adds what came later.
+    fn add(&mut self, later: &Self) {
+        self.requests += later.requests;
+        self.hits += later.hits;
+        self.misses += later.misses;
+        self.bytes += later.bytes;
+        self.origin_us += later.origin_us;
+        self.bytes_cacheable += later.bytes_cacheable;
+        self.bytes_from_cache += later.bytes_from_cache;
+        if later.why_of_miss || !self.why_of_miss {
+            (self.why, self.why_of_miss) = (later.why, later.why_of_miss);
+        }
+    }
+}
+
+type Place = (Arc<str>, String);
+
+/// Sums of a minute.
+#[derive(Debug, Default)]
+struct Minute {
+    urls: HashMap<String, Sums>,
+    routes: HashMap<Place, Sums>,
+    /// Requests for URLs that found no room.
+    others: u64,
+}
+
+impl Minute {
+    fn count(&mut self, seen: &Seen) {
+        let has_room = self.urls.len() < URLS;
+        match self.urls.get_mut(&seen.memo.target) {
+            Some(sums) => sums.count(seen),
+            None if has_room => self.urls.entry(seen.memo.target.clone()).or_default().count(seen),
+            None => self.others += 1,
+        }
+        let site = seen.memo.site.clone().unwrap_or_else(|| Arc::from(""));
+        let has_room = self.routes.len() < ROUTES;
+        match self.routes.entry((site, seen.memo.route().to_owned())) {
+            Entry::Vacant(vacant) if !has_room => {
+                let (site, _) = vacant.into_key();
+                self.routes.entry((site, "*".to_owned())).or_default().count(seen);
+            }
+            entry => entry.or_default().count(seen),
+        }
+    }
+}
+
+/// Sums of the last minutes.
+#[derive(Debug)]
+pub(crate) struct Top {
+    minutes: [Minute; 2],
+    /// When each of them began.
+    begun: [Instant; 2],
+}
+
+/// What is shown of them.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report<'t> {
+    /// The time they are of.
+    seconds: f64,
+    /// The first ones, by what was asked for.
+    urls: Vec<Url<'t>>,
+    /// The first ones by misses.
+    misses: Vec<Url<'t>>,
+    routes: Vec<Route<'t>>,
+    /// Requests for URLs that found no room.
+    others: u64,
+    /// Requests that were not seen.
+    dropped: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Url<'t> {
+    url: &'t str,
+    #[serde(flatten)]
+    sums: Sums,
+}
+
+#[derive(Debug, Serialize)]
+struct Route<'t> {
+    site: &'t str,
+    route: &'t str,
+    requests: u64,
+    hits: u64,
+    misses: u64,
+    /// Hits / (hits + misses); 0 before the first.
+    hit_ratio: f64,
+    /// Bytes from the cache / bytes served, over the same requests; 0 before the first.
+    byte_hit_ratio: f64,
+}
+
+impl Top {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { minutes: Default::default(), begun: [now; 2] }
+    }
+
+    pub(crate) fn count(&mut self, seen: &Seen, now: Instant) {
+        if now - self.begun[1] >= MINUTE {
+            self.minutes.swap(0, 1);
+            self.minutes[1] = Minute::default();
+            self.begun = [self.begun[1], now];
+        }
+        self.minutes[1].count(seen);
+    }
+
+    /// What is to be shown `now`; `dropped` requests were not counted.
+    pub(crate) fn report(&self, rank: Rank, now: Instant, dropped: u64) -> Report<'_> {
+        let urls = merged(self.minutes.iter().flat_map(|minute| &minute.urls));
+        let urls: Vec<_> = urls.into_iter().map(|(url, sums)| Url { url, sums }).collect();
+        let routes = merged(self.minutes.iter().flat_map(|minute| &minute.routes));
+        let mut routes: Vec<_> = routes.into_iter().map(|(place, sums)| Route::of(place, &sums)).collect();
+        routes.sort_by(|one, other| {
+            let order = |route: &Route<'_>| Reverse(route.requests);
+            order(one).cmp(&order(other)).then_with(|| (one.site, one.route).cmp(&(other.site, other.route)))
+        });
+        routes.truncate(SHOWN);
+        Report {
+            seconds: (now - self.begun[0]).as_secs_f64(),
+            urls: first(urls.clone(), rank),
+            misses: first(urls, Rank::Misses),
+            routes,
+            others: self.minutes.iter().map(|minute| minute.others).sum(),
+            dropped,
+        }
+    }
+}
+
+/// The sums of each key; `sums` come in their order in time.
+fn merged<'t, K: std::hash::Hash + Eq>(
+    sums: impl Iterator<Item = (&'t K, &'t Sums)>,
+) -> HashMap<&'t K, Sums> {
+    let mut all: HashMap<&K, Sums> = HashMap::new();
+    for (key, sums) in sums {
+        all.entry(key).or_default().add(sums);
+    }
+    all
+}
+
+fn first(mut urls: Vec<Url<'_>>, rank: Rank) -> Vec<Url<'_>> {
+    urls.retain(|url| rank.of(&url.sums) > 0);
+    urls.sort_by(|one, other| {
+        rank.of(&other.sums).cmp(&rank.of(&one.sums)).then_with(|| one.url.cmp(other.url))
+    });
+    urls.truncate(SHOWN);
+    urls
+}
+
+impl<'t> Route<'t> {
+    fn of((site, route): &'t Place, sums: &Sums) -> Self {
+        let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        Self {
+            site,
+            route,
+            requests: sums.requests,
+            hits: sums.hits,
+            misses: sums.misses,
+            hit_ratio: ratio(sums.hits, sums.hits + sums.misses),
+            byte_hit_ratio: ratio(sums.bytes_from_cache, sums.bytes_cacheable),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_semantics::status::Why;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::observe::memo::{Ended, Memo};
+    use crate::outcome::{Kind, Outcome};
+    use crate::route::SiteNumber;
+
+    fn seen(url: &str, kind: Kind, why: Why, bytes: u64) -> Seen {
+        let outcome =
+            Outcome { origin_time: Some(Duration::from_micros(5)), ..Outcome::forwarded(kind, why) };
+        let memo = Memo { target: url.to_owned(), ..Memo::unread(([127, 0, 0, 1], 1).into()) };
+        Seen { memo, ended: Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes }, took: Duration::ZERO }
+    }
+
+    fn shown(top: &Top, rank: Rank, now: Instant) -> Value {
+        serde_json::to_value(top.report(rank, now, 3)).unwrap()
+    }
+
+    #[test]
+    fn urls_and_routes_are_summed_over_two_minutes() {
+        let begun = Instant::now();
+        let mut top = Top::new(begun);
+        top.count(&seen("http://a/x/1", Kind::Miss, Why::NoFreshness, 10), begun);
+        top.count(&seen("http://a/x/1", Kind::Hit, Why::Fresh, 30), begun + MINUTE);
+        top.count(&seen("http://a/y", Kind::Pass, Why::Method, 99), begun + MINUTE);
+        let report = shown(&top, Rank::Requests, begun + MINUTE);
+        let url = json!({"url": "http://a/x/1", "requests": 2, "hits": 1, "misses": 1, "bytes": 40,
+                         "origin_us": 10, "why": "no-freshness"});
+        let route = json!({"site": "", "route": "x", "requests": 2, "hits": 1, "misses": 1, "hit_ratio": 0.5,
+                           "byte_hit_ratio": 0.75});
+        assert_eq!((&report["urls"][0], &report["misses"]), (&url, &json!([url])));
+        assert_eq!((&report["routes"][0], &report["seconds"]), (&route, &json!(60.0)));
+        assert_eq!(shown(&top, Rank::Bytes, begun)["urls"][0]["url"], "http://a/y");
+        top.count(&seen("http://a/z", Kind::Hit, Why::Fresh, 1), begun + 2 * MINUTE);
+        let report = shown(&top, Rank::Requests, begun + 2 * MINUTE);
+        assert_eq!((&report["urls"][0]["misses"], &report["dropped"]), (&json!(0), &json!(3)));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let begun = Instant::now();
+        let mut top = Top::new(begun);
+        for at in 0..URLS + 7 {
+            top.count(&seen(&format!("http://a/{at}"), Kind::Miss, Why::Absent, 1), begun);
+        }
+        top.count(&seen("http://a/0", Kind::Hit, Why::Fresh, 1), begun);
+        let report = shown(&top, Rank::Requests, begun);
+        assert_eq!((&report["others"], &report["urls"][0]["url"]), (&json!(7), &json!("http://a/0")));
+        assert_eq!(report["routes"][0]["requests"], json!(URLS + 7 - ROUTES));
+    }
+}

@@ -1,0 +1,192 @@
+//! A request as the live log shows it, and which ones somebody wants to see.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::watch::Seen;
+use crate::clock;
+use crate::outcome::Kind;
+use crate::settings::Door;
+
+/// What became of a request, and why.
+#[derive(Debug, Serialize)]
+pub(crate) struct Transaction<'s> {
+    /// When it came, in milliseconds since 1970.
+    time: u64,
+    client: String,
+    door: &'static str,
+    /// Empty if no site speaks for its host.
+    site: &'s str,
+    route: &'s str,
+    method: &'s str,
+    url: &'s str,
+    status: u16,
+    outcome: &'static str,
+    reason: &'static str,
+    /// Where the rule stands that the reason is about.
+    section: &'static str,
+    /// Where the answer was found, if it was: `memory` or `disk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<&'static str>,
+    /// Seconds since the answer was made or validated, if it was stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age: Option<u32>,
+    /// Seconds of freshness left; negative when stale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<i64>,
+    /// What the origin answered, if it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin_status: Option<u16>,
+    /// Whether the answer was being stored.
+    stored: bool,
+    /// Bytes sent.
+    bytes: u64,
+    /// From the request's arrival to the end of the answer.
+    service_us: u64,
+    /// Until origins began to answer, if any was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin_us: Option<u64>,
+}
+
+impl<'s> Transaction<'s> {
+    pub(crate) fn of(seen: &'s Seen) -> Self {
+        let Seen { memo, ended, took } = seen;
+        let outcome = ended.outcome;
+        let since = memo.begun().elapsed().as_millis() as u64;
+        Self {
+            time: clock::unix_millis().saturating_sub(since),
+            client: memo.client.ip().to_canonical().to_string(),
+            door: memo.door.map_or("http", Door::name),
+            site: memo.site.as_deref().unwrap_or_default(),
+            route: memo.route(),
+            method: memo.method.as_str(),
+            url: &memo.target,
+            status: ended.status,
+            outcome: outcome.kind.word(),
+            reason: outcome.why.token(),
+            section: outcome.why.section(),
+            tier: outcome.is_hit().then(|| outcome.tier.name()),
+            age: ended.age,
+            ttl: outcome.ttl,
+            origin_status: outcome.origin_status,
+            stored: outcome.stored,
+            bytes: ended.bytes,
+            service_us: took.as_micros() as u64,
+            origin_us: outcome.origin_time.map(|time| time.as_micros() as u64),
+        }
+    }
+}
+
+/// Statuses somebody wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Statuses {
+    One(u16),
+    /// All that begin with this digit.
+    Class(u16),
+}
+
+/// Which requests somebody wants to see: those that meet every condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filter {
+    pub(crate) site: Option<String>,
+    pub(crate) statuses: Option<Statuses>,
+    pub(crate) outcome: Option<Kind>,
+    /// A part of the URL.
+    pub(crate) url: Option<String>,
+    /// Those that took longer than this.
+    pub(crate) slower: Option<Duration>,
+}
+
+impl Filter {
+    pub(crate) fn takes(&self, seen: &Seen) -> bool {
+        let Seen { memo, ended, took } = seen;
+        self.site.as_deref().is_none_or(|site| memo.site.as_deref().unwrap_or_default() == site)
+            && self.statuses.is_none_or(|statuses| statuses.take(ended.status))
+            && self.outcome.is_none_or(|kind| ended.outcome.kind == kind)
+            && self.url.as_deref().is_none_or(|part| memo.target.contains(part))
+            && self.slower.is_none_or(|slower| *took > slower)
+    }
+}
+
+impl Statuses {
+    /// From `404` or `4xx`.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let number =
+            |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+        match text.strip_suffix("xx") {
+            Some(class) => number(class).filter(|class| (1..=5).contains(class)).map(Self::Class),
+            None => number(text).filter(|status| (100..=999).contains(status)).map(Self::One),
+        }
+    }
+
+    fn take(self, status: u16) -> bool {
+        match self {
+            Self::One(wanted) => status == wanted,
+            Self::Class(class) => status / 100 == class,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_semantics::status::Why;
+    use serde_json::json;
+
+    use super::*;
+    use crate::observe::memo::{Ended, Memo};
+    use crate::outcome::Outcome;
+    use crate::route::SiteNumber;
+
+    fn seen() -> Seen {
+        let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 7);
+        let memo = Memo { target: "http://a/b/c".to_owned(), ..Memo::unread(([192, 0, 2, 1], 1).into()) };
+        let ended = Ended { status: 204, site: SiteNumber::NONE, outcome, age: Some(3), bytes: 9 };
+        Seen { memo, ended, took: Duration::from_micros(1_500) }
+    }
+
+    #[test]
+    fn a_transaction_says_what_was_decided() {
+        let mut shown = serde_json::to_value(Transaction::of(&seen())).unwrap();
+        assert!(shown.as_object_mut().unwrap().remove("time").is_some_and(|time| time.is_u64()));
+        let expected = json!({
+            "client": "192.0.2.1", "door": "http", "site": "", "route": "b", "method": "-", "url": "http://a/b/c",
+            "status": 204, "outcome": "hit", "reason": "fresh", "section": "RFC 9111 4.2", "tier": "memory",
+            "age": 3, "ttl": 7, "stored": false, "bytes": 9, "service_us": 1500,
+        });
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn each_condition_has_to_be_met() {
+        let any = Filter::default();
+        let status = |text| Filter { statuses: Statuses::read(text), ..Filter::default() };
+        let slower = |micros| Filter { slower: Some(Duration::from_micros(micros)), ..Filter::default() };
+        let table = [
+            (any.clone(), true),
+            (Filter { site: Some(String::new()), ..any.clone() }, true),
+            (Filter { site: Some("a".to_owned()), ..any.clone() }, false),
+            (status("204"), true),
+            (status("2xx"), true),
+            (status("200"), false),
+            (status("4xx"), false),
+            (Filter { outcome: Some(Kind::Hit), ..any.clone() }, true),
+            (Filter { outcome: Some(Kind::Miss), ..any.clone() }, false),
+            (Filter { url: Some("/b/".to_owned()), ..any.clone() }, true),
+            (Filter { url: Some("/d/".to_owned()), ..any.clone() }, false),
+            (slower(1_499), true),
+            (slower(1_500), false),
+            (Filter { url: Some("/b/".to_owned()), outcome: Some(Kind::Miss), ..any }, false),
+        ];
+        for (filter, expected) in table {
+            assert_eq!(filter.takes(&seen()), expected, "{filter:?}");
+        }
+    }
+
+    #[test]
+    fn statuses_are_numbers_or_classes() {
+        for text in ["", "x", "xx", "+200", "99", "1000", "6xx", "0xx", "2xxx"] {
+            assert_eq!(Statuses::read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The live log: requests as they end, for those who watch.
+//!
+//! While nobody does, a request costs one comparison. Else each worker puts what it answered into a queue of its
+//! own, which has a limit, and [`pump`] empties the queues ten times a second and hands what was in them to all who
+//! watch. Requests are numbered, those that found no place included: who sees a gap knows how many are missing.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::memo::{Ended, Memo};
+use crate::worker::Shared;
+
+/// Who may watch at once.
+pub(crate) const MOST: usize = 16;
+/// How often queues are emptied.
+const EVERY: Duration = Duration::from_millis(100);
+/// Requests that all queues together hold.
+const PLACES: usize = 4096;
+/// Requests that a queue holds at least.
+const LEAST_PLACES: usize = 64;
+/// Batches that wait for who is slow.
+const BATCHES: usize = 8;
+/// Bytes of a URL that are kept.
+const LONGEST_URL: usize = 2048;
+
+/// A request that has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) memo: Memo,
+    pub(crate) ended: Ended,
+    pub(crate) took: Duration,
+}
+
+/// One worker's queue.
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Mutex<Queued>);
+
+#[derive(Debug, Default)]
+struct Queued {
+    seen: Vec<Seen>,
+    /// Those that found no place.
+    dropped: u64,
+}
+
+/// What ended within a tenth of a second, in the order in which it came.
+#[derive(Debug, Default)]
+struct Batch {
+    /// The number of the first.
+    first: u64,
+    seen: Vec<Seen>,
+    dropped: u64,
+}
+
+impl Batch {
+    fn end(&self) -> u64 {
+        self.first + self.seen.len() as u64 + self.dropped
+    }
+}
+
+/// Whether anybody watches. Workers read it with every request, so nothing that changes shares its cache line.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Count(AtomicUsize);
+
+/// What those who watch have in common.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    count: Arc<Count>,
+    begun: Notify,
+    batches: Sender<Arc<Batch>>,
+    seats: Arc<Semaphore>,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        let (count, begun, (batches, _)) = (Arc::default(), Notify::new(), channel(BATCHES));
+        Self { count, begun, batches, seats: Arc::new(Semaphore::new(MOST)) }
+    }
+}
+
+impl Watch {
+    /// Whether anybody watches.
+    pub(crate) fn is_on(&self) -> bool {
+        self.count.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// A seat for who wants to be told things for long; `None` if all are taken.
+    pub(crate) fn seat(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.seats).try_acquire_owned().ok()
+    }
+
+    /// Begins to watch.
+    pub(crate) fn begin(&self) -> Watcher {
+        let batches = self.batches.subscribe();
+        self.count.0.fetch_add(1, Ordering::Relaxed);
+        self.begun.notify_one();
+        Watcher { count: Arc::clone(&self.count), batches, next: None, missed: 0 }
+    }
+}
+
+impl Queue {
+    /// Puts a request into the queue of one of `workers` workers.
+    pub(crate) fn put(&self, mut memo: Memo, ended: &Ended, took: Duration, workers: usize) {
+        let mut queued = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if queued.seen.len() >= (PLACES / workers.max(1)).max(LEAST_PLACES) {
+            queued.dropped += 1;
+            return;
+        }
+        shorten(&mut memo.target);
+        queued.seen.push(Seen { memo, ended: *ended, took });
+    }
+
+    fn take(&self) -> Queued {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn shorten(url: &mut String) {
+    let mut end = url.len().min(LONGEST_URL);
+    while !url.is_char_boundary(end) {
+        end -= 1;
+    }
+    url.truncate(end);
+}
+
+/// Carries what workers saw to those who watch, for as long as the process lives.
+pub(crate) async fn pump(shared: Arc<Shared>) {
+    let (watch, mut first) = (&shared.watch, 0);
+    loop {
+        watch.begun.notified().await;
+        // What the last ones left is old by now.
+        collect(&shared);
+        while watch.is_on() {
+            tokio::time::sleep(EVERY).await;
+            let batch = Batch { first, ..collect(&shared) };
+            first = batch.end();
+            // Nobody may be there any more.
+            let _ = watch.batches.send(Arc::new(batch));
+        }
+    }
+}
+
+fn collect(shared: &Shared) -> Batch {
+    let mut batch = Batch::default();
+    for worker in shared.workers() {
+        let Queued { seen, dropped } = worker.seen.take();
+        batch.seen.extend(seen);
+        batch.dropped += dropped;
+    }
+    batch.seen.sort_by_key(|seen| seen.memo.begun());
+    batch
+}
+
+/// Somebody who watches.
+pub(crate) struct Watcher {
+    count: Arc<Count>,
+    batches: Receiver<Arc<Batch>>,
+    /// The number of the next request.
+    next: Option<u64>,
+    missed: u64,
+}
+
+impl Watcher {
+    /// Shows `see` what ended since the last call, once there is something to see.
+    pub(crate) async fn watch(&mut self, mut see: impl FnMut(&Seen)) {
+        loop {
+            match self.batches.recv().await {
+                Ok(batch) => {
+                    let expected = self.next.unwrap_or(batch.first);
+                    self.missed += batch.first - expected + batch.dropped;
+                    self.next = Some(batch.end());
+                    batch.seen.iter().for_each(&mut see);
+                    if expected < batch.end() {
+                        return;
+                    }
+                }
+                Err(RecvError::Lagged(_)) => {}
+                // The sender lives as long as the process.
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+
+    /// How many requests ended since the first call that were not shown.
+    pub(crate) fn missed(&self) -> u64 {
+        self.missed
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.count.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{Kind, Outcome};
+    use crate::route::SiteNumber;
+    use larder_semantics::status::Why;
+
+    fn batch(first: u64, seen: usize, dropped: u64) -> Arc<Batch> {
+        let memo = Memo::unread(([127, 0, 0, 1], 1).into());
+        let outcome = Outcome::forwarded(Kind::Miss, Why::Absent);
+        let ended = Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes: 1 };
+        Arc::new(Batch { first, seen: vec![Seen { memo, ended, took: Duration::ZERO }; seen], dropped })
+    }
+
+    #[tokio::test]
+    async fn who_watches_knows_how_many_are_missing() {
+        let watch = Watch::default();
+        assert!(!watch.is_on());
+        let mut watcher = watch.begin();
+        assert!(watch.is_on());
+        let mut shown = 0;
+        watch.batches.send(batch(7, 2, 1)).unwrap();
+        watcher.watch(|_| shown += 1).await;
+        assert_eq!((shown, watcher.missed()), (2, 1));
+        // More than wait for who is slow: the first ones are gone when they are looked for.
+        for at in 0..2 * BATCHES as u64 {
+            watch.batches.send(batch(10 + at, 1, 0)).unwrap();
+        }
+        for _ in 0..BATCHES {
+            watcher.watch(|_| shown += 1).await;
+        }
+        assert_eq!((shown, watcher.missed()), (2 + BATCHES, 1 + BATCHES as u64));
+        drop(watcher);
+        assert!(!watch.is_on());
+    }
+
+    #[test]
+    fn a_queue_has_an_end() {
+        let queue = Queue::default();
+        let ended = batch(0, 1, 0).seen[0].ended;
+        for _ in 0..LEAST_PLACES + 5 {
+            queue.put(Memo::unread(([127, 0, 0, 1], 1).into()), &ended, Duration::ZERO, usize::MAX);
+        }
+        let Queued { seen, dropped } = queue.take();
+        assert_eq!((seen.len(), dropped), (LEAST_PLACES, 5));
+    }
+
+    #[test]
+    fn urls_are_cut_between_characters() {
+        let mut url = "\u{e4}".repeat(LONGEST_URL);
+        url.insert(0, 'a');
+        shorten(&mut url);
+        assert_eq!(url.len(), LONGEST_URL - 1);
+    }
+}

@@ -1,0 +1,447 @@
+//! What the cache would do with a request, and why: a dry run over what is stored at this moment. No origin is
+//! asked, nothing counts as a use, and nothing changes.
+//!
+//! The request is written as text and read by the parser that reads everybody's; what is decided about it is decided
+//! by the functions that decide about all. Here is only put into words what they say. It may wait for a disk.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use larder_semantics::explain;
+use larder_semantics::freshness::Flags;
+use larder_semantics::status::Why;
+use larder_semantics::storable::{Rules, Times};
+use larder_semantics::vary;
+use larder_store::Entry;
+use serde::{Deserialize, Serialize};
+
+use crate::http1::head::{self, Framing, Parsed, Refusal};
+use crate::observe::verdicts::{self, Verdict};
+use crate::origin::guard;
+use crate::outcome::{Kind, Tier};
+use crate::request::Request;
+use crate::route::{Route, host_of};
+use crate::serve::{self, Found, Held};
+use crate::settings::{Origin, Role};
+use crate::worker::{Plan, Shared};
+use crate::{answer, clock, fetch, inventory, pass};
+
+/// What is asked about.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) url: String,
+    pub(crate) method: Method,
+    pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
+    /// The listeners whose client asks; `None`: those that have something to say of it.
+    pub(crate) role: Option<Role>,
+}
+
+/// A reason in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// The word that `Cache-Status`, logs and metrics have.
+    pub reason: String,
+    /// Where the rule stands.
+    pub section: String,
+    /// What it means.
+    pub explanation: String,
+    /// What could be changed by who does not like it; empty if nothing.
+    pub help: String,
+}
+
+impl Reason {
+    /// `why` in words.
+    pub fn of(why: Why) -> Self {
+        Self {
+            reason: why.token().to_owned(),
+            section: why.section().to_owned(),
+            explanation: why.explanation().to_owned(),
+            help: why.help().to_owned(),
+        }
+    }
+}
+
+/// What would be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// How it would count: `hit`, `stale-hit`, `miss`, `pass`, `refused`, `failed`. Of a miss, the origin's answer
+    /// decides what becomes of it.
+    pub outcome: String,
+    /// Why.
+    #[serde(flatten)]
+    pub reason: Reason,
+    /// Whether the origin would be asked.
+    pub asks_origin: bool,
+    /// Whether it would be asked if what is stored is still good.
+    pub validates: bool,
+    /// Whether a newer response would be fetched meanwhile.
+    pub refreshes: bool,
+}
+
+/// The stored response that the request selects. Times are in seconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    /// `memory` or `disk`.
+    pub tier: String,
+    /// The status code.
+    pub status: u16,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// How old it is (`Age`).
+    pub age: u32,
+    /// How old it may become and still be fresh.
+    pub lifetime: u32,
+    /// The directive or field that says so; `nothing` if none does.
+    pub lifetime_from: String,
+    /// How long it stays fresh; negative when stale.
+    pub ttl: i64,
+    /// Whether it may answer without being validated, as far as it is asked for without conditions.
+    pub fresh: bool,
+    /// Whether the origin can be asked if it is still good.
+    pub validator: bool,
+    /// The request fields it was selected by: `null` for those that were not sent.
+    pub vary: BTreeMap<String, Option<String>>,
+}
+
+/// What the origin last answered, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// When, in seconds since 1970.
+    pub time: u32,
+    /// Its status; nothing if there was no answer.
+    pub status: Option<u16>,
+    /// The fields of it that caching depends on.
+    pub fields: Vec<(String, String)>,
+    /// Whether such an answer to this request would be stored.
+    pub storable: bool,
+    /// Why not.
+    pub why_not: Option<Reason>,
+    /// What in it has no effect, or not the one that one may think of: each thing, and what is to be said of it.
+    pub notes: Vec<(String, String)>,
+}
+
+/// What would become of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The URL that was asked about.
+    pub url: String,
+    /// The method.
+    pub method: String,
+    /// The listeners that this is about: `forward` or `reverse`.
+    pub role: String,
+    /// What it is stored under, as a URL.
+    pub key: Option<String>,
+    /// The site that it is for; `forward` where any origin may be asked.
+    pub site: Option<String>,
+    /// Where its answer would come from.
+    pub origins: Vec<String>,
+    /// What would be done.
+    pub decision: Decision,
+    /// What is stored for it.
+    pub stored: Option<Stored>,
+    /// Responses that memory has for the URL, whatever request fields select them.
+    pub variants: u64,
+    /// What the origin last answered.
+    pub answer: Option<Answer>,
+}
+
+/// Says what would become of the request in `question`.
+///
+/// # Errors
+/// Why it is no request, in one line.
+pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
+    let (plan, text) = (shared.plan(), question.text()?);
+    let roles = question.role.map_or_else(|| roles(&plan), |role| vec![role]);
+    let mut all: Vec<_> = roles.into_iter().map(|role| run(shared, &plan, question, &text, role)).collect();
+    let tells = |what: fn(&Explanation) -> bool| all.iter().position(what);
+    let best = tells(|said| said.stored.is_some())
+        .or_else(|| tells(|said| said.answer.is_some()))
+        .or_else(|| tells(|said| said.site.is_some()));
+    Ok(all.swap_remove(best.unwrap_or(0)))
+}
+
+/// The roles of all listeners, one at least.
+fn roles(plan: &Plan) -> Vec<Role> {
+    let has_forward = !plan.settings.doors.listen.is_empty();
+    let listens = |role| plan.settings.listen.iter().any(|listener| listener.role == role);
+    let roles =
+        [(Role::Reverse, listens(Role::Reverse)), (Role::Forward, has_forward || listens(Role::Forward))];
+    roles.into_iter().filter(|(_, is_there)| *is_there).map(|(role, _)| role).collect()
+}
+
+impl Question {
+    /// The request's head, as a client would send it.
+    fn text(&self) -> Result<String, String> {
+        let address = inventory::address(&self.url)?;
+        if self.url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            let shown = self.url.escape_debug();
+            return Err(format!("'{shown}': spaces and control characters have to be percent-encoded"));
+        }
+        let (mut authority, mut lines) = (address.authority.to_owned(), String::new());
+        for (name, value) in &self.fields {
+            let value =
+                value.to_str().map_err(|_| format!("{name}: only visible ASCII is understood here"))?;
+            match name == http::header::HOST {
+                // As with curl: the URL says where to connect to, and this what to ask for.
+                true => value.clone_into(&mut authority),
+                false => lines += &format!("{name}: {value}\r\n"),
+            }
+        }
+        let slash = if address.path.starts_with('/') { "" } else { "/" };
+        let target = format!("{}://{authority}{slash}{}", address.scheme, address.path);
+        Ok(format!("{} {target} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n", self.method))
+    }
+}
+
+fn run(shared: &Shared, plan: &Plan, question: &Question, text: &str, role: Role) -> Explanation {
+    let client = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut lines = head::room();
+    let read = match head::parse(text.as_bytes(), &mut lines, &plan.settings.limits) {
+        Ok(Parsed::Whole(head, _)) => {
+            let has_content = head.framing != Framing::Length(0);
+            Request::take(&head, plan, role, client).map(|request| (request, has_content))
+        }
+        Ok(Parsed::Partial) => Err(Refusal::bad("this is no whole request")),
+        Err(refusal) => Err(refusal),
+    };
+    let nothing = Explanation {
+        url: question.url.clone(),
+        method: question.method.to_string(),
+        role: role.name().to_owned(),
+        key: None,
+        site: None,
+        origins: Vec::new(),
+        decision: Decision::of(Kind::Refused, Why::Refused),
+        stored: None,
+        variants: 0,
+        answer: None,
+    };
+    match read {
+        Ok((request, has_content)) => Run { shared, plan, request, has_content }.explain(nothing),
+        Err(refusal) => {
+            let mut decision = nothing.decision.clone();
+            decision.reason.explanation = refusal.reason.to_owned();
+            Explanation { decision, ..nothing }
+        }
+    }
+}
+
+impl Decision {
+    fn of(kind: Kind, why: Why) -> Self {
+        let asks_origin = matches!(kind, Kind::Miss | Kind::Pass);
+        let reason = Reason::of(why);
+        Self { outcome: kind.word().to_owned(), reason, asks_origin, validates: false, refreshes: false }
+    }
+}
+
+/// A dry run of one request.
+struct Run<'r> {
+    shared: &'r Shared,
+    plan: &'r Plan,
+    request: Request,
+    has_content: bool,
+}
+
+impl Run<'_> {
+    fn explain(&self, nothing: Explanation) -> Explanation {
+        let request = &self.request;
+        let hash = self.shared.store.memory.hash(&request.key);
+        let held = self.look(hash);
+        let rules = request.route.rules(&self.plan.settings.forward.rules);
+        let standard = Rules::default();
+        let shown = rules.unwrap_or(&standard);
+        let verdict = self.shared.verdicts.of(&request.key, hash);
+        let answer = match (&held.entry, verdict) {
+            // What was refused later is the origin's newer word.
+            (Some(entry), verdict)
+                if verdict.as_ref().is_none_or(|v| v.time <= entry.freshness().received) =>
+            {
+                Some(self.stored_answer(shown, entry))
+            }
+            (_, verdict) => verdict.map(|verdict| self.refused_answer(shown, &verdict)),
+        };
+        Explanation {
+            key: Some(request.url()),
+            site: Some(request.route.name().to_owned()),
+            origins: self.origins(),
+            decision: match self.decide(&held) {
+                decision if decision.asks_origin && self.is_forbidden() => {
+                    Decision::of(Kind::Failed, Why::OriginForbidden)
+                }
+                decision => decision,
+            },
+            stored: held.entry.as_ref().map(|entry| stored(shown, entry, held.tier)),
+            variants: held.resident.as_ref().map_or(0, |resident| resident.variants().len() as u64),
+            answer,
+            ..nothing
+        }
+    }
+
+    /// What the flow finds, without counting as a use.
+    fn look(&self, hash: u64) -> Held {
+        let (store, request) = (&self.shared.store, &self.request);
+        let resident = store.memory.peek(&request.key, hash);
+        let selected =
+            resident.as_ref().and_then(|resident| answer::select(resident, &request.fields)).cloned();
+        match selected {
+            Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
+            None => {
+                let entry = store.look_on_disk(&request.key, &request.fields);
+                Held { entry, tier: Tier::Disk, resident }
+            }
+        }
+    }
+
+    fn decide(&self, held: &Held) -> Decision {
+        let request = &self.request;
+        if pass::answer_ourselves(self.plan, request).is_some() {
+            return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::Method) };
+        }
+        if request.route.rules(&self.plan.settings.forward.rules).is_none() {
+            return Decision::of(Kind::Pass, Why::Bypass);
+        }
+        if let Some(why) = serve::passes(request, self.has_content) {
+            return Decision::of(Kind::Pass, why);
+        }
+        match serve::find(request, held) {
+            Found::Reply(reply) => Decision::of(reply.outcome.kind, reply.outcome.why),
+            Found::ReplyAndRefresh(reply, _) => {
+                let decision = Decision::of(reply.outcome.kind, reply.outcome.why);
+                // A HEAD has nothing to store.
+                Decision { refreshes: request.method == Method::GET, ..decision }
+            }
+            Found::Ask(..) if request.asked.only_if_cached && request.method == Method::GET => {
+                Decision::of(Kind::Failed, Why::OnlyIfCached)
+            }
+            Found::Ask(why, stored) => {
+                let may_be_validated = |entry: &Entry| {
+                    entry.freshness().flags.contains(Flags::VALIDATOR)
+                        && entry.status() != StatusCode::PARTIAL_CONTENT
+                };
+                let validates =
+                    request.method == Method::GET && stored.as_ref().is_some_and(may_be_validated);
+                Decision { validates, ..Decision::of(Kind::Miss, why) }
+            }
+        }
+    }
+
+    /// Whether the URL names an address that clients of the forward proxy must not reach. What a name leads to is
+    /// known only when it is asked for.
+    fn is_forbidden(&self) -> bool {
+        let host = host_of(&self.request.authority).trim_matches(['[', ']']);
+        matches!(self.request.route, Route::Anywhere)
+            && !self.plan.settings.forward.allow_private
+            && host.parse::<IpAddr>().is_ok_and(|address| !guard::is_public(address))
+    }
+
+    fn origins(&self) -> Vec<String> {
+        let show = |Origin { https, authority }: &Origin| {
+            format!("{}://{authority}", if *https { "https" } else { "http" })
+        };
+        match &self.request.route {
+            Route::Site(site) => site.settings.origins.iter().map(show).collect(),
+            Route::Anywhere => vec![format!("{}://{}", self.request.scheme, self.request.authority)],
+        }
+    }
+
+    fn stored_answer(&self, rules: &Rules, entry: &Entry) -> Answer {
+        let fields = verdicts::relevant(&entry.fields(), &rules.targeted);
+        self.answer(rules, entry.freshness().received, Some(entry.status()), &fields, None)
+    }
+
+    fn refused_answer(&self, rules: &Rules, verdict: &Verdict) -> Answer {
+        let Verdict { time, why, status, fields } = verdict;
+        self.answer(rules, *time, *status, fields, Some(*why))
+    }
+
+    fn answer(
+        &self,
+        rules: &Rules,
+        time: u32,
+        status: Option<StatusCode>,
+        fields: &HeaderMap,
+        why: Option<Why>,
+    ) -> Answer {
+        let times = Times { requested: time, received: time };
+        let judged = match status {
+            Some(status) => fetch::judge(rules, &self.request, status, fields, times).err(),
+            None => why,
+        };
+        // Its size is nothing that its fields tell.
+        let why_not = judged.or(why.filter(|why| *why == Why::TooLarge));
+        let shown = |(name, value): (&HeaderName, &HeaderValue)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        let notes = explain::notes(rules, fields).into_iter();
+        Answer {
+            time,
+            status: status.map(|status| status.as_u16()),
+            fields: fields.iter().map(shown).collect(),
+            storable: why_not.is_none(),
+            why_not: why_not.map(Reason::of),
+            notes: notes.map(|note| (note.about, note.text.to_owned())).collect(),
+        }
+    }
+}
+
+fn stored(rules: &Rules, entry: &Entry, tier: Tier) -> Stored {
+    let (freshness, now) = (entry.freshness(), clock::now());
+    let source = explain::lifetime_source(rules, entry.status(), &entry.fields(), freshness.received);
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    Stored {
+        tier: tier.name().to_owned(),
+        status: entry.status().as_u16(),
+        bytes: entry.body().len(),
+        age: freshness.age(now),
+        lifetime: freshness.lifetime,
+        lifetime_from: source.name().to_owned(),
+        ttl: freshness.ttl(now),
+        fresh: freshness.ttl(now) > 0 && !freshness.flags.contains(Flags::NO_CACHE),
+        validator: freshness.flags.contains(Flags::VALIDATOR),
+        vary: vary::fields(entry.signature())
+            .map(|(name, value)| (name.to_owned(), value.map(text)))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(url: &str, fields: &[(&str, &str)]) -> Question {
+        let fields = fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+        Question { url: url.to_owned(), method: Method::GET, fields: fields.collect(), role: None }
+    }
+
+    #[test]
+    fn a_question_is_the_request_that_a_client_would_send() {
+        let host = [("host", "docs.example"), ("accept", "a/b")];
+        let table: &[(&str, &[(&str, &str)], &str)] = &[
+            ("http://a", &[], "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"),
+            ("HTTP://a:81?b#c", &[], "GET http://a:81/?b HTTP/1.1\r\nHost: a:81\r\n\r\n"),
+            (
+                "http://a/b",
+                &host,
+                "GET http://docs.example/b HTTP/1.1\r\nHost: docs.example\r\naccept: a/b\r\n\r\n",
+            ),
+        ];
+        for (url, fields, expected) in table {
+            assert_eq!(question(url, fields).text().as_deref(), Ok(*expected), "{url}");
+        }
+        for url in ["http://a/ HTTP/1.1\r\nX: y", "http://a/\t", "http://a b/", "a.test"] {
+            assert!(question(url, &[]).text().is_err(), "{url:?}");
+        }
+    }
+
+    #[test]
+    fn every_reason_has_its_words() {
+        for why in Why::ALL {
+            for kind in Kind::ALL {
+                let Decision { outcome, reason, .. } = Decision::of(kind, *why);
+                assert_eq!((outcome.as_str(), reason.reason.as_str()), (kind.word(), why.token()));
+                assert!(!reason.section.is_empty() && !reason.explanation.is_empty(), "{why:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What of a response's fields counts and what does not, for people who wonder. Nothing is decided here: the
+//! decisions are made where they always are, and this says which of several fields they were made from.
+
+use http::StatusCode;
+
+use crate::date;
+use crate::directives::{ResponseDirectives, is_known, is_lifetime, split};
+use crate::fields::{Fields, members};
+use crate::freshness::Source;
+use crate::storable::Rules;
+use crate::wire::decimal;
+
+/// Something about one field or directive of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The field or directive, as it was written.
+    pub about: String,
+    /// What has to be said of it.
+    pub text: &'static str,
+}
+
+/// What the lifetime of a response received at `received` is taken from.
+pub fn lifetime_source(rules: &Rules, status: StatusCode, response: &impl Fields, received: u32) -> Source {
+    let directives = ResponseDirectives::parse(response, &rules.targeted);
+    let date = response.first("date").and_then(date::parse).unwrap_or(received);
+    Source::of(&directives, status, response, date)
+}
+
+/// What in a response has no effect or not the one that its author may have thought of.
+pub fn notes(rules: &Rules, response: &impl Fields) -> Vec<Note> {
+    let directives = ResponseDirectives::parse(response, &rules.targeted);
+    let mut notes = Vec::new();
+    let mut note = |about: &str, text| notes.push(Note { about: about.to_owned(), text });
+    let has_lifetime = directives.s_maxage.is_some() || directives.max_age.is_some();
+    if directives.targeted {
+        for (name, shown) in [("cache-control", "Cache-Control"), ("expires", "Expires")] {
+            if response.contains(name) {
+                note(
+                    shown,
+                    "not looked at: a field for caches such as this one takes its place (RFC 9213 2.2)",
+                );
+            }
+        }
+    } else {
+        if has_lifetime && response.contains("expires") {
+            note("Expires", "not looked at: max-age or s-maxage takes its place (RFC 9111 5.3)");
+        }
+        of_members(response, &mut note);
+    }
+    if directives.s_maxage.is_some() && directives.max_age.is_some() {
+        note("max-age", "not looked at: s-maxage takes its place in shared caches (RFC 9111 5.2.2.10)");
+    }
+    if directives.must_understand && directives.no_store {
+        note("no-store", "not obeyed: must-understand takes its place (RFC 9111 5.2.2.3)");
+    }
+    if response.contains("pragma") {
+        note("Pragma", "means nothing in responses (RFC 9111 5.4)");
+    }
+    if response.contains("set-cookie") && has_lifetime && !directives.private && !directives.no_store {
+        note(
+            "Set-Cookie",
+            "is stored with the response, which has a lifetime of its own: all clients get the cookie",
+        );
+    }
+    for name in &directives.withheld {
+        note(name.as_str(), "is not stored: no-cache or private names it (RFC 9111 5.2.2.4)");
+    }
+    notes
+}
+
+/// What the members of `Cache-Control` are not.
+fn of_members(response: &impl Fields, note: &mut impl FnMut(&str, &'static str)) {
+    for member in members(response, "cache-control") {
+        let shown = String::from_utf8_lossy(member);
+        let Some((name, value)) = split(member) else {
+            note(&shown, "is no directive (RFC 9111 5.2)");
+            continue;
+        };
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        if !is_known(&name) {
+            note(&shown, "has no meaning here (RFC 9111 5.2.3)");
+        } else if is_lifetime(&name) && decimal(value).is_none() {
+            note(&shown, "is no number of seconds, and counts as 0 (RFC 9111 4.2.1)");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fields(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(*name, value.parse().unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn what_has_no_effect_is_told() {
+        let table: &[(&[(&'static str, &str)], &[&str])] = &[
+            (&[("cache-control", "public, max-age=\"5\", immutable"), ("etag", "\"1\"")], &[]),
+            (&[("cache-control", "max-age=5"), ("expires", "0")], &["Expires"]),
+            (&[("cache-control", "max-age=5, s-maxage=9")], &["max-age"]),
+            (
+                &[("cache-control", "foo, max-age=soon, post-check=0")],
+                &["foo", "max-age=soon", "post-check=0"],
+            ),
+            (&[("cache-control", "\"max-age=5\"")], &["\"max-age=5\""]),
+            (
+                &[("cdn-cache-control", "max-age=5"), ("cache-control", "foo"), ("expires", "0")],
+                &["Cache-Control", "Expires"],
+            ),
+            (
+                &[("cache-control", "must-understand, no-store"), ("pragma", "no-cache")],
+                &["no-store", "Pragma"],
+            ),
+            (&[("cache-control", "max-age=5"), ("set-cookie", "a=b")], &["Set-Cookie"]),
+            (&[("cache-control", "max-age=5, private=\"x-user\"")], &["x-user"]),
+            (&[("set-cookie", "a=b")], &[]),
+        ];
+        for (lines, expected) in table {
+            let notes = notes(&Rules::default(), &fields(lines));
+            let about: Vec<_> = notes.iter().map(|note| note.about.as_str()).collect();
+            assert_eq!(about, *expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_lifetime_has_one_source() {
+        let modified = ("last-modified", "Thu, 01 Jan 1970 00:00:01 GMT");
+        for (lines, status, expected) in [
+            (&[("cache-control", "s-maxage=1, max-age=2")][..], 200, Source::SMaxage),
+            (&[("cache-control", "max-age=2"), ("expires", "0")], 200, Source::MaxAge),
+            (&[("expires", "0"), modified], 200, Source::Expires),
+            (&[("cdn-cache-control", "public"), ("expires", "0"), modified], 200, Source::LastModified),
+            (&[modified], 200, Source::LastModified),
+            (&[modified], 302, Source::Nothing),
+            (&[("etag", "\"1\"")], 200, Source::Nothing),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let source = lifetime_source(&Rules::default(), status, &fields(lines), 1_000);
+            assert_eq!(source, expected, "{lines:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_explained_without_a_panic(value in "[ -~]{0,40}") {
+            let map = fields(&[("cache-control", &value), ("cdn-cache-control", &value), ("expires", &value)]);
+            notes(&Rules::default(), &map);
+            lifetime_source(&Rules::default(), StatusCode::OK, &map, 1_000);
+        }
+    }
+}
