@@ -16,6 +16,8 @@ use crate::config::{DISK, ENTRIES, MEMORY, THREADS, names};
 use crate::fetch::args::{EXAMPLES as FETCH_EXAMPLES, Fetch};
 use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
 use crate::records::Asked;
+use crate::remote::Listener;
+use crate::watch_args::{LOG_EXAMPLES, Log, PURGE_EXAMPLES, Purge, TOP_EXAMPLES, Top, WHY_EXAMPLES, Why};
 use crate::{units, workload};
 
 /// Where the admin listener is unless told otherwise.
@@ -25,7 +27,8 @@ const EXAMPLES: &str = "\
 Examples:
   larder serve
   larder serve --origin http://127.0.0.1:3000
-  larder stats";
+  larder stats
+  larder why http://127.0.0.1:8080/";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -80,6 +83,18 @@ pub(crate) enum Command {
     /// Show the numbers of a running proxy, or what the statistics database holds
     #[command(after_help = STATS_EXAMPLES)]
     Stats(Stats),
+    /// Explain what would become of a request, and why
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(Why),
+    /// Watch requests as they end
+    #[command(after_help = LOG_EXAMPLES)]
+    Log(Log),
+    /// Watch what is asked for most
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(Top),
+    /// Forget what is stored for a URL
+    #[command(after_help = PURGE_EXAMPLES)]
+    Purge(Purge),
     /// Look at what is on the disks: list it, print one object, check all of it
     Cache(Cache),
     /// Fetch pages through a proxy, or replay a workload on it
@@ -189,9 +204,9 @@ pub(crate) enum Reference {
 /// What `stats` asks, and how it shows the answer.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
-    /// The admin listener to ask
-    #[arg(long, value_name = "ADDRESS", default_value = ADMIN)]
-    pub(crate) admin: String,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub(crate) listener: Listener,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

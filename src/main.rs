@@ -11,13 +11,19 @@ mod describe;
 mod fetch;
 mod heap;
 mod lab_args;
+mod log;
 mod logs;
 mod progress;
+mod purge;
 mod records;
+mod remote;
 mod serve;
 mod simulate;
 mod stats;
+mod top;
 mod units;
+mod watch_args;
+mod why;
 mod words;
 mod workload;
 
@@ -41,6 +47,10 @@ fn main() -> ExitCode {
         Command::Serve(run) => serve::run(&run),
         Command::Check(run) => check::run(&run),
         Command::Stats(stats) => stats::run(&stats),
+        Command::Why(why) => why::run(&why),
+        Command::Log(log) => log::run(&log),
+        Command::Top(top) => top::run(&top),
+        Command::Purge(purge) => purge::run(&purge),
         Command::Cache(line) => cache::run(&line),
         Command::Fetch(fetch) => fetch::run(&fetch),
         Command::Simulate(simulate) => simulate::run(&simulate),

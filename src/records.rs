@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::args::Flags;
 use crate::columns::aligned;
 use crate::config::statistics::{self, Place};
-use crate::units::{about_count, about_size, parse_duration};
+use crate::units::{about_count, about_size, about_time, parse_duration};
 use crate::{Failure, config, say};
 
 /// How far back a question goes that does not say.
@@ -144,12 +144,7 @@ fn ratio(ratio: f64, whole: u64) -> String {
 
 /// The mean of `count` times.
 fn time(micros: f64, count: u64) -> String {
-    match micros {
-        _ if count == 0 => "-".to_owned(),
-        ..1e3 => format!("{micros:.0} us"),
-        ..1e6 => format!("{:.2} ms", micros / 1e3),
-        _ => format!("{:.2} s", micros / 1e6),
-    }
+    if count == 0 { "-".to_owned() } else { about_time(micros) }
 }
 
 fn groups_json(name: &str, groups: &[Group]) -> String {

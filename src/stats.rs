@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::args::Stats;
+use crate::remote::Listener;
 use crate::units::{about_count, about_size};
 use crate::{Failure, say};
 
@@ -22,7 +23,7 @@ pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
     if stats.asked.answer(stats.json)? {
         return Ok(());
     }
-    let (text, numbers) = numbers(&stats.admin).map_err(Failure::Failed)?;
+    let (text, numbers) = numbers(&stats.listener).map_err(Failure::Failed)?;
     match stats.json {
         true => say(text.trim_end()),
         false => table(&numbers).iter().for_each(|line| say(line)),
@@ -30,13 +31,14 @@ pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The numbers of the proxy whose admin listener is at `admin`: as they came, and what they say.
+/// The numbers of the proxy with this admin listener: as they came, and what they say.
 ///
 /// # Errors
 /// Why there are none, in one line.
-pub(crate) fn numbers(admin: &str) -> Result<(String, Map<String, Value>), String> {
-    let failed = |why: String| unanswered(admin, why);
-    let answer = ask(admin).map_err(|error| failed(explain(&error)))?;
+pub(crate) fn numbers(listener: &Listener) -> Result<(String, Map<String, Value>), String> {
+    let failed = |why: String| unanswered(&listener.admin, why);
+    let authorization = listener.authorization()?;
+    let answer = ask(&listener.admin, authorization.as_deref()).map_err(|error| failed(explain(&error)))?;
     let text = content(&answer).map_err(failed)?;
     let numbers = serde_json::from_str(text)
         .map_err(|error| failed(format!("its /stats are no JSON object: {error}")))?;
@@ -48,7 +50,7 @@ pub(crate) fn unanswered(admin: &str, why: String) -> String {
     format!("no larder answers at {admin}: {why}")
 }
 
-fn ask(admin: &str) -> io::Result<String> {
+fn ask(admin: &str, authorization: Option<&str>) -> io::Result<String> {
     let mut outcome = Err(io::Error::other("no such address"));
     for address in admin.to_socket_addrs()? {
         outcome = TcpStream::connect_timeout(&address, PATIENCE);
@@ -59,7 +61,8 @@ fn ask(admin: &str) -> io::Result<String> {
     let mut connection = outcome?;
     connection.set_read_timeout(Some(PATIENCE))?;
     connection.set_write_timeout(Some(PATIENCE))?;
-    let request = format!("GET /stats HTTP/1.0\r\nHost: {admin}\r\nAccept: application/json\r\n\r\n");
+    let shown = authorization.map_or_else(String::new, |shown| format!("Authorization: {shown}\r\n"));
+    let request = format!("GET /stats HTTP/1.0\r\nHost: {admin}\r\nAccept: application/json\r\n{shown}\r\n");
     connection.write_all(request.as_bytes())?;
     let mut answer = String::new();
     connection.take(LARGEST).read_to_string(&mut answer)?;
@@ -84,6 +87,7 @@ fn content(answer: &str) -> Result<&str, String> {
     let line = head.lines().next().unwrap_or_default();
     match line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)) {
         Some("200") => Ok(body),
+        Some("401" | "403") => Err(body.lines().next().unwrap_or_default().escape_debug().to_string()),
         Some(status) => Err(format!("status {}; is this its admin listener?", status.escape_debug())),
         None => Err("it does not speak HTTP".to_owned()),
     }

@@ -60,6 +60,15 @@ pub(crate) fn about_size(bytes: u64) -> String {
     }
 }
 
+/// So many microseconds, to three digits or so, such as `1.18 ms`.
+pub(crate) fn about_time(micros: f64) -> String {
+    match micros {
+        ..1e3 => format!("{micros:.0} us"),
+        ..1e6 => format!("{:.2} ms", micros / 1e3),
+        _ => format!("{:.2} s", micros / 1e6),
+    }
+}
+
 /// `number` with its thousands apart: `1,234,567`.
 pub(crate) fn about_count(number: u64) -> String {
     let digits = number.to_string();
@@ -140,6 +149,7 @@ mod tests {
     #[test]
     fn people_get_rounded_numbers() {
         assert_eq!([0, 1023, 1024, 123_456_789].map(about_size), ["0 B", "1023 B", "1.00 KiB", "117.7 MiB"]);
+        assert_eq!([0.4, 999.0, 1_500.0, 2e6].map(about_time), ["0 us", "999 us", "1.50 ms", "2.00 s"]);
         assert_eq!([0, 999, 1_000, 1_234_567].map(about_count), ["0", "999", "1,000", "1,234,567"]);
     }
 

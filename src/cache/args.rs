@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use larder_proxy::inventory;
 use larder_store::disks::Name;
 
-use crate::args::ADMIN;
 use crate::config::names;
+use crate::remote::Listener;
 use crate::units;
 
 const EXAMPLES: &str = "\
@@ -93,11 +93,11 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 pub(super) struct Place {
     /// Look into this directory, which no larder may be using; repeatable
-    #[arg(long, value_name = "DIR", value_parser = names::directory, conflicts_with = "admin")]
+    #[arg(long, value_name = "DIR", value_parser = names::directory, conflicts_with_all = ["admin", "token"])]
     pub(super) disk: Vec<PathBuf>,
-    /// Ask the larder with this admin listener
-    #[arg(long, value_name = "ADDRESS", default_value = ADMIN)]
-    pub(super) admin: String,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub(super) listener: Listener,
 }
 
 /// What `get` is to print.

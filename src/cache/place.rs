@@ -10,10 +10,11 @@ use larder_store::Disks;
 use larder_store::disks::{Event, Name, OpenError, Tell};
 
 use super::args;
-use super::remote::Remote;
+use super::remote;
 use crate::Failure;
 use crate::args::ADMIN;
 use crate::progress::Bar;
+use crate::remote::Remote;
 
 /// Bytes of content that are read at once.
 const PIECE: usize = 256 << 10;
@@ -31,7 +32,7 @@ impl Place {
     /// Why it cannot be looked at.
     pub(super) fn open(place: &args::Place) -> Result<Self, Failure> {
         if place.disk.is_empty() {
-            return Remote::new(&place.admin).map(Self::Serving).map_err(Failure::Failed);
+            return Remote::new(&place.listener).map(Self::Serving).map_err(Failure::Failed);
         }
         let reading = Bar::wait("reading what is where".to_owned());
         let tell: Tell = Arc::new(warn);
@@ -57,7 +58,7 @@ impl Place {
                 inventory::list(disks, keys.as_ref(), see);
                 Ok(())
             }
-            Self::Serving(remote) => remote.list(url, see),
+            Self::Serving(remote) => remote::list(remote, url, see),
         }
     }
 
@@ -69,7 +70,7 @@ impl Place {
     pub(super) fn get(&self, name: Name, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, String> {
         let disks = match self {
             Self::AtRest(disks) => disks,
-            Self::Serving(remote) => return remote.get(name, take),
+            Self::Serving(remote) => return remote::get(remote, name, take),
         };
         let Some(held) = disks.named(name) else { return Ok(false) };
         let (len, mut goes_on) = (held.content.len(), take(&inventory::head(&held)));
@@ -90,7 +91,7 @@ impl Place {
     pub(super) fn verify(&self, rate: u64, tell: &mut dyn FnMut(&Progress)) -> Result<Progress, String> {
         let disks = match self {
             Self::AtRest(disks) => disks,
-            Self::Serving(remote) => return remote.verify(rate, tell),
+            Self::Serving(remote) => return remote::verify(remote, rate, tell),
         };
         let progress = inventory::verify(disks, rate, &mut |progress| {
             tell(progress);

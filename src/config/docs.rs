@@ -1,6 +1,7 @@
 //! The reference and the example file, rendered from the table of keys, so that neither can be out of step.
 
-use super::keys::{CACHING, DISK_KEYS, DiskDraft, Draft, Key, SECTIONS, SITE, SiteDraft, TOP};
+use super::draft::{DiskDraft, Draft, SiteDraft};
+use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TOP};
 
 /// What the example says where a default would show nothing.
 const EXAMPLES: &[(&str, &str)] = &[

@@ -1,88 +1,21 @@
 //! THE TABLE of keys: one row each, with its name, kind, place and meaning. Reading a file, its errors, the
 //! reference in `docs/config.md` and the example file all come from here.
-//!
-//! A [`Draft`] is what was written, on top of the defaults; what its values mean together is not decided here.
+//! They are written into a [`Draft`].
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, ClientAddress, ClientDetail, DiskTier, Doors, Forward, HostHeader, Limits, LineForm,
-    MemoryTier, Origin, Schedule, Timeouts, Times,
+    AccessLog, ClientAddress, ClientDetail, HostHeader, LineForm, Origin, Times, Token,
 };
 use larder_semantics::storable::Rules;
 use toml::de::DeValue;
 
+use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::kinds::{AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Size, Text, Words};
 use super::statistics::{self, CLIENTS, Place};
 use super::{DISK, ENTRIES, MEMORY, THREADS, names};
-
-/// What was written, on top of the defaults.
-#[derive(Clone, Debug)]
-pub(super) struct Draft {
-    pub(super) threads: Option<usize>,
-    pub(super) admin: Option<SocketAddr>,
-    pub(super) access_log: AccessLog,
-    pub(super) name: String,
-    pub(super) x_cache: bool,
-    pub(super) client_address: ClientAddress,
-    pub(super) memory: Memory,
-    pub(super) disks: Vec<DiskDraft>,
-    pub(super) schedule: Schedule,
-    pub(super) statistics: statistics::Draft,
-    pub(super) limits: Limits,
-    pub(super) timeouts: Timeouts,
-    pub(super) reverse_listen: Option<Vec<SocketAddr>>,
-    pub(super) sites: Vec<SiteDraft>,
-    pub(super) forward_listen: Option<Vec<SocketAddr>>,
-    pub(super) forward: Forward,
-    pub(super) thrift_listen: Vec<SocketAddr>,
-    pub(super) onc_listen: Vec<SocketAddr>,
-    pub(super) line_listen: Vec<SocketAddr>,
-    /// But for where they listen.
-    pub(super) doors: Doors,
-    /// Where each key was written, as an error says it: `memory.size` -> `larder.toml:7`.
-    pub(super) places: BTreeMap<String, String>,
-}
-
-/// The memory tier as it was written.
-#[derive(Clone, Debug)]
-pub(super) struct Memory {
-    pub(super) size: Option<u64>,
-    pub(super) entries: Option<u64>,
-    pub(super) policy: Spec,
-    pub(super) max_object: Option<u64>,
-    pub(super) max_variants: usize,
-}
-
-/// A directory of the disk tier as it was written.
-#[derive(Clone, Debug)]
-pub(super) struct DiskDraft {
-    /// Where it begins, as an error says it.
-    pub(super) place: String,
-    pub(super) tier: DiskTier,
-}
-
-/// A site as it was written.
-#[derive(Clone, Debug)]
-pub(super) struct SiteDraft {
-    /// Where it begins, as an error says it.
-    pub(super) place: String,
-    pub(super) name: Option<String>,
-    pub(super) hosts: Vec<String>,
-    pub(super) origins: Vec<Origin>,
-    pub(super) host: HostHeader,
-    pub(super) cache: bool,
-    pub(super) retries: u32,
-    pub(super) max_fails: u32,
-    pub(super) fail_timeout: Duration,
-    pub(super) health: Option<String>,
-    pub(super) health_interval: Duration,
-    pub(super) rules: Rules,
-}
 
 /// One key of a `T`.
 pub(super) struct Key<T> {
@@ -134,6 +67,11 @@ const HOST_HEADER: Text<HostHeader> = Text {
     parse: names::host_header,
     show: names::show_host_header,
 };
+const ADMIN_TOKEN: Text<Token> = Text {
+    words: "at least 16 characters",
+    parse: |text| text.parse(),
+    show: |token| token.secret().to_owned(),
+};
 const ACCESS_LOG: Choice<AccessLog> =
     Choice(&[("off", AccessLog::Off), ("text", AccessLog::Text), ("json", AccessLog::Json)]);
 const FORM: Choice<LineForm> = Choice(&[("framed", LineForm::Framed), ("bare", LineForm::Bare)]);
@@ -162,7 +100,18 @@ const MANY: u64 = 10_000_000;
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = &[
     key!("threads", Or("auto", Count(THREADS)), threads, "worker threads; auto: one for each core"),
-    key!("admin", Or("off", ADDRESS), admin, "where /stats, /healthz and /readyz are served"),
+    key!(
+        "admin",
+        Or("off", ADDRESS),
+        admin,
+        "where figures, the live log and health are served; other than loopback needs admin_token"
+    ),
+    key!(
+        "admin_token",
+        Or("off", ADMIN_TOKEN),
+        admin_token,
+        "what must be shown there by who comes from another machine; also $LARDER_TOKEN"
+    ),
     key!("access_log", ACCESS_LOG, access_log, "one line for each request on standard output"),
     key!("name", TOKEN, name, "how the proxy names itself in Via and Cache-Status"),
     key!("x_cache", Flag, x_cache, "also send the traditional X-Cache: HIT or MISS"),
@@ -442,57 +391,3 @@ pub(super) const CACHING: &[Key<Rules>] = &[
         "stale responses serve this long while a fresh one is fetched"
     ),
 ];
-
-impl Default for Draft {
-    fn default() -> Self {
-        let MemoryTier { policy, max_object, max_variants, .. } = MemoryTier::default();
-        Self {
-            threads: None,
-            admin: Some(SocketAddr::from(([127, 0, 0, 1], 9145))),
-            access_log: AccessLog::Off,
-            name: "Larder".to_owned(),
-            x_cache: false,
-            client_address: ClientAddress::XForwardedFor,
-            memory: Memory { size: None, entries: None, policy, max_object, max_variants },
-            disks: Vec::new(),
-            schedule: Schedule::default(),
-            statistics: statistics::Draft::default(),
-            limits: Limits::default(),
-            timeouts: Timeouts::default(),
-            reverse_listen: None,
-            sites: Vec::new(),
-            forward_listen: None,
-            forward: Forward::default(),
-            thrift_listen: Vec::new(),
-            onc_listen: Vec::new(),
-            line_listen: Vec::new(),
-            doors: Doors::default(),
-            places: BTreeMap::new(),
-        }
-    }
-}
-
-impl Default for DiskDraft {
-    fn default() -> Self {
-        Self { place: String::new(), tier: DiskTier::at(PathBuf::new()) }
-    }
-}
-
-impl Default for SiteDraft {
-    fn default() -> Self {
-        Self {
-            place: String::new(),
-            name: None,
-            hosts: Vec::new(),
-            origins: Vec::new(),
-            host: HostHeader::Preserve,
-            cache: true,
-            retries: 1,
-            max_fails: 3,
-            fail_timeout: Duration::from_secs(10),
-            health: None,
-            health_interval: Duration::from_secs(10),
-            rules: Rules::default(),
-        }
-    }
-}

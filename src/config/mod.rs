@@ -5,6 +5,7 @@
 //! together is decided and checked.
 
 pub(crate) mod docs;
+mod draft;
 mod keys;
 mod kinds;
 pub(crate) mod names;
@@ -25,10 +26,12 @@ use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{DiskTier, Origin, Role};
 
-use self::keys::{DiskDraft, Draft, SiteDraft};
+use self::draft::{DiskDraft, Draft, SiteDraft};
 use crate::args::Flags;
 use crate::units;
 
+/// The variable that has the admin token, where the file has none.
+pub(crate) const TOKEN: &str = "LARDER_TOKEN";
 /// How many worker threads there may be.
 pub(crate) const THREADS: RangeInclusive<u64> = 1..=1_024;
 /// How many bytes the memory tier may have: up to what a process can address.

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{CACHING, DISK_KEYS, DiskDraft, Draft, Key, SECTIONS, SITE, SiteDraft, TOP};
+use super::draft::{DiskDraft, Draft, SiteDraft};
+use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TOP};
 use crate::words::hint;
 
 /// Reads `text`, which stands in the file called `file`, on top of `draft`. Problems come in the order of their lines.

@@ -1,13 +1,14 @@
 //! From a draft to [`Settings`]: defaults that depend on the machine or on other keys, and what must agree.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::thread;
+use std::{env, thread};
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site};
+use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site, Token};
 
-use super::keys::{DiskDraft, Draft, Memory, SiteDraft};
+use super::TOKEN;
+use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::names::covers;
 use super::statistics;
 use crate::units::show_size;
@@ -21,6 +22,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let (listen, doors) = (listeners(&draft), doors(&draft));
     check_fronts(&draft, &listen, &doors, &mut problems);
     check_addresses(&draft, &listen, &doors, &mut problems);
+    let admin_token = admin_token(&draft, &mut problems);
     check_sites(&draft.sites, &mut problems);
     check_memory(&draft, &mut problems);
     check_disks(&draft.disks, &mut problems);
@@ -40,6 +42,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     Ok(Settings {
         listen,
         admin: draft.admin,
+        admin_token,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
         memory: memory_tier(draft.memory),
         disks: draft.disks.into_iter().map(|disk| disk.tier).collect(),
@@ -73,6 +76,29 @@ fn doors(draft: &Draft) -> Vec<(Door, SocketAddr)> {
         (Door::Line, &draft.line_listen),
     ];
     each.into_iter().flat_map(|(door, listen)| listen.iter().map(move |address| (door, *address))).collect()
+}
+
+/// What the admin listener wants to be shown; it must want something where others can reach it.
+fn admin_token(draft: &Draft, problems: &mut Vec<String>) -> Option<Token> {
+    let token = match (&draft.admin_token, env::var(TOKEN)) {
+        (None, Ok(text)) if !text.is_empty() => match text.parse() {
+            Ok(token) => Some(token),
+            Err(why) => {
+                problems.push(format!("${TOKEN}: {why}"));
+                return None;
+            }
+        },
+        (token, _) => token.clone(),
+    };
+    if let Some(admin) =
+        draft.admin.filter(|admin| token.is_none() && !admin.ip().to_canonical().is_loopback())
+    {
+        let place = place(draft, &["admin"]);
+        problems.push(format!(
+            "{place}: admin {admin} can be reached from other machines: set admin_token in the file, or ${TOKEN}"
+        ));
+    }
+    token
 }
 
 fn check_fronts(

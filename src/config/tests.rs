@@ -131,8 +131,12 @@ fn values_that_disagree() {
         ("[[site]]\nhosts = 'a'", "1: [[site]] has no 'origin'"),
         ("[[site]]\norigin = []", "1: [[site]] has no origin in its 'origin' list"),
         (
-            "admin = '0.0.0.0:3128'",
+            "admin = '0.0.0.0:3128'\nadmin_token = '0123456789abcdef'",
             "1: admin 0.0.0.0:3128 and forward.listen 127.0.0.1:3128 cannot both listen",
+        ),
+        (
+            "admin = '[::]:9145'",
+            "1: admin [::]:9145 can be reached from other machines: set admin_token in the file, or $LARDER_TOKEN",
         ),
         (
             "[line]\nlisten = '127.0.0.1:3128'",

@@ -18,6 +18,7 @@ use rustls::ClientConfig;
 use serde_json::json;
 
 use crate::args::ADMIN;
+use crate::remote::Listener;
 use crate::{Failure, say, stats, workload};
 use args::{Fetch, Via};
 use door::{Door, Rpc, Speech};
@@ -144,7 +145,7 @@ impl Source {
         match self {
             Self::Nobody => Ok(None),
             Self::Admin(admin) => {
-                let (_, numbers) = stats::numbers(admin)?;
+                let (_, numbers) = stats::numbers(&Listener::at(admin))?;
                 Ok(Some(report::of_admin(numbers)))
             }
             Self::Calls => match server.call(&Call::Statistics) {

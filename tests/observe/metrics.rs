@@ -53,7 +53,7 @@ impl Page {
 }
 
 fn scrape(larder: &Larder) -> String {
-    let response = Client::to(larder.admin).ask("GET /metrics");
+    let response = larder.ask_admin("GET /metrics");
     assert_eq!(response.field("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     response.text().to_owned()
 }

@@ -54,6 +54,11 @@ impl Larder {
         Self::start_by(command, config)
     }
 
+    /// The same with its admin listener at `admin`, an address of all this machine's networks.
+    pub(crate) fn start_at(config: &str, admin: &str) -> Self {
+        Self::start_with(Command::new(env!("CARGO_BIN_EXE_larder")), config, admin)
+    }
+
     /// The same, started by the command `before`, which goes on as the proxy.
     pub(crate) fn start_behind(before: &[&str], config: &str) -> Self {
         let mut command = Command::new(before[0]);
@@ -61,11 +66,15 @@ impl Larder {
         Self::start_by(command, config)
     }
 
-    fn start_by(mut command: Command, config: &str) -> Self {
+    fn start_by(command: Command, config: &str) -> Self {
+        Self::start_with(command, config, "127.0.0.1:0")
+    }
+
+    fn start_with(mut command: Command, config: &str, admin: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let file = write(&directory, config);
         let any = "127.0.0.1:0";
-        command.args(["serve", "--access-log", "off", "--threads", "2", "--forward", any, "--admin", any]);
+        command.args(["serve", "--access-log", "off", "--threads", "2", "--forward", any, "--admin", admin]);
         if config.contains("[[site]]") {
             command.args(["--listen", any]);
         }
@@ -126,9 +135,14 @@ impl Larder {
         self.wait_for("fills", 0);
     }
 
+    /// A short request to the admin listener, on a connection of its own.
+    pub(crate) fn ask_admin(&self, request: &str) -> Response {
+        Client::to(self.admin).ask(&format!("{request}\nHost: localhost"))
+    }
+
     /// `GET /stats`.
     pub(crate) fn stats(&self) -> Value {
-        let response = Client::to(self.admin).ask("GET /stats");
+        let response = self.ask_admin("GET /stats");
         serde_json::from_slice(&response.body).expect("json")
     }
 

@@ -23,9 +23,12 @@ use crate::outcome::{Kind, Tier};
 use crate::request::Request;
 use crate::route::{Route, host_of};
 use crate::serve::{self, Found, Held};
-use crate::settings::{Origin, Role};
+use crate::settings::Role;
 use crate::worker::{Plan, Shared};
 use crate::{answer, clock, fetch, inventory, pass};
+
+/// Requests that are told of.
+const LAST: usize = 5;
 
 /// What is asked about.
 #[derive(Clone, Debug)]
@@ -144,6 +147,24 @@ pub struct Explanation {
     pub variants: u64,
     /// What the origin last answered.
     pub answer: Option<Answer>,
+    /// What became of the last requests for the URL, the latest first, if somebody watches the live log or the
+    /// dashboard.
+    pub last: Vec<Ended>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Seconds since it came.
+    pub ago: u64,
+    /// Its method.
+    pub method: String,
+    /// What was answered.
+    pub status: u16,
+    /// What became of it.
+    pub outcome: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// Says what would become of the request in `question`.
@@ -216,6 +237,7 @@ fn run(shared: &Shared, plan: &Plan, question: &Question, text: &str, role: Role
         stored: None,
         variants: 0,
         answer: None,
+        last: Vec::new(),
     };
     match read {
         Ok((request, has_content)) => Run { shared, plan, request, has_content }.explain(nothing),
@@ -263,7 +285,7 @@ impl Run<'_> {
         };
         Explanation {
             key: Some(request.url()),
-            site: Some(request.route.name().to_owned()),
+            site: Some(self.plan.sites.account(request.route.number()).site().to_string()),
             origins: self.origins(),
             decision: match self.decide(&held) {
                 decision if decision.asks_origin && self.is_forbidden() => {
@@ -274,6 +296,7 @@ impl Run<'_> {
             stored: held.entry.as_ref().map(|entry| stored(shown, entry, held.tier)),
             variants: held.resident.as_ref().map_or(0, |resident| resident.variants().len() as u64),
             answer,
+            last: self.last(&nothing.url),
             ..nothing
         }
     }
@@ -326,6 +349,25 @@ impl Run<'_> {
         }
     }
 
+    fn last(&self, url: &str) -> Vec<Ended> {
+        let (key, mut last) = (self.request.url(), Vec::new());
+        self.shared.watch.last(|seen| {
+            let target = seen.memo.target();
+            if target == url || target == key {
+                let outcome = seen.ended.outcome;
+                last.push(Ended {
+                    ago: seen.memo.elapsed().as_secs(),
+                    method: seen.memo.method().to_string(),
+                    status: seen.ended.status,
+                    outcome: outcome.kind.word().to_owned(),
+                    reason: outcome.why.token().to_owned(),
+                });
+            }
+            last.len() < LAST
+        });
+        last
+    }
+
     /// Whether the URL names an address that clients of the forward proxy must not reach. What a name leads to is
     /// known only when it is asked for.
     fn is_forbidden(&self) -> bool {
@@ -336,11 +378,8 @@ impl Run<'_> {
     }
 
     fn origins(&self) -> Vec<String> {
-        let show = |Origin { https, authority }: &Origin| {
-            format!("{}://{authority}", if *https { "https" } else { "http" })
-        };
         match &self.request.route {
-            Route::Site(site) => site.settings.origins.iter().map(show).collect(),
+            Route::Site(site) => site.settings.origins.iter().map(ToString::to_string).collect(),
             Route::Anywhere => vec![format!("{}://{}", self.request.scheme, self.request.authority)],
         }
     }

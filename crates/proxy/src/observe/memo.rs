@@ -82,6 +82,15 @@ impl Memo {
         self.begun.elapsed()
     }
 
+    /// The URL, as the client wrote it; `-` if it cannot be told.
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    pub(crate) fn method(&self) -> &Method {
+        &self.method
+    }
+
     /// When it came.
     pub(super) fn begun(&self) -> Instant {
         self.begun

@@ -268,7 +268,11 @@ mod tests {
         let outcome =
             Outcome { origin_time: Some(Duration::from_micros(5)), ..Outcome::forwarded(kind, why) };
         let memo = Memo { target: url.to_owned(), ..Memo::unread(([127, 0, 0, 1], 1).into()) };
-        Seen { memo, ended: Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes }, took: Duration::ZERO }
+        Seen {
+            memo,
+            ended: Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes },
+            took: Duration::ZERO,
+        }
     }
 
     fn shown(top: &Top, rank: Rank, now: Instant) -> Value {

@@ -4,8 +4,9 @@
 //! own, which has a limit, and [`pump`] empties the queues ten times a second and hands what was in them to all who
 //! watch. Requests are numbered, those that found no place included: who sees a gap knows how many are missing.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
@@ -73,13 +74,15 @@ pub(crate) struct Watch {
     count: Arc<Count>,
     begun: Notify,
     batches: Sender<Arc<Batch>>,
+    /// The last batches, for who asks what became of a URL.
+    last: Mutex<VecDeque<Arc<Batch>>>,
     seats: Arc<Semaphore>,
 }
 
 impl Default for Watch {
     fn default() -> Self {
         let (count, begun, (batches, _)) = (Arc::default(), Notify::new(), channel(BATCHES));
-        Self { count, begun, batches, seats: Arc::new(Semaphore::new(MOST)) }
+        Self { count, begun, batches, last: Mutex::default(), seats: Arc::new(Semaphore::new(MOST)) }
     }
 }
 
@@ -92,6 +95,30 @@ impl Watch {
     /// A seat for who wants to be told things for long; `None` if all are taken.
     pub(crate) fn seat(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.seats).try_acquire_owned().ok()
+    }
+
+    /// Shows the requests that were seen of late, the latest first, until `see` says false. There are some only while
+    /// somebody watches.
+    pub(crate) fn last(&self, mut see: impl FnMut(&Seen) -> bool) {
+        let batches: Vec<_> = self.batches_of_late().iter().rev().cloned().collect();
+        let _ = batches.iter().flat_map(|batch| batch.seen.iter().rev()).all(&mut see);
+    }
+
+    fn hand_out(&self, batch: Arc<Batch>) {
+        let mut last = self.batches_of_late();
+        if !batch.seen.is_empty() {
+            last.push_back(Arc::clone(&batch));
+        }
+        while last.iter().map(|batch| batch.seen.len()).sum::<usize>() > PLACES {
+            last.pop_front();
+        }
+        drop(last);
+        // Nobody may be there any more.
+        let _ = self.batches.send(batch);
+    }
+
+    fn batches_of_late(&self) -> MutexGuard<'_, VecDeque<Arc<Batch>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to watch.
@@ -139,9 +166,9 @@ pub(crate) async fn pump(shared: Arc<Shared>) {
             tokio::time::sleep(EVERY).await;
             let batch = Batch { first, ..collect(&shared) };
             first = batch.end();
-            // Nobody may be there any more.
-            let _ = watch.batches.send(Arc::new(batch));
+            watch.hand_out(Arc::new(batch));
         }
+        watch.batches_of_late().clear();
     }
 }
 
@@ -232,6 +259,25 @@ mod tests {
         assert_eq!((shown, watcher.missed()), (2 + BATCHES, 1 + BATCHES as u64));
         drop(watcher);
         assert!(!watch.is_on());
+    }
+
+    #[test]
+    fn the_last_requests_are_at_hand_within_bounds() {
+        let watch = Watch::default();
+        for _ in 0..3 {
+            watch.hand_out(batch(0, PLACES / 2, 0));
+        }
+        let mut shown = 0;
+        watch.last(|_| {
+            shown += 1;
+            true
+        });
+        assert_eq!(shown, PLACES);
+        watch.last(|_| {
+            shown += 1;
+            shown < PLACES + 2
+        });
+        assert_eq!(shown, PLACES + 2);
     }
 
     #[test]

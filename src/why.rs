@@ -1,0 +1,224 @@
+//! `larder why`: what a running larder would do with a request, and why. Also the list of all reasons.
+
+use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use larder_proxy::why::{Answer, Decision, Ended, Explanation, Reason, Stored};
+use larder_semantics::status::Why as Word;
+
+use crate::columns::aligned;
+use crate::remote::Remote;
+use crate::units::about_size;
+use crate::watch_args::Why;
+use crate::{Failure, say};
+
+const INTRODUCTION: &str = "\
+# Reasons
+
+Why a request or a response was treated as it was, in the words that `Cache-Status` (as `detail`), the logs, the metrics,
+the statistics and `larder why` have. `larder why --reasons` prints this page, and `larder why URL` says which of them
+would hold for a URL at this moment.
+";
+
+/// Explains, or prints the list of reasons.
+pub(crate) fn run(why: &Why) -> Result<(), Failure> {
+    let Some(url) = &why.url else {
+        say(reasons().trim_end());
+        return Ok(());
+    };
+    let remote = Remote::new(&why.listener).map_err(Failure::Failed)?;
+    let mut query = vec![("url", url.clone())];
+    query.extend(why.headers.iter().map(|line| ("header", line.clone())));
+    query.extend(why.method.iter().map(|method| ("method", method.clone())));
+    query.extend(why.role.iter().map(|role| ("role", role.clone())));
+    let explanation: Explanation = remote.get("why", &query)?;
+    match why.json {
+        true => say(&serde_json::to_string_pretty(&explanation).unwrap_or_default()),
+        false => aligned(&rows(&explanation, now()), 2, "  ").iter().for_each(|line| say(line)),
+    }
+    Ok(())
+}
+
+/// The list of all reasons in Markdown: `docs/reasons.md`.
+fn reasons() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    for (group, reasons) in Word::GROUPS {
+        let _ = write!(
+            page,
+            "\n## {group}\n\n| reason | what it means | rule | what may help |\n|---|---|---|---|\n"
+        );
+        for why in *reasons {
+            let (word, meaning, rule, help) = (why.token(), why.explanation(), why.section(), why.help());
+            let _ = writeln!(page, "| `{word}` | {meaning} | {rule} | {help} |");
+        }
+    }
+    page
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// What is said, each with what it is about.
+fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
+    let Explanation { decision, stored, answer, .. } = said;
+    let mut rows = Vec::new();
+    let mut row = |name: &str, text: String| {
+        rows.push(vec![
+            name.to_owned(),
+            text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"),
+        ]);
+    };
+    row("request", format!("{} {}", said.method, said.key.as_ref().unwrap_or(&said.url)));
+    row("decision", format!("{}: {}", decision.outcome, sentence(&decision.reason)));
+    row("origin", asked(decision, said));
+    row("stored", stored.as_ref().map_or_else(|| nothing(said), held));
+    for (name, value) in stored.iter().flat_map(|stored| &stored.vary) {
+        let value = value.as_ref().map_or_else(|| "not sent".to_owned(), |value| format!("'{value}'"));
+        row("varies by", format!("{name}: {value}"));
+    }
+    match answer {
+        Some(answer) => {
+            row("last answer", last(answer, now));
+            answer.fields.iter().for_each(|(name, value)| row("", format!("{name}: {value}")));
+            match &answer.why_not {
+                Some(reason) => row("storing", format!("no: {}", sentence(reason))),
+                None => row("storing", "such an answer is stored".to_owned()),
+            }
+            answer.notes.iter().for_each(|(about, text)| row("note", format!("{about}: {text}")));
+        }
+        None if decision.asks_origin => row("last answer", "not known".to_owned()),
+        None => {}
+    }
+    for Ended { ago, method, status, outcome, reason } in &said.last {
+        row(&format!("{ago} s ago"), format!("{method}: {status}, {outcome} ({reason})"));
+    }
+    let of_answer = answer.iter().filter_map(|answer| answer.why_not.as_ref());
+    let helps = of_answer.chain([&decision.reason]).map(|reason| &reason.help);
+    if let Some(help) = helps.into_iter().find(|help| !help.is_empty()) {
+        row("what helps", help.clone());
+    }
+    rows
+}
+
+/// A reason with its word and its rule.
+fn sentence(reason: &Reason) -> String {
+    let Reason { reason, section, explanation, .. } = reason;
+    format!("{explanation} ({reason}, {section})")
+}
+
+fn asked(decision: &Decision, said: &Explanation) -> String {
+    let site = match (&said.site, said.role.as_str()) {
+        (None, _) => return "no site speaks for this host".to_owned(),
+        (Some(_), "forward") => "forward proxy".to_owned(),
+        (Some(site), _) => format!("site '{site}'"),
+    };
+    let origins = said.origins.join(" or ");
+    let does = match decision {
+        Decision { validates: true, .. } => "asked whether what is stored is still good",
+        Decision { asks_origin: true, .. } => "asked",
+        Decision { refreshes: true, .. } => "asked for a newer response meanwhile",
+        _ => "not asked",
+    };
+    format!("{does}: {origins} ({site})")
+}
+
+fn nothing(said: &Explanation) -> String {
+    match said.variants {
+        0 => "nothing".to_owned(),
+        1 => "1 response for other request fields".to_owned(),
+        many => format!("{many} responses for other request fields"),
+    }
+}
+
+fn held(stored: &Stored) -> String {
+    let Stored { tier, status, bytes, age, lifetime, lifetime_from, ttl, .. } = stored;
+    let from = match lifetime_from.as_str() {
+        "nothing" => "no field says how long it is good".to_owned(),
+        from => format!("by {from}"),
+    };
+    let state = match ttl {
+        1.. if stored.fresh => format!("fresh for {ttl} s"),
+        1.. => "to be validated with each use".to_owned(),
+        _ => format!("stale for {} s", ttl.unsigned_abs()),
+    };
+    let place = if tier == "disk" { "on disk" } else { "in memory" };
+    format!("{place}: status {status}, {}, {age} s old of {lifetime} s ({from}), {state}", about_size(*bytes))
+}
+
+fn last(answer: &Answer, now: u64) -> String {
+    let ago = now.saturating_sub(u64::from(answer.time));
+    match answer.status {
+        Some(status) => format!("status {status}, {ago} s ago"),
+        None => format!("none, {ago} s ago"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+    #[test]
+    fn the_page_in_the_tree_is_in_step_with_the_list() {
+        let written = std::fs::read_to_string(format!("{ROOT}/docs/reasons.md")).unwrap_or_default();
+        assert!(written == reasons(), "write it anew by `larder why --reasons > docs/reasons.md`");
+        for why in Word::ALL {
+            assert_eq!(written.matches(&format!("| `{}` |", why.token())).count(), 1, "{why:?}");
+        }
+    }
+
+    #[test]
+    fn an_explanation_says_what_was_decided_and_what_would_help() {
+        let reason = |why| Reason::of(why);
+        let decision = Decision {
+            outcome: "miss".to_owned(),
+            reason: reason(Word::Absent),
+            asks_origin: true,
+            validates: false,
+            refreshes: false,
+        };
+        let answer = Answer {
+            time: 90,
+            status: Some(200),
+            fields: vec![("set-cookie".to_owned(), "...".to_owned())],
+            storable: false,
+            why_not: Some(reason(Word::SetCookie)),
+            notes: vec![("Pragma".to_owned(), "means nothing".to_owned())],
+        };
+        let said = Explanation {
+            url: "http://a/\u{1b}".to_owned(),
+            method: "GET".to_owned(),
+            role: "reverse".to_owned(),
+            key: None,
+            site: Some("a".to_owned()),
+            origins: vec!["http://b".to_owned(), "http://c".to_owned()],
+            decision,
+            stored: None,
+            variants: 2,
+            answer: Some(answer),
+            last: vec![Ended {
+                ago: 3,
+                method: "GET".to_owned(),
+                status: 200,
+                outcome: "miss".to_owned(),
+                reason: "set-cookie".to_owned(),
+            }],
+        };
+        let lines = aligned(&rows(&said, 100), 2, "  ");
+        let expected = [
+            "request      GET http://a/\\u{1b}",
+            "decision     miss: nothing is stored under this URI (absent, RFC 9111 2)",
+            "origin       asked: http://b or http://c (site 'a')",
+            "stored       2 responses for other request fields",
+            "last answer  status 200, 10 s ago",
+            "             set-cookie: ...",
+            "storing      no: the response sets a cookie and has no lifetime of its own (set-cookie, RFC 6265 4.1)",
+            "note         Pragma: means nothing",
+            "3 s ago      GET: 200, miss (set-cookie)",
+            "what helps   set no cookie with it; or send Cache-Control: max-age=SECONDS, if everybody may have the cookie",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

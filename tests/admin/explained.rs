@@ -1,0 +1,207 @@
+//! `why` says what would become of a request; then it is asked, and that is what becomes of it.
+
+use serde_json::{Value, json};
+
+use super::json;
+use crate::support::{Larder, Origin, Seen, eventually, site};
+
+const MODIFIED: &str = "Last-Modified: Mon, 02 Jan 2006 15:04:05 GMT";
+
+fn answer(seen: &Seen) -> String {
+    let head = match seen.target.as_str() {
+        "/fresh" => "Cache-Control: max-age=100".to_owned(),
+        "/stale" => "Cache-Control: max-age=100\nAge: 150\nETag: \"1\"".to_owned(),
+        "/refreshed" => "Cache-Control: max-age=1, stale-while-revalidate=1000\nAge: 10".to_owned(),
+        "/no-store" => "Cache-Control: no-store".to_owned(),
+        "/private" => "Cache-Control: private, max-age=100".to_owned(),
+        "/cookie" => format!("Set-Cookie: secret=1\n{MODIFIED}"),
+        "/varies" => "Cache-Control: max-age=100\nVary: V".to_owned(),
+        "/any" => "Cache-Control: max-age=100\nVary: *".to_owned(),
+        "/nothing" => "Server: x".to_owned(),
+        _ => MODIFIED.to_owned(),
+    };
+    format!("200 OK\n{head}\n\nbody")
+}
+
+/// `GET /why` for a path of the site, with these fields.
+fn why(larder: &Larder, method: &str, path: &str, fields: &[&str]) -> Value {
+    let url = format!("http://site.test{path}");
+    let mut words = vec!["why", "--json", "--method", method, &url];
+    fields.iter().for_each(|field| words.extend(["-H", field]));
+    json(larder, &words)
+}
+
+#[test]
+fn what_is_said_is_what_happens() {
+    let origin = Origin::by(answer);
+    let larder = Larder::before(&origin);
+    // Path, whether it was asked for before, method and fields, then: outcome, reason, and why the origin's last
+    // answer is not stored, if it is known and is not.
+    let table: &[(&str, bool, &str, &[&str], &str, &str, Option<&str>)] = &[
+        ("/unknown", false, "GET", &[], "miss", "absent", None),
+        ("/fresh", true, "GET", &[], "hit", "fresh", None),
+        ("/fresh", true, "HEAD", &[], "hit", "fresh", None),
+        ("/fresh", true, "GET", &["Range: bytes=0-1"], "hit", "fresh", None),
+        ("/fresh", true, "GET", &["Cache-Control: no-cache"], "miss", "request-no-cache", None),
+        ("/fresh", true, "GET", &["Authorization: Basic eDp5"], "hit", "fresh", Some("authorization")),
+        ("/fresh", true, "POST", &[], "pass", "method", None),
+        ("/fresh", true, "GET", &["Connection: upgrade", "Upgrade: websocket"], "pass", "bypass", None),
+        ("/stale", true, "GET", &[], "miss", "expired", None),
+        ("/stale", true, "GET", &["Cache-Control: max-stale"], "stale-hit", "max-stale", None),
+        ("/refreshed", true, "GET", &[], "stale-hit", "stale-while-revalidate", None),
+        ("/no-store", true, "GET", &[], "miss", "absent", Some("response-no-store")),
+        ("/private", true, "GET", &[], "miss", "absent", Some("private")),
+        ("/cookie", true, "GET", &[], "miss", "absent", Some("set-cookie")),
+        ("/varies", true, "GET", &["V: 2"], "miss", "variant-absent", None),
+        ("/any", true, "GET", &[], "miss", "absent", Some("vary-any")),
+        ("/nothing", true, "GET", &[], "miss", "absent", Some("no-freshness")),
+        ("/guessed", true, "GET", &[], "hit", "fresh", None),
+        ("/missing", false, "GET", &["Cache-Control: only-if-cached"], "failed", "only-if-cached", None),
+    ];
+    for (path, known, method, fields, outcome, reason, refused) in table {
+        if *known {
+            larder.get(path);
+        }
+        let said = why(&larder, method, path, fields);
+        let shown = format!("{method} {path} {fields:?}: {said:#}");
+        assert_eq!(
+            (&said["decision"]["outcome"], &said["decision"]["reason"]),
+            (&json!(outcome), &json!(reason)),
+            "{shown}"
+        );
+        assert_eq!(said["answer"]["why_not"]["reason"].as_str(), *refused, "{shown}");
+        let asks = matches!(*outcome, "miss" | "pass");
+        assert_eq!(said["decision"]["asks_origin"], asks, "{shown}");
+        if fields.iter().any(|field| field.starts_with("Upgrade")) {
+            continue;
+        }
+        let lines = fields.iter().map(|field| format!("\n{field}")).collect::<String>();
+        let asked_before = origin.count();
+        let really = larder.ask(&format!("{method} {path}{lines}"));
+        if *reason != "stale-while-revalidate" {
+            assert_eq!(origin.count() > asked_before, asks, "{shown}");
+        }
+        assert_eq!(really.status == 504, *outcome == "failed", "{shown}");
+    }
+}
+
+#[test]
+fn looking_changes_nothing_and_asks_nobody() {
+    let origin = Origin::by(answer);
+    let larder = Larder::before(&origin);
+    larder.get("/fresh");
+    for path in ["/fresh", "/unknown"] {
+        why(&larder, "GET", path, &[]);
+    }
+    assert_eq!((origin.count(), larder.stat("requests"), larder.stat("objects")), (1, 1, 1));
+}
+
+#[test]
+fn what_is_stored_is_told_with_where_its_lifetime_comes_from() {
+    let origin = Origin::by(answer);
+    let larder = Larder::with_site(&[&origin], "name = 'shop'");
+    for (path, lifetime, from) in [("/fresh", Some(100), "max-age"), ("/guessed", None, "Last-Modified")] {
+        larder.get(path);
+        let said = why(&larder, "GET", path, &[]);
+        let stored = &said["stored"];
+        assert_eq!(
+            (&stored["tier"], &stored["bytes"], &stored["lifetime_from"]),
+            (&json!("memory"), &json!(4), &json!(from))
+        );
+        assert!(lifetime.is_none_or(|lifetime| stored["lifetime"] == lifetime), "{said}");
+        assert_eq!(stored["fresh"], true);
+    }
+    larder.ask("GET /varies\nV: 1");
+    let said = why(&larder, "GET", "/varies", &["V: 1"]);
+    assert_eq!((&said["stored"]["vary"], &said["site"]), (&json!({"v": "1"}), &json!("shop")));
+    assert_eq!((&said["origins"], &said["key"]), (&json!([origin.url()]), &json!("http://site.test/varies")));
+}
+
+#[test]
+fn what_is_on_the_disk_only_is_found_there() {
+    let (directory, origin) = (tempfile::tempdir().expect("a directory"), Origin::by(answer));
+    let disk = format!("[[disk]]\npath = '{}'\n[memory]\nentries = 1\n", directory.path().display());
+    let larder = Larder::start(&format!("{disk}{}", site(&[&origin], "")));
+    larder.get("/fresh");
+    larder.get("/guessed");
+    eventually("both on the disk", || (larder.stats()["disks"][0]["bytes_queued"] == 0).then_some(()));
+    let tier = |path| why(&larder, "GET", path, &[])["stored"]["tier"].clone();
+    let tiers = eventually("one of them on the disk only", || {
+        let tiers = [tier("/fresh"), tier("/guessed")];
+        tiers.contains(&json!("disk")).then_some(tiers)
+    });
+    assert!(!tiers.contains(&Value::Null), "{tiers:?}");
+}
+
+#[test]
+fn a_forward_proxy_explains_itself_too() {
+    let origin = Origin::by(answer);
+    let larder = Larder::start("[forward]\nallow_private = true");
+    let url = format!("{}/fresh", origin.url());
+    crate::support::Client::to(larder.forward).ask(&format!("GET {url}\nHost: {}", origin.address));
+    larder.settle();
+    let said = json(&larder, &["why", "--json", &url]);
+    assert_eq!(
+        (&said["decision"]["outcome"], &said["role"], &said["site"]),
+        (&json!("hit"), &json!("forward"), &json!("forward"))
+    );
+    let guarded = Larder::start("");
+    let said = json(&guarded, &["why", "--json", "http://169.254.169.254/latest"]);
+    assert_eq!(
+        (&said["decision"]["outcome"], &said["decision"]["reason"]),
+        (&json!("failed"), &json!("origin-forbidden"))
+    );
+}
+
+#[test]
+fn a_request_that_nobody_could_send_is_refused_as_it_would_be() {
+    let origin = Origin::by(answer);
+    let larder = Larder::with_site(&[&origin], "hosts = ['site.test']");
+    let decision = |words: &[&str]| {
+        json(&larder, &[&["why", "--json", "--role", "reverse"], words].concat())["decision"].clone()
+    };
+    let stranger = decision(&["http://other.test/"]);
+    assert_eq!(
+        (&stranger["outcome"], &stranger["explanation"]),
+        (&json!("refused"), &json!("no site is configured for this host"))
+    );
+    let twice = decision(&["http://site.test/", "-H", "Content-Length: 1", "-H", "Content-Length: 2"]);
+    assert_eq!(twice["reason"], "refused");
+    let named = json(&larder, &["why", "--json", "http://127.0.0.1:8080/fresh", "-H", "Host: site.test"]);
+    assert_eq!(named["key"], "http://site.test/fresh");
+}
+
+#[test]
+fn while_somebody_watches_the_last_requests_are_told() {
+    let origin = Origin::by(answer);
+    let larder = Larder::before(&origin);
+    let mut log = super::Events::of(&larder, "/log");
+    for _ in 0..2 {
+        larder.get("/fresh");
+        log.next();
+    }
+    let said = why(&larder, "GET", "/fresh", &[]);
+    let last = said["last"].as_array().expect("a list");
+    let told: Vec<_> = last.iter().map(|ended| ended["outcome"].as_str().unwrap_or_default()).collect();
+    assert_eq!(told, ["hit", "miss"], "{said}");
+    assert_eq!(why(&larder, "GET", "/other", &[])["last"], json!([]));
+}
+
+#[test]
+fn people_read_it_in_lines() {
+    let origin = Origin::by(answer);
+    let larder = Larder::before(&origin);
+    larder.get("/cookie");
+    let said = super::printed(&larder, &["why", "http://site.test/cookie"]);
+    for line in [
+        "request      GET http://site.test/cookie\n",
+        "decision     miss: nothing is stored under this URI (absent, RFC 9111 2)\n",
+        "stored       nothing\n",
+        "             set-cookie: ...\n",
+        "storing      no: the response sets a cookie and has no lifetime of its own (set-cookie, RFC 6265 4.1)\n",
+        "what helps   set no cookie with it; ",
+    ] {
+        assert!(said.contains(line), "{line} is not in\n{said}");
+    }
+    assert!(!said.contains("secret"), "{said}");
+}

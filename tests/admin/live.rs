@@ -1,0 +1,173 @@
+//! The live log, what is asked for most, and figures every second.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Events, command};
+use crate::support::{Answer, Gate, Larder, Origin, eventually};
+
+fn origin() -> Origin {
+    Origin::by(|seen| match seen.target.as_str() {
+        target if target.starts_with("/page") => "200 OK\nCache-Control: max-age=100\n\nbody".to_owned(),
+        "/missing" => "404 Not Found\nCache-Control: no-store".to_owned(),
+        _ => "200 OK".to_owned(),
+    })
+}
+
+#[test]
+fn who_watches_sees_every_request_with_what_was_decided() {
+    let origin = origin();
+    let larder = Larder::with_site(&[&origin], "name = 'shop'");
+    let log = Events::of(&larder, "/log");
+    larder.get("/page/1");
+    larder.get("/page/1");
+    larder.get("/missing");
+    larder.ask("POST /form");
+    let seen: Vec<_> = log.take(4).collect();
+    let words = |name: &str| seen.iter().map(|seen| seen[name].clone()).collect::<Vec<_>>();
+    assert_eq!(words("outcome"), ["miss", "hit", "miss", "pass"]);
+    assert_eq!(words("reason"), ["absent", "fresh", "response-no-store", "method"]);
+    assert_eq!(words("status"), [200, 200, 404, 200]);
+    assert_eq!((words("site")[0].clone(), words("route")[0].clone()), (json!("shop"), json!("page")));
+    assert_eq!((&seen[1]["tier"], &seen[1]["url"]), (&json!("memory"), &json!("http://site.test/page/1")));
+    assert_eq!((&seen[0]["stored"], &seen[0]["origin_status"]), (&json!(true), &json!(200)));
+    assert!(seen[0]["origin_us"].as_u64() > Some(0) && seen[1]["origin_us"].is_null(), "{seen:?}");
+    assert!(seen[1]["bytes"].as_u64() > Some(4) && seen[1]["age"] == 0, "{seen:?}");
+}
+
+#[test]
+fn a_log_shows_what_it_was_asked_for() {
+    let (gate, origin) = (Gate::default(), origin());
+    let slow = {
+        let gate = gate.clone();
+        Origin::answering(move |_| {
+            gate.pass();
+            Answer::with_body("200 OK", b"late")
+        })
+    };
+    let larder = Larder::start(&format!(
+        "[[site]]\nname = 'slow'\nhosts = 'slow.test'\norigin = '{}'\n[[site]]\nname = 'fast'\norigin = '{}'\n",
+        slow.url(),
+        origin.url()
+    ));
+    let filters = ["status=4xx", "outcome=hit", "url=page/2", "slower_us=200000", "site=slow"];
+    let logs = filters.map(|filter| Events::of(&larder, &format!("/log?{filter}")));
+    for path in ["/page/1", "/page/1", "/page/2", "/missing"] {
+        larder.get(path);
+    }
+    let mut waiting = larder.client();
+    waiting.send("GET /late\nHost: slow.test");
+    // So long the origin takes.
+    std::thread::sleep(Duration::from_millis(250));
+    gate.open();
+    waiting.receive("GET");
+    let seen =
+        logs.map(|mut log| log.next().expect("a request")["url"].as_str().unwrap_or_default().to_owned());
+    let late = "http://slow.test/late";
+    let expected =
+        ["http://site.test/missing", "http://site.test/page/1", "http://site.test/page/2", late, late];
+    assert_eq!(seen, expected);
+    for (query, why) in [("status=4", "status '4': expected"), ("colour=red", "unknown parameter 'colour'")] {
+        let refused = larder.ask_admin(&format!("GET /log?{query}"));
+        assert!(refused.status == 400 && refused.text().starts_with(why), "{refused:?}");
+    }
+}
+
+#[test]
+fn what_is_asked_for_most_is_summed() {
+    let origin = origin();
+    let larder = Larder::with_site(&[&origin], "name = 'shop'");
+    let mut top = Events::of(&larder, "/top");
+    for path in ["/page/1", "/page/1", "/page/1", "/page/2", "/missing"] {
+        larder.get(path);
+    }
+    let report = eventually("all requests", || {
+        let report = top.next().expect("a second");
+        (report["urls"].as_array().map(Vec::len) == Some(3)).then_some(report)
+    });
+    let first = &report["urls"][0];
+    let counts = ["requests", "hits", "misses"].map(|name| first[name].as_u64().unwrap_or_default());
+    assert_eq!((first["url"].as_str(), counts), (Some("http://site.test/page/1"), [3, 2, 1]));
+    assert_eq!((&first["why"], &report["misses"][0]["why"]), (&json!("absent"), &json!("response-no-store")));
+    let page = &report["routes"][0];
+    assert_eq!(
+        (&page["site"], &page["route"], &page["hit_ratio"]),
+        (&json!("shop"), &json!("page"), &json!(0.5))
+    );
+    assert_eq!(report["dropped"], 0);
+}
+
+#[test]
+fn figures_come_every_second() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    let mut live = Events::of(&larder, "/live");
+    assert_eq!(live.next().expect("at once")["requests"], 0);
+    larder.get("/page");
+    let requests = eventually("the request", || live.next().filter(|figures| figures["requests"] == 1));
+    assert_eq!(requests["misses"], 1);
+}
+
+#[test]
+fn there_are_so_many_seats_and_who_leaves_gives_one_back() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    let mut streams: Vec<_> = (0..16).map(|_| Events::of(&larder, "/log")).collect();
+    let refused = larder.ask_admin("GET /live");
+    assert!(refused.status == 503 && refused.text().contains("16 such streams"), "{refused:?}");
+    streams.pop();
+    eventually("a free seat", || (larder.ask_admin("GET /top?by=x").status == 400).then_some(()));
+    eventually("a free seat", || {
+        let mut probe = crate::support::Client::to(larder.admin);
+        probe.send("GET /live\nHost: localhost");
+        (probe.head().status == 200).then_some(())
+    });
+}
+
+#[test]
+fn the_commands_show_the_same() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    let of = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.args(words).args(["--for", "2s", "--admin", &larder.admin.to_string()]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let mut commands =
+        [of(&["log", "--outcome", "hit"]), of(&["log", "--json", "--outcome", "hit"]), of(&["top"])];
+    while commands.iter_mut().any(|command| command.try_wait().expect("a child").is_none()) {
+        larder.get("/page");
+    }
+    let said = commands.map(|command| {
+        let output = command.wait_with_output().expect("it ends");
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    });
+    let [text, json, top] = said.each_ref().map(|said| said.lines().collect::<Vec<_>>());
+    assert!(text.len() > 1 && text[0].starts_with("time "), "{text:?}");
+    assert!(
+        text[1..].iter().all(|line| line.contains(" hit ") && line.ends_with("GET http://site.test/page"))
+    );
+    let seen: Value = serde_json::from_str(json[0]).expect("json");
+    assert_eq!((&seen["outcome"], &seen["reason"]), (&json!("hit"), &json!("fresh")));
+    assert!(top[0].starts_with("the last ") && top[2].ends_with("http://site.test/page"), "{top:?}");
+}
+
+#[test]
+fn wrong_words_are_explained() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    for (words, why) in [
+        (&["log", "--outcome", "hits"][..], "outcome 'hits': expected hit, stale-hit, "),
+        (&["log", "--status", "4"], "status '4': expected a number, such as 404, or a class, such as 4xx"),
+        (&["top", "--by", "size"], "by 'size': expected requests, hits, misses, bytes, time"),
+        (&["why", "a.test"], "'a.test': write the scheme too, such as 'http://a.test'"),
+        (&["purge", "ftp://a/"], "'ftp://a/': scheme 'ftp' is neither http nor https"),
+    ] {
+        let output = command(&larder, words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{words:?}: {said}");
+    }
+}

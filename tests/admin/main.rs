@@ -1,0 +1,73 @@
+//! What an administrator sees of a running larder, and may do to it: explanations, the live log, what is asked for
+//! most, purges; and who may ask for all that.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod access;
+mod explained;
+mod live;
+mod purged;
+mod reasons;
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::net::TcpStream;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use support::{Larder, PATIENCE};
+
+/// What a command says, with the admin listener of `larder`.
+fn command(larder: &Larder, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    command.args(words).args(["--admin", &larder.admin.to_string()]).env_remove("LARDER_TOKEN");
+    command.output().expect("it runs")
+}
+
+/// What it prints; it must succeed.
+fn printed(larder: &Larder, words: &[&str]) -> String {
+    let output = command(larder, words);
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(larder: &Larder, words: &[&str]) -> Value {
+    serde_json::from_str(&printed(larder, words)).expect("json")
+}
+
+/// A stream of server-sent events.
+struct Events(Lines<BufReader<TcpStream>>);
+
+impl Events {
+    /// Those at `target` of the admin listener. What happens from now on is seen.
+    fn of(larder: &Larder, target: &str) -> Self {
+        let mut stream = TcpStream::connect(larder.admin).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        write!(stream, "GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("it reads");
+        let mut lines = BufReader::new(stream).lines();
+        let head: Vec<_> =
+            lines.by_ref().map(|line| line.expect("a line")).take_while(|line| !line.is_empty()).collect();
+        assert!(head[0].contains(" 200 "), "{head:?}");
+        assert!(
+            head.iter().any(|line| line.eq_ignore_ascii_case("content-type: text/event-stream")),
+            "{head:?}"
+        );
+        Self(lines)
+    }
+}
+
+/// The data of each event.
+impl Iterator for Events {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        loop {
+            let line = self.0.next()?.expect("it goes on");
+            if let Some(data) = line.strip_prefix("data: ") {
+                return Some(serde_json::from_str(data).expect("json"));
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Every reason in the list is given by the running program, as the live log shows it; or, where no request can
+//! lead to it alone, by the rule itself.
+
+use http::{HeaderMap, HeaderName, Method, StatusCode};
+use larder_semantics::key;
+use larder_semantics::status::Why;
+use larder_semantics::storable::{Rules, Times, storable, storable_post};
+use serde_json::Value;
+
+use super::Events;
+use crate::support::{Answer, Client, Gate, Larder, Origin, eventually};
+
+/// How a reason comes about.
+enum Exercise {
+    /// The origin answers the first request with the first text, and so on; the last request is the one.
+    Asked(&'static [&'static str], &'static [&'static str]),
+    /// It takes more than that; what the live log shows.
+    Staged(fn() -> Value),
+    /// A rule gives it.
+    Rule(fn() -> Result<(), Why>),
+}
+
+const FRESH: &str = "200 OK\nCache-Control: max-age=100";
+const STALE: &str = "200 OK\nCache-Control: max-age=1\nAge: 10\nETag: \"1\"";
+const VARIES: &str = "200 OK\nCache-Control: max-age=100\nVary: V";
+const PART: &str =
+    "206 Partial Content\nContent-Range: bytes 0-1/10\nCache-Control: max-age=100\nETag: \"1\"\n\nab";
+
+fn exercise(why: Why) -> Exercise {
+    use Exercise::{Asked, Rule, Staged};
+    match why {
+        Why::Fresh => Asked(&[FRESH], &["GET", "GET"]),
+        Why::StaleWhileRevalidate => Asked(
+            &["200 OK\nCache-Control: max-age=1, stale-while-revalidate=1000\nAge: 10", FRESH],
+            &["GET", "GET"],
+        ),
+        Why::MaxStale => Asked(&[STALE], &["GET", "GET\nCache-Control: max-stale"]),
+        Why::StaleIfError => Asked(
+            &["200 OK\nCache-Control: max-age=1, stale-if-error=1000\nAge: 10", "503 Service Unavailable"],
+            &["GET", "GET"],
+        ),
+        Why::Absent => Asked(&[FRESH], &["GET"]),
+        Why::VariantAbsent => Asked(&[VARIES, VARIES], &["GET", "GET\nV: 1"]),
+        Why::RangeAbsent => Asked(&[PART, PART], &["GET\nRange: bytes=0-1", "GET\nRange: bytes=5-6"]),
+        Why::Expired => Asked(&[STALE, "304 Not Modified\nETag: \"1\""], &["GET", "GET"]),
+        Why::ResponseNoCache => Asked(
+            &["200 OK\nCache-Control: no-cache\nETag: \"1\"", "304 Not Modified\nETag: \"1\""],
+            &["GET", "GET"],
+        ),
+        Why::RequestNoCache => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: no-cache"]),
+        Why::RequestMaxAge => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: max-age=0"]),
+        Why::RequestMinFresh => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: min-fresh=1000"]),
+        Why::Method => Asked(&[FRESH], &["POST"]),
+        Why::Bypass => Asked(&[FRESH], &["GET\n\ncontent"]),
+        Why::MethodNotStorable => {
+            Rule(|| judged(&Method::PUT, StatusCode::OK, &[("cache-control", "max-age=5")]))
+        }
+        Why::StatusNotStorable => Asked(&["412 Precondition Failed"], &["GET"]),
+        Why::NotUnderstood => Asked(&["299 New\nCache-Control: must-understand, max-age=100"], &["GET"]),
+        Why::RequestNoStore => Asked(&[FRESH], &["GET\nCache-Control: no-store"]),
+        Why::ResponseNoStore => Asked(&["200 OK\nCache-Control: no-store"], &["GET"]),
+        Why::Private => Asked(&["200 OK\nCache-Control: private, max-age=100"], &["GET"]),
+        Why::Authorization => Asked(&[FRESH], &["GET\nAuthorization: Basic eDp5"]),
+        Why::SetCookie => {
+            Asked(&["200 OK\nSet-Cookie: a=b\nLast-Modified: Mon, 02 Jan 2006 15:04:05 GMT"], &["GET"])
+        }
+        Why::VaryAny => Asked(&["200 OK\nCache-Control: max-age=100\nVary: *"], &["GET"]),
+        Why::NoFreshness => Asked(&["200 OK"], &["GET"]),
+        Why::NeverFresh => Asked(&["200 OK\nCache-Control: no-cache"], &["GET"]),
+        Why::ContentLocation => Rule(posted_elsewhere),
+        Why::BadContentRange => {
+            Asked(&["206 Partial Content\nCache-Control: max-age=100\n\nab"], &["GET\nRange: bytes=0-1"])
+        }
+        Why::TooLarge => Staged(too_large),
+        Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
+        Why::OriginUnreachable => Staged(unreachable),
+        Why::OriginTimeout => Staged(silent),
+        Why::OriginMalformed => Staged(malformed),
+        Why::OriginForbidden => Staged(forbidden),
+        Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
+        Why::Overloaded => Staged(overloaded),
+    }
+}
+
+fn judged(method: &Method, status: StatusCode, lines: &[(&'static str, &'static str)]) -> Result<(), Why> {
+    let fields: HeaderMap = lines
+        .iter()
+        .map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value")))
+        .collect();
+    storable(&Rules::default(), method, &HeaderMap::new(), status, &fields, Times::default()).map(drop)
+}
+
+fn posted_elsewhere() -> Result<(), Why> {
+    let (mut target, fields) = (Vec::new(), HeaderMap::new());
+    key::write(&mut target, "http", b"site.test", b"/");
+    storable_post(&Rules::default(), &target, &fields, StatusCode::OK, &fields, Times::default()).map(drop)
+}
+
+/// What the live log shows of a GET to `larder`, whatever is answered.
+fn seen(larder: &Larder) -> Value {
+    let mut log = Events::of(larder, "/log");
+    larder.get("/");
+    log.next().expect("a request")
+}
+
+fn too_large() -> Value {
+    let origin = Origin::answering(|_| Answer::with_body(FRESH, &[b'x'; 5_000]));
+    seen(&Larder::with(&origin, "[memory]\nmax_object = '1KiB'"))
+}
+
+fn unreachable() -> Value {
+    let origin = Origin::always(FRESH);
+    let larder = Larder::before(&origin);
+    origin.die();
+    seen(&larder)
+}
+
+fn silent() -> Value {
+    let origin = Origin::speaking(|peer| while peer.request().is_some() {});
+    seen(&Larder::with(&origin, "[timeouts]\nfirst_byte = '200ms'"))
+}
+
+fn malformed() -> Value {
+    let origin = Origin::speaking(|peer| {
+        peer.request();
+        peer.send(b"nonsense\r\n\r\n");
+    });
+    seen(&Larder::before(&origin))
+}
+
+fn forbidden() -> Value {
+    let larder = Larder::start("");
+    let mut log = Events::of(&larder, "/log");
+    Client::to(larder.forward).ask("GET http://127.0.0.1:1/\nHost: 127.0.0.1:1");
+    log.next().expect("a request")
+}
+
+fn overloaded() -> Value {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| {
+        held.pass();
+        Answer::with_body(FRESH, b"late")
+    });
+    let larder = Larder::with(&origin, "[limits]\nin_flight = 1\nqueue = 0");
+    let mut log = Events::of(&larder, "/log");
+    let mut first = larder.client();
+    first.send("GET /first");
+    eventually("the first at the origin", || (origin.count() == 1).then_some(()));
+    larder.client().ask("GET /second");
+    let seen = log.next().expect("a request");
+    gate.open();
+    first.receive("GET");
+    seen
+}
+
+#[test]
+fn every_reason_is_given() {
+    for why in Why::ALL {
+        let reason = match exercise(*why) {
+            Exercise::Rule(rule) => rule().expect_err("a reason").token().to_owned(),
+            Exercise::Staged(stage) => stage()["reason"].as_str().unwrap_or_default().to_owned(),
+            Exercise::Asked(answers, requests) => {
+                let origin = Origin::in_order(answers);
+                let larder = Larder::before(&origin);
+                let log = Events::of(&larder, "/log");
+                for request in requests {
+                    let method = request.split('\n').next().unwrap_or_default();
+                    larder.ask(&format!("{method} /{}", &request[method.len()..]));
+                }
+                let last = log.take(requests.len()).last().expect("a request");
+                last["reason"].as_str().unwrap_or_default().to_owned()
+            }
+        };
+        assert_eq!(reason, why.token());
+    }
+}
