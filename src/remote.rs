@@ -218,8 +218,7 @@ impl Remote {
         };
         let until = Instant::now() + limit.unwrap_or(YEAR);
         let (mut line, mut outcome) = (Vec::new(), Ok(true));
-        let _guard = self.runtime.enter();
-        let pieces = self.pieces_of(Method::GET, path, query, &mut |piece| {
+        let mut take = |piece: &[u8]| {
             for byte in piece {
                 line.push(*byte);
                 if *byte == b'\n' {
@@ -231,7 +230,8 @@ impl Remote {
                 }
             }
             true
-        });
+        };
+        let pieces = self.pieces_of(Method::GET, path, query, &mut take);
         match self.runtime.block_on(async { timeout_at(until, pieces).await }) {
             Ok(ended) => ended?,
             Err(_) => return Ok(()),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::support::{Client, Larder, Origin};
+use super::support::{Larder, Origin};
 use super::{mixed, site};
 
 /// Samples by name and labels, as they stand on the page.
