@@ -180,7 +180,7 @@ pub(crate) struct Flags {
     /// Serve numbers and health here, or off [default: 127.0.0.1:9145]
     #[arg(long, value_name = "ADDRESS", value_parser = admin)]
     pub(crate) admin: Option<Admin>,
-    /// Keep statistics in this database; auto: a file in the state directory [default: none]
+    /// Keep statistics in this database, or none [default: auto, a file in the state directory]
     #[arg(long, value_name = "URL", value_parser = statistics::parse)]
     pub(crate) stats: Option<Place>,
     /// Worker threads [default: one for each core]

@@ -72,9 +72,7 @@ impl Asked {
     }
 
     fn url(&self) -> Result<String, Failure> {
-        // Where nothing is said, it is the file that `--stats auto` makes.
-        let unsaid = self.config.is_none().then_some(Place::Default);
-        let flags = Flags { stats: self.stats.clone().or(unsaid), ..Flags::default() };
+        let flags = Flags { stats: self.stats.clone(), ..Flags::default() };
         let settings = config::load(self.config.as_deref(), &flags);
         let settings = settings.map_err(|error| Failure::Refused(error.to_string()))?;
         let url = settings.statistics.database.url();

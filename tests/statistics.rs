@@ -3,8 +3,10 @@
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 mod support;
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use larder_stats::Database;
 use rusqlite::Connection;
@@ -22,11 +24,14 @@ fn recording(origin: &Origin, tables: &str) -> (Larder, TempDir, String) {
     (larder, folder, url)
 }
 
-/// Waits until all that was counted is written.
-fn written(larder: &Larder) -> Value {
+/// Waits until so many requests are counted, and written.
+fn written(larder: &Larder, requests: u64) -> Value {
     eventually("everything in the database", || {
         let stats = larder.stats();
-        (stats["statistics"]["written"] == stats["requests"]).then_some(stats)
+        [&stats["requests"], &stats["statistics"]["written"]]
+            .iter()
+            .all(|it| **it == requests)
+            .then_some(stats)
     })
 }
 
@@ -73,7 +78,7 @@ fn the_database_counts_what_the_proxy_counts() {
         let page = format!("{}{page}", origin.url());
         answer(&["fetch", &page, "--via", "line", "--server", &larder.door("line").to_string()]);
     }
-    let stats = written(&larder);
+    let stats = written(&larder, 16);
     let totals = Database::open_read(&url).expect("a database").totals(0).expect("sums");
     let counted = [totals.requests, totals.hits, totals.misses, totals.bytes, totals.bytes_from_cache];
     let names = ["requests", "hits", "misses", "bytes_served", "bytes_from_cache"];
@@ -92,7 +97,7 @@ fn a_row_says_what_became_of_a_request() {
     let (larder, _folder, url) = recording(&origin, "client = 'truncated'");
     larder.get("/api/1?q=2");
     larder.get("/api/1?q=2");
-    written(&larder);
+    written(&larder, 2);
     let sql = "SELECT door, site, route, method, url, status, outcome, reason, tier, client, age < 10 AS young, \
                origin_us > 0 AND origin_us <= service_us AS waited, \
                time > 1600000000000 AND service_us < 20000000 AS plausible FROM transactions ORDER BY outcome DESC";
@@ -113,7 +118,7 @@ fn a_database_that_is_stuck_costs_no_request_and_is_caught_up() {
     let origin = Origin::by(mixed);
     let (larder, folder, url) = recording(&origin, "");
     larder.get("/a");
-    written(&larder);
+    written(&larder, 1);
     let other = Connection::open(folder.path().join("s.db")).expect("the database");
     other.execute_batch("BEGIN EXCLUSIVE").expect("its lock");
     let mut client = larder.client();
@@ -123,7 +128,7 @@ fn a_database_that_is_stuck_costs_no_request_and_is_caught_up() {
     let statistics = larder.stats()["statistics"].clone();
     assert_eq!((&statistics["queued"], &statistics["written"]), (&json!(500), &json!(1)));
     other.execute_batch("ROLLBACK").expect("its end");
-    assert_eq!(written(&larder)["statistics"]["dropped"], 0);
+    assert_eq!(written(&larder, 501)["statistics"]["dropped"], 0);
     assert_eq!(query(&url, "SELECT SUM(requests) n FROM transactions"), json!([{"n": "501"}]));
 }
 
@@ -167,7 +172,7 @@ fn questions_are_answered_in_a_table() {
     for path in ["/docs/1", "/docs/1", "/docs/1", "/docs/2", "/v"] {
         larder.get(path);
     }
-    written(&larder);
+    written(&larder, 5);
     let ask = |words: &[&str]| answer(&[&["stats", "--stats", &url], words].concat());
     let cells = |line: &str| line.split_whitespace().take(5).map(str::to_owned).collect::<Vec<_>>();
     let routes = ask(&["--by", "route"]);
@@ -198,29 +203,132 @@ fn larder_of(url: &str, sql: &str) -> String {
 }
 
 #[test]
-fn a_database_is_made_in_the_state_directory_if_wanted() {
+fn a_database_is_made_in_the_state_directory_and_found_there() {
     let (state, origin) = (tempfile::tempdir().expect("a folder"), Origin::by(mixed));
+    let environment = [("XDG_STATE_HOME", state.path()), ("STATE_DIRECTORY", Path::new(""))];
     let start = |table: &str| {
         let config = format!("{table}\n[[site]]\norigin = '{}'", origin.url());
-        let larder = Larder::start_in(
-            &config,
-            &[("XDG_STATE_HOME", state.path()), ("STATE_DIRECTORY", Path::new(""))],
-        );
+        let larder = Larder::start_in(&config, &environment);
         larder.get("/a");
         larder
     };
     let file = state.path().join("larder/statistics.db");
-    assert!(start("").stats().get("statistics").is_none());
+    assert!(start("[stats]\nurl = 'none'").stats().get("statistics").is_none());
     assert!(!file.exists());
-    let larder = start("[stats]\nurl = 'auto'\nkeep = '1h'");
-    written(&larder);
+    let larder = start("[stats]\nkeep = '1h'");
+    written(&larder, 1);
     assert!(file.exists());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let found =
+        command.args(["stats", "--by", "site", "--json"]).envs(environment).output().expect("it runs");
+    let found: Value = serde_json::from_slice(&found.stdout).expect("json");
+    assert_eq!(found[0]["requests"], 1, "{found}");
+    let second = start("[stats]");
+    second.wait_for_log("is in use by another larder; serving without statistics");
+    assert!(second.stats().get("statistics").is_none());
+}
+
+#[test]
+fn beyond_the_rate_equal_requests_share_rows_and_sums_stay_exact() {
+    let origin = Origin::by(mixed);
+    let (larder, _folder, url) = recording(&origin, "rate = 10\nclient = 'off'");
+    let mut client = larder.client();
+    let paths = ["/docs/1", "/docs/2", "/api/1"];
+    for round in 0..1_000 {
+        client.ask(&format!("GET {}", paths[round % paths.len()]));
+    }
+    for _ in 0..100 {
+        client.ask("GET /v");
+    }
+    let stats = written(&larder, 1100);
+    assert_eq!(stats["statistics"]["dropped"], 0);
+    let counts = Database::open_read(&url).expect("a database").totals(0).expect("sums");
+    assert_eq!((counts.requests, counts.hits, counts.misses), (1_100, 997, 103));
+    assert_eq!(Value::from(counts.bytes), stats["bytes_served"]);
+    let by_url = query(
+        &url,
+        "SELECT url, SUM(requests) n, MAX(requests) > 1 shared FROM transactions GROUP BY url ORDER BY url",
+    );
+    let row = |path: &str, requests: &str| json!({"url": format!("http://site.test{path}"), "n": requests, "shared": "1"});
+    let expected = [row("/api/1", "333"), row("/docs/1", "334"), row("/docs/2", "333"), row("/v", "100")];
+    assert_eq!(by_url, json!(expected));
+    let plausible =
+        "SELECT COUNT(*) n FROM transactions WHERE service_us > 20000000 OR requests < 1 OR age > 20";
+    assert_eq!(query(&url, plausible), json!([{"n": "0"}]));
+}
+
+#[test]
+fn what_a_worker_has_no_room_for_is_summed_by_site() {
+    let origin = Origin::by(mixed);
+    let (larder, _folder, url) = recording(&origin, "rate = 1");
+    let mut client = larder.client();
+    for number in 0..50 {
+        client.ask(&format!("GET /a/{number}"));
+    }
+    let stats = written(&larder, 50);
+    assert_eq!((&stats["requests"], &stats["statistics"]["dropped"]), (&json!(50), &json!(0)));
+    let rest =
+        "SELECT route, site, SUM(requests) > 1 shared FROM transactions WHERE url = '*' GROUP BY route, site";
+    assert_eq!(query(&url, rest), json!([{"route": "*", "site": "site1", "shared": "1"}]));
+}
+
+#[test]
+fn what_is_in_the_cache_is_written_down() {
+    let origin = Origin::by(mixed);
+    let disk = tempfile::tempdir().expect("a folder");
+    let tables = format!("contents = '1s'\n[[disk]]\npath = '{}'\nsize = '16MiB'", disk.path().display());
+    let (larder, _folder, url) = recording(&origin, &tables);
+    for path in ["/docs/1", "/docs/1", "/docs/1", "/docs/2", "/f"] {
+        larder.get(path);
+    }
+    let sql = "SELECT url, hits, tier, expires - stored AS lifetime, size > 0 AS sized FROM contents \
+               WHERE tier = 'memory' ORDER BY url";
+    let row = |path: &str, hits: &str| {
+        let url = format!("http://site.test{path}");
+        json!({"url": url, "hits": hits, "tier": "memory", "lifetime": "60000", "sized": "1"})
+    };
+    let expected = json!([row("/docs/1", "2"), row("/docs/2", "0")]);
+    eventually("the contents", || (query(&url, sql) == expected).then_some(()));
+    let on_disk = "SELECT COUNT(*) n FROM contents WHERE tier = 'disk'";
+    // Only a request makes another look worth while.
+    eventually("what is on the disk", || {
+        larder.get("/docs/1");
+        (query(&url, on_disk) == json!([{"n": "2"}])).then_some(())
+    });
+}
+
+#[test]
+fn a_start_does_not_wait_for_a_silent_database() {
+    let (silent, origin) = (TcpListener::bind("127.0.0.1:0").expect("a port"), Origin::by(mixed));
+    let begun = Instant::now();
+    let url = format!("mysql://u@{}/d", silent.local_addr().expect("bound"));
+    let larder = Larder::with(&origin, &format!("[stats]\nurl = '{url}'"));
+    assert_eq!(larder.get("/a").status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert_eq!(larder.stats()["statistics"]["queued"], 1);
+}
+
+#[test]
+fn a_second_signal_ends_the_wait_for_the_database() {
+    let origin = Origin::by(mixed);
+    let (mut larder, folder, _url) = recording(&origin, "");
+    larder.get("/a");
+    written(&larder, 1);
+    let other = Connection::open(folder.path().join("s.db")).expect("the database");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("its lock");
+    larder.get("/a");
+    let begun = Instant::now();
+    larder.signal(Signal::TERM);
+    larder.wait_for_log("a second signal stops at once");
+    larder.signal(Signal::TERM);
+    larder.ended();
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
 #[test]
 fn a_database_that_cannot_be_had_is_done_without_or_refused_if_it_was_named() {
     let (file, origin) = (tempfile::NamedTempFile::new().expect("a file"), Origin::by(mixed));
-    let config = format!("[stats]\nurl = 'auto'\n[[site]]\norigin = '{}'", origin.url());
+    let config = format!("[stats]\n[[site]]\norigin = '{}'", origin.url());
     let larder =
         Larder::start_in(&config, &[("XDG_STATE_HOME", file.path()), ("STATE_DIRECTORY", Path::new(""))]);
     larder.wait_for_log("serving without statistics");

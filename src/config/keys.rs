@@ -6,15 +6,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use larder_evict::Spec;
-use larder_proxy::settings::{
-    AccessLog, ClientAddress, ClientDetail, HostHeader, LineForm, Origin, Times, Token,
-};
+use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, LineForm, Origin, Times, Token};
 use larder_semantics::storable::Rules;
 use toml::de::DeValue;
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::kinds::{AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Size, Text, Words};
-use super::statistics::{self, CLIENTS, Place};
+use super::statistics;
 use super::{DISK, ENTRIES, MEMORY, THREADS, names};
 
 /// One key of a `T`.
@@ -51,6 +49,8 @@ macro_rules! key {
     };
 }
 
+pub(super) use key;
+
 const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
 const POLICY: Text<Spec> =
@@ -84,9 +84,6 @@ const TIMES: Text<Times> = Text {
     parse: |text| text.parse(),
     show: Times::to_string,
 };
-const DATABASE: Text<Place> =
-    Text { words: "\"auto\" or \"none\" or a URL", parse: statistics::parse, show: statistics::show };
-const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENTS);
 const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
 const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(&[
     ("off", ClientAddress::Off),
@@ -95,7 +92,7 @@ const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(&[
 ]);
 
 /// More of anything than one machine serves, and far from where arithmetic ends.
-const MANY: u64 = 10_000_000;
+pub(super) const MANY: u64 = 10_000_000;
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = &[
@@ -176,39 +173,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section {
         name: "stats",
         about: "The statistics database, in which every request is recorded (docs/statistics.md). No request waits for it.",
-        keys: &[
-            key!(
-                "url",
-                DATABASE,
-                statistics.place,
-                "sqlite:PATH, mysql://.., mariadb://.. or postgres://..; auto: statistics.db in $STATE_DIRECTORY, \
-                 $XDG_STATE_HOME/larder or ~/.local/state/larder"
-            ),
-            key!(
-                "keep",
-                AtLeast(1_000),
-                statistics.keep,
-                "how long the rows of requests are kept; sums by the hour stay 400 days"
-            ),
-            key!(
-                "client",
-                CLIENT_DETAIL,
-                statistics.client,
-                "what is kept of clients' addresses; truncated: 24 bits of IPv4, 48 of IPv6"
-            ),
-            key!(
-                "rate",
-                Count(1..=MANY),
-                statistics.rate,
-                "rows of one second beyond which equal requests share a row"
-            ),
-            key!(
-                "queue",
-                Count(1..=MANY),
-                statistics.queue,
-                "rows that may wait while the database is slow or down"
-            ),
-        ],
+        keys: statistics::KEYS,
     },
     Section {
         name: "limits",

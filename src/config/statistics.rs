@@ -8,7 +8,11 @@ use std::time::Duration;
 
 use larder_proxy::settings::{ClientDetail, Database, Statistics};
 
-use crate::units::show_duration;
+use super::DISK;
+use super::draft::Draft as Whole;
+use super::keys::{Key, MANY, key};
+use super::kinds::{AtLeast, Choice, Count, Kind, Or, Size, Text, Words};
+use crate::units::{show_duration, show_size};
 use crate::words::hint;
 
 /// Where statistics are kept, as it was written.
@@ -30,14 +34,61 @@ pub(super) struct Draft {
     pub(super) client: ClientDetail,
     pub(super) rate: u32,
     pub(super) queue: usize,
+    pub(super) max_size: u64,
+    pub(super) contents: Option<Duration>,
 }
 
 impl Default for Draft {
     fn default() -> Self {
-        let Statistics { keep, client, rate, queue, .. } = Statistics::default();
-        Self { place: Place::Off, keep, client, rate, queue }
+        let Statistics { keep, client, rate, queue, max_size, contents, .. } = Statistics::default();
+        Self { place: Place::Default, keep, client, rate, queue, max_size, contents }
     }
 }
+
+/// The keys of `[stats]`.
+pub(super) const KEYS: &[Key<Whole>] = &[
+    key!(
+        "url",
+        DATABASE,
+        statistics.place,
+        "sqlite:PATH, mysql://.., mariadb://.. or postgres://..; auto: statistics.db in $STATE_DIRECTORY, \
+         $XDG_STATE_HOME/larder or ~/.local/state/larder (root: /var/lib/larder)"
+    ),
+    key!(
+        "keep",
+        AtLeast(1_000),
+        statistics.keep,
+        "how long the rows of requests are kept; sums by the hour stay 400 days"
+    ),
+    key!(
+        "client",
+        CLIENT_DETAIL,
+        statistics.client,
+        "what is kept of clients' addresses; truncated: 24 bits of IPv4, 48 of IPv6"
+    ),
+    key!(
+        "rate",
+        Count(1..=MANY),
+        statistics.rate,
+        "rows of one second beyond which equal requests share a row"
+    ),
+    key!("queue", Count(1..=MANY), statistics.queue, "rows that may wait while the database is slow or down"),
+    key!(
+        "max_size",
+        Size(DISK),
+        statistics.max_size,
+        "size of a SQLite file beyond which the oldest rows of requests go"
+    ),
+    key!(
+        "contents",
+        Or("off", AtLeast(1_000)),
+        statistics.contents,
+        "how often what is in the cache is written down"
+    ),
+];
+
+const DATABASE: Text<Place> = Text { words: "\"auto\" or \"none\" or a URL", parse, show };
+const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENTS);
 
 const DEFAULT: &str = "auto";
 const OFF: &str = "none";
@@ -65,9 +116,12 @@ pub(super) fn show(place: &Place) -> String {
 
 /// What `draft` stands for, in a proxy that first listens at `address`.
 pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
-    let Draft { place, keep, client, rate, queue } = draft;
+    let Draft { place, keep, client, rate, queue, max_size, contents } = draft;
     let database = match place {
-        Place::Default => file(|name| env::var_os(name)).map_or(Database::Off, Database::Default),
+        Place::Default => {
+            let is_root = rustix::process::geteuid().is_root();
+            file(|name| env::var_os(name), is_root).map_or(Database::Off, Database::Default)
+        }
         Place::Off => Database::Off,
         Place::At(url) => Database::At(url),
     };
@@ -75,11 +129,11 @@ pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
     let host = host.nodename().to_string_lossy();
     let instance = address.map_or_else(|| host.to_string(), |address| format!("{host}:{}", address.port()));
     let instance = instance.chars().take(64).collect();
-    Statistics { database, instance, keep, client, rate, queue }
+    Statistics { database, instance, keep, client, rate, queue, max_size, contents }
 }
 
-/// The file in the state directory: that of the service, or else of the user.
-fn file(environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+/// The file in the state directory: that of the service, or else of the user. Root looks where services have theirs.
+fn file(environment: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Option<PathBuf> {
     let directory = |name: &str, below: &str| {
         let value = environment(name)?;
         // A service may have several; the first is the one for this.
@@ -88,18 +142,22 @@ fn file(environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     };
     let directory = directory("STATE_DIRECTORY", "")
         .or_else(|| directory("XDG_STATE_HOME", "larder"))
+        .or_else(|| is_root.then(|| PathBuf::from("/var/lib/larder")))
         .or_else(|| directory("HOME", ".local/state/larder"));
     directory.map(|directory| directory.join("statistics.db"))
 }
 
 /// Where statistics are kept and how, for people.
 pub(super) fn summary(statistics: &Statistics) -> String {
-    let Statistics { database, keep, client, rate, queue, .. } = statistics;
+    let Statistics { database, keep, client, rate, queue, max_size, contents, .. } = statistics;
     let client = CLIENTS.iter().find(|(_, detail)| detail == client).map_or("", |(name, _)| name);
     match larder_stats::describe(&database.url()) {
         Ok(url) => {
-            let keep = show_duration(*keep);
-            format!("{url}, keep {keep}, client {client}, rate {rate}, queue {queue}")
+            let (keep, size) = (show_duration(*keep), show_size(*max_size));
+            let contents = contents.map_or_else(|| "off".to_owned(), show_duration);
+            format!(
+                "{url}, keep {keep}, max_size {size}, client {client}, rate {rate}, queue {queue}, contents {contents}"
+            )
         }
         Err(_) => OFF.to_owned(),
     }
@@ -113,29 +171,32 @@ pub(super) const CLIENTS: &[(&str, ClientDetail)] =
 mod tests {
     use super::*;
 
-    /// Variables, and the file.
-    type Case = (&'static [(&'static str, &'static str)], Option<&'static str>);
+    /// Variables, whether the user is root, and the file.
+    type Case = (&'static [(&'static str, &'static str)], bool, Option<&'static str>);
 
     #[test]
     fn the_file_is_in_the_nearest_state_directory() {
         let table: &[Case] = &[
             (
-                &[("STATE_DIRECTORY", "/var/lib/larder:/b"), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")],
-                Some("/var/lib/larder/statistics.db"),
+                &[("STATE_DIRECTORY", "/var/lib/a:/b"), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")],
+                true,
+                Some("/var/lib/a/statistics.db"),
             ),
-            (&[("XDG_STATE_HOME", "/x"), ("HOME", "/h")], Some("/x/larder/statistics.db")),
+            (&[("XDG_STATE_HOME", "/x"), ("HOME", "/h")], true, Some("/x/larder/statistics.db")),
             (
                 &[("STATE_DIRECTORY", ""), ("XDG_STATE_HOME", "x"), ("HOME", "/h")],
+                false,
                 Some("/h/.local/state/larder/statistics.db"),
             ),
-            (&[("HOME", "")], None),
-            (&[], None),
+            (&[("HOME", "/root")], true, Some("/var/lib/larder/statistics.db")),
+            (&[("HOME", "")], false, None),
+            (&[], false, None),
         ];
-        for (environment, expected) in table {
+        for (environment, is_root, expected) in table {
             let value = |name: &str| {
                 environment.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
             };
-            assert_eq!(file(value), expected.map(PathBuf::from), "{environment:?}");
+            assert_eq!(file(value, *is_root), expected.map(PathBuf::from), "{environment:?}");
         }
     }
 

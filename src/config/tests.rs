@@ -275,7 +275,7 @@ fn what_a_reload_cannot_change_is_told() {
         "threads = 2\nx_cache = true\n[memory]\nsize = '1MiB'\npolicy = 'fifo'\n[stats]\nurl = 'none'",
         &[],
     );
-    let stats = "stats stays sqlite:a.db, keep 7d, client truncated, rate 1000, queue 65536 until a restart; the config says none";
+    let stats = "stats stays sqlite:a.db, keep 7d, max_size 1GiB, client truncated, rate 1000, queue 65536, contents 5m until a restart; the config says none";
     assert_eq!(needs_restart(&old, &new), ["threads stays 1 until a restart; the config says 2", stats]);
     assert_eq!(needs_restart(&old, &old), [""; 0]);
 }

@@ -35,6 +35,11 @@ usage: cargo x COMMAND
              --only A,B      of hits, cold, writes, start (all)
              --folder DIR    where, on the file system to measure (that of temporary files)
              --larder PATH   measure this program instead of building one
+           observe: the same load without statistics and with each kind of database
+             --quick         less of everything: 3 seconds, 2 rounds, 10 seconds of outage
+             --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
+             --outage N      seconds that a database server stands still (60)
+             --only A,B      of sqlite, mariadb, postgres (all)
 
 example: cargo x bench disk --quick --only hits,cold --folder /var/tmp";
 

@@ -173,7 +173,7 @@ impl Stats {
             latency: shared.times().latency(),
             reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
             sites: sites::report(shared),
-            statistics: shared.ledger.as_ref().map(Ledger::report),
+            statistics: shared.ledger.as_deref().map(Ledger::report),
             doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
         }
     }

@@ -19,6 +19,7 @@ use crate::doors::{self, Registration};
 use crate::error::Error;
 use crate::health;
 use crate::http1::{self, Connection};
+use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::settings::{Door, Listener, Role, Settings};
 use crate::upkeep::Upkeep;
@@ -94,7 +95,9 @@ impl Server {
         });
         let admin = admin.transpose()?;
         let shared = Shared::new(settings)?;
-        Ok(Self { admin, upkeep: Upkeep::start(&shared)?, shared, sockets, addresses })
+        let upkeep = Upkeep::start(&shared)?;
+        contents::start(&shared)?;
+        Ok(Self { admin, upkeep, shared, sockets, addresses })
     }
 
     /// Where clients connect.
@@ -109,14 +112,14 @@ impl Server {
 
     /// Where statistics are kept, without a password; `None` if they are not.
     pub fn statistics(&self) -> Option<&str> {
-        self.shared.ledger.as_ref().map(Ledger::place)
+        self.shared.ledger.as_deref().map(Ledger::place)
     }
 
     /// Serves until told to end.
     ///
     /// # Errors
     /// When a thread or a runtime cannot be made.
-    pub fn run(self, control: UnboundedReceiver<Control>) -> Result<(), Error> {
+    pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
         let Self { shared, upkeep, sockets, admin, addresses } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
@@ -130,12 +133,36 @@ impl Server {
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
         let is_onc = |(front, _): &&(Front, SocketAddr)| *front == Front::Door(Door::Onc);
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| *address).collect();
-        if runtime.block_on(supervise(&shared, admin, &onc, control)) {
-            upkeep.finish();
-            shared.ledger.iter().for_each(Ledger::close);
-        }
+        runtime.block_on(async {
+            if supervise(&shared, admin, &onc, &mut control).await {
+                upkeep.finish();
+                close_ledger(&shared, &mut control).await;
+            }
+        });
+        // Nobody has to wait for what somebody asked of a disk.
+        runtime.shutdown_background();
         Ok(())
     }
+}
+
+/// Waits until the statistics are written, or the process shall end at once.
+async fn close_ledger(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) {
+    let Some(ledger) = shared.ledger.clone() else { return };
+    let closer = Arc::clone(&ledger);
+    let mut closing = tokio::task::spawn_blocking(move || closer.close());
+    tokio::select! {
+        // A panic has been told by the thread itself.
+        _ = &mut closing => {}
+        () = stopped(control) => {
+            ledger.hurry();
+            let _ = closing.await;
+        }
+    }
+}
+
+/// Waits until told to end at once.
+async fn stopped(control: &mut UnboundedReceiver<Control>) {
+    while !matches!(control.recv().await, Some(Control::Stop) | None) {}
 }
 
 fn socket(address: SocketAddr, share: bool) -> io::Result<StdListener> {
@@ -281,13 +308,13 @@ async fn supervise(
     shared: &Arc<Shared>,
     admin: Option<StdListener>,
     onc: &[SocketAddr],
-    mut control: UnboundedReceiver<Control>,
+    control: &mut UnboundedReceiver<Control>,
 ) -> bool {
     if let Some(listener) = admin.and_then(|listener| TcpListener::from_std(listener).ok()) {
         tokio::spawn(admin::serve(Arc::clone(shared), listener));
     }
     let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
-    let drains = until_told(shared, &mut control).await;
+    let drains = until_told(shared, control).await;
     if drains {
         shared.drain();
     }
@@ -300,8 +327,7 @@ async fn supervise(
     let limit = shared.plan().settings.timeouts.drain;
     let begun = Instant::now();
     while shared.connections.load(Ordering::Relaxed) > 0 && begun.elapsed() < limit {
-        let stopped = tokio::time::timeout(Duration::from_millis(20), control.recv()).await;
-        if matches!(stopped, Ok(Some(Control::Stop))) {
+        if tokio::time::timeout(Duration::from_millis(20), stopped(control)).await.is_ok() {
             return false;
         }
     }

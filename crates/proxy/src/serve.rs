@@ -26,15 +26,23 @@ use crate::settings::Role;
 use crate::worker::{Plan, Worker};
 use crate::{answer, clock, fetch, pass};
 
-/// The reply to a request that the cache can answer: no waiting, no allocation for an ordinary hit in memory.
-/// `key` is scratch space.
+/// What the cache answers without waiting.
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    /// The memory tier's hash of the request's key.
+    pub(crate) hash: u64,
+}
+
+/// The reply to a request that the cache can answer at `now` (UNIX seconds): no waiting, no allocation for an ordinary
+/// hit in memory. `key` is scratch space.
 pub(crate) fn at_once(
     worker: &Worker,
     plan: &Plan,
     head: &head::Head<'_>,
     role: Role,
+    now: u32,
     key: &mut Vec<u8>,
-) -> Option<Reply> {
+) -> Option<Answer> {
     let cacheable = matches!(head.method, Method::GET | Method::HEAD);
     if !cacheable || head.framing != Framing::Length(0) || head.upgrade {
         return None;
@@ -43,9 +51,10 @@ pub(crate) fn at_once(
     let site = cached_site(plan, role, address.authority)?;
     key.clear();
     write_key(key, role, &address);
-    let (store, now) = (&worker.shared.store, clock::now());
+    let store = &worker.shared.store;
+    let hash = store.memory.hash(key);
     let select = |resident: &Resident| answer::select(resident, &head.fields).cloned();
-    let (entry, tier) = match store.memory.find(key, store.memory.hash(key), now, select) {
+    let (entry, tier) = match store.memory.find(key, hash, now, select) {
         Some(entry) => {
             store.used(&entry, now);
             (entry, Tier::Memory)
@@ -58,7 +67,7 @@ pub(crate) fn at_once(
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
     let reply = answer::from_entry(&head.method, &head.fields, entry, now, outcome.from(tier))?;
-    Some(Reply { site, ..reply })
+    Some(Answer { reply: Reply { site, ..reply }, hash })
 }
 
 /// The reply to any request.

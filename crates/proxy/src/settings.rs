@@ -323,6 +323,10 @@ pub struct Statistics {
     pub rate: u32,
     /// Rows that may wait to be written.
     pub queue: usize,
+    /// Bytes of a SQLite file beyond which the oldest rows of requests go.
+    pub max_size: u64,
+    /// How often what is in the cache is written down; `None`: never.
+    pub contents: Option<Duration>,
 }
 
 /// Where statistics are kept.
@@ -423,8 +427,16 @@ impl Default for Forward {
 impl Default for Statistics {
     fn default() -> Self {
         let larder_stats::Options { instance, queue, rate, keep, .. } = larder_stats::Options::default();
-        let (database, client) = (Database::Off, ClientDetail::Truncated);
-        Self { database, instance, keep: keep.requests, client, rate, queue }
+        Self {
+            database: Database::Off,
+            instance,
+            keep: keep.requests,
+            client: ClientDetail::Truncated,
+            rate,
+            queue,
+            max_size: keep.bytes,
+            contents: Some(Duration::from_secs(300)),
+        }
     }
 }
 

@@ -7,10 +7,12 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use larder_stats::{Sheet, Tally};
 use larder_store::{Arena, Disks, Fills, Markers, Memory, Store};
 use rustls::ClientConfig;
 use tokio::sync::Semaphore;
@@ -25,6 +27,7 @@ use crate::observe::accounts::Accounts;
 use crate::observe::histogram::{Distributions, Times};
 use crate::observe::ledger::Ledger;
 use crate::observe::memo::{Ended, Memo};
+use crate::observe::sums::Hit;
 use crate::observe::verdicts::Verdicts;
 use crate::observe::watch::{Queue, Watch};
 use crate::origin::{Client, Connector, Gate, connect};
@@ -61,7 +64,7 @@ pub(crate) struct Shared {
     /// Places for those who look through the disks.
     pub(crate) looks: Arc<Semaphore>,
     /// The statistics database, if there is one.
-    pub(crate) ledger: Option<Ledger>,
+    pub(crate) ledger: Option<Arc<Ledger>>,
     /// What was counted of each site.
     pub(crate) accounts: Accounts,
     /// Who watches.
@@ -83,6 +86,8 @@ pub(crate) struct Worker {
     pub(crate) times: Times,
     /// What it answered while somebody watches.
     pub(crate) seen: Queue,
+    /// Where it sums requests for the statistics database, if there is one.
+    tally: Option<Tally>,
     clients: Mutex<(u64, Clients)>,
     waiting: Mutex<HashMap<u64, Waker>>,
     next_waiting: AtomicU64,
@@ -131,7 +136,7 @@ impl Shared {
         let max_object = max_object(&settings, &memory);
         let store = Arc::new(Store { memory, disks: Disks::new(&settings.disks) });
         let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
-        let ledger = Ledger::open(&settings.statistics)?;
+        let ledger = Ledger::open(&settings.statistics)?.map(Arc::new);
         let accounts = Accounts::new(settings.threads.max(1));
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         Ok(Arc::new(Self {
@@ -212,6 +217,7 @@ impl Worker {
             number: workers.len(),
             times: Times::default(),
             seen: Queue::default(),
+            tally: shared.ledger.as_deref().map(Ledger::tally),
             clients: Mutex::new((plan.version, Clients::new(&plan.settings, &shared.tls))),
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
@@ -240,8 +246,16 @@ impl Worker {
     }
 
     /// What to remember of a request that has just been read; nothing if nobody wants to know.
-    pub(crate) fn note(&self, plan: &Plan, role: Role, head: &Head<'_>, client: SocketAddr) -> Option<Memo> {
-        self.takes_notes(plan).then(|| Memo::begin(plan, role, head, client))
+    pub(crate) fn note(
+        &self,
+        plan: &Plan,
+        role: Role,
+        head: &Head<'_>,
+        client: SocketAddr,
+        begun: Option<Instant>,
+    ) -> Option<Memo> {
+        let begin = || Memo::begin(plan, role, head, client, begun.unwrap_or_else(Instant::now));
+        self.takes_notes(plan).then(begin)
     }
 
     /// The same of one that could not be read.
@@ -255,22 +269,58 @@ impl Worker {
     }
 
     fn takes_notes(&self, plan: &Plan) -> bool {
-        plan.logs() || self.shared.ledger.is_some() || self.shared.watch.is_on()
+        self.tells(plan) || self.shared.ledger.is_some()
+    }
+
+    /// The sheet on which hits are summed, to be held while some are answered.
+    pub(crate) fn sheet(&self) -> Option<MutexGuard<'_, Sheet>> {
+        self.tally.as_ref().map(Tally::sheet)
+    }
+
+    /// When a request came that was read at `now` (UNIX seconds), if that should be known.
+    pub(crate) fn begun(&self, plan: &Plan, sheet: Option<&mut Sheet>, now: u32) -> Option<Instant> {
+        let is_timed = sheet.is_some_and(|sheet| sheet.wants_time(now)) || self.tells(plan);
+        is_timed.then(Instant::now)
+    }
+
+    /// Counts a hit that took no waiting, and tells it to the access log, to those who watch, and to the statistics.
+    pub(crate) fn record_hit(&self, plan: &Plan, sheet: Option<&mut Sheet>, hit: &Hit<'_>, ended: &Ended) {
+        self.count(plan, ended);
+        if self.tells(plan) {
+            let memo = hit.memo(plan);
+            self.tell(plan, &memo, ended, memo.elapsed());
+        }
+        if let (Some(ledger), Some(sheet)) = (&self.shared.ledger, sheet) {
+            ledger.record_hit(plan, sheet, hit, ended);
+        }
     }
 
     /// Counts a request, and tells it to the access log, to those who watch, and to the statistics.
     pub(crate) fn record(&self, plan: &Plan, ended: &Ended, memo: Option<Memo>) {
-        plan.sites.account(ended.site).of(self.number).record(&ended.outcome, ended.bytes);
+        self.count(plan, ended);
         let Some(memo) = memo else { return };
         let took = memo.elapsed();
+        self.tell(plan, &memo, ended, took);
+        if let (Some(ledger), Some(mut sheet)) = (&self.shared.ledger, self.sheet()) {
+            ledger.record(&mut sheet, memo, ended, took);
+        }
+    }
+
+    fn count(&self, plan: &Plan, ended: &Ended) {
+        plan.sites.account(ended.site).of(self.number).record(&ended.outcome, ended.bytes);
+    }
+
+    /// Whether somebody wants to be told of each request.
+    fn tells(&self, plan: &Plan) -> bool {
+        plan.logs() || self.shared.watch.is_on()
+    }
+
+    fn tell(&self, plan: &Plan, memo: &Memo, ended: &Ended, took: Duration) {
         if plan.logs() {
-            access::write(plan.settings.access_log, &memo, ended, took);
+            access::write(plan.settings.access_log, memo, ended, took);
         }
         if self.shared.watch.is_on() {
             self.seen.put(memo.clone(), ended, took, plan.settings.threads);
-        }
-        if let Some(ledger) = &self.shared.ledger {
-            ledger.record(memo, ended, took);
         }
     }
 
@@ -301,6 +351,6 @@ impl Clients {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,12 @@
-//! What recording costs: nanoseconds of a call, from one thread and from four, and rows a second that a database
-//! takes. The URL of the database is the argument; without one, it is an SQLite file in the temporary folder.
+//! What recording costs: nanoseconds of a call, from one thread and from four, and of a request that is summed; the share
+//! of a core that writing the sums of two busy threads takes; and rows a second that a database takes. The URL of the
+//! database is the argument; without one, it is an SQLite file in the temporary folder.
 
 use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use larder_stats::{Keep, Options, Recorder, Transaction};
+use larder_stats::{Keep, Mark, Measures, Options, Recorder, Sheet, Transaction};
 
 fn main() {
     let file = std::env::temp_dir().join(format!("larder-speed-{}.db", std::process::id()));
@@ -20,6 +21,7 @@ fn main() {
         let figures = recorder.close(Duration::from_secs(60));
         println!("record, {what}: {each:.0} ns a call, {} of {} dropped", figures.dropped, figures.recorded);
     }
+    summing(&url);
     let recorder = open(&url, Options { rate: u32::MAX, queue: 1 << 20, ..Options::default() });
     let begun = Instant::now();
     for number in 0..200_000_u64 {
@@ -71,6 +73,66 @@ fn calls(recorder: &Recorder, threads: usize, pause: bool) -> f64 {
         let all = (0..threads).map(|_| scope.spawn(one)).collect::<Vec<_>>();
         all.into_iter().map(|thread| thread.join().unwrap_or(f64::NAN)).sum::<f64>() / threads as f64
     })
+}
+
+/// Two threads add hits on a thousand URLs, 75,000 a second each, in groups of 16 as a proxy does.
+fn summing(url: &str) {
+    const RATE: u32 = 75_000;
+    const SECONDS: u32 = 10;
+    let recorder = open(url, Options::default());
+    let (begun, before) = (Instant::now(), cpu());
+    let one = || {
+        let tally = recorder.tally();
+        let mut spent = Duration::ZERO;
+        for turn in 0..SECONDS * 1_000 {
+            thread::sleep(
+                (begun + Duration::from_millis(turn.into())).saturating_duration_since(Instant::now()),
+            );
+            let hits = (0..RATE / 1_000).map(|at| u64::from(turn * (RATE / 1_000) + at) * 617 % 1_000);
+            let (hits, second) = (hits.collect::<Vec<_>>(), turn / 1_000);
+            let begun = Instant::now();
+            for group in hits.chunks(16) {
+                let mut sheet = tally.sheet();
+                group.iter().for_each(|page| hit(&mut sheet, &recorder, second, *page));
+            }
+            spent += begun.elapsed();
+        }
+        spent
+    };
+    let spent: Duration = thread::scope(|scope| {
+        [scope.spawn(one), scope.spawn(one)].map(|thread| thread.join().unwrap_or_default()).iter().sum()
+    });
+    let share = (cpu() - before).saturating_sub(spent).as_secs_f64() / begun.elapsed().as_secs_f64();
+    let figures = recorder.close(Duration::from_secs(60));
+    let nanos = spent.as_nanos() as f64 / f64::from(2 * RATE * SECONDS);
+    println!(
+        "sum: {nanos:.1} ns a hit, rows and all; everything else {:.1}% of a core, {} rows, {} of {} dropped",
+        share * 100.0,
+        figures.rows,
+        figures.dropped,
+        figures.recorded
+    );
+}
+
+fn hit(sheet: &mut Sheet, recorder: &Recorder, second: u32, page: u64) {
+    let service = sheet.wants_time(second).then_some(Duration::from_micros(1));
+    if sheet.takes_apart(second) {
+        return recorder.record(transaction(page));
+    }
+    let mark = Mark { second, url: page.wrapping_mul(0x9e37_79b9_7f4a_7c15), words: 7, client: 1 };
+    let of = Measures { bytes: 1_024, service, origin: None, age: Some(60) };
+    if !sheet.add(&mark, &of) {
+        sheet.insert(mark, &of, transaction(page));
+    }
+}
+
+/// User and system time of this process.
+fn cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect::<Vec<_>>());
+    let ticks = |at: usize| fields.as_ref()?.get(at)?.parse::<u64>().ok();
+    // A tick is a hundredth of a second.
+    Duration::from_millis(10 * (ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0)))
 }
 
 /// One in four is for a page of its own.

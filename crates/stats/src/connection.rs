@@ -156,6 +156,16 @@ impl Connection {
         }
     }
 
+    /// Bytes of a file that are in use; nothing of a server.
+    pub(crate) async fn bytes(&mut self) -> Result<Option<i64>, Failure> {
+        const SQL: &str = "SELECT (page_count - freelist_count) * page_size \
+                           FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
+        match self.link {
+            Link::Sqlite(_) => self.number(SQL).await,
+            Link::Mysql(_) | Link::Postgres(_) => Ok(None),
+        }
+    }
+
     /// Gives the file system back what a file no longer needs, some of it.
     pub(crate) async fn shrink(&mut self) -> Result<(), Failure> {
         match self.link {

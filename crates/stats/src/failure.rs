@@ -63,6 +63,8 @@ pub(crate) enum Failure {
     Forgotten,
     /// It took longer than it may.
     Slow(Duration),
+    /// It will not be had, but nobody waits to be told.
+    Refused(String),
     /// What the driver says.
     Database(sqlx::Error),
     /// The file cannot be made.
@@ -125,6 +127,7 @@ impl fmt::Display for Failure {
         let words = match self {
             Self::Later(found) => format!("its schema has version {found}, of a later larder"),
             Self::Forgotten => "the row of this run is gone from 'writers'".to_owned(),
+            Self::Refused(why) => why.clone(),
             Self::Empty => "holds no statistics yet".to_owned(),
             Self::Slow(patience) => format!("no answer within {} s", patience.as_secs_f64()),
             Self::Database(sqlx::Error::Database(error)) => error.message().to_owned(),

@@ -2,7 +2,7 @@
 //! MariaDB, MySQL or PostgreSQL.
 //!
 //! A [`Recorder`] takes a [`Transaction`] from whoever serves requests, without waiting, and a thread of its own
-//! writes them in batches. A database that is down, slow or full costs its caller nothing: rows wait in a queue
+//! writes them in batches. A thread that serves more than may have rows of their own sums them in a [`Tally`]. A database that is down, slow or full costs its caller nothing: rows wait in a queue
 //! with a limit, equal ones are merged beyond it, and what is lost even so is counted. A [`Database`] reads: the
 //! figures that an administrator asks for, and any query of their own, without being able to change a thing.
 //! The schema is documented in `docs/statistics.md`.
@@ -30,6 +30,7 @@ mod row;
 mod schema;
 mod shared;
 mod store;
+mod tally;
 mod target;
 mod transaction;
 mod writer;
@@ -41,5 +42,6 @@ pub use figures::Figures;
 pub use options::{Keep, Options};
 pub use queries::{Counts, Dimension, Group, Measure};
 pub use recorder::Recorder;
+pub use tally::{Mark, Measures, Sheet, Tally};
 pub use target::describe;
 pub use transaction::{Content, Text, Transaction};

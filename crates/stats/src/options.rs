@@ -19,6 +19,8 @@ pub struct Options {
     pub delay: Duration,
     /// Parts of sites that each hour's roll-up tells apart; all others count as `*`.
     pub routes: usize,
+    /// How long opening waits for the database's first answer. After that it goes on behind everybody's back.
+    pub opening: Duration,
     /// How long one statement may take before the database counts as down.
     pub patience: Duration,
     /// How long to leave a database alone after it failed; doubled after each failure, up to 32 times that.
@@ -37,6 +39,9 @@ pub struct Keep {
     /// Rows of requests beyond which the oldest go. All instances together; rows whose numbers a database
     /// skipped count as well.
     pub rows: u64,
+    /// Bytes of a SQLite file beyond which the oldest rows of requests go. The space of servers is their
+    /// administrator's business.
+    pub bytes: u64,
     /// Age beyond which roll-ups go.
     pub hours: Duration,
     /// How often it is looked.
@@ -52,6 +57,7 @@ impl Default for Options {
             batch: 4_096,
             delay: Duration::from_secs(1),
             routes: 1_000,
+            opening: Duration::from_secs(1),
             patience: Duration::from_secs(30),
             pause: Duration::from_millis(500),
             keep: Keep::default(),
@@ -63,6 +69,7 @@ impl Default for Options {
 impl Default for Keep {
     fn default() -> Self {
         let day = Duration::from_secs(24 * 60 * 60);
-        Self { requests: 7 * day, rows: 5_000_000, hours: 400 * day, every: Duration::from_secs(10) }
+        let every = Duration::from_secs(10);
+        Self { requests: 7 * day, rows: 5_000_000, bytes: 1 << 30, hours: 400 * day, every }
     }
 }

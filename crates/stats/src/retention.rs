@@ -16,9 +16,10 @@ pub(crate) async fn delete(connection: &mut Connection, keep: &Keep, now: u64) -
     let before = |age: Duration| u128::from(now).saturating_sub(age.as_millis()) as i64;
     let old = old_rows(connection, before(keep.requests)).await?;
     let many = surplus_rows(connection, keep.rows).await?;
+    let large = surplus_bytes(connection, keep.bytes).await?;
     let hours = old_hours(connection, before(keep.hours)).await?;
     connection.run(&format!("DELETE FROM writers WHERE written < {}", before(MONTH))).await?;
-    let deleted = old || many || hours;
+    let deleted = old || many || large || hours;
     if deleted {
         connection.shrink().await?;
     }
@@ -46,8 +47,22 @@ async fn surplus_rows(connection: &mut Connection, limit: u64) -> Result<bool, F
     if surplus <= 0 {
         return Ok(false);
     }
-    let until = first + surplus.min(STEP);
-    connection.run(&format!("DELETE FROM transactions WHERE id < {until}")).await?;
+    first_rows(connection, first, surplus.min(STEP)).await
+}
+
+/// Where all rows of requests are gone, what is left may be larger.
+async fn surplus_bytes(connection: &mut Connection, limit: u64) -> Result<bool, Failure> {
+    if connection.bytes().await?.is_none_or(|bytes| bytes.unsigned_abs() <= limit) {
+        return Ok(false);
+    }
+    match connection.number("SELECT MIN(id) FROM transactions").await? {
+        Some(first) => first_rows(connection, first, STEP).await,
+        None => Ok(false),
+    }
+}
+
+async fn first_rows(connection: &mut Connection, first: i64, count: i64) -> Result<bool, Failure> {
+    connection.run(&format!("DELETE FROM transactions WHERE id < {}", first.saturating_add(count))).await?;
     Ok(true)
 }
 

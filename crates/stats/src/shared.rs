@@ -7,6 +7,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 use crate::figures::{Counters, Figures};
+use crate::tally::{Sums, Tally};
 use crate::transaction::{Content, Transaction};
 
 /// Requests that came in and were not yet looked at.
@@ -16,6 +17,8 @@ const WAKE: usize = INLET / 4;
 
 pub(crate) struct Shared {
     inlet: Mutex<Inlet>,
+    /// Where threads sum requests.
+    tallies: Mutex<Vec<Tally>>,
     contents: Mutex<Option<Vec<Content>>>,
     pub(crate) counters: Counters,
     wake: Notify,
@@ -37,6 +40,7 @@ impl Shared {
         let inlet = Inlet { waiting: Vec::with_capacity(INLET), recorded: 0, refused: 0, is_closed: false };
         Self {
             inlet: Mutex::new(inlet),
+            tallies: Mutex::default(),
             contents: Mutex::default(),
             counters: Counters::default(),
             wake: Notify::new(),
@@ -72,6 +76,23 @@ impl Shared {
         inlet.refused
     }
 
+    /// Another place to sum requests in.
+    pub(crate) fn tally(&self, rate: u32) -> Tally {
+        let tally = Tally::new(rate);
+        lock(&self.tallies).push(tally.clone());
+        tally
+    }
+
+    /// Hands over all that was summed before `second`, by way of `empty`.
+    pub(crate) fn collect(&self, second: u32, empty: &mut Sums, mut take: impl FnMut(Transaction, u64)) {
+        let tallies = lock(&self.tallies).clone();
+        for tally in tallies {
+            if tally.take(second, empty) {
+                empty.drain().for_each(|(row, requests)| take(row, requests));
+            }
+        }
+    }
+
     pub(crate) fn put_contents(&self, contents: Vec<Content>) {
         let before = lock(&self.contents).replace(contents);
         drop(before);
@@ -88,7 +109,9 @@ impl Shared {
     }
 
     pub(crate) fn close(&self, until: Instant) {
-        lock(&self.closing).get_or_insert(until);
+        let mut closing = lock(&self.closing);
+        *closing = Some(closing.map_or(until, |earlier| earlier.min(until)));
+        drop(closing);
         self.wake.notify_one();
         self.closed.notify_one();
     }
@@ -101,6 +124,7 @@ impl Shared {
             std::mem::take(&mut inlet.waiting)
         };
         drop(waiting);
+        lock(&self.tallies).iter().for_each(Tally::close);
         self.counters.dropped.fetch_add(self.figures().queued, Relaxed);
     }
 
@@ -108,7 +132,7 @@ impl Shared {
         *lock(&self.closing)
     }
 
-    /// Waits for [`Shared::close`].
+    /// Waits for a call of [`Shared::close`].
     pub(crate) async fn closed(&self) {
         self.closed.notified().await;
     }
@@ -120,7 +144,12 @@ impl Shared {
 
     pub(crate) fn figures(&self) -> Figures {
         let inlet = lock(&self.inlet);
-        self.counters.figures(inlet.recorded, inlet.refused)
+        let counts = (inlet.recorded, inlet.refused);
+        drop(inlet);
+        let tallies = lock(&self.tallies);
+        let add = |(recorded, refused), (more, lost)| (recorded + more, refused + lost);
+        let (recorded, refused) = tallies.iter().map(Tally::counts).fold(counts, add);
+        self.counters.figures(recorded, refused)
     }
 }
 

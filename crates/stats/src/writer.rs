@@ -3,8 +3,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hashbrown::DefaultHashBuilder;
 
@@ -16,6 +16,7 @@ use crate::options::Options;
 use crate::row::Row;
 use crate::shared::Shared;
 use crate::store::Store;
+use crate::tally::Sums;
 use crate::target::Target;
 use crate::transaction::Transaction;
 
@@ -41,6 +42,8 @@ struct Intake {
     shared: Arc<Shared>,
     backlog: Backlog,
     waiting: Vec<Transaction>,
+    /// To be exchanged for what threads have summed.
+    sums: Sums,
     hasher: DefaultHashBuilder,
     report: Report,
     /// How often it is looked when nobody wakes us.
@@ -63,6 +66,7 @@ impl Writer {
             shared,
             backlog: Backlog::new(limits, now),
             waiting: Vec::new(),
+            sums: Sums::new(options.rate),
             hasher: DefaultHashBuilder::default(),
             report: Arc::clone(&options.report),
             tick: (options.delay / 4).clamp(Duration::from_millis(1), Duration::from_millis(250)),
@@ -79,32 +83,39 @@ impl Writer {
         }
     }
 
-    /// Works until the recorder is closed. `opened` is told whether there is a database, or may be one later.
-    pub(crate) async fn run(mut self, url: &str, opened: Sender<Result<(), OpenError>>) {
-        let connected = self.store.connect().await;
-        let answer = match connected {
-            Err(failure) if failure.is_final() => Err(failure.opening(url)),
-            other => {
-                self.note(&other);
-                Ok(())
-            }
-        };
-        let is_open = answer.is_ok();
-        if opened.send(answer).is_err() || !is_open {
-            return;
-        }
+    /// Works until the recorder is closed. `opened`, if anybody still waits there, is told whether there is a database,
+    /// or may be one later.
+    pub(crate) async fn run(mut self, url: &str, opened: SyncSender<Result<(), OpenError>>) {
         let shared = Arc::clone(&self.intake.shared);
         tokio::select! {
-            () = self.serve() => {}
+            () = self.work(url, opened) => {}
             () = deadline(&shared) => {}
         }
+    }
+
+    async fn work(&mut self, url: &str, opened: SyncSender<Result<(), OpenError>>) {
+        let connected = self.intake.during(self.store.connect()).await;
+        match connected {
+            Err(failure) if failure.is_final() => {
+                let why = failure.to_string();
+                if opened.send(Err(failure.opening(url))).is_ok() {
+                    return;
+                }
+                self.note::<()>(&Err(Failure::Refused(why)));
+            }
+            other => {
+                self.note(&other);
+                let _ = opened.send(Ok(()));
+            }
+        }
+        self.serve().await;
     }
 
     async fn serve(&mut self) {
         loop {
             self.intake.wait().await;
             let is_closing = self.intake.shared.closing().is_some();
-            self.intake.drain();
+            self.intake.drain(is_closing);
             while let Some(batch) = self.intake.backlog.take(Instant::now(), is_closing) {
                 self.deliver(batch).await;
             }
@@ -218,19 +229,26 @@ impl Intake {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                () = self.wait() => self.drain(),
+                () = self.wait() => self.drain(false),
             }
         }
     }
 
-    fn drain(&mut self) {
+    /// Takes in what came, and what was summed in seconds that are over, or in all.
+    fn drain(&mut self, is_last: bool) {
         let refused = self.shared.drain(&mut self.waiting);
         let now = Instant::now();
         let mut dropped = 0;
-        for transaction in self.waiting.drain(..) {
-            let row = Row::new(transaction, &self.hasher);
-            dropped += u64::from(!self.backlog.add(row, now));
-        }
+        let (backlog, hasher) = (&mut self.backlog, &self.hasher);
+        let mut take = |transaction, requests| {
+            let row = Row { requests, ..Row::new(transaction, hasher) };
+            if !backlog.add(row, now) {
+                dropped += requests;
+            }
+        };
+        self.waiting.drain(..).for_each(|transaction| take(transaction, 1));
+        let second = if is_last { u32::MAX } else { second() };
+        self.shared.collect(second, &mut self.sums, take);
         self.shared.counters.dropped.fetch_add(dropped, Relaxed);
         let is_news = self.told_of_drops.is_none_or(|told| now - told >= MINUTE);
         if dropped + refused > self.refused && is_news {
@@ -241,12 +259,20 @@ impl Intake {
     }
 }
 
-/// Returns when the recorder is being closed and its time is over.
+/// Returns when the recorder is being closed and its time, which may be cut, is over.
 async fn deadline(shared: &Shared) {
     loop {
         match shared.closing() {
-            Some(until) => return tokio::time::sleep_until(until.into()).await,
+            Some(until) => tokio::select! {
+                () = tokio::time::sleep_until(until.into()) => return,
+                () = shared.closed() => {}
+            },
             None => shared.closed().await,
         }
     }
+}
+
+/// The second that it is, since 1970.
+fn second() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().try_into().unwrap_or(u32::MAX)
 }

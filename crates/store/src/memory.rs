@@ -58,10 +58,11 @@ impl Resident {
     }
 }
 
-/// A resident, and when it was last asked for (UNIX seconds).
+/// A resident, when it was last asked for (UNIX seconds), and how often it was found.
 struct Kept {
     resident: Resident,
     used: Cell<u32>,
+    hits: Cell<u32>,
 }
 
 impl Kept {
@@ -147,6 +148,7 @@ impl Memory {
         let mut shard = self.shard(hash);
         let kept = shard.get(hash).filter(|kept| kept.is_for(key))?;
         kept.used.set(now);
+        kept.hits.set(kept.hits.get().saturating_add(1));
         select(&kept.resident)
     }
 
@@ -165,6 +167,7 @@ impl Memory {
         let mut shard = self.shard(hash);
         let old = shard.peek(hash).filter(|kept| kept.is_for(entry.key()));
         let used = Cell::new(old.map_or(0, |kept| kept.used.get()).max(entry.freshness().received));
+        let hits = Cell::new(old.map_or(0, |kept| kept.hits.get()));
         let kept = old.map_or(&[][..], |kept| kept.resident.variants()).iter().filter(|stored| {
             stored.signature() != entry.signature()
                 && !stored.signature().is_empty()
@@ -178,7 +181,7 @@ impl Memory {
             _ => Resident::Many(Arc::new(variants)),
         };
         let object = Object { key: hash, size: resident.charge() + BOOKKEEPING, cost: resident.cost() };
-        let stored = shard.insert(object, Kept { resident, used }, &mut dropped);
+        let stored = shard.insert(object, Kept { resident, used, hits }, &mut dropped);
         drop(shard);
         matches!(stored, Inserted::Stored)
     }
@@ -220,6 +223,16 @@ impl Memory {
             drop(dropped);
         }
         looked
+    }
+
+    /// Shows what is stored under each key, and how often that was found. A shard is locked only while references are
+    /// taken, some milliseconds.
+    pub fn list(&self, see: &mut dyn FnMut(&Resident, u32)) {
+        for shard in &self.shards {
+            let mut all = Vec::new();
+            lock(shard).for_each(&mut |_, kept| all.push((kept.resident.clone(), kept.hits.get())));
+            all.iter().for_each(|(resident, hits)| see(resident, *hits));
+        }
     }
 
     /// Puts another policy in force and keeps what is stored. A shard is locked while its residents move, some

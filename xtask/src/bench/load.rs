@@ -53,6 +53,9 @@ pub(super) struct Load {
     /// Heads and bodies received.
     pub(super) bytes: u64,
     pub(super) elapsed: Duration,
+    /// Within this time half of the requests were answered, and 99 of 100.
+    pub(super) p50: Duration,
+    pub(super) p99: Duration,
 }
 
 /// Loads `path`, or what the script asks for, on a port for a while.
@@ -83,8 +86,8 @@ fn parse(text: &str) -> Result<Load> {
         text.lines().find_map(|line| line.strip_prefix("counted ")).context("wrk printed no counters")?;
     let numbers =
         line.split(' ').map(str::parse).collect::<Result<Vec<u64>, _>>().context("wrk's counters")?;
-    let [requests, bytes, microseconds, errors] = numbers[..] else {
-        bail!("wrk printed {} counters, not 4", numbers.len());
+    let [requests, bytes, elapsed, errors, p50, p99] = numbers[..] else {
+        bail!("wrk printed {} counters, not 6", numbers.len());
     };
     if errors > 0 {
         bail!("{errors} of {requests} requests failed");
@@ -92,7 +95,8 @@ fn parse(text: &str) -> Result<Load> {
     if requests == 0 {
         bail!("no request was answered");
     }
-    Ok(Load { requests, bytes, elapsed: Duration::from_micros(microseconds) })
+    let [elapsed, p50, p99] = [elapsed, p50, p99].map(Duration::from_micros);
+    Ok(Load { requests, bytes, elapsed, p50, p99 })
 }
 
 #[cfg(test)]
@@ -102,16 +106,17 @@ mod tests {
 
     #[test]
     fn counters_are_found_among_the_report() {
-        let load = parse("Running 5s test\n  1 threads\ncounted 100 200000 5000000 0\n").unwrap();
-        assert_eq!(load, Load { requests: 100, bytes: 200_000, elapsed: Duration::from_secs(5) });
+        let load = parse("Running 5s test\n  1 threads\ncounted 100 200000 5000000 0 90 1000\n").unwrap();
+        let [elapsed, p50, p99] = [5_000_000, 90, 1_000].map(Duration::from_micros);
+        assert_eq!(load, Load { requests: 100, bytes: 200_000, elapsed, p50, p99 });
     }
 
     #[test]
     fn a_load_with_failures_is_no_measurement() {
         for (text, complaint) in [
-            ("counted 100 2000 5000000 3", "3 of 100 requests failed"),
-            ("counted 0 0 5000000 0", "no request was answered"),
-            ("counted 1 2", "wrk printed 2 counters, not 4"),
+            ("counted 100 2000 5000000 3 90 1000", "3 of 100 requests failed"),
+            ("counted 0 0 5000000 0 0 0", "no request was answered"),
+            ("counted 1 2", "wrk printed 2 counters, not 6"),
             ("", "wrk printed no counters"),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), complaint);

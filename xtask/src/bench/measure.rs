@@ -186,6 +186,12 @@ fn summary(entrants: &[Entrant], object: &Object, ratio_name: &'static str, base
         .collect()
 }
 
+/// The value within which `share` percent of `sorted` lie; not a number for none.
+pub(super) fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (share / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+}
+
 /// The middle value, or the mean of the two; not a number for none.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -200,7 +206,17 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::OBJECTS;
-    use super::{Expect, check_bytes, check_origin, median};
+    use super::{Expect, check_bytes, check_origin, median, percentile};
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        for (share, value) in [(0.0, 1.0), (50.0, 50.0), (99.0, 99.0), (99.5, 100.0), (100.0, 100.0)] {
+            assert_eq!(percentile(&hundred, share), value, "{share}");
+        }
+        assert_eq!(percentile(&[7.0], 50.0), 7.0);
+        assert!(percentile(&[], 50.0).is_nan());
+    }
 
     #[test]
     fn the_median_is_in_the_middle() {

@@ -7,9 +7,11 @@ mod client;
 mod disk;
 mod doors;
 mod fill;
+mod goal;
 mod lap;
 mod load;
 mod measure;
+mod observe;
 mod origin;
 mod peers;
 mod process;
@@ -42,9 +44,10 @@ enum Subject {
 const SUBJECTS: &[(&str, Subject)] =
     &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
 
-/// The bench of what does not speak HTTP, that of the disk tier, and the one that starts no server.
+/// The bench of what does not speak HTTP, those of the disk tier and of statistics, and the one that starts no server.
 const DOORS: &str = "doors";
 const DISK: &str = "disk";
+const OBSERVE: &str = "observe";
 const REPLAY: &str = "replay";
 
 /// Connections that the load keeps, but for very large objects.
@@ -74,6 +77,8 @@ pub(crate) enum Bench {
     Doors(doors::Options),
     /// The disk tier.
     Disk(disk::Options),
+    /// The statistics database.
+    Observe(observe::Options),
     /// Traces, without any server.
     Replay(replay::Options),
 }
@@ -87,6 +92,7 @@ impl Bench {
         match words.split_first() {
             Some((word, rest)) if word == DOORS => doors::Options::parse(rest).map(Self::Doors),
             Some((word, rest)) if word == DISK => disk::Options::parse(rest).map(Self::Disk),
+            Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
             _ => Options::parse(words).map(Self::Servers),
         }
@@ -101,6 +107,7 @@ impl Bench {
             Self::Servers(options) => run(options),
             Self::Doors(options) => doors::run(options),
             Self::Disk(options) => disk::run(options),
+            Self::Observe(options) => observe::run(options),
             Self::Replay(options) => replay::run(options),
         }
     }
@@ -123,7 +130,8 @@ impl Options {
     /// # Errors
     /// Names the word that is not known, or the value that makes no sense.
     fn parse(words: &[String]) -> Result<Self> {
-        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).chain([DOORS, DISK, REPLAY]).collect();
+        let names: Vec<_> =
+            SUBJECTS.iter().map(|(name, _)| *name).chain([DOORS, DISK, OBSERVE, REPLAY]).collect();
         let Some((word, rest)) = words.split_first() else {
             bail!("bench what? known are: {}", names.join(", "));
         };
@@ -299,7 +307,7 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         for (line, complaint) in [
-            ("", "bench what? known are: hits, misses, memory, doors, disk, replay"),
+            ("", "bench what? known are: hits, misses, memory, doors, disk, observe, replay"),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),
             ("hits --only ngnix", "unknown server `ngnix`; did you mean `nginx`?"),

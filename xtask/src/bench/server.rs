@@ -48,9 +48,24 @@ impl Running {
     /// # Errors
     /// As [`Running::start`].
     pub(super) fn start_in(base: &Path, peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
+        Self::start_with(base, peer, programs, origin, &[])
+    }
+
+    /// As [`Running::start_in`], with these arguments behind its own.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub(super) fn start_with(
+        base: &Path,
+        peer: &Peer,
+        programs: &Programs,
+        origin: &Origin,
+        more: &[&str],
+    ) -> Result<Self> {
         let folder = make_folder(base, peer.name)?;
         let (port, admin) = (free_port()?, free_port()?);
-        let start = peer.configure(&Setup { folder: &folder, port, admin, origin: origin.port() })?;
+        let mut start = peer.configure(&Setup { folder: &folder, port, admin, origin: origin.port() })?;
+        start.arguments.extend(more.iter().map(|&word| word.to_owned()));
         let program = peer.program(programs)?;
         let child = spawn(&program, &start, &folder)?;
         let mut server =

@@ -12,6 +12,7 @@ use larder_semantics::status::Why;
 use url::Url;
 
 use super::{Visitor, failure};
+use crate::clock;
 use crate::http1::head::{self, Parsed, Refusal};
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Content, Reply, Source};
@@ -137,8 +138,8 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url) -> Result<Look, Refusal> {
         return Err(Refusal::bad("malformed request-target"));
     };
     let mut key = Vec::new();
-    let step = match serve::at_once(&visitor.worker, plan, &read, Role::Forward, &mut key) {
-        Some(reply) => Step::Reply(Box::new(reply)),
+    let step = match serve::at_once(&visitor.worker, plan, &read, Role::Forward, clock::now(), &mut key) {
+        Some(answer) => Step::Reply(Box::new(answer.reply)),
         None => Step::Ask(Box::new(Request::take(&read, plan, Role::Forward, visitor.client)?)),
     };
     Ok(Look { url, step })

@@ -17,17 +17,20 @@ use std::time::Instant;
 
 use http::{Method, StatusCode};
 use larder_semantics::storable;
+use larder_stats::Sheet;
 use tokio::net::TcpStream;
 
 use super::head::{self, Framing as Delimited, Parsed, Refusal};
 use super::io::{Reading, Writing, linger};
 use super::send::{SendError, gather, send, send_stored};
 use super::upload::{self, Pumped};
+use crate::clock;
 use crate::listen::Seat;
 use crate::observe::memo::{Ended, Memo};
+use crate::observe::sums::Hit;
 use crate::reply::{self, Content, Framing, Reply, Tunnel};
 use crate::request::{Interim, Interims, Request};
-use crate::serve;
+use crate::serve::{self, Answer};
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
 
@@ -126,30 +129,35 @@ impl Connection {
     }
 
     /// Answers what has arrived, as far as that takes no waiting.
-    pub(super) fn look(&mut self, plan: &Plan) -> Look {
+    ///
+    /// Hits are summed on `sheet`, the worker's own.
+    pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>) -> Look {
         self.writing.wake();
         while !self.reading.input.is_empty() {
-            if let ControlFlow::Break(look) = self.look_at_one(plan) {
+            if let ControlFlow::Break(look) = self.look_at_one(plan, sheet.as_deref_mut()) {
                 return look;
             }
         }
         Look::Nothing
     }
 
-    fn look_at_one(&mut self, plan: &Plan) -> ControlFlow<Look> {
+    fn look_at_one(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>) -> ControlFlow<Look> {
         let mut lines = head::room();
         let (head, used) = match head::parse(self.reading.input.unread(), &mut lines, &plan.settings.limits) {
             Ok(Parsed::Whole(head, used)) => (head, used),
             Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
             Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
         };
-        let memo = self.worker.note(plan, self.role, &head, self.client);
+        let now = clock::now();
+        let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
         let framing = Framing {
             http11: head.http11,
             keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
             head_only: head.method == Method::HEAD,
         };
-        let Some(reply) = serve::at_once(&self.worker, plan, &head, self.role, &mut self.key) else {
+        let answer = serve::at_once(&self.worker, plan, &head, self.role, now, &mut self.key);
+        let Some(Answer { reply, hash }) = answer else {
+            let memo = self.worker.note(plan, self.role, &head, self.client, begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, plan, self.role, self.client);
             self.reading.input.consume(used);
@@ -162,15 +170,22 @@ impl Connection {
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
             });
         };
+        let before = self.writing.out.len();
+        let is_whole = gather(&mut self.writing.out, &reply, &framing, &plan.banner);
+        let memo = if is_whole {
+            let ended = Ended::by(&reply, (self.writing.out.len() - before) as u64);
+            let hit = Hit { role: self.role, head: &head, client: self.client, hash, now, begun };
+            self.worker.record_hit(plan, sheet, &hit, &ended);
+            None
+        } else {
+            self.worker.note(plan, self.role, &head, self.client, begun)
+        };
         self.reading.input.consume(used);
         self.reading.within(plan.settings.timeouts.head);
-        let before = self.writing.out.len();
-        if !gather(&mut self.writing.out, &reply, &framing, &plan.banner) {
+        if !is_whole {
             let since = Instant::now();
             return ControlFlow::Break(Look::Reply(Box::new(Begun { reply, framing, memo, since, before })));
         }
-        let bytes = (self.writing.out.len() - before) as u64;
-        self.worker.record(plan, &Ended::by(&reply, bytes), memo);
         self.untimed += 1;
         if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(Look::Last) }
     }
@@ -200,6 +215,7 @@ impl Connection {
 
     /// Goes on after a look, and returns to the lobby when nothing is left to do.
     pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) {
+        let worker = Arc::clone(&self.worker);
         loop {
             match self.next(&plan, look).await {
                 Ok(Next::Look) => {}
@@ -212,12 +228,11 @@ impl Connection {
                 plan = self.worker.plan();
             }
             let begun = Instant::now();
-            look = self.look(&plan);
+            look = self.look(&plan, worker.sheet().as_deref_mut());
             let hits = self.take_untimed();
-            self.worker.times.served_as_group(hits, begun.elapsed());
+            worker.times.served_as_group(hits, begun.elapsed());
         }
         self.rest();
-        let worker = Arc::clone(&self.worker);
         worker.lobby.enter(self);
     }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use larder_stats::Sheet;
 use slab::Slab;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep};
@@ -161,7 +162,10 @@ impl Host {
         let mut hits = 0;
         let mut served = std::mem::take(&mut self.served);
         served.extend(group.iter().filter(|&&place| self.read(place)));
-        served.retain(|&place| self.answer(place, &mut hits));
+        let worker = Arc::clone(&self.worker);
+        let mut sheet = worker.sheet();
+        served.retain(|&place| self.answer(place, sheet.as_deref_mut(), &mut hits));
+        drop(sheet);
         let now = clock::millis();
         served.drain(..).for_each(|place| self.send(place, now));
         self.served = served;
@@ -190,9 +194,9 @@ impl Host {
     }
 
     /// Whether a guest can be sent all its replies from here; others leave. Adds to the group's hits.
-    fn answer(&mut self, place: usize, hits: &mut u64) -> bool {
+    fn answer(&mut self, place: usize, sheet: Option<&mut Sheet>, hits: &mut u64) -> bool {
         let Some(guest) = self.guests.get_mut(place) else { return false };
-        let look = guest.connection.look(&self.plan);
+        let look = guest.connection.look(&self.plan, sheet);
         *hits += guest.connection.take_untimed();
         match look {
             Look::Nothing => true,

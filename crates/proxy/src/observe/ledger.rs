@@ -2,15 +2,18 @@
 //!
 //! What the words in a row are is decided here; writing them is `larder-stats`'. No request waits for it.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
+use std::hash::RandomState;
+use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use larder_stats::{Event, Figures, Keep, OpenError, Options, Recorder, Text, Transaction};
+use larder_stats::{Content, Event, Figures, Keep, OpenError, Options, Recorder, Tally, Text, Transaction};
+use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use super::memo::{Ended, Memo};
@@ -23,10 +26,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The statistics database of this process.
 pub(crate) struct Ledger {
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
     /// Its URL, without a password.
     place: String,
-    client: ClientDetail,
+    pub(super) client: ClientDetail,
+    /// Of words that have no numbers.
+    pub(super) hasher: RandomState,
+    /// Keeps others off the default database.
+    _lock: Option<File>,
 }
 
 /// What `/stats` shows of it: requests by what became of their rows, and how the database does.
@@ -61,13 +68,12 @@ impl Ledger {
                 ledger.map(Some).map_err(|error| Error::new("cannot start", error))
             }
             Database::Default(path) => {
-                let ledger = make_room_for(path).map_err(|error| {
-                    let folder = path.parent().unwrap_or(path).display();
-                    format!("statistics database: cannot make {folder}: {error}")
-                });
-                let open =
-                    |()| Self::open_at(&settings.database.url(), settings).map_err(|error| error.to_string());
-                match ledger.and_then(open) {
+                let open = |lock| {
+                    let ledger = Self::open_at(&settings.database.url(), settings);
+                    let ledger = ledger.map_err(|error| error.to_string())?;
+                    Ok(Self { _lock: Some(lock), ..ledger })
+                };
+                match take(path).and_then(open) {
                     Ok(ledger) => Ok(Some(ledger)),
                     Err(why) => {
                         tracing::warn!("{why}; serving without statistics");
@@ -79,24 +85,30 @@ impl Ledger {
     }
 
     fn open_at(url: &str, settings: &Statistics) -> Result<Self, OpenError> {
-        let Statistics { instance, rate, queue, keep, client, .. } = settings;
+        let Statistics { instance, rate, queue, keep, client, max_size, .. } = settings;
         let options = Options {
             instance: instance.clone(),
             queue: *queue,
             rate: *rate,
-            keep: Keep { requests: *keep, ..Keep::default() },
+            keep: Keep { requests: *keep, bytes: *max_size, ..Keep::default() },
             report: Arc::new(log),
             ..Options::default()
         };
         let recorder = Recorder::open(url, options)?;
-        Ok(Self { recorder, place: larder_stats::describe(url)?, client: *client })
+        let (place, hasher) = (larder_stats::describe(url)?, RandomState::new());
+        Ok(Self { recorder, place, client: *client, hasher, _lock: None })
     }
 
-    /// Records a request that took `took`.
-    pub(crate) fn record(&self, memo: Memo, ended: &Ended, took: Duration) {
+    /// Where a worker sums requests.
+    pub(crate) fn tally(&self) -> Tally {
+        self.recorder.tally()
+    }
+
+    /// The row of a request that took `took`.
+    pub(super) fn row(&self, memo: Memo, ended: &Ended, took: Duration) -> Transaction {
         let Ended { status, outcome, age, bytes, .. } = *ended;
         let took = took.as_micros() as u64;
-        self.recorder.record(Transaction {
+        Transaction {
             time: clock::unix_millis().saturating_sub(took / 1_000),
             door: memo.door.map_or("http", Door::name).into(),
             route: memo.route().to_owned().into(),
@@ -112,7 +124,17 @@ impl Ledger {
             tier: if outcome.is_hit() { outcome.tier.name() } else { "" }.into(),
             client: client(memo.client.ip(), self.client).into(),
             url: memo.target,
-        });
+        }
+    }
+
+    /// Requests that were recorded.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.recorder.figures().recorded
+    }
+
+    /// Writes down all that is in the cache, in place of what was.
+    pub(crate) fn record_contents(&self, contents: Vec<Content>) {
+        self.recorder.record_contents(contents);
     }
 
     /// Where the database is, without a password.
@@ -122,6 +144,11 @@ impl Ledger {
 
     pub(crate) fn report(&self) -> Report {
         self.recorder.figures().into()
+    }
+
+    /// Lets [`Ledger::close`], on another thread, end at once.
+    pub(crate) fn hurry(&self) {
+        self.recorder.close(Duration::ZERO);
     }
 
     /// Writes what waits, and ends. Waits for the database, but not for ever.
@@ -134,10 +161,21 @@ impl Ledger {
     }
 }
 
-/// Makes the directory of a file, for this user alone.
-fn make_room_for(path: &Path) -> std::io::Result<()> {
-    let Some(directory) = path.parent() else { return Ok(()) };
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+/// Makes the directory of the default database, for this user alone, and keeps others off it as long as the file lives
+/// that this gives.
+fn take(path: &Path) -> Result<File, String> {
+    let folder = path.parent().unwrap_or(path);
+    let cannot = |what: &str, file: &Path, error: io::Error| {
+        format!("statistics database: cannot {what} {}: {error}", file.display())
+    };
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| cannot("make", folder, error))?;
+    let lock = path.with_extension("lock");
+    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&lock);
+    let file = file.map_err(|error| cannot("write", &lock, error))?;
+    let taken = flock(&file, FlockOperation::NonBlockingLockExclusive);
+    taken.map_err(|_| format!("statistics database: {} is in use by another larder", path.display()))?;
+    Ok(file)
 }
 
 fn log(event: Event) {
@@ -148,9 +186,10 @@ fn log(event: Event) {
 }
 
 /// The methods that are common have their names at hand.
+pub(super) const COMMON: [&str; 9] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE"];
+
 fn method(method: Method) -> Text {
-    const COMMON: [&str; 9] =
-        ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE"];
     let known = COMMON.into_iter().find(|known| *known == method.as_str());
     known.map_or_else(|| method.as_str().to_owned().into(), Into::into)
 }

@@ -50,17 +50,22 @@ impl Ended {
 }
 
 impl Memo {
-    /// Of a request that has just been read.
-    pub(crate) fn begin(plan: &Plan, role: Role, head: &Head<'_>, client: SocketAddr) -> Self {
+    /// Of a request that was read at `begun`.
+    pub(crate) fn begin(
+        plan: &Plan,
+        role: Role,
+        head: &Head<'_>,
+        client: SocketAddr,
+        begun: Instant,
+    ) -> Self {
         let target = match head.target {
             Target::Origin { host, path } => ["http://", host, path].concat(),
             Target::Absolute { scheme, authority, path } => [scheme, "://", authority, path].concat(),
             Target::Authority(authority) => authority.to_owned(),
             Target::Asterisk { host } => ["http://", host, " *"].concat(),
         };
-        let site = Address::of(head.target, role).ok();
-        let site = site.and_then(|address| plan.sites.name(role, address.authority));
-        Self { client, method: head.method.clone(), target, site, door: None, begun: Instant::now() }
+        let site = site(plan, role, head);
+        Self { client, method: head.method.clone(), target, site, door: None, begun }
     }
 
     /// Of a request that could not be read.
@@ -102,6 +107,12 @@ impl Memo {
         let path = rest.find(['/', '?']).map_or("", |at| &rest[at..]);
         path.strip_prefix('/').and_then(|path| path.split(['/', '?', '#']).next()).unwrap_or_default()
     }
+}
+
+/// What statistics call the site that a request is for, if it is for any.
+pub(super) fn site(plan: &Plan, role: Role, head: &Head<'_>) -> Option<Arc<str>> {
+    let address = Address::of(head.target, role).ok()?;
+    plan.sites.name(role, address.authority)
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 pub(crate) mod access;
 pub(crate) mod accounts;
+pub(crate) mod contents;
 pub(crate) mod counters;
 pub(crate) mod histogram;
 pub(crate) mod ledger;
 pub(crate) mod memo;
+pub(crate) mod sums;
 pub(crate) mod top;
 pub(crate) mod transaction;
 pub(crate) mod verdicts;

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use larder_stats::{Dimension, Transaction, outcome};
 
+use crate::engines::Engine;
 use crate::model;
 use crate::scenario::{LONG, asked, open, options, read};
-use crate::servers::{Engine, eventually};
+use crate::servers::eventually;
 
 const DOCUMENT: &str = include_str!("../../../../docs/statistics.md");
 

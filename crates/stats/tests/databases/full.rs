@@ -5,9 +5,10 @@ use std::process::Command;
 use larder_stats::Options;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::engines::{Engine, Sqlite};
 use crate::model;
 use crate::scenario::{LONG, open, options, read};
-use crate::servers::{Engine, Sqlite, eventually};
+use crate::servers::eventually;
 
 #[test]
 fn sqlite_on_a_full_disk_costs_no_request() {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
 mod documented;
+mod engines;
 mod full;
 mod model;
 mod outages;
@@ -10,7 +11,8 @@ mod scenario;
 mod servers;
 mod wire;
 
-use servers::{Server, Sqlite};
+use engines::Sqlite;
+use servers::Server;
 
 #[test]
 fn sqlite() {
@@ -18,6 +20,7 @@ fn sqlite() {
     scenario::all(&sqlite);
     scenario::the_file_is_for_its_user_alone(&sqlite);
     scenario::a_file_gives_back_what_it_does_not_need(&sqlite);
+    scenario::a_file_stays_within_its_size(&sqlite);
     documented::all(&sqlite);
 }
 

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use larder_stats::{Database, Event, Figures, Options, Recorder};
 
+use crate::engines::Engine;
 use crate::model;
 use crate::scenario::{LONG, asked, open, options, read};
-use crate::servers::{Engine, Server, eventually};
+use crate::servers::{Server, eventually};
 use crate::wire::{Fault, Wire};
 
 pub(crate) fn all(server: &mut Server) {

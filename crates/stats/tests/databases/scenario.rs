@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use larder_stats::{Database, Dimension, Figures, Keep, Measure, OpenError, Options, Recorder, Transaction};
 
+use crate::engines::{Engine, Sqlite};
 use crate::model::{self, HOUR};
-use crate::servers::{Engine, Sqlite, eventually};
+use crate::servers::eventually;
 
 /// As long as any machine may need.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -25,9 +26,10 @@ pub(crate) fn all(engine: &dyn Engine) {
 
 /// Nothing is merged, nothing deleted, and all is soon there.
 pub(crate) fn options() -> Options {
-    let keep = Keep { requests: Duration::MAX, rows: u64::MAX, hours: Duration::MAX, every: LONG };
+    let (requests, hours) = (Duration::MAX, Duration::MAX);
+    let keep = Keep { requests, rows: u64::MAX, bytes: u64::MAX, hours, every: LONG };
     let delay = Duration::from_millis(20);
-    Options { delay, keep, rate: u32::MAX, pause: delay, ..Options::default() }
+    Options { delay, keep, rate: u32::MAX, pause: delay, opening: LONG, ..Options::default() }
 }
 
 pub(crate) fn open(url: &str, options: Options) -> Recorder {
@@ -304,4 +306,25 @@ pub(crate) fn a_file_gives_back_what_it_does_not_need(sqlite: &Sqlite) {
     eventually("an empty table", || (left() == "0").then_some(()));
     recorder.close(LONG);
     assert!(size() * 3 < full, "{} of {full}", size());
+}
+
+pub(crate) fn a_file_stays_within_its_size(sqlite: &Sqlite) {
+    let url = sqlite.fresh();
+    let requests = (0..6_000).map(|number| model::hit(model::now(), &format!("http://x/{number}")));
+    let requests = requests.collect::<Vec<_>>();
+    write(&url, options(), &requests);
+    let path = url.strip_prefix("sqlite:").expect("a path");
+    let size = || std::fs::metadata(path).unwrap().len();
+    let limit = size() / 2;
+    let recorder = open(&url, Options { keep: Keep { bytes: limit, ..options().keep }, ..options() });
+    let used = "SELECT (page_count - freelist_count) * page_size \
+                FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
+    let is_small = || asked(&url, used).concat().parse::<u64>().unwrap() <= limit;
+    eventually("less in the file", || is_small().then_some(()));
+    recorder.close(LONG);
+    assert!(size() <= limit, "{} of {limit}", size());
+    assert_eq!(asked(&url, "SELECT url FROM transactions ORDER BY id DESC LIMIT 1"), ["http://x/5999"]);
+    let left: u64 = asked(&url, "SELECT COUNT(*) FROM transactions").concat().parse().unwrap();
+    assert!((1_000..5_000).contains(&left), "{left}");
+    assert_eq!(read(&url).totals(0), Ok(model::totals(&requests)), "roll-ups remain");
 }

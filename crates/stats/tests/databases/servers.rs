@@ -1,5 +1,5 @@
-//! The databases: a file for SQLite, and real servers of Debian's packages, each in a temporary folder, on
-//! loopback, as a user without rights, and gone with the test.
+//! Real servers of Debian's packages, each in a temporary folder, on loopback, as a user without rights, and gone with
+//! the program. A bench starts them, too (`xtask/src/bench/observe`).
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -24,39 +24,6 @@ pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>
         }
         assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A kind of database, and how to have one of it.
-pub(crate) trait Engine {
-    /// The URL of an empty database.
-    fn fresh(&self) -> String;
-
-    /// Changes the database behind everybody's back.
-    fn alter(&self, url: &str, sql: &str);
-}
-
-/// Files in a folder.
-pub(crate) struct Sqlite {
-    folder: TempDir,
-    made: AtomicU32,
-}
-
-impl Sqlite {
-    pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder"), made: AtomicU32::new(0) }
-    }
-}
-
-impl Engine for Sqlite {
-    fn fresh(&self) -> String {
-        let name = format!("{}.db", self.made.fetch_add(1, Ordering::Relaxed));
-        format!("sqlite:{}", self.folder.path().join(name).display())
-    }
-
-    fn alter(&self, url: &str, sql: &str) {
-        let path = url.strip_prefix("sqlite:").expect("a path");
-        rusqlite::Connection::open(path).expect("a file").execute_batch(sql).expect("done");
     }
 }
 
@@ -204,6 +171,22 @@ impl Server {
         client
     }
 
+    /// Makes an empty database, and gives its URL.
+    pub(crate) fn make(&self) -> String {
+        let name = format!("stats{}", self.made.fetch_add(1, Ordering::Relaxed));
+        said(&mut self.client(self.first(), &format!("CREATE DATABASE {name}")));
+        match self.kind {
+            Kind::Mariadb => format!("mariadb://root@127.0.0.1:{}/{name}", self.port),
+            Kind::Postgres => format!("postgres://larder@127.0.0.1:{}/{name}", self.port),
+        }
+    }
+
+    /// Has statements run in the database at `url`.
+    pub(crate) fn run(&self, url: &str, sql: &str) {
+        let (_, database) = url.rsplit_once('/').expect("a database");
+        said(&mut self.client(database, sql));
+    }
+
     fn answers(&self, sql: &str) -> bool {
         let mut client = self.client(self.first(), sql);
         client.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
@@ -215,22 +198,6 @@ impl Server {
             Kind::Mariadb => "mysql",
             Kind::Postgres => "postgres",
         }
-    }
-}
-
-impl Engine for Server {
-    fn fresh(&self) -> String {
-        let name = format!("stats{}", self.made.fetch_add(1, Ordering::Relaxed));
-        said(&mut self.client(self.first(), &format!("CREATE DATABASE {name}")));
-        match self.kind {
-            Kind::Mariadb => format!("mariadb://root@127.0.0.1:{}/{name}", self.port),
-            Kind::Postgres => format!("postgres://larder@127.0.0.1:{}/{name}", self.port),
-        }
-    }
-
-    fn alter(&self, url: &str, sql: &str) {
-        let (_, database) = url.rsplit_once('/').expect("a database");
-        said(&mut self.client(database, sql));
     }
 }
 

@@ -6,10 +6,11 @@ mod servers;
 mod starts;
 mod writes;
 
+use super::goal::Goal;
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Which};
 use super::server::{self, Running};
-use super::table::{self, Cell, Row};
+use super::table::{self, Row};
 use super::{LOAD_CORE, SERVER_CORE, pin_self, positive, warn_if_busy};
 use crate::{args, packages};
 use anyhow::{Context, Result, bail};
@@ -120,37 +121,6 @@ impl Bench<'_> {
     }
 }
 
-/// A figure, and the most that it should be.
-struct Goal {
-    what: String,
-    most: f64,
-    figure: f64,
-}
-
-impl Goal {
-    fn new(what: String, most: f64, figure: f64) -> Self {
-        Self { what, most, figure }
-    }
-
-    /// Whether it is met; not a number is no figure.
-    fn verdict(&self) -> &'static str {
-        match self.figure {
-            figure if figure.is_nan() => "not measured",
-            figure if figure <= self.most => "met",
-            _ => "missed",
-        }
-    }
-
-    fn row(&self) -> Row {
-        vec![
-            ("goal", Cell::word(&self.what)),
-            ("at most", Cell::number(self.most, 2)),
-            ("figure", Cell::number(self.figure, 2)),
-            ("verdict", Cell::word(self.verdict())),
-        ]
-    }
-}
-
 /// Runs the bench and prints its tables, and the goals with what became of them.
 ///
 /// # Errors
@@ -217,7 +187,7 @@ fn prepare(options: &Options) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Goal, Options, Part};
+    use super::{Options, Part};
 
     fn parse(line: &str) -> anyhow::Result<Options> {
         Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -249,13 +219,6 @@ mod tests {
             ("--seconds 0", "option `--seconds` needs a whole number above 0, but got `0`"),
         ] {
             assert_eq!(parse(line).err().unwrap().to_string(), complaint, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_goal_is_met_at_its_limit_and_not_without_a_figure() {
-        for (figure, verdict) in [(1.5, "met"), (1.51, "missed"), (f64::NAN, "not measured")] {
-            assert_eq!(Goal::new(String::new(), 1.5, figure).verdict(), verdict);
         }
     }
 }

@@ -1,0 +1,145 @@
+//! What is in the cache, for the statistics database: both tiers are looked through from time to time, on a thread of its
+//! own, at no request's cost.
+//!
+//! Of a cache with many objects the largest are shown: those that its space goes to.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use larder_semantics::freshness::Freshness;
+use larder_semantics::key;
+use larder_stats::Content;
+use larder_store::{Disks, Memory};
+
+use super::ledger::Ledger;
+use crate::error::Error;
+use crate::outcome::Tier;
+use crate::worker::Shared;
+
+/// Objects of a tier that are shown.
+const MOST: usize = 25_000;
+/// Objects on disks that are looked at, so many at a time, with a pause between: each has to be read.
+const MOST_READ: usize = 200_000;
+const READ: usize = 500;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Starts to write down what is in the cache, as often as the settings say.
+///
+/// # Errors
+/// The thread cannot be started.
+pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
+    let every = shared.plan().settings.statistics.contents;
+    let (Some(ledger), Some(every)) = (shared.ledger.clone(), every) else { return Ok(()) };
+    let shared = Arc::clone(shared);
+    let thread = thread::Builder::new().name("contents".to_owned());
+    let started = thread.spawn(move || keep_up(&shared, &ledger, every));
+    started.map(drop).map_err(|error| Error::new("cannot start to write down the cache's contents", error))
+}
+
+/// Works until the process ends.
+fn keep_up(shared: &Shared, ledger: &Ledger, every: Duration) {
+    let mut recorded = 0;
+    loop {
+        thread::sleep(every);
+        let now = ledger.recorded();
+        // Where nobody asks, nothing comes and hardly anything goes.
+        if now != recorded {
+            let mut contents = in_memory(&shared.store.memory);
+            contents.extend(on_disks(&shared.store.disks));
+            ledger.record_contents(contents);
+        }
+        recorded = now;
+    }
+}
+
+fn in_memory(memory: &Memory) -> Vec<Content> {
+    let mut largest = Largest::default();
+    memory.list(&mut |resident, hits| {
+        let variants = resident.variants();
+        for entry in variants {
+            largest.add(entry.charge(), || {
+                let freshness = entry.freshness();
+                let content = content(entry.key(), freshness, Tier::Memory)?;
+                let (hash, hits) = (format!("{:016x}", memory.hash(entry.key())), u64::from(hits));
+                Some(Content { hash, hits, stored: millis(freshness.received), ..content })
+            });
+        }
+    });
+    largest.take()
+}
+
+fn on_disks(disks: &Disks) -> Vec<Content> {
+    let (mut largest, mut seen) = (Largest::default(), 0);
+    disks.list(&mut |stored| {
+        largest.add(stored.size, || {
+            let content = content(&stored.key, &stored.freshness, Tier::Disk)?;
+            // It is not counted there, but when it was last.
+            let (hash, hits) = (stored.name.to_string(), u64::from(stored.used > stored.stored));
+            Some(Content { hash, hits, stored: millis(stored.stored), ..content })
+        });
+        seen += 1;
+        if seen % READ == 0 {
+            thread::sleep(PAUSE);
+        }
+        seen < MOST_READ
+    });
+    largest.take()
+}
+
+/// What both tiers know of an object; `None` for what no request of ours was stored under.
+fn content(key: &[u8], freshness: &Freshness, tier: Tier) -> Option<Content> {
+    let (_, target) = key.split_last()?;
+    let (scheme, authority, path) = key::parse(target)?;
+    let text = String::from_utf8_lossy;
+    let url = format!("{scheme}://{}{}", text(authority), text(path));
+    let Freshness { received, initial_age, lifetime, .. } = *freshness;
+    let expires = (u64::from(received) + u64::from(lifetime)).saturating_sub(u64::from(initial_age)) * 1_000;
+    Some(Content { url, expires, tier: tier.name().into(), ..Content::default() })
+}
+
+fn millis(seconds: u32) -> u64 {
+    u64::from(seconds) * 1_000
+}
+
+/// The largest objects of those that were added, and for a while some more.
+#[derive(Default)]
+struct Largest(Vec<Content>);
+
+impl Largest {
+    fn add(&mut self, size: u64, content: impl FnOnce() -> Option<Content>) {
+        self.0.extend(content().map(|content| Content { size, ..content }));
+        if self.0.len() >= 2 * MOST {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        if self.0.len() > MOST {
+            self.0.select_nth_unstable_by_key(MOST, |content| std::cmp::Reverse(content.size));
+            self.0.truncate(MOST);
+        }
+    }
+
+    fn take(mut self) -> Vec<Content> {
+        self.cut();
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_are_shown() {
+        let mut largest = Largest::default();
+        let sizes = (0..3 * MOST as u64).map(|number| number * 7_919 % 99_991);
+        sizes.clone().for_each(|size| largest.add(size, || Some(Content::default())));
+        let mut shown = largest.take().iter().map(|content| content.size).collect::<Vec<_>>();
+        let mut all = sizes.collect::<Vec<_>>();
+        shown.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(shown, all[all.len() - MOST..]);
+    }
+}

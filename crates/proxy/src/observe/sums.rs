@@ -1,0 +1,133 @@
+//! Requests that share a row of the statistics with others of their second.
+//!
+//! Up to the rate that the settings say, each request of a worker has a row of its own. Beyond, the worker sums those
+//! that are equal in all their words, which stand here as numbers: so a hit costs no text, and no call of the clock.
+
+use std::hash::BuildHasher;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use larder_stats::{Mark, Measures, Sheet, Transaction};
+
+use super::ledger::{COMMON, Ledger};
+use super::memo::{self, Ended, Memo};
+use crate::clock;
+use crate::http1::head::Head;
+use crate::settings::{ClientDetail, Door, Role};
+use crate::worker::Plan;
+
+/// Stands for the URL and the route where a worker has no room for more of them.
+const ANY: &str = "*";
+
+/// A hit that took no waiting, while its head is at hand.
+pub(crate) struct Hit<'h> {
+    pub(crate) role: Role,
+    pub(crate) head: &'h Head<'h>,
+    pub(crate) client: SocketAddr,
+    /// The memory tier's hash of its key.
+    pub(crate) hash: u64,
+    /// When it came (UNIX seconds).
+    pub(crate) now: u32,
+    /// The same, precisely, if it is timed.
+    pub(crate) begun: Option<Instant>,
+}
+
+impl Hit<'_> {
+    pub(crate) fn memo(&self, plan: &Plan) -> Memo {
+        Memo::begin(plan, self.role, self.head, self.client, self.begun.unwrap_or_else(Instant::now))
+    }
+}
+
+impl Ledger {
+    /// Records a hit that took no waiting.
+    pub(crate) fn record_hit(&self, plan: &Plan, sheet: &mut Sheet, hit: &Hit<'_>, ended: &Ended) {
+        let service = hit.begun.map(|begun| begun.elapsed());
+        let row = || self.row(hit.memo(plan), ended, service.unwrap_or_default());
+        if sheet.takes_apart(hit.now) {
+            return self.recorder.record(row());
+        }
+        let mark = Mark {
+            second: hit.now,
+            url: hit.hash,
+            words: words(ended, None, &hit.head.method),
+            client: client(hit.client.ip(), self.client),
+        };
+        let of = Measures { bytes: ended.bytes, service, origin: None, age: ended.age };
+        if !sheet.add(&mark, &of) {
+            let general = || self.hasher.hash_one(memo::site(plan, hit.role, hit.head));
+            self.sum(sheet, mark, &of, general, row);
+        }
+    }
+
+    /// Records a request that took `took`.
+    pub(crate) fn record(&self, sheet: &mut Sheet, memo: Memo, ended: &Ended, took: Duration) {
+        if sheet.takes_apart(clock::now()) {
+            return self.recorder.record(self.row(memo, ended, took));
+        }
+        let came = clock::unix_millis().saturating_sub(took.as_millis() as u64);
+        let mark = Mark {
+            second: (came / 1_000) as u32,
+            url: self.hasher.hash_one((&memo.target, memo.method.as_str())),
+            words: words(ended, memo.door, &memo.method),
+            client: client(memo.client.ip(), self.client),
+        };
+        let origin = ended.outcome.origin_time;
+        let of = Measures { bytes: ended.bytes, service: Some(took), origin, age: ended.age };
+        if !sheet.add(&mark, &of) {
+            let general = self.hasher.hash_one((&memo.site, memo.method.as_str()));
+            self.sum(sheet, mark, &of, || general, || self.row(memo, ended, took));
+        }
+    }
+
+    /// Begins a sum. Where there is no more room for URLs, a site's requests are summed whatever theirs, under the hash
+    /// `general`.
+    fn sum(
+        &self,
+        sheet: &mut Sheet,
+        mut mark: Mark,
+        of: &Measures,
+        general: impl FnOnce() -> u64,
+        row: impl FnOnce() -> Transaction,
+    ) {
+        if !sheet.is_full() {
+            return sheet.insert(mark, of, row());
+        }
+        mark.url = general();
+        if !sheet.add(&mark, of) {
+            sheet.insert(mark, of, Transaction { url: ANY.to_owned(), route: ANY.into(), ..row() });
+        }
+    }
+}
+
+/// All words of a row but its site, URL and client.
+fn words(ended: &Ended, door: Option<Door>, method: &Method) -> u64 {
+    let Ended { status, outcome, .. } = ended;
+    let method = COMMON.iter().position(|common| *common == method.as_str()).unwrap_or(COMMON.len());
+    let numbers = [
+        method as u8,
+        door.map_or(0, |door| door as u8 + 1),
+        outcome.kind as u8,
+        outcome.why as u8,
+        outcome.tier as u8,
+        u8::from(outcome.origin_time.is_some()),
+    ];
+    let [low, high] = status.to_le_bytes();
+    let [a, b, c, d, e, f] = numbers;
+    u64::from_le_bytes([low, high, a, b, c, d, e, f])
+}
+
+/// A client's address, as far as it may be kept.
+fn client(address: IpAddr, detail: ClientDetail) -> u128 {
+    let address = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    let is_v4 = address.to_ipv4_mapped().is_some();
+    match detail {
+        ClientDetail::Off => 0,
+        ClientDetail::Whole => address.to_bits(),
+        ClientDetail::Truncated if is_v4 => address.to_bits() >> 8,
+        ClientDetail::Truncated => address.to_bits() >> 80 << 80,
+    }
+}

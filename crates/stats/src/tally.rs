@@ -1,0 +1,382 @@
+//! Sums of equal requests, kept by the thread that serves them: what a request costs once there are more in a second
+//! than may have rows of their own.
+//!
+//! A thread locks its [`Sheet`] for as many requests as it likes; adding one is a look into a table, a comparison and
+//! a few additions. The thread that writes takes away what is in it once its second is over. A sheet has a limit, too:
+//! what finds no place is summed under fewer words by the caller, or counted as dropped.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::transaction::Transaction;
+
+/// One in so many requests that share rows is timed; the others count as the last one that was.
+const TIMED: u32 = 16;
+/// More than these rows are of no use to anybody in a second.
+const MOST_ROWS: usize = 8_192;
+/// Rows beyond the limit, for those that are summed under fewer words.
+const MORE_ROWS: usize = 1_024;
+
+/// What tells requests apart that may not share a row. Those of equal marks are equal in all their words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The second that the request came in, since 1970.
+    pub second: u32,
+    /// A hash of its URL, by which sums are found, too.
+    pub url: u64,
+    /// All other words, as numbers of the caller's.
+    pub words: u64,
+    /// The client, as far as it may be known.
+    pub client: u128,
+}
+
+/// What is summed of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measures {
+    /// Bytes sent to the client, the head included.
+    pub bytes: u64,
+    /// From its arrival to the end of its answer, if that was [timed](Sheet::wants_time).
+    pub service: Option<Duration>,
+    /// Of that, what an origin took; nothing if none was asked.
+    pub origin: Option<Duration>,
+    /// Seconds since the answer was made or validated, if it was stored.
+    pub age: Option<u32>,
+}
+
+/// A thread's sheet, which the thread that writes has as well.
+#[derive(Clone)]
+pub struct Tally(Arc<Mutex<Sheet>>);
+
+/// Sums of the requests of a second or two.
+pub struct Sheet {
+    sums: Sums,
+    /// Requests of a second that have rows of their own.
+    rate: u32,
+    second: u32,
+    own: u32,
+    /// Requests since the last one that was timed, and what that took, in nanoseconds.
+    untimed: u32,
+    usual: u64,
+    recorded: u64,
+    refused: u64,
+    is_closed: bool,
+}
+
+/// A row in the making, and what is summed of it.
+struct Sum {
+    mark: Mark,
+    requests: u64,
+    bytes: u64,
+    service_ns: u64,
+    origin_ns: u64,
+    age: Option<u32>,
+}
+
+/// Sums by their marks.
+pub(crate) struct Sums {
+    /// Sums by URL that there is room for.
+    room: usize,
+    /// By their marks' hashes, the places of sums, from 1; 0 where there is none. At most half of it is taken.
+    index: Box<[u16]>,
+    sums: Vec<Sum>,
+    /// What else there is to say of each; apart, since it is looked at once.
+    rows: Vec<Transaction>,
+    /// Nobody else knows it, so that nobody can choose marks that meet.
+    factor: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(rate: u32) -> Self {
+        let sheet = Sheet {
+            sums: Sums::new(rate),
+            rate,
+            second: 0,
+            own: 0,
+            untimed: TIMED,
+            usual: 0,
+            recorded: 0,
+            refused: 0,
+            is_closed: false,
+        };
+        Self(Arc::new(Mutex::new(sheet)))
+    }
+
+    /// The sheet. Nobody but the thread that writes waits for it, or is waited for, and that only exchanges it for an
+    /// empty one.
+    pub fn sheet(&self) -> MutexGuard<'_, Sheet> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Exchanges what was summed before `second` for `empty`; whether there was anything.
+    pub(crate) fn take(&self, second: u32, empty: &mut Sums) -> bool {
+        let mut sheet = self.sheet();
+        let is_due = sheet.sums.sums.first().is_some_and(|first| first.mark.second < second);
+        if is_due {
+            std::mem::swap(&mut sheet.sums, empty);
+        }
+        is_due
+    }
+
+    /// Requests that were added so far, and how many of them found no place.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let sheet = self.sheet();
+        (sheet.recorded, sheet.refused)
+    }
+
+    /// Forgets what is in it, and refuses what comes.
+    pub(crate) fn close(&self) {
+        let mut sheet = self.sheet();
+        sheet.is_closed = true;
+        sheet.sums.clear();
+    }
+}
+
+impl Sheet {
+    /// Whether the next request is one that should be timed.
+    pub fn wants_time(&mut self, second: u32) -> bool {
+        self.untimed += 1;
+        self.untimed > TIMED || second != self.second || self.own < self.rate
+    }
+
+    /// Whether a request of this second gets a row of its own, by [`Recorder::record`](crate::Recorder::record).
+    pub fn takes_apart(&mut self, second: u32) -> bool {
+        if second != self.second {
+            (self.second, self.own) = (second, 0);
+        }
+        let is_apart = self.own < self.rate;
+        self.own += u32::from(is_apart);
+        is_apart
+    }
+
+    /// Adds a request to those of its mark; false if there are none, and nothing was done.
+    pub fn add(&mut self, mark: &Mark, of: &Measures) -> bool {
+        let Some(at) = self.sums.find(mark) else { return false };
+        let service = self.service(of);
+        self.sums.sums[at].add(of, service);
+        self.recorded += 1;
+        true
+    }
+
+    /// Whether there is no more room for sums, but for a few under fewer words.
+    pub fn is_full(&self) -> bool {
+        self.sums.sums.len() >= self.sums.room
+    }
+
+    /// Adds the first request of its mark. The measures of `row` are replaced; if there is no room at all, the request
+    /// is counted as dropped.
+    pub fn insert(&mut self, mark: Mark, of: &Measures, mut row: Transaction) {
+        self.recorded += 1;
+        if self.is_closed || self.sums.sums.len() >= self.sums.room + MORE_ROWS {
+            self.refused += 1;
+            return;
+        }
+        row.bound();
+        let service = self.service(of);
+        self.sums.insert(mark, row).add(of, service);
+    }
+
+    /// Nanoseconds that a request took, or may have taken.
+    fn service(&mut self, of: &Measures) -> u64 {
+        if let Some(service) = of.service {
+            (self.untimed, self.usual) = (0, service.as_nanos() as u64);
+        }
+        self.usual
+    }
+}
+
+impl Sum {
+    fn add(&mut self, of: &Measures, service_ns: u64) {
+        self.requests += 1;
+        self.bytes += of.bytes;
+        self.service_ns += service_ns;
+        self.origin_ns += of.origin.map_or(0, |origin| origin.as_nanos() as u64);
+        self.age = self.age.max(of.age);
+    }
+}
+
+impl Sums {
+    pub(crate) fn new(rate: u32) -> Self {
+        let room = (rate as usize).saturating_mul(2).clamp(1, MOST_ROWS);
+        let index = vec![0; (2 * (room + MORE_ROWS)).next_power_of_two()];
+        Self { room, index: index.into(), sums: Vec::new(), rows: Vec::new(), factor: fastrand::u64(..) | 1 }
+    }
+
+    /// Takes out all rows, each with the requests that it stands for.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Transaction, u64)> + '_ {
+        self.index.fill(0);
+        self.sums.drain(..).zip(self.rows.drain(..)).map(|(sum, row)| {
+            let row = Transaction {
+                bytes: sum.bytes,
+                service_us: sum.service_ns / 1_000,
+                origin_us: row.origin_us.map(|_| sum.origin_ns / 1_000),
+                age: sum.age.map(u64::from),
+                ..row
+            };
+            (row, sum.requests)
+        })
+    }
+
+    fn clear(&mut self) {
+        self.drain().for_each(drop);
+    }
+
+    fn find(&self, mark: &Mark) -> Option<usize> {
+        let mut slot = self.slot(mark);
+        loop {
+            let place = usize::from(self.index[slot]).checked_sub(1)?;
+            if self.sums[place].mark == *mark {
+                return Some(place);
+            }
+            slot = self.after(slot);
+        }
+    }
+
+    fn insert(&mut self, mark: Mark, row: Transaction) -> &mut Sum {
+        let mut slot = self.slot(&mark);
+        while self.index[slot] != 0 {
+            slot = self.after(slot);
+        }
+        self.rows.push(row);
+        let at = self.sums.len();
+        self.index[slot] = (at + 1) as u16;
+        self.sums.push(Sum { mark, requests: 0, bytes: 0, service_ns: 0, origin_ns: 0, age: None });
+        &mut self.sums[at]
+    }
+
+    fn slot(&self, mark: &Mark) -> usize {
+        let client = (mark.client ^ (mark.client >> 64)) as u64;
+        let mixed = mark.url ^ (mark.words ^ client.rotate_left(32)).wrapping_mul(self.factor);
+        let mixed = (mixed ^ u64::from(mark.second)).wrapping_mul(self.factor);
+        (mixed >> 32) as usize & (self.index.len() - 1)
+    }
+
+    fn after(&self, slot: usize) -> usize {
+        (slot + 1) & (self.index.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn row(url: &str) -> Transaction {
+        Transaction {
+            time: 0,
+            door: "http".into(),
+            site: "a".into(),
+            route: "r".into(),
+            method: "GET".into(),
+            url: url.into(),
+            status: 200,
+            outcome: "hit".into(),
+            reason: "fresh".into(),
+            bytes: 0,
+            service_us: 0,
+            origin_us: None,
+            age: None,
+            tier: "memory".into(),
+            client: "".into(),
+        }
+    }
+
+    fn measures(bytes: u64, nanos: u64, age: u32) -> Measures {
+        let service = Some(Duration::from_nanos(nanos));
+        Measures { bytes, service, origin: None, age: Some(age) }
+    }
+
+    /// All that is in a sheet: URL, requests, bytes, age.
+    fn taken(tally: &Tally, second: u32) -> Vec<(String, u64, u64, Option<u64>)> {
+        let mut empty = Sums::new(1);
+        tally.take(second, &mut empty);
+        empty.drain().map(|(row, requests)| (row.url, requests, row.bytes, row.age)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn sums_are_those_of_their_marks(given in vec((0..3_u32, 0..9_u64, 0..3_u64, 0..3_u128, 0..99_u64), 0..300)) {
+            let tally = Tally::new(1_000);
+            let mut expected = std::collections::BTreeMap::<_, (u64, u64)>::new();
+            for (second, url, words, client, bytes) in given {
+                let (mark, of) = (Mark { second, url, words, client }, measures(bytes, 0, 0));
+                let name = format!("{second} {url} {words} {client}");
+                let mut sheet = tally.sheet();
+                if !sheet.add(&mark, &of) {
+                    sheet.insert(mark, &of, row(&name));
+                }
+                let sum = expected.entry(name).or_default();
+                (sum.0, sum.1) = (sum.0 + 1, sum.1 + bytes);
+            }
+            let requests = expected.values().map(|sum| sum.0).sum::<u64>();
+            prop_assert_eq!(tally.counts(), (requests, 0));
+            let sums = taken(&tally, 9).into_iter().map(|(name, requests, bytes, _)| (name, (requests, bytes)));
+            prop_assert_eq!(sums.collect::<std::collections::BTreeMap<_, _>>(), expected);
+        }
+    }
+
+    #[test]
+    fn sums_are_taken_away_when_their_second_is_over() {
+        let tally = Tally::new(10);
+        let mark = Mark { second: 5, ..Mark::default() };
+        tally.sheet().insert(mark, &measures(1, 0, 3), row("x"));
+        assert!(tally.sheet().add(&mark, &measures(2, 0, 7)));
+        assert!(taken(&tally, 5).is_empty());
+        let next = Mark { second: 6, ..mark };
+        assert!(!tally.sheet().add(&next, &measures(1, 0, 0)), "another second has sums of its own");
+        tally.sheet().insert(next, &measures(4, 0, 0), row("x"));
+        assert_eq!(taken(&tally, 6), [("x".to_owned(), 2, 3, Some(7)), ("x".to_owned(), 1, 4, Some(0))]);
+        assert!(!tally.sheet().add(&mark, &measures(1, 0, 0)), "nothing is left");
+    }
+
+    #[test]
+    fn what_has_no_place_is_counted() {
+        let tally = Tally::new(1);
+        let mut sheet = tally.sheet();
+        for url in 0..2 + MORE_ROWS as u64 {
+            assert_eq!(sheet.is_full(), url >= 2);
+            sheet.insert(Mark { url, ..Mark::default() }, &Measures::default(), row("x"));
+        }
+        let stranger = Mark { url: u64::MAX, ..Mark::default() };
+        sheet.insert(stranger, &Measures::default(), row("x"));
+        assert!(!sheet.add(&stranger, &Measures::default()));
+        drop(sheet);
+        assert_eq!(tally.counts(), (3 + MORE_ROWS as u64, 1));
+        tally.close();
+        tally.sheet().insert(Mark::default(), &Measures::default(), row("x"));
+        assert_eq!(tally.counts(), (4 + MORE_ROWS as u64, 2));
+    }
+
+    #[test]
+    fn each_second_has_rows_of_requests_and_then_sums() {
+        let tally = Tally::new(2);
+        let mut sheet = tally.sheet();
+        let apart = [1, 1, 1, 2, 2, 2, 2].map(|second| sheet.takes_apart(second));
+        assert_eq!(apart, [true, true, false, true, true, false, false]);
+    }
+
+    #[test]
+    fn those_that_are_not_timed_count_as_the_last_that_was() {
+        let tally = Tally::new(0);
+        let mut sheet = tally.sheet();
+        let mark = Mark::default();
+        sheet.takes_apart(0);
+        let timed = (0..40).filter(|at| {
+            let is_timed = sheet.wants_time(0);
+            let of = Measures {
+                service: is_timed.then_some(Duration::from_micros(at + 1)),
+                ..Measures::default()
+            };
+            if !sheet.add(&mark, &of) {
+                sheet.insert(mark, &of, row("x"));
+            }
+            is_timed
+        });
+        assert_eq!(timed.collect::<Vec<_>>(), [0, 17, 34]);
+        drop(sheet);
+        let mut sums = Sums::new(0);
+        assert!(tally.take(1, &mut sums));
+        assert_eq!(sums.drain().map(|(row, _)| row.service_us).sum::<u64>(), 17 + 17 * 18 + 6 * 35);
+    }
+}

@@ -1,0 +1,135 @@
+//! The larders of `bench observe`: each with another database, or none.
+
+#[path = "../../../../crates/stats/tests/databases/servers.rs"]
+#[expect(dead_code, reason = "tests of the database do more with a server")]
+mod servers;
+
+use super::super::origin::Origin;
+use super::super::peers::{Peer, Programs, Setup, Start, Which, start};
+use super::super::server::{self, Running};
+use super::{OBJECTS, path};
+use crate::packages::Package;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use servers::Server;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What the database servers come with.
+pub(super) const PACKAGES: [Package; 2] = [
+    Package { name: "mariadb-server", program: "mariadbd", purpose: "a database" },
+    // Its programs are in a folder that is named by its version.
+    Package { name: "postgresql", program: "pg_ctlcluster", purpose: "a database" },
+];
+
+/// Longest wait for rows to be written.
+const LIMIT: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where statistics go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    Off,
+    Sqlite,
+    Mariadb,
+    Postgres,
+}
+
+pub(super) const KINDS: &[(&str, Kind)] =
+    &[("off", Kind::Off), ("sqlite", Kind::Sqlite), ("mariadb", Kind::Mariadb), ("postgres", Kind::Postgres)];
+
+/// A running larder, and its database.
+pub(super) struct Entrant {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    // In this order, so that the larder ends first.
+    pub(super) larder: Running,
+    database: Option<Server>,
+    url: String,
+    program: PathBuf,
+}
+
+impl Entrant {
+    /// Starts the database and a larder that has everything in memory that will be asked for.
+    ///
+    /// # Errors
+    /// When a larder does not start, or does not answer.
+    pub(super) fn start(kind: Kind, programs: &Programs, origin: &Origin) -> Result<Self> {
+        let name = KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name);
+        let database = match kind {
+            Kind::Off | Kind::Sqlite => None,
+            Kind::Mariadb => Some(Server::mariadb()),
+            Kind::Postgres => Some(Server::postgres()),
+        };
+        // The larder's own folder is where it works.
+        let url = match (kind, &database) {
+            (Kind::Off, _) => "none".to_owned(),
+            (_, None) => "sqlite:statistics.db".to_owned(),
+            (_, Some(server)) => server.make(),
+        };
+        let peer = Peer::apart(name, Which::Larder, None, configure);
+        let larder = Running::start_with(&server::in_memory(), &peer, programs, origin, &["--stats", &url])?;
+        let mut client = super::super::client::Client::connect(larder.port)?;
+        for number in 0..OBJECTS {
+            client.get(&path(number))?;
+        }
+        Ok(Self { name, kind, larder, database, url, program: programs.larder() })
+    }
+
+    /// The database's server, if it has one.
+    pub(super) fn server(&self) -> Option<&Server> {
+        self.database.as_ref()
+    }
+
+    /// A count of those that the larder keeps of its rows.
+    pub(super) fn count(&self, name: &str) -> Result<u64> {
+        let stats = self.larder.stats()?;
+        stats["statistics"][name].as_u64().with_context(|| format!("no '{name}' in {stats}"))
+    }
+
+    /// Waits until nothing is left to write, and checks that the database has what `/stats` counts, but for what was
+    /// dropped. Gives how many those are.
+    ///
+    /// # Errors
+    /// When it takes too long, or the sums differ.
+    pub(super) fn settle(&self) -> Result<u64> {
+        if self.kind == Kind::Off {
+            return Ok(0);
+        }
+        let begun = Instant::now();
+        while self.count("queued")? > 0 {
+            if begun.elapsed() > LIMIT {
+                bail!("{}: rows still wait after {} s", self.name, LIMIT.as_secs());
+            }
+            sleep(PAUSE);
+        }
+        let (requests, dropped) = (self.larder.stats()?["requests"].as_u64(), self.count("dropped")?);
+        let found = self.sum()?;
+        if requests != Some(found + dropped) {
+            bail!("{}: {found} requests in the database, {dropped} dropped, {requests:?} counted", self.name);
+        }
+        Ok(dropped)
+    }
+
+    /// Requests in the database.
+    fn sum(&self) -> Result<u64> {
+        let mut command = Command::new(&self.program);
+        command.args(["stats", "--json", "--stats", &self.url]);
+        command.args(["--sql", "SELECT SUM(requests) AS n FROM transactions"]);
+        let output = command.current_dir(self.larder.folder()).output().context("cannot start larder")?;
+        let rows: Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| String::from_utf8_lossy(&output.stderr).trim().to_owned())?;
+        let sum = rows[0]["n"].as_str().and_then(|text| text.parse().ok());
+        sum.with_context(|| format!("no sum in {rows}"))
+    }
+}
+
+fn configure(setup: &Setup) -> Result<Start> {
+    let listen = format!("127.0.0.1:{}", setup.port);
+    let origin = format!("http://127.0.0.1:{}", setup.origin);
+    let admin = format!("127.0.0.1:{}", setup.admin);
+    let addresses = ["serve", "--listen", &listen, "--origin", &origin, "--admin", &admin];
+    Ok(start(&[&addresses, &["--threads", "1", "--access-log", "off", "--memory", "1GiB"][..]].concat()))
+}

@@ -1,0 +1,100 @@
+//! Load at a rate that does not depend on how fast it is answered, so that a server that stalls is found out.
+
+use super::super::client::Client;
+use super::super::measure::percentile;
+use anyhow::{Result, bail};
+use std::num::NonZeroU64;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How the load is made.
+pub(super) struct Pace<'a> {
+    pub(super) port: u16,
+    /// Requests a second.
+    pub(super) rate: u32,
+    pub(super) connections: u32,
+    pub(super) duration: Duration,
+    /// Bytes that each body must have.
+    pub(super) length: u64,
+    /// What the request of a number asks for.
+    pub(super) path: &'a (dyn Fn(u64) -> String + Sync),
+}
+
+/// Microseconds from when a request's time came to the end of its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Latency {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) longest: f64,
+}
+
+impl Pace<'_> {
+    /// Makes the load; every answer must come, and whole.
+    ///
+    /// # Errors
+    /// When one does not.
+    pub(super) fn run(&self) -> Result<Latency> {
+        let begun = Instant::now();
+        let mut times = thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..self.connections).map(|first| scope.spawn(move || self.ask(first, begun))).collect();
+            let mut times = Vec::new();
+            for thread in threads {
+                match thread.join() {
+                    Ok(own) => times.extend(own?),
+                    Err(_) => bail!("a client panicked"),
+                }
+            }
+            Ok(times)
+        })?;
+        times.sort_by(f64::total_cmp);
+        Ok(Latency {
+            p50: percentile(&times, 50.0),
+            p99: percentile(&times, 99.0),
+            longest: percentile(&times, 100.0),
+        })
+    }
+
+    /// Asks for every so manieth, beginning with `first`.
+    fn ask(&self, first: u32, begun: Instant) -> Result<Vec<f64>> {
+        // Where it cannot be set, sleeping takes some 50 us longer, for every server alike.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let mut client = Client::connect(self.port)?;
+        let total = u64::from(self.rate) * self.duration.as_millis() as u64 / 1_000;
+        let mut times = Vec::new();
+        for number in (u64::from(first)..total).step_by(self.connections as usize) {
+            let due = begun + Duration::from_secs_f64(number as f64 / f64::from(self.rate));
+            let early = due.saturating_duration_since(Instant::now());
+            thread::sleep(early);
+            // Who is late because the answer before took long has waited since its time came.
+            let asked = if early.is_zero() { due } else { Instant::now() };
+            let path = (self.path)(number);
+            let length = client.get(&path)?;
+            if length != self.length {
+                bail!("{path}: a body of {length} bytes, not {}", self.length);
+            }
+            times.push(asked.elapsed().as_secs_f64() * 1e6);
+        }
+        Ok(times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pace;
+    use crate::bench::origin::Origin;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_rate_is_kept() {
+        let origin = Origin::start().unwrap();
+        let (duration, path) = (Duration::from_millis(300), |number| format!("/1k/{number}"));
+        let pace =
+            Pace { port: origin.port(), rate: 500, connections: 3, duration, length: 1024, path: &path };
+        let begun = Instant::now();
+        let latency = pace.run().unwrap();
+        assert_eq!(origin.requests(), 150);
+        assert!(begun.elapsed() >= Duration::from_millis(290));
+        assert!(0.0 < latency.p50 && latency.p50 <= latency.p99 && latency.p99 <= latency.longest);
+    }
+}
