@@ -9,6 +9,7 @@ use serde_json::{Value, from_slice};
 use crate::remote::Remote;
 use crate::units::{about_count, about_size, about_time};
 use crate::watch_args::Log;
+use crate::words::printable;
 use crate::{Failure, say};
 
 /// What stands over the lines.
@@ -54,7 +55,7 @@ fn print(line: &str) -> bool {
 
 /// A request as people read it.
 fn line(seen: &Value, zone: &TimeZone) -> String {
-    let word = |name: &str| seen[name].as_str().unwrap_or_default().escape_debug().to_string();
+    let word = |name: &str| printable(seen[name].as_str().unwrap_or_default());
     let number = |name: &str| seen[name].as_u64();
     let time = number("time").and_then(|time| Timestamp::from_millisecond(i64::try_from(time).ok()?).ok());
     let time =

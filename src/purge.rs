@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::remote::Remote;
 use crate::units::{about_count, about_size};
 use crate::watch_args::Purge;
+use crate::words::printable;
 use crate::{Failure, say};
 
 /// Forgets, and says how much that was.
@@ -18,7 +19,7 @@ pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
 }
 
 fn sentence(purged: &Value) -> String {
-    let url = purged["url"].as_str().unwrap_or_default().escape_debug();
+    let url = printable(purged["url"].as_str().unwrap_or_default());
     let number = |name: &str| purged[name].as_u64().unwrap_or_default();
     match number("objects") {
         0 => format!("{url}: nothing was stored"),

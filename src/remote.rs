@@ -18,6 +18,7 @@ use crate::Failure;
 use crate::args::ADMIN;
 use crate::config::TOKEN;
 use crate::stats::{explain, unanswered};
+use crate::words::printable;
 
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -273,7 +274,7 @@ async fn words(mut response: Response) -> (StatusCode, String) {
     let status = response.status();
     let text = response.chunk().await.ok().flatten().unwrap_or_default();
     let text = String::from_utf8_lossy(&text).chars().take(LONGEST_WHY).collect::<String>();
-    let line = text.lines().next().unwrap_or_default().escape_debug().to_string();
+    let line = printable(text.lines().next().unwrap_or_default());
     (status, if line.is_empty() { format!("status {}", status.as_u16()) } else { line })
 }
 

@@ -10,6 +10,7 @@ use crate::columns::aligned;
 use crate::remote::Remote;
 use crate::units::{about_count, about_size, about_time};
 use crate::watch_args::Top;
+use crate::words::printable;
 use crate::{Failure, say};
 
 /// How long is looked before a table is printed where it cannot be followed.
@@ -88,7 +89,7 @@ fn urls(urls: &[Value]) -> Vec<String> {
     let heading = ["requests", "hits", "misses", "bytes", "origin", "why", "url"].map(str::to_owned).to_vec();
     let row = |url: &Value| {
         let number = |name: &str| url[name].as_u64().unwrap_or_default();
-        let word = |name: &str| url[name].as_str().unwrap_or_default().escape_debug().to_string();
+        let word = |name: &str| printable(url[name].as_str().unwrap_or_default());
         let origin = number("origin_us");
         vec![
             about_count(number("requests")),
@@ -109,7 +110,7 @@ fn routes(routes: &[Value]) -> Vec<String> {
         .to_vec();
     let row = |route: &Value| {
         let number = |name: &str| about_count(route[name].as_u64().unwrap_or_default());
-        let word = |name: &str| route[name].as_str().unwrap_or_default().escape_debug().to_string();
+        let word = |name: &str| printable(route[name].as_str().unwrap_or_default());
         let any =
             route["hits"].as_u64().unwrap_or_default() + route["misses"].as_u64().unwrap_or_default() > 0;
         let ratio = |name: &str| match route[name].as_f64() {

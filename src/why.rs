@@ -10,6 +10,7 @@ use crate::columns::aligned;
 use crate::remote::Remote;
 use crate::units::about_size;
 use crate::watch_args::Why;
+use crate::words::printable;
 use crate::{Failure, say};
 
 const INTRODUCTION: &str = "\
@@ -63,12 +64,7 @@ fn now() -> u64 {
 fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     let Explanation { decision, stored, answer, .. } = said;
     let mut rows = Vec::new();
-    let mut row = |name: &str, text: String| {
-        rows.push(vec![
-            name.to_owned(),
-            text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"),
-        ]);
-    };
+    let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), printable(&text)]);
     row("request", format!("{} {}", said.method, said.key.as_ref().unwrap_or(&said.url)));
     row("decision", format!("{}: {}", decision.outcome, sentence(&decision.reason)));
     row("origin", asked(decision, said));

@@ -1,4 +1,5 @@
-//! The nearest valid word to a misspelt one, so that an error can say what was meant.
+//! Words for people: the nearest valid one to a misspelt one, so that an error can say what was meant, and what others
+//! wrote without what a terminal would obey.
 
 /// The one of `known` that `word` most resembles, if it resembles any: at most a third of it differs.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -11,6 +12,15 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 /// `; did you mean 'NAME'?`, or nothing when no name is near.
 pub(crate) fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}
+
+/// `text` with its control characters written out, for text that has no escapes of its own.
+pub(crate) fn printable(text: &str) -> String {
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().collect(),
+        false => String::from(c),
+    };
+    text.chars().map(shown).collect()
 }
 
 #[cfg(test)]
@@ -31,5 +41,10 @@ mod tests {
         for (word, expected) in table {
             assert_eq!(nearest(word, known), expected, "{word}");
         }
+    }
+
+    #[test]
+    fn control_characters_are_written_out_and_nothing_else() {
+        assert_eq!(printable("'a' \u{e4}\\ \u{1b}[31m\n\u{9b}"), "'a' \u{e4}\\ \\u{1b}[31m\\n\\u{9b}");
     }
 }

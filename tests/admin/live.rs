@@ -1,6 +1,6 @@
 //! The live log, what is asked for most, and figures every second.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -130,18 +130,18 @@ fn there_are_so_many_seats_and_who_leaves_gives_one_back() {
 fn the_commands_show_the_same() {
     let origin = origin();
     let larder = Larder::before(&origin);
-    let of = |words: &[&str]| {
+    let of = |words: &'static [&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
         command.args(words).args(["--for", "2s", "--admin", &larder.admin.to_string()]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+        std::thread::spawn(move || command.output().expect("it runs"))
     };
-    let mut commands =
+    let commands =
         [of(&["log", "--outcome", "hit"]), of(&["log", "--json", "--outcome", "hit"]), of(&["top"])];
-    while commands.iter_mut().any(|command| command.try_wait().expect("a child").is_none()) {
+    while commands.iter().any(|command| !command.is_finished()) {
         larder.get("/page");
     }
     let said = commands.map(|command| {
-        let output = command.wait_with_output().expect("it ends");
+        let output = command.join().expect("it ends");
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
         String::from_utf8(output.stdout).expect("text")
     });

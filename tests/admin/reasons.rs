@@ -66,7 +66,7 @@ fn exercise(why: Why) -> Exercise {
         }
         Why::VaryAny => Asked(&["200 OK\nCache-Control: max-age=100\nVary: *"], &["GET"]),
         Why::NoFreshness => Asked(&["200 OK"], &["GET"]),
-        Why::NeverFresh => Asked(&["200 OK\nCache-Control: no-cache"], &["GET"]),
+        Why::NeverFresh => Asked(&["200 OK\nCache-Control: max-age=0"], &["GET"]),
         Why::ContentLocation => Rule(posted_elsewhere),
         Why::BadContentRange => {
             Asked(&["206 Partial Content\nCache-Control: max-age=100\n\nab"], &["GET\nRange: bytes=0-1"])

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub(crate) use client::{Client, Response};
-pub(crate) use larder::Larder;
+pub(crate) use larder::{Larder, site};
 pub(crate) use origin::{Answer, Origin, Peer, Seen};
 
 /// Beyond this a scenario has failed. Long, because machines that run tests can be busy.

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::{Fields, members};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::range::{self, ContentRange};
@@ -374,7 +374,7 @@ impl Fetched<'_> {
     }
 }
 
-/// How an answer to `request` may be stored.
+/// How an answer to `request`, or to a GET like it, may be stored.
 ///
 /// # Errors
 /// Why it may not.
@@ -385,7 +385,7 @@ pub(crate) fn judge(
     fields: &impl Fields,
     times: Times,
 ) -> Result<Keeping, Why> {
-    let freshness = storable::storable(rules, &request.method, &request.fields, status, fields, times)?;
+    let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
     let mut signature = Vec::new();
     vary::write(fields, &request.fields, &mut signature)?;
     if varies_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
