@@ -6,11 +6,13 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, Origin};
 
 use crate::cache::args::Line as Cache;
+use crate::config::names::ACCESS_LOGS;
 use crate::config::statistics::{self, Place};
 use crate::config::{DISK, ENTRIES, MEMORY, THREADS, names};
 use crate::fetch::args::{EXAMPLES as FETCH_EXAMPLES, Fetch};
@@ -186,9 +188,12 @@ pub(crate) struct Flags {
     /// Worker threads [default: one for each core]
     #[arg(long, value_name = "NUMBER", value_parser = threads)]
     pub(crate) threads: Option<usize>,
-    /// One line for each request on standard error [default: text]
-    #[arg(long, value_name = "FORM")]
-    pub(crate) access_log: Option<LogForm>,
+    /// One line for each request in this form [default: off]
+    #[arg(long, value_name = "FORM", value_parser = access_log())]
+    pub(crate) access_log: Option<AccessLog>,
+    /// Write these lines into this file [default: standard output]
+    #[arg(long, value_name = "FILE", value_parser = names::directory)]
+    pub(crate) access_log_file: Option<PathBuf>,
     /// Let forward clients reach loopback, link-local, private and metadata addresses
     #[arg(long)]
     pub(crate) allow_private: bool,
@@ -219,26 +224,14 @@ pub(crate) struct Stats {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admin(pub(crate) Option<SocketAddr>);
 
-/// The access log's form.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LogForm {
-    Off,
-    Text,
-    Json,
-}
-
-impl From<LogForm> for AccessLog {
-    fn from(form: LogForm) -> Self {
-        match form {
-            LogForm::Off => Self::Off,
-            LogForm::Text => Self::Text,
-            LogForm::Json => Self::Json,
-        }
-    }
-}
-
 fn admin(text: &str) -> Result<Admin, String> {
     names::admin(text).map(Admin)
+}
+
+fn access_log() -> impl TypedValueParser<Value = AccessLog> {
+    let form = |word: String| ACCESS_LOGS.iter().find(|(known, _)| *known == word).map(|(_, form)| *form);
+    let words = PossibleValuesParser::new(ACCESS_LOGS.iter().map(|(word, _)| *word));
+    words.try_map(move |word| form(word).ok_or("no form"))
 }
 
 fn memory(text: &str) -> Result<u64, String> {

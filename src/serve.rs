@@ -40,7 +40,7 @@ fn obey(mut signals: Signals, running: &Settings, run: &Run, sender: &UnboundedS
         let control = match signal {
             SIGHUP => match reload(running, run) {
                 Some(settings) => Control::Reload(Box::new(settings)),
-                None => continue,
+                None => Control::Reopen,
             },
             _ if draining => Control::Stop,
             _ => {

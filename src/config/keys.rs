@@ -72,8 +72,7 @@ const ADMIN_TOKEN: Text<Token> = Text {
     parse: |text| text.parse(),
     show: |token| token.secret().to_owned(),
 };
-const ACCESS_LOG: Choice<AccessLog> =
-    Choice(&[("off", AccessLog::Off), ("text", AccessLog::Text), ("json", AccessLog::Json)]);
+const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
 const FORM: Choice<LineForm> = Choice(&[("framed", LineForm::Framed), ("bare", LineForm::Bare)]);
 const SOCKET: Text<PathBuf> =
     Text { words: "absolute path", parse: names::socket, show: |path| path.display().to_string() };
@@ -85,11 +84,7 @@ const TIMES: Text<Times> = Text {
     show: Times::to_string,
 };
 const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
-const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(&[
-    ("off", ClientAddress::Off),
-    ("x-forwarded-for", ClientAddress::XForwardedFor),
-    ("forwarded", ClientAddress::Forwarded),
-]);
+const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);
 
 /// More of anything than one machine serves, and far from where arithmetic ends.
 pub(super) const MANY: u64 = 10_000_000;
@@ -109,7 +104,8 @@ pub(super) const TOP: &[Key<Draft>] = &[
         admin_token,
         "what must be shown there by who comes from another machine; also $LARDER_TOKEN"
     ),
-    key!("access_log", ACCESS_LOG, access_log, "one line for each request on standard output"),
+    key!("access_log", ACCESS_LOG, access_log, "one line for each request, in this form (docs/logs.md)"),
+    key!("access_log_file", Or("stdout", DIRECTORY), access_log_file, "its place; SIGHUP opens it anew"),
     key!("name", TOKEN, name, "how the proxy names itself in Via and Cache-Status"),
     key!("x_cache", Flag, x_cache, "also send the traditional X-Cache: HIT or MISS"),
     key!("client_address", CLIENT_ADDRESS, client_address, "how origins learn the client's address"),

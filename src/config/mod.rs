@@ -139,7 +139,8 @@ fn override_with(flags: &Flags, draft: &mut Draft) {
     draft.threads = flags.threads.or(draft.threads);
     draft.statistics.place = flags.stats.clone().unwrap_or_else(|| draft.statistics.place.clone());
     draft.memory.policy = flags.policy.clone().unwrap_or_else(|| draft.memory.policy.clone());
-    draft.access_log = flags.access_log.map_or(draft.access_log, Into::into);
+    draft.access_log = flags.access_log.unwrap_or(draft.access_log);
+    draft.access_log_file = flags.access_log_file.clone().or(draft.access_log_file.take());
     draft.forward.allow_private |= flags.allow_private;
 }
 

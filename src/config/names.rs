@@ -5,9 +5,25 @@ use std::path::{Path, PathBuf};
 
 use http::Uri;
 use larder_evict::Spec;
-use larder_proxy::settings::{HostHeader, Origin};
+use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Origin};
 
 use crate::words::nearest;
+
+/// The forms of the access log.
+pub(crate) const ACCESS_LOGS: &[(&str, AccessLog)] = &[
+    ("off", AccessLog::Off),
+    ("text", AccessLog::Text),
+    ("combined", AccessLog::Combined),
+    ("squid", AccessLog::Squid),
+    ("json", AccessLog::Json),
+];
+
+/// How origins may learn the client's address.
+pub(super) const CLIENT_ADDRESSES: &[(&str, ClientAddress)] = &[
+    ("off", ClientAddress::Off),
+    ("x-forwarded-for", ClientAddress::XForwardedFor),
+    ("forwarded", ClientAddress::Forwarded),
+];
 
 /// `ADDRESS:PORT`, where clients connect.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {

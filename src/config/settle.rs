@@ -53,6 +53,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         forward: draft.forward,
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
+        access_log_file: draft.access_log_file,
         statistics: statistics::settle(draft.statistics, first),
         name: draft.name,
         x_cache: draft.x_cache,

@@ -44,7 +44,7 @@ fn values_of_the_wrong_kind() {
         ("admin = 'no'", "1: admin: 'no' is not an address with a port, such as '127.0.0.1:8080'"),
         (
             "access_log = 'jsn'",
-            "1: access_log: unknown word 'jsn'; did you mean 'json'?; known: off text json",
+            "1: access_log: unknown word 'jsn'; did you mean 'json'?; known: off text combined squid json",
         ),
         ("name = 'a b'", "1: name: 'a b' is not a token: letters, digits and -._~ only"),
         ("memory = 5", "1: 'memory' is a table: write [memory]"),

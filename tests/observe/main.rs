@@ -1,14 +1,15 @@
-//! What the proxy says of itself: the figures of sites, reasons and times, metrics, and access logs.
+//! What the proxy says of itself: the figures of sites, reasons and times, metrics, access logs; and traces that pass by.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
 mod support;
 
 mod figures;
+mod logs;
 mod metrics;
 
 use serde_json::Value;
-use support::Seen;
+use support::{Larder, Origin, Seen};
 
 /// Stores `/a..`, validates `/v..`, and fails `/f..`.
 fn mixed(seen: &Seen) -> String {
@@ -24,4 +25,20 @@ fn mixed(seen: &Seen) -> String {
 fn site<'s>(stats: &'s Value, name: &str) -> &'s Value {
     let mut sites = stats["sites"].as_array().expect("sites").iter();
     sites.find(|site| site["site"] == name).unwrap_or_else(|| panic!("no site {name} in {stats}"))
+}
+
+#[test]
+fn the_context_of_a_trace_is_passed_on_untouched() {
+    let origin = Origin::always("200 OK\nCache-Control: no-store\n\ntraced");
+    let larder = Larder::before(&origin);
+    let (parent, state) = ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1,b=2");
+    for method in ["GET", "POST", "HEAD"] {
+        larder.ask(&format!("{method} /\ntraceparent: {parent}\ntracestate: {state}"));
+        let seen = origin.last();
+        assert_eq!(
+            (seen.field("traceparent"), seen.field("tracestate")),
+            (Some(parent), Some(state)),
+            "{method}"
+        );
+    }
 }

@@ -91,6 +91,8 @@ fn load(larder: &Larder) {
         }
     });
     larder.settle();
+    // A request is counted once its reply has been sent.
+    larder.wait_for("requests", 1_600);
 }
 
 fn number(value: &Value) -> f64 {
@@ -170,6 +172,7 @@ fn every_metric_is_there_and_in_the_reference() {
     let origin = Origin::by(mixed);
     let (larder, _folder) = full(&origin);
     larder.get("/a");
+    larder.wait_for("requests", 1);
     let page = scrape(&larder);
     let there: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();

@@ -74,7 +74,10 @@ impl Larder {
         let directory = tempfile::tempdir().expect("a directory");
         let file = write(&directory, config);
         let any = "127.0.0.1:0";
-        command.args(["serve", "--access-log", "off", "--threads", "2", "--forward", any, "--admin", admin]);
+        command.args(["serve", "--threads", "2", "--forward", any, "--admin", admin]);
+        if !config.contains("access_log") {
+            command.args(["--access-log", "off"]);
+        }
         if config.contains("[[site]]") {
             command.args(["--listen", any]);
         }

@@ -99,7 +99,8 @@ fn separated_values() {
 #[test]
 fn squid() {
     check(
-        "1286536308.779    180 192.168.0.224 TCP_MISS/200 411 GET http://a/x - DIRECT/10.0.0.1 text/html\n\
+        "listening on 127.0.0.1:3128 (forward)\n\
+         1286536308.779    180 192.168.0.224 TCP_MISS/200 411 GET http://a/x - DIRECT/10.0.0.1 text/html\n\
          1286536309.001      2 192.168.0.224 TCP_IMS_HIT/304 200 GET http://a/x - NONE/- text/html\n\
          1286536310.000     90 192.168.0.68 TCP_MISS/200 3764 CONNECT a:443 - DIRECT/10.0.0.1 -\n\
          1286536311.000     90 192.168.0.68 TCP_MISS/503 100 GET http://b/ - DIRECT/10.0.0.1 -\n\
@@ -110,7 +111,7 @@ fn squid() {
             "left out 1 with a method other than GET",
             "left out 1 with status 503",
             "1 do not say the object's size, as with status 304: taken from others for the same object",
-            "line 5 is broken: '2010/10/08' is not a time in seconds",
+            "line 6 is broken: '2010/10/08' is not a time in seconds",
         ],
     );
 }
@@ -142,7 +143,7 @@ fn web_servers() {
         ],
     );
     check(
-        "www.a:80 10.0.0.1 - ann [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 5\n",
+        "try: curl -x http://127.0.0.1:3128 http://example.com/\nwww.a:80 10.0.0.1 - ann [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 5\n",
         Format::Ncsa,
         &["0 www.a:80/ 1431857103 5 0"],
         &[],
@@ -152,7 +153,7 @@ fn web_servers() {
 #[test]
 fn larder() {
     check(
-        "listening on 127.0.0.1:8080 (reverse)\nadmin on http://127.0.0.1:9145/stats\ntry: curl http://127.0.0.1:8080/\n\
+        "listening on 127.0.0.1:8080 (reverse)\nadmin on http://127.0.0.1:9145/stats\nstatistics in sqlite:s.db\ntry: curl http://127.0.0.1:8080/\n\
          Thu, 01 Jan 1970 00:00:07 GMT 127.0.0.1 GET http://a/x 200 123B 4500us fwd=uri-miss; stored\n\
          Thu, 01 Jan 1970 00:00:08 GMT ::1 GET http://a/x 200 123B 20us hit; ttl=10\n\
          Thu, 01 Jan 1970 00:00:09 GMT ::1 OPTIONS http://a * 200 0B 20us fwd=method\n",

@@ -63,6 +63,8 @@ struct Stats {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disks: Vec<Disk>,
     schedule: upkeep::Report,
+    /// Lines of the access log that could not be written.
+    log_lines_lost: u64,
     latency: Latency,
     /// By name, whatever became of the requests.
     reasons: BTreeMap<&'static str, u64>,
@@ -170,6 +172,7 @@ impl Stats {
             queued,
             disks: shared.store.disks.drives().iter().map(Disk::of).collect(),
             schedule: shared.done.report(),
+            log_lines_lost: shared.access.lost(),
             latency: shared.times().latency(),
             reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
             sites: sites::report(shared),

@@ -59,6 +59,8 @@ struct Sockets {
 pub enum Control {
     /// Use these settings from now on.
     Reload(Box<Settings>),
+    /// Open the access log anew.
+    Reopen,
     /// Accept nothing more, finish what is under way, then end.
     Drain,
     /// End now.
@@ -343,6 +345,7 @@ async fn until_told(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Contro
                 shared.reload(*settings);
                 drop(std::mem::replace(&mut checks, health::start(shared)));
             }
+            Some(Control::Reopen) => shared.reopen(),
             Some(Control::Drain) => return true,
             Some(Control::Stop) | None => return false,
         }

@@ -162,6 +162,17 @@ impl Reply {
         Self { length, content, ..Self::new(status, fields, outcome) }
     }
 
+    /// The first line of this name as text, of those that are not about its framing.
+    pub fn field(&self, name: &str) -> Option<String> {
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        match &self.fields {
+            Source::Entry(entry) | Source::NotModified(entry) => entry.fields().first(name).map(text),
+            Source::Fill(head) => head.fields.view().first(name).map(text),
+            Source::Answer(lines) => lines.first(name).map(text),
+            Source::Fields(fields) => fields.get(name).map(|value| text(value.as_bytes())),
+        }
+    }
+
     /// Whether the reply, by its status, has no content at all.
     pub fn is_bodiless(&self) -> bool {
         self.status.is_informational() || matches!(self.status.as_u16(), 204 | 304)

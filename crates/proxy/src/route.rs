@@ -9,7 +9,7 @@ use crate::origin::Pool;
 use crate::settings::{Role, Site};
 
 /// What stands for a site where any origin may be asked.
-const FORWARD: &str = "forward";
+pub(crate) const FORWARD: &str = "forward";
 
 /// A configured site and what is known of its origins.
 #[derive(Debug)]

@@ -45,8 +45,10 @@ pub struct Settings {
     pub forward: Forward,
     /// The doors for programs that speak RPC.
     pub doors: Doors,
-    /// The access log on standard output.
+    /// The access log.
     pub access_log: AccessLog,
+    /// Where it is written; `None`: to standard output.
+    pub access_log_file: Option<PathBuf>,
     /// What is kept of requests in a database.
     pub statistics: Statistics,
     /// How this proxy names itself in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
@@ -306,6 +308,10 @@ pub enum AccessLog {
     Text,
     /// One JSON object a request.
     Json,
+    /// NCSA's combined log format.
+    Combined,
+    /// Squid's native format.
+    Squid,
 }
 
 /// What is kept of requests in a database.

@@ -31,7 +31,7 @@ use crate::observe::sums::Hit;
 use crate::observe::verdicts::Verdicts;
 use crate::observe::watch::{Queue, Watch};
 use crate::origin::{Client, Connector, Gate, connect};
-use crate::reply::Banner;
+use crate::reply::{Banner, Reply};
 use crate::route::Sites;
 use crate::settings::{AccessLog, Door, Role, Settings};
 use crate::upkeep::Done;
@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) looks: Arc<Semaphore>,
     /// The statistics database, if there is one.
     pub(crate) ledger: Option<Arc<Ledger>>,
+    /// The access log.
+    pub(crate) access: access::Log,
     /// What was counted of each site.
     pub(crate) accounts: Accounts,
     /// Who watches.
@@ -136,6 +138,7 @@ impl Shared {
         let max_object = max_object(&settings, &memory);
         let store = Arc::new(Store { memory, disks: Disks::new(&settings.disks) });
         let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
+        let access = access::Log::open(settings.access_log_file.as_deref())?;
         let ledger = Ledger::open(&settings.statistics)?.map(Arc::new);
         let accounts = Accounts::new(settings.threads.max(1));
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
@@ -151,6 +154,7 @@ impl Shared {
             done: Done::default(),
             looks: Arc::new(Semaphore::new(cache::MOST)),
             ledger,
+            access,
             accounts,
             watch: Watch::default(),
             connections: AtomicUsize::new(0),
@@ -172,10 +176,16 @@ impl Shared {
             self.store.memory.set_policy(&settings.memory.policy);
         }
         self.store.disks.change(&settings.disks);
+        self.access.reopen(settings.access_log_file.as_deref());
         let plan = self.plan().next(settings, &self.accounts);
         let version = plan.version;
         self.plan.store(Arc::new(plan));
         self.version.store(version, Ordering::Release);
+    }
+
+    /// Goes on in a new file of the access log's name, so that the old one may be moved away.
+    pub(crate) fn reopen(&self) {
+        self.access.reopen(self.plan().settings.access_log_file.as_deref());
     }
 
     /// Lets connections end when their requests have.
@@ -283,16 +293,32 @@ impl Worker {
         is_timed.then(Instant::now)
     }
 
-    /// Counts a hit that took no waiting, and tells it to the access log, to those who watch, and to the statistics.
-    pub(crate) fn record_hit(&self, plan: &Plan, sheet: Option<&mut Sheet>, hit: &Hit<'_>, ended: &Ended) {
-        self.count(plan, ended);
+    /// Counts a hit that took no waiting, and whose reply of `bytes` bytes is in the buffer, and tells it to the
+    /// access log, to those who watch, and to the statistics.
+    pub(crate) fn record_hit(
+        &self,
+        plan: &Plan,
+        sheet: Option<&mut Sheet>,
+        hit: &Hit<'_>,
+        reply: &Reply,
+        bytes: u64,
+    ) {
+        let ended = Ended::by(reply, bytes);
+        self.count(plan, &ended);
         if self.tells(plan) {
-            let memo = hit.memo(plan);
-            self.tell(plan, &memo, ended, memo.elapsed());
+            let mut memo = hit.memo(plan);
+            memo.answered(plan, reply);
+            self.tell(plan, &memo, &ended, memo.elapsed());
         }
         if let (Some(ledger), Some(sheet)) = (&self.shared.ledger, sheet) {
-            ledger.record_hit(plan, sheet, hit, ended);
+            ledger.record_hit(plan, sheet, hit, &ended);
         }
+    }
+
+    /// [`record`](Self::record) for a reply of which `bytes` bytes were sent.
+    pub(crate) fn replied(&self, plan: &Plan, reply: &Reply, bytes: u64, mut memo: Option<Memo>) {
+        memo.iter_mut().for_each(|memo| memo.answered(plan, reply));
+        self.record(plan, &Ended::by(reply, bytes), memo);
     }
 
     /// Counts a request, and tells it to the access log, to those who watch, and to the statistics.
@@ -317,7 +343,7 @@ impl Worker {
 
     fn tell(&self, plan: &Plan, memo: &Memo, ended: &Ended, took: Duration) {
         if plan.logs() {
-            access::write(plan.settings.access_log, memo, ended, took);
+            self.shared.access.write(plan.settings.access_log, memo, ended, took);
         }
         if self.shared.watch.is_on() {
             self.seen.put(memo.clone(), ended, took, plan.settings.threads);

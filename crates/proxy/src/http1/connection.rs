@@ -26,7 +26,7 @@ use super::send::{SendError, gather, send, send_stored};
 use super::upload::{self, Pumped};
 use crate::clock;
 use crate::listen::Seat;
-use crate::observe::memo::{Ended, Memo};
+use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
 use crate::reply::{self, Content, Framing, Reply, Tunnel};
 use crate::request::{Interim, Interims, Request};
@@ -173,9 +173,9 @@ impl Connection {
         let before = self.writing.out.len();
         let is_whole = gather(&mut self.writing.out, &reply, &framing, &plan.banner);
         let memo = if is_whole {
-            let ended = Ended::by(&reply, (self.writing.out.len() - before) as u64);
             let hit = Hit { role: self.role, head: &head, client: self.client, hash, now, begun };
-            self.worker.record_hit(plan, sheet, &hit, &ended);
+            let bytes = (self.writing.out.len() - before) as u64;
+            self.worker.record_hit(plan, sheet, &hit, &reply, bytes);
             None
         } else {
             self.worker.note(plan, self.role, &head, self.client, begun)
@@ -259,7 +259,7 @@ impl Connection {
         let from = self.writing.sent + begun.before as u64;
         let sent = send_stored(&mut self.writing, &mut begun.reply).await;
         let bytes = self.writing.sent + self.writing.out.len() as u64 - from;
-        self.worker.record(plan, &Ended::by(&begun.reply, bytes), begun.memo.take());
+        self.worker.replied(plan, &begun.reply, bytes, begun.memo.take());
         self.worker.times.served(begun.reply.outcome.kind, begun.since.elapsed());
         match sent {
             Ok(()) if begun.framing.keep_alive => Ok(Next::Look),
@@ -321,7 +321,7 @@ impl Connection {
             Err(refusal) => return self.refuse_unless_begun(plan, refusal, before, memo).await,
         };
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
-        self.worker.record(plan, &Ended::by(&reply, bytes), memo);
+        self.worker.replied(plan, &reply, bytes, memo);
         self.worker.times.served(reply.outcome.kind, since.elapsed());
         self.conclude(&mut reply, sent, framing.keep_alive && pumped == Pumped::Whole).await
     }
@@ -374,7 +374,7 @@ impl Connection {
         let mut reply = serve::refusal(refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };
         let memo = memo.or_else(|| self.worker.note_unread(plan, self.client));
-        self.worker.record(plan, &Ended::by(&reply, 0), memo);
+        self.worker.replied(plan, &reply, 0, memo);
         tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
         let _ = send(&mut self.writing, &mut reply, &framing, &plan.banner).await;
         self.writing.flush().await?;

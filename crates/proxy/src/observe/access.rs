@@ -1,59 +1,72 @@
-//! The access log: one line a request on standard output, readable or JSON.
+//! The access log: one line a request, on standard output or in a file. [`forms`] says what is in a line.
+//!
+//! A line is written at once and whole, so that nothing is lost when the file is moved away and opened anew, and
+//! several processes may share one. A log that cannot be written costs no request; lost lines are counted.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
+mod forms;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::Serialize;
+use arc_swap::ArcSwapOption;
 
+use self::forms::Entry;
 use super::memo::{Ended, Memo};
 use crate::clock;
-use crate::settings::{AccessLog, Door};
-use larder_semantics::date;
+use crate::error::Error;
+use crate::settings::AccessLog;
 
-#[derive(Serialize)]
-struct Json<'l> {
-    time: &'l str,
-    client: String,
-    method: &'l str,
-    url: &'l str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    door: Option<&'l str>,
-    status: u16,
-    bytes: u64,
-    micros: u64,
-    cache: &'l str,
-    /// Where the answer was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tier: Option<&'l str>,
+/// Where the lines go.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// `None`: to standard output.
+    file: ArcSwapOption<File>,
+    lost: AtomicU64,
 }
 
-/// Writes the line of a request that took `took`. A log that cannot be written costs no request.
-pub(crate) fn write(form: AccessLog, memo: &Memo, ended: &Ended, took: Duration) {
-    let Ended { status, outcome, bytes, .. } = *ended;
-    let mut cache = Vec::with_capacity(64);
-    outcome.cache_status("").write_parameters(&mut cache);
-    let cache = String::from_utf8_lossy(&cache);
-    let cache = cache.trim_start_matches("; ");
-    let time = date::format(clock::now());
-    let time = std::str::from_utf8(&time).unwrap_or_default();
-    let micros = took.as_micros() as u64;
-    let mut line = String::with_capacity(200);
-    match form {
-        AccessLog::Off => return,
-        AccessLog::Text => {
-            let Memo { method, target, .. } = memo;
-            let client = memo.client.ip();
-            let _ = write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
-        }
-        AccessLog::Json => {
-            let door = memo.door.map(Door::name);
-            let (client, method, url) = (memo.client.ip().to_string(), memo.method.as_str(), &*memo.target);
-            let tier = outcome.is_hit().then(|| outcome.tier.name());
-            let json = Json { time, client, method, url, door, status, bytes, micros, cache, tier };
-            line.push_str(&serde_json::to_string(&json).unwrap_or_default());
+impl Log {
+    /// A log at the end of this file, or on standard output.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, Error> {
+        let file = path.map(append_to).transpose();
+        let file = file.map_err(|error| Error::new("cannot write the access log", error))?;
+        Ok(Self { file: ArcSwapOption::new(file), lost: AtomicU64::new(0) })
+    }
+
+    /// Goes on in the file that has this name now. Should it not open, the one that is open stays.
+    pub(crate) fn reopen(&self, path: Option<&Path>) {
+        match path.map(append_to).transpose() {
+            Ok(file) => self.file.store(file),
+            Err(error) => tracing::error!("cannot write the access log: {error}; the one that is open stays"),
         }
     }
-    line.push('\n');
-    let _ = std::io::stdout().write_all(line.as_bytes());
+
+    /// Writes the line of a request that took `took`.
+    pub(crate) fn write(&self, form: AccessLog, memo: &Memo, ended: &Ended, took: Duration) {
+        let mut line = String::with_capacity(256);
+        Entry { memo, ended, took, millis: clock::unix_millis() }.write(form, &mut line);
+        let written = match &*self.file.load() {
+            Some(file) => (&**file).write_all(line.as_bytes()),
+            None => io::stdout().write_all(line.as_bytes()),
+        };
+        if written.is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lines that could not be written.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+fn append_to(path: &Path) -> Result<Arc<File>, String> {
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    file.map(Arc::new).map_err(|error| format!("{}: {error}", path.display()))
 }

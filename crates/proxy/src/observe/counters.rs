@@ -98,9 +98,10 @@ impl Counters {
     /// Counts one reply of `bytes` bytes.
     pub(crate) fn record(&self, outcome: &Outcome, bytes: u64) {
         let end = end(outcome.kind, outcome.tier);
-        add(&self.requests[end], 1);
         add(&self.bytes[end], bytes);
         add(&self.reasons[outcome.why as usize], 1);
+        // Last, since it is read first: who sees the request sees the rest.
+        add(&self.requests[end], 1);
     }
 
     /// Counts content that came from an origin.

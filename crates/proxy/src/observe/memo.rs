@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Method;
+use larder_semantics::fields::Fields;
 
 use crate::http1::head::{Head, Target};
 use crate::outcome::Outcome;
 use crate::reply::Reply;
 use crate::request::Address;
-use crate::route::SiteNumber;
-use crate::settings::{Door, Role};
+use crate::route::{FORWARD, SiteNumber, host_of};
+use crate::settings::{AccessLog, Door, Role};
 use crate::worker::Plan;
+
+/// The target of what could not be read.
+const UNREAD: &str = "-";
 
 /// What is remembered of a request.
 #[derive(Clone, Debug)]
@@ -26,7 +30,35 @@ pub(crate) struct Memo {
     pub(super) site: Option<Arc<str>>,
     /// The door it came through, if not by HTTP.
     pub(super) door: Option<Door>,
+    pub(super) visit: Visit,
     begun: Instant,
+}
+
+/// What only some forms of the access log want to know. It stays empty for the others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Visit {
+    /// HTTP/1.1, or else HTTP/1.0.
+    pub(super) http11: bool,
+    pub(super) referer: Option<String>,
+    pub(super) agent: Option<String>,
+    /// The answer's.
+    pub(super) content_type: Option<String>,
+}
+
+impl Visit {
+    fn of(plan: &Plan, head: &Head<'_>) -> Self {
+        if plan.settings.access_log != AccessLog::Combined {
+            return Self::default();
+        }
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        let field = |name| head.fields.first(name).map(text);
+        Self {
+            http11: head.http11,
+            referer: field("referer"),
+            agent: field("user-agent"),
+            content_type: None,
+        }
+    }
 }
 
 /// How a request ended.
@@ -64,22 +96,47 @@ impl Memo {
             Target::Authority(authority) => authority.to_owned(),
             Target::Asterisk { host } => ["http://", host, " *"].concat(),
         };
-        let site = site(plan, role, head);
-        Self { client, method: head.method.clone(), target, site, door: None, begun }
+        let (site, visit) = (site(plan, role, head), Visit::of(plan, head));
+        Self { client, method: head.method.clone(), target, site, door: None, visit, begun }
     }
 
     /// Of a request that could not be read.
     pub(crate) fn unread(client: SocketAddr) -> Self {
         // A hyphen is a token, as every method is.
         let method = Method::from_bytes(b"-").unwrap_or_default();
-        Self { client, method, target: "-".to_owned(), site: None, door: None, begun: Instant::now() }
+        let (target, visit) = (UNREAD.to_owned(), Visit::default());
+        Self { client, method, target, site: None, door: None, visit, begun: Instant::now() }
     }
 
     /// Of a call for `url` through `door`.
     pub(crate) fn of_call(plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Self {
         let target = url.escape_debug().to_string();
         let site = plan.sites.name(Role::Forward, "");
-        Self { client, method: Method::GET, target, site, door: Some(door), begun: Instant::now() }
+        let (method, visit) = (Method::GET, Visit::default());
+        Self { client, method, target, site, door: Some(door), visit, begun: Instant::now() }
+    }
+
+    /// Remembers what the log wants to know of the answer.
+    pub(crate) fn answered(&mut self, plan: &Plan, reply: &Reply) {
+        if plan.settings.access_log == AccessLog::Squid {
+            self.visit.content_type = reply.field("content-type");
+        }
+    }
+
+    /// Whether it was understood as a request.
+    pub(super) fn is_read(&self) -> bool {
+        self.target != UNREAD
+    }
+
+    /// Whether any origin might be asked.
+    pub(super) fn is_forward(&self) -> bool {
+        self.site.as_deref() == Some(FORWARD)
+    }
+
+    /// The host of its URL, without a port.
+    pub(super) fn host(&self) -> &str {
+        let rest = self.target.split_once("://").map_or(&*self.target, |(_, rest)| rest);
+        host_of(rest.split(['/', '?', ' ']).next().unwrap_or_default())
     }
 
     /// Since it came.

@@ -12,7 +12,7 @@ use crate::trace::sink::Fact;
 const DATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 
 /// What `larder serve` says on the same output before its first request.
-const ANNOUNCEMENTS: [&[u8]; 3] = [b"listening on ", b"admin on http://", b"try: "];
+const ANNOUNCEMENTS: [&[u8]; 4] = [b"listening on ", b"admin on http://", b"statistics in ", b"try: "];
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     if announces(line) {

@@ -3,13 +3,17 @@
 
 use memchr::memchr;
 
-use super::lines::Parsed;
+use super::larder;
+use super::lines::{Parsed, Said};
 use super::words::{Access, Wrong, date, size, status, text, word};
 use crate::trace::sink::Fact;
 
 const DATE: &str = "%d/%b/%Y:%H:%M:%S %z";
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+    if larder::announces(line) {
+        return Ok(Said::Nothing);
+    }
     let (before, rest) = split(line, b'[').ok_or("no date in brackets")?;
     let (time, rest) = split(rest, b']').ok_or("no date in brackets")?;
     let time = date(DATE, time)?;

@@ -1,10 +1,14 @@
 //! Squid's native access.log: `time elapsed client result/status bytes method URL user hierarchy/peer type`.
 
-use super::lines::Parsed;
+use super::larder;
+use super::lines::{Parsed, Said};
 use super::words::{Access, no, seconds, size, status, text, word};
 use crate::trace::sink::Fact;
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
+    if larder::announces(line) {
+        return Ok(Said::Nothing);
+    }
     let mut rest = line;
     let mut next = || word(&mut rest).ok_or("too few words for a line of Squid's log");
     let time = next()?;

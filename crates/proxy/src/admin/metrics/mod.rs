@@ -9,7 +9,7 @@ mod text;
 use std::sync::Arc;
 
 use self::table::METRICS;
-use self::text::{Kind, Metric, Samples};
+use self::text::{Metric, Samples};
 use super::Stats;
 use crate::observe::counters::Counts;
 use crate::observe::histogram::Distributions;
@@ -88,6 +88,7 @@ mod tests {
 
     use serde_json::Value;
 
+    use super::text::Kind;
     use super::*;
 
     #[test]

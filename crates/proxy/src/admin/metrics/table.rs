@@ -135,7 +135,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_statistics_requests_total" ["fate"]
     "Requests for the statistics database, by what became of them: written or dropped."
     |moment, to| {
-        for report in &moment.stats.statistics {
+        if let Some(report) = &moment.stats.statistics {
             to.put(&["written"], report.written);
             to.put(&["dropped"], report.dropped);
         }
@@ -146,6 +146,9 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_statistics_failed_writes_total" []
         "Writes to the statistics database that failed, and were tried again."
         |moment, to| moment.stats.statistics.iter().for_each(|report| to.put(&[], report.failed_writes))),
+    metric!(Counter "larder_log_lost_lines_total" []
+        "Lines of the access log that could not be written."
+        |moment, to| to.put(&[], moment.stats.log_lines_lost)),
     metric!(Gauge "larder_build_info" ["version"]
         "Always 1; says which version runs."
         |_, to| to.put(&[env!("CARGO_PKG_VERSION")], 1)),

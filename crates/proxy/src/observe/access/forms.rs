@@ -1,0 +1,297 @@
+//! The forms of the access log: how a request is told in one line.
+//!
+//! What a client wrote cannot end a line, or a quotation, whatever it is.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use larder_semantics::date;
+use serde::Serialize;
+
+use super::super::memo::{Ended, Memo};
+use crate::outcome::{Kind, Tier};
+use crate::settings::{AccessLog, Door};
+
+/// A request that has ended, and when.
+pub(super) struct Entry<'e> {
+    pub(super) memo: &'e Memo,
+    pub(super) ended: &'e Ended,
+    pub(super) took: Duration,
+    /// Since the UNIX epoch.
+    pub(super) millis: u64,
+}
+
+#[derive(Serialize)]
+struct Json<'l> {
+    time: &'l str,
+    client: IpAddr,
+    method: &'l str,
+    url: &'l str,
+    /// Where it belongs, if anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site: Option<&'l str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    door: Option<&'l str>,
+    status: u16,
+    bytes: u64,
+    micros: u64,
+    cache: &'l str,
+    outcome: &'l str,
+    reason: &'l str,
+    /// Where the answer was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<&'l str>,
+    /// Seconds since it was made or validated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age: Option<u32>,
+    /// What origins took until they began to answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin_micros: Option<u64>,
+}
+
+impl Entry<'_> {
+    /// Appends the line in this form, with its end.
+    pub(super) fn write(&self, form: AccessLog, line: &mut String) {
+        match form {
+            AccessLog::Off => return,
+            AccessLog::Text => self.text(line),
+            AccessLog::Json => self.json(line),
+            AccessLog::Combined => self.combined(line),
+            AccessLog::Squid => self.squid(line),
+        }
+        line.push('\n');
+    }
+
+    // Writing to a string does not fail.
+
+    fn text(&self, line: &mut String) {
+        let Self { memo: Memo { method, target, .. }, ended: Ended { status, bytes, .. }, .. } = self;
+        let (time, client, micros, cache) = (self.date(), self.client(), self.took.as_micros(), self.cache());
+        let _ = write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
+    }
+
+    fn json(&self, line: &mut String) {
+        let Self { memo, ended: Ended { status, outcome, age, bytes, .. }, took, .. } = self;
+        let json = Json {
+            time: &self.date(),
+            client: self.client(),
+            method: memo.method.as_str(),
+            url: &memo.target,
+            site: memo.site.as_deref(),
+            door: memo.door.map(Door::name),
+            status: *status,
+            bytes: *bytes,
+            micros: took.as_micros() as u64,
+            cache: &self.cache(),
+            outcome: outcome.kind.word(),
+            reason: outcome.why.token(),
+            tier: outcome.is_hit().then(|| outcome.tier.name()),
+            age: *age,
+            origin_micros: outcome.origin_time.map(|time| time.as_micros() as u64),
+        };
+        line.push_str(&serde_json::to_string(&json).unwrap_or_default());
+    }
+
+    /// The combined log format of NCSA's httpd. The request line has the whole URL, so that hosts can be told
+    /// apart.
+    fn combined(&self, line: &mut String) {
+        let Self { memo, ended: Ended { status, bytes, .. }, .. } = self;
+        let time = Timestamp::from_millisecond(self.millis as i64).unwrap_or_default();
+        let time = time.strftime("%d/%b/%Y:%H:%M:%S +0000");
+        let _ = write!(line, "{} - - [{time}] \"", self.client());
+        match memo.is_read() {
+            true => {
+                let version = if memo.visit.http11 { "1.1" } else { "1.0" };
+                let _ = write!(line, "{} ", memo.method);
+                quote(line, &memo.target);
+                let _ = write!(line, " HTTP/{version}");
+            }
+            false => line.push('-'),
+        }
+        let _ = write!(line, "\" {status} {bytes} \"");
+        quote(line, memo.visit.referer.as_deref().unwrap_or("-"));
+        line.push_str("\" \"");
+        quote(line, memo.visit.agent.as_deref().unwrap_or("-"));
+        line.push('"');
+    }
+
+    /// Squid's own format: time, milliseconds, client, result and status, bytes, method, URL, user, who was asked,
+    /// type.
+    fn squid(&self, line: &mut String) {
+        let Self { memo, ended: Ended { status, bytes, .. }, took, .. } = self;
+        let (seconds, millis, took) = (self.millis / 1_000, self.millis % 1_000, took.as_millis());
+        let (client, result) = (self.client(), self.result());
+        let (method, url) = match memo.is_read() {
+            true => (memo.method.as_str(), memo.target.as_str()),
+            false => ("NONE", "error:invalid-request"),
+        };
+        let _ =
+            write!(line, "{seconds}.{millis:03} {took:6} {client} {result}/{status:03} {bytes} {method} ");
+        word(line, url);
+        line.push_str(" - ");
+        match (self.ended.outcome.origin_time, memo.site.as_deref()) {
+            (None, _) => line.push_str("HIER_NONE/-"),
+            (Some(_), Some(site)) if !memo.is_forward() => {
+                let _ = write!(line, "FIRSTUP_PARENT/{site}");
+            }
+            (Some(_), _) => {
+                line.push_str("HIER_DIRECT/");
+                word(line, memo.host());
+            }
+        }
+        line.push(' ');
+        word(line, memo.visit.content_type.as_deref().unwrap_or("-"));
+    }
+
+    /// Squid's word for what became of a request.
+    fn result(&self) -> &'static str {
+        let Ended { status, outcome, .. } = self.ended;
+        match (outcome.kind, outcome.tier) {
+            (Kind::Hit, _) if *status == 304 => "TCP_IMS_HIT",
+            (Kind::Hit, Tier::Memory) => "TCP_MEM_HIT",
+            (Kind::Hit, Tier::Disk) => "TCP_HIT",
+            (Kind::StaleHit, _) => "TCP_STALE_HIT",
+            (Kind::Coalesced, _) => "TCP_CF_HIT",
+            (Kind::Revalidated, _) => "TCP_REFRESH_UNMODIFIED",
+            (Kind::Pass, _) if self.memo.method == http::Method::CONNECT => "TCP_TUNNEL",
+            (Kind::Miss | Kind::Pass | Kind::Failed, _) => "TCP_MISS",
+            (Kind::Refused, _) => "NONE",
+        }
+    }
+
+    fn client(&self) -> IpAddr {
+        self.memo.client.ip().to_canonical()
+    }
+
+    fn date(&self) -> String {
+        String::from_utf8_lossy(&date::format((self.millis / 1_000) as u32)).into_owned()
+    }
+
+    /// What `Cache-Status` says behind the cache's name.
+    fn cache(&self) -> String {
+        let mut cache = Vec::with_capacity(64);
+        self.ended.outcome.cache_status("").write_parameters(&mut cache);
+        String::from_utf8_lossy(&cache).trim_start_matches("; ").to_owned()
+    }
+}
+
+/// Appends what stands between quotation marks.
+fn quote(line: &mut String, text: &str) {
+    escape(line, text, |c| matches!(c, '"' | '\\'));
+}
+
+/// Appends what has to be one word.
+fn word(line: &mut String, text: &str) {
+    escape(line, text, |c| c == ' ');
+}
+
+fn escape(line: &mut String, text: &str, also: fn(char) -> bool) {
+    for c in text.chars() {
+        match c {
+            '"' | '\\' if also(c) => line.extend(['\\', c]),
+            c if c.is_control() || also(c) => {
+                let mut bytes = [0; 4];
+                for byte in c.encode_utf8(&mut bytes).bytes() {
+                    let _ = write!(line, "%{byte:02X}");
+                }
+            }
+            c => line.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_semantics::status::Why;
+
+    use super::*;
+    use crate::outcome::Outcome;
+    use crate::route::SiteNumber;
+
+    fn line(form: AccessLog, memo: &Memo, ended: &Ended) -> String {
+        let mut line = String::new();
+        let entry = Entry { memo, ended, took: Duration::from_micros(12_345), millis: 1_700_000_000_042 };
+        entry.write(form, &mut line);
+        line
+    }
+
+    fn ended(outcome: Outcome, status: u16) -> Ended {
+        Ended { status, site: SiteNumber::NONE, outcome, age: None, bytes: 99 }
+    }
+
+    fn memo(target: &str) -> Memo {
+        let client = ([192, 0, 2, 7], 1).into();
+        let mut memo = Memo { target: target.to_owned(), ..Memo::unread(client) };
+        memo.method = http::Method::GET;
+        memo.visit.http11 = true;
+        memo
+    }
+
+    #[test]
+    fn each_form_is_that_of_its_readers() {
+        let mut memo = memo("http://a.example/b?c=\"d\"");
+        memo.visit.referer = Some("http://r/ \"q\"".to_owned());
+        memo.visit.agent = Some("browser\n/1".to_owned());
+        memo.visit.content_type = Some("text/html; charset=utf-8".to_owned());
+        let miss = Outcome {
+            origin_time: Some(Duration::from_millis(3)),
+            ..Outcome::forwarded(Kind::Miss, Why::Absent)
+        };
+        for (form, expected) in [
+            (
+                AccessLog::Text,
+                "Tue, 14 Nov 2023 22:13:20 GMT 192.0.2.7 GET http://a.example/b?c=\"d\" 200 99B 12345us fwd=uri-miss\n",
+            ),
+            (
+                AccessLog::Combined,
+                "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET http://a.example/b?c=\\\"d\\\" HTTP/1.1\" 200 99 \
+                 \"http://r/ \\\"q\\\"\" \"browser%0A/1\"\n",
+            ),
+            (
+                AccessLog::Squid,
+                "1700000000.042     12 192.0.2.7 TCP_MISS/200 99 GET http://a.example/b?c=\"d\" - \
+                 HIER_DIRECT/a.example text/html;%20charset=utf-8\n",
+            ),
+            (
+                AccessLog::Json,
+                "{\"time\":\"Tue, 14 Nov 2023 22:13:20 GMT\",\"client\":\"192.0.2.7\",\"method\":\"GET\",\
+                 \"url\":\"http://a.example/b?c=\\\"d\\\"\",\"status\":200,\"bytes\":99,\"micros\":12345,\
+                 \"cache\":\"fwd=uri-miss\",\"outcome\":\"miss\",\"reason\":\"absent\",\"origin_micros\":3000}\n",
+            ),
+            (AccessLog::Off, ""),
+        ] {
+            assert_eq!(line(form, &memo, &ended(miss, 200)), expected);
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_read_has_a_line_too() {
+        let memo = Memo::unread(([192, 0, 2, 7], 1).into());
+        let refused = ended(Outcome::forwarded(Kind::Refused, Why::Refused), 400);
+        let combined = line(AccessLog::Combined, &memo, &refused);
+        assert_eq!(combined, "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"-\" 400 99 \"-\" \"-\"\n");
+        let squid = line(AccessLog::Squid, &memo, &refused);
+        let expected = "192.0.2.7 NONE/400 99 NONE error:invalid-request - HIER_NONE/- -\n";
+        assert!(squid.ends_with(expected), "{squid}");
+    }
+
+    #[test]
+    fn squid_is_told_in_its_own_words() {
+        let (hit, stale) =
+            (Outcome::hit(Kind::Hit, Why::Fresh, 1), Outcome::hit(Kind::StaleHit, Why::MaxStale, 1));
+        for (outcome, status, word) in [
+            (hit, 200, "TCP_MEM_HIT/200"),
+            (hit, 304, "TCP_IMS_HIT/304"),
+            (hit.from(Tier::Disk), 200, "TCP_HIT/200"),
+            (stale, 200, "TCP_STALE_HIT/200"),
+            (Outcome::forwarded(Kind::Coalesced, Why::Absent), 200, "TCP_CF_HIT/200"),
+            (Outcome::forwarded(Kind::Revalidated, Why::Expired), 200, "TCP_REFRESH_UNMODIFIED/200"),
+            (Outcome::forwarded(Kind::Failed, Why::OriginTimeout), 504, "TCP_MISS/504"),
+        ] {
+            let line = line(AccessLog::Squid, &memo("http://a/"), &ended(outcome, status));
+            assert_eq!(line.split_whitespace().nth(3), Some(word), "{line}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Access logs: each form as the laboratory reads it, and files that are moved away under load.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::mixed;
+use super::support::{Client, Larder, Origin, eventually};
+
+/// What `larder` prints.
+fn answer(words: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_larder")).args(words).output().expect("it runs");
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("json")
+}
+
+fn keys(form: &str, log: &Path) -> String {
+    format!("access_log = '{form}'\naccess_log_file = '{}'\n", log.display())
+}
+
+fn lines(log: &Path) -> Vec<String> {
+    fs::read_to_string(log).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_laboratory_reads_the_same_requests_from_each_form() {
+    let requests = [
+        "GET /a",
+        "GET /b",
+        "GET /a",
+        "GET /v",
+        "GET /a?q",
+        "GET /v",
+        "GET /b",
+        "HEAD /a",
+        "POST /a",
+        "GET /f",
+        "GET /a\nA b: c",
+        "GET /c\nReferer: \"quoted\\\nUser-Agent: \"",
+        "GET /a",
+    ];
+    for (form, name) in [("text", "larder"), ("combined", "ncsa"), ("squid", "squid"), ("json", "json")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("access.log");
+        let origin = Origin::by(mixed);
+        let larder = Larder::with(&origin, &keys(form, &log));
+        requests.iter().for_each(|request| drop(larder.ask(request)));
+        eventually("all lines", || (lines(&log).len() == requests.len()).then_some(()));
+        let log = log.to_str().expect("text");
+        let trace = &answer(&["describe", "--json", log])["traces"][0];
+        assert_eq!(
+            (&trace["format"], &trace["description"]["requests"], &trace["description"]["objects"]),
+            (&json!(name), &json!(9), &json!(5)),
+            "{form}: {trace}"
+        );
+        let words = ["simulate", "--json", "--policy", "lru", "--by", "entries", "--capacity", "3", log];
+        let cell = &answer(&words)["cells"][0];
+        assert_eq!((&cell["requests"], &cell["hits"]), (&json!(9), &json!(2)), "{form}: {cell}");
+    }
+}
+
+#[test]
+fn a_file_that_is_moved_away_takes_no_line_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
+    let origin = Origin::by(mixed);
+    let larder = Larder::with(&origin, &keys("text", &log));
+    let moved = |number: usize| -> PathBuf { folder.path().join(format!("access.log.{number}")) };
+    let done = AtomicBool::new(false);
+    let ask = |client: usize| {
+        let mut connection = Client::to(larder.address());
+        let asked = (0..).take_while(|_| !done.load(Ordering::Relaxed));
+        asked.map(|number: usize| connection.ask(&format!("GET /a?{client}-{number}"))).count()
+    };
+    let sent: usize = std::thread::scope(|scope| {
+        let ask = &ask;
+        let clients = [0, 1, 2, 3].map(|client| scope.spawn(move || ask(client)));
+        for number in 0..8 {
+            eventually("a line", || (!lines(&log).is_empty()).then_some(()));
+            fs::rename(&log, moved(number)).expect("moved");
+            larder.signal(Signal::HUP);
+            eventually("a new file", || log.exists().then_some(()));
+        }
+        done.store(true, Ordering::Relaxed);
+        clients.into_iter().map(|client| client.join().expect("it ends")).sum()
+    });
+    let files: Vec<_> = (0..8).map(moved).chain([log.clone()]).collect();
+    let all = eventually("all lines", || {
+        let all: Vec<_> = files.iter().flat_map(|log| lines(log)).collect();
+        (all.len() >= sent).then_some(all)
+    });
+    let urls: HashSet<_> =
+        all.iter().map(|line| line.split("/a?").nth(1).and_then(|url| url.split(' ').next())).collect();
+    assert_eq!((all.len(), urls.len(), urls.contains(&None)), (sent, sent, false));
+    assert!(all.iter().all(|line| line.contains(" GMT 127.0.0.1 GET http://")), "a broken line");
+}
+
+#[test]
+fn a_wrong_config_does_not_keep_the_log_from_being_opened_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
+    let origin = Origin::by(mixed);
+    let larder = Larder::with(&origin, &keys("combined", &log));
+    fs::rename(&log, folder.path().join("old")).expect("moved");
+    larder.reload("this is no config");
+    eventually("a new file", || log.exists().then_some(()));
+    larder.get("/a");
+    eventually("a line", || (lines(&log).len() == 1).then_some(()));
+    assert_eq!(lines(&folder.path().join("old")).len(), 0);
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_is_told_at_the_start() {
+    let words =
+        ["serve", "--access-log", "squid", "--access-log-file", "/nowhere/access.log", "--stats", "none"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let output =
+        command.args(words).args(["--forward", "127.0.0.1:0", "--admin", "off"]).output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot write the access log: /nowhere/access.log: "), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}
