@@ -16,7 +16,7 @@ use crate::{Failure, say};
 /// How long an admin listener may take for anything.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// More than any answer of ours has, in bytes.
-const LARGEST: u64 = 1 << 20;
+const LARGEST: u64 = 64 << 20;
 
 /// Prints the numbers of the proxy at `stats.admin`, or what was asked of the statistics database.
 pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {

@@ -223,7 +223,8 @@ mod tests {
 
     fn memo(target: &str) -> Memo {
         let client = ([192, 0, 2, 7], 1).into();
-        let mut memo = Memo { target: target.to_owned(), ..Memo::unread(client) };
+        let mut memo = Memo::unread(client);
+        memo.target = target.to_owned();
         memo.method = http::Method::GET;
         memo.visit.http11 = true;
         memo
