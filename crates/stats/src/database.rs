@@ -94,6 +94,16 @@ impl Database {
         Ok(groups)
     }
 
+    /// The same by the minute, in their order, as far as the rows of requests reach back. Names are the milliseconds
+    /// since 1970 of their beginnings; minutes without a request are left out.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub fn by_minute(&mut self, since: u64) -> Result<Vec<Group>, QueryError> {
+        let rows = self.read(&queries::minutes(since))?;
+        Ok(queries::groups(1, rows))
+    }
+
     /// The `limit` URLs with the most hits, misses, bytes or time spent at origins since `since`, in milliseconds
     /// since 1970, as far as the rows of requests reach back.
     ///

@@ -133,13 +133,13 @@ const SUMS: &[(&str, &str)] = &[
     ("origin_us", "origin_us"),
 ];
 
-/// Rows of requests with the columns of roll-ups, and their URLs.
+/// Rows of requests with the columns of roll-ups, their URLs and the minutes they came in.
 const ROWS: &str = "SELECT time - time % 3600000 AS hour, site, route, door, outcome, status, url, requests, \
      bytes, service_us, CASE WHEN origin_us IS NULL THEN 0 ELSE requests END AS origin_requests, \
-     COALESCE(origin_us, 0) AS origin_us FROM transactions";
+     COALESCE(origin_us, 0) AS origin_us, time - time % 60000 AS moment FROM transactions";
 
 const HOURS: &str = "SELECT hour, site, route, door, outcome, status, '' AS url, requests, bytes, service_us, \
-     origin_requests, origin_us FROM hours";
+     origin_requests, origin_us, hour AS moment FROM hours";
 
 /// The time that a question is about: from `since` on by the rows of requests, from `full` on by roll-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +167,13 @@ pub(crate) fn by(columns: &[&str], span: Span) -> String {
     let all = columns.join(", ");
     let group = if columns.is_empty() { String::new() } else { format!(" GROUP BY {all}") };
     format!("{}{group} ORDER BY requests DESC", select(columns, &source))
+}
+
+/// Requests since `since` by the minute.
+pub(crate) fn minutes(since: u64) -> String {
+    let since = since.min(i64::MAX as u64);
+    let source = format!("{ROWS} WHERE time >= {since}");
+    format!("{} GROUP BY moment ORDER BY moment", select(&["moment"], &source))
 }
 
 /// The `limit` URLs with most of `measure`.

@@ -90,6 +90,11 @@ fn every_request_arrives(engine: &dyn Engine) {
         let top = top.into_iter().map(|group| (group.name, group.counts)).collect::<Vec<_>>();
         assert_eq!(top, most, "{word}");
     }
+    let by_minute = database.by_minute(0).unwrap();
+    assert!(by_minute.is_sorted_by_key(|group| group.name.parse::<u64>().unwrap()));
+    let by_minute = by_minute.into_iter().map(|group| (group.name, group.counts)).collect();
+    let minute = |request: &Transaction| (request.time - request.time % 60_000).to_string();
+    assert_eq!(model::grouped(&requests, minute), by_minute);
 }
 
 fn rows_say_what_was_recorded(engine: &dyn Engine) {
