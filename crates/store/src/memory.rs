@@ -80,6 +80,8 @@ pub struct Memory {
     lines: LinePool,
     capacity: Capacity,
     max_variants: AtomicUsize,
+    admissions: AtomicU64,
+    rejections: AtomicU64,
     filling: AtomicU64,
     filling_limit: u64,
 }
@@ -93,6 +95,10 @@ pub struct Usage {
     pub bytes: u64,
     /// Residents that had to make room so far.
     pub evictions: u64,
+    /// URLs that were let in so far.
+    pub admissions: u64,
+    /// URLs that were not, by the policy or for their size.
+    pub rejections: u64,
     /// Bytes of responses on their way in.
     pub filling: u64,
 }
@@ -166,6 +172,7 @@ impl Memory {
         let mut dropped = Vec::new();
         let mut shard = self.shard(hash);
         let old = shard.peek(hash).filter(|kept| kept.is_for(entry.key()));
+        let is_new = old.is_none();
         let used = Cell::new(old.map_or(0, |kept| kept.used.get()).max(entry.freshness().received));
         let hits = Cell::new(old.map_or(0, |kept| kept.hits.get()));
         let kept = old.map_or(&[][..], |kept| kept.resident.variants()).iter().filter(|stored| {
@@ -183,7 +190,13 @@ impl Memory {
         let object = Object { key: hash, size: resident.charge() + BOOKKEEPING, cost: resident.cost() };
         let stored = shard.insert(object, Kept { resident, used, hits }, &mut dropped);
         drop(shard);
-        matches!(stored, Inserted::Stored)
+        let is_stored = matches!(stored, Inserted::Stored);
+        match (is_stored, is_new) {
+            (true, true) => _ = self.admissions.fetch_add(1, Ordering::Relaxed),
+            (true, false) => {}
+            (false, _) => _ = self.rejections.fetch_add(1, Ordering::Relaxed),
+        }
+        is_stored
     }
 
     /// Forgets everything stored under `key`; says how many responses and bytes that were.
@@ -288,8 +301,14 @@ impl Memory {
 
     /// Figures over all shards.
     pub fn usage(&self) -> Usage {
-        let filling = self.filling.load(Ordering::Relaxed);
-        self.shards.iter().map(lock).fold(Usage { filling, ..Usage::default() }, |sum, shard| Usage {
+        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let start = Usage {
+            admissions: now(&self.admissions),
+            rejections: now(&self.rejections),
+            filling: now(&self.filling),
+            ..Usage::default()
+        };
+        self.shards.iter().map(lock).fold(start, |sum, shard| Usage {
             objects: sum.objects + shard.len() as u64,
             bytes: sum.bytes + shard.bytes(),
             evictions: sum.evictions + shard.evictions(),
