@@ -17,6 +17,7 @@ usage: cargo x COMMAND
 
   test     install what the tests need, then formatting, lints, tidy and every test
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
+  pictures make the pictures of the dashboard in docs/pictures anew, in two minutes
   bench    hits | misses | memory: this proxy beside its peers, in one run (bench/README.md)
              --seconds N     how long each measurement lasts (5)
              --rounds N      measurements per server, interleaved (3)
@@ -57,12 +58,13 @@ fn main() -> ExitCode {
     let result = match command {
         "test" => args::parse(rest, &[]).map(|_| steps::test()),
         "tidy" => args::parse(rest, &[]).map(|_| tidy::run()),
+        "pictures" => args::parse(rest, &[]).map(|_| steps::pictures()),
         "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        other => Err(args::unknown("command", other, &["test", "tidy", "bench", "help"])),
+        other => Err(args::unknown("command", other, &["test", "tidy", "pictures", "bench", "help"])),
     };
     match result {
         Ok(Ok(())) => ExitCode::SUCCESS,

@@ -46,6 +46,8 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     // Its programs are in a folder that is named by its version.
     package("postgresql", "pg_ctlcluster", "another server for the statistics database"),
     package("prometheus", "promtool", "Prometheus' own check of what it would scrape"),
+    package("chromium", "chromium", "a browser for the dashboard"),
+    package("fonts-dejavu-core", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "letters for it"),
     package("apt", "apt-get", "a client that downloads packages through the forward proxy"),
     package("apt-utils", "apt-ftparchive", "the index of the local package repository"),
     package("dpkg-dev", "dpkg-scanpackages", "the local package repository"),

@@ -34,6 +34,25 @@ pub(crate) fn test() -> Result<()> {
     run(STEPS)
 }
 
+/// Has the browser of the dashboard's tests take its pictures.
+///
+/// # Errors
+/// Where packages are missing, or the pictures cannot be taken.
+pub(crate) fn pictures() -> Result<()> {
+    install()?;
+    run_cargo(&[
+        "test",
+        "--quiet",
+        "--package",
+        "larder",
+        "--test",
+        "dashboard",
+        "--",
+        "--ignored",
+        "pictures",
+    ])
+}
+
 fn run(steps: &[Step]) -> Result<()> {
     let start = Instant::now();
     for (number, step) in steps.iter().enumerate() {

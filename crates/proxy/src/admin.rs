@@ -1,15 +1,19 @@
 //! The admin listener: figures (also for Prometheus: [`metrics`]), what happens at this moment ([`live`]), what would
-//! become of a request ([`explain`]), what is on the disks ([`cache`]), and what takes something away ([`purge`]).
-//! Loopback by default: who may ask it ([`access`]) may read whatever is cached. A capability is a file; here is
-//! which path leads to which.
+//! become of a request ([`explain`]), what is on the disks ([`cache`]), what takes something away ([`purge`]), and a
+//! page that shows all that ([`page`]). Loopback by default: who may ask it ([`access`]) may read whatever is cached.
+//! A capability is a file; here is which path leads to which.
 
 mod access;
 pub(crate) mod cache;
 mod explain;
+mod history;
 mod live;
 pub(crate) mod metrics;
+mod objects;
+mod page;
 mod purge;
 mod query;
+pub(crate) mod recent;
 mod sites;
 mod stream;
 
@@ -51,6 +55,8 @@ struct Stats {
     objects: u64,
     bytes_stored: u64,
     evictions: u64,
+    admissions: u64,
+    rejections: u64,
     bytes_filling: u64,
     fills: usize,
     policy: String,
@@ -159,6 +165,8 @@ impl Stats {
             objects: usage.objects,
             bytes_stored: usage.bytes,
             evictions: usage.evictions,
+            admissions: usage.admissions,
+            rejections: usage.rejections,
             bytes_filling: usage.filling,
             fills: shared.fills.under_way(),
             policy: plan.settings.memory.policy.to_string(),
@@ -185,6 +193,7 @@ impl Stats {
 /// Answers on `listener` until the process ends.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
     tokio::spawn(watch::pump(Arc::clone(&shared)));
+    tokio::spawn(recent::watch(Arc::clone(&shared)));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -214,7 +223,7 @@ async fn answer(shared: &Arc<Shared>, peer: SocketAddr, request: &Request<Incomi
     let (method, path, plan) = (request.method(), request.uri().path(), shared.plan());
     let token = plan.settings.admin_token.as_ref();
     let mut response = match access::check(token, peer.ip(), method, path, request.headers()) {
-        Ok(()) => answer_to(shared, method, path, request.uri().query()).await,
+        Ok(()) => answer_to(shared, request).await,
         Err(refusal) => response(refusal.status, TEXT, format!("{}\n", refusal.why).into()),
     };
     access::guard(&mut response);
@@ -222,12 +231,8 @@ async fn answer(shared: &Arc<Shared>, peer: SocketAddr, request: &Request<Incomi
 }
 
 /// The answer to who may have it.
-async fn answer_to(
-    shared: &Arc<Shared>,
-    method: &Method,
-    path: &str,
-    query: Option<&str>,
-) -> Response<Answer> {
+async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Answer> {
+    let (method, path, query) = (request.method(), request.uri().path(), request.uri().query());
     let changes = path == "/purge";
     match *method {
         Method::POST if changes => return purge::answer(shared, query).await,
@@ -243,10 +248,17 @@ async fn answer_to(
             return refused;
         }
     }
+    if let Some(part) = page::of(path, request.headers()) {
+        return part;
+    }
     match path {
         path if path == "/cache" || path.starts_with("/cache/") => cache::answer(shared, path, query).await,
         "/stats" => json(&Stats::gather(shared)),
         "/metrics" => response(StatusCode::OK, metrics::TYPE, metrics::page(shared).into()),
+        "/recent" => recent::answer(shared, query),
+        "/history" => history::answer(shared, query).await,
+        "/objects" => objects::answer(shared, query).await,
+        "/about" => json(&page::About::of(shared)),
         "/why" => explain::answer(shared, query).await,
         "/live" | "/top" | "/log" => live::answer(shared, path, query),
         "/healthz" => response(StatusCode::OK, TEXT, "alive\n".into()),
@@ -259,8 +271,23 @@ async fn answer_to(
 }
 
 /// What there is to ask for.
-const PATHS: &[&str] =
-    &["/stats", "/metrics", "/live", "/top", "/log", "/why", "/purge", "/cache", "/healthz", "/readyz"];
+const PATHS: &[&str] = &[
+    "/ (in a browser)",
+    "/stats",
+    "/metrics",
+    "/live",
+    "/recent",
+    "/history",
+    "/top",
+    "/log",
+    "/why",
+    "/purge",
+    "/objects",
+    "/cache",
+    "/about",
+    "/healthz",
+    "/readyz",
+];
 
 fn json(value: &impl Serialize) -> Response<Answer> {
     match serde_json::to_vec_pretty(value) {

@@ -18,6 +18,7 @@ use rustls::ClientConfig;
 use tokio::sync::Semaphore;
 
 use crate::admin::cache;
+use crate::admin::recent::Recent;
 use crate::doors::{Budget, Figures};
 use crate::error::Error;
 use crate::http1::Lobby;
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) accounts: Accounts,
     /// Who watches.
     pub(crate) watch: Watch,
+    /// What was counted of late.
+    pub(crate) recent: Recent,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
@@ -157,6 +160,7 @@ impl Shared {
             access,
             accounts,
             watch: Watch::default(),
+            recent: Recent::default(),
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             tls,

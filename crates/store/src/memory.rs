@@ -122,8 +122,17 @@ impl Memory {
             })
             .collect();
         let keys = SipHasher13::new_with_keys(random.hash_one(0_u8), random.hash_one(1_u8));
-        let (filling, max_variants) = (AtomicU64::new(0), AtomicUsize::new(max_variants));
-        Self { shards, keys, lines: LinePool::default(), capacity, max_variants, filling, filling_limit }
+        Self {
+            shards,
+            keys,
+            lines: LinePool::default(),
+            capacity,
+            max_variants: AtomicUsize::new(max_variants),
+            admissions: AtomicU64::new(0),
+            rejections: AtomicU64::new(0),
+            filling: AtomicU64::new(0),
+            filling_limit,
+        }
     }
 
     /// The keyed hash that stands for `key` here and in [`crate::Markers`].

@@ -12,6 +12,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
+use super::page;
 use crate::settings::Token;
 
 /// What anybody may ask: it tells nothing but whether we are there.
@@ -57,7 +58,7 @@ pub(super) fn check(
     path: &str,
     fields: &HeaderMap,
 ) -> Result<(), Refusal> {
-    if OPEN.contains(&path) {
+    if OPEN.contains(&path) || page::is_public(path) {
         return Ok(());
     }
     match (bearer(fields), token) {

@@ -119,6 +119,16 @@ impl Counts {
         self.origin_bytes += origin_bytes.load(Ordering::Relaxed);
     }
 
+    /// What was counted since `earlier`, which is no later.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        take(&mut since.requests, &earlier.requests);
+        take(&mut since.bytes, &earlier.bytes);
+        take(&mut since.reasons, &earlier.reasons);
+        since.origin_bytes = self.origin_bytes.saturating_sub(earlier.origin_bytes);
+        since
+    }
+
     /// Every way to end, with 0 requests or more.
     pub(crate) fn ends(&self) -> impl Iterator<Item = Ends> {
         let ends = Kind::ALL.into_iter().flat_map(|kind| Tier::ALL.into_iter().map(move |tier| (kind, tier)));
@@ -203,6 +213,13 @@ fn sum(sums: &mut [u64], counters: &[AtomicU64]) {
     }
 }
 
+/// Takes counts away that are of an earlier moment.
+pub(super) fn take(counts: &mut [u64], earlier: &[u64]) {
+    for (count, earlier) in counts.iter_mut().zip(earlier) {
+        *count = count.saturating_sub(*earlier);
+    }
+}
+
 /// One writer only: no locked instruction needed.
 pub(super) fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
@@ -244,5 +261,20 @@ mod tests {
             let counts = counted(Outcome::forwarded(Kind::Miss, *why), 0);
             assert_eq!(counts.reasons().collect::<Vec<_>>(), [(*why, 1)]);
         }
+    }
+
+    #[test]
+    fn what_was_counted_since_then_is_the_difference() {
+        let (counters, mut then, mut now) = (Counters::default(), Counts::default(), Counts::default());
+        counters.record(&Outcome::forwarded(Kind::Miss, Why::Absent), 7);
+        then.add(&counters);
+        counters.record(&Outcome::forwarded(Kind::Miss, Why::Absent), 5);
+        counters.received(3);
+        now.add(&counters);
+        let since = now.since(&then);
+        let totals = since.totals();
+        assert_eq!((totals.misses, totals.bytes_served, totals.origin_bytes), (1, 5, 3));
+        assert_eq!(since.reasons().collect::<Vec<_>>(), [(Why::Absent, 1)]);
+        assert_eq!(now.since(&now).totals(), Totals::default());
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::counters::add;
+use super::counters::{add, take};
 use crate::outcome::Kind;
 
 /// Each doubling of time has this many buckets, as a power of two.
@@ -110,6 +110,14 @@ impl Distribution {
         self.counts.iter().sum()
     }
 
+    /// The times since `earlier`, which is no later.
+    fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        take(&mut since.counts, &earlier.counts);
+        since.sum = self.sum.saturating_sub(earlier.sum);
+        since
+    }
+
     /// How many took less than `2^power` microseconds.
     pub(crate) fn below(&self, power: u32) -> u64 {
         self.counts[..bucket(1 << power)].iter().sum()
@@ -167,6 +175,16 @@ impl Distributions {
         self.miss.add(&times.miss);
         self.other.add(&times.other);
         self.origin.add(&times.origin);
+    }
+
+    /// The times since `earlier`, which is no later.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            hit: self.hit.since(&earlier.hit),
+            miss: self.miss.since(&earlier.miss),
+            other: self.other.since(&earlier.other),
+            origin: self.origin.since(&earlier.origin),
+        }
     }
 
     pub(crate) fn latency(&self) -> Latency {

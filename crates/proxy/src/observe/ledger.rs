@@ -27,6 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The statistics database of this process.
 pub(crate) struct Ledger {
     pub(super) recorder: Recorder,
+    url: String,
     /// Its URL, without a password.
     place: String,
     pub(super) client: ClientDetail,
@@ -96,7 +97,7 @@ impl Ledger {
         };
         let recorder = Recorder::open(url, options)?;
         let (place, hasher) = (larder_stats::describe(url)?, RandomState::new());
-        Ok(Self { recorder, place, client: *client, hasher, _lock: None })
+        Ok(Self { recorder, url: url.to_owned(), place, client: *client, hasher, _lock: None })
     }
 
     /// Where a worker sums requests.
@@ -135,6 +136,11 @@ impl Ledger {
     /// Writes down all that is in the cache, in place of what was.
     pub(crate) fn record_contents(&self, contents: Vec<Content>) {
         self.recorder.record_contents(contents);
+    }
+
+    /// Where the database is, to open it again.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     /// Where the database is, without a password.

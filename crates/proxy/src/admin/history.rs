@@ -1,0 +1,146 @@
+//! `GET /history`: requests of the past, by minute or hour, site or route, out of the statistics database.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use larder_stats::{Counts, Database, Dimension, Group};
+use serde::Serialize;
+
+use super::query::Query;
+use super::{Answer, TEXT, cache, json, response};
+use crate::clock;
+use crate::worker::Shared;
+
+/// How far back a question goes that does not say, and that any may go.
+const SINCE: Duration = Duration::from_secs(3_600);
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+/// Groups that are shown, those with the most requests first; moments are all shown.
+const SHOWN: usize = 100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Minute,
+    Other(Dimension),
+}
+
+/// Requests that have something in common.
+#[derive(Debug, Serialize)]
+struct Row {
+    /// When they came, in milliseconds since 1970; the beginning of the minute or hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<u64>,
+    /// What else they have in common.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    requests: u64,
+    hits: u64,
+    misses: u64,
+    hit_ratio: f64,
+    byte_hit_ratio: f64,
+    bytes: u64,
+    bytes_cacheable: u64,
+    bytes_from_cache: u64,
+    service_us: u64,
+    origin_requests: u64,
+    origin_us: u64,
+}
+
+/// Answers what `query` asks.
+pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
+    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
+    let (by, since) = match read(query) {
+        Ok(question) => question,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
+    };
+    let Some(url) = shared.ledger.as_ref().map(|ledger| ledger.url().to_owned()) else {
+        let why = "no statistics database is kept here; --stats says where to keep one";
+        return refuse(StatusCode::NOT_FOUND, why.to_owned());
+    };
+    let Ok(permit) = Arc::clone(&shared.looks).try_acquire_owned() else {
+        let why = format!("{} such answers are under way already; ask again later", cache::MOST);
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
+    };
+    // A database may take its time.
+    let rows = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        rows(&url, by, since)
+    });
+    match rows.await {
+        Ok(Ok(rows)) => json(&rows),
+        Ok(Err(why)) => refuse(StatusCode::SERVICE_UNAVAILABLE, format!("statistics database: {why}")),
+        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+fn read(query: Option<&str>) -> Result<(By, Duration), String> {
+    let query = Query::read(query, &["by", "since"])?;
+    let names = Dimension::ALL.iter().map(|(name, _)| *name);
+    let expected = std::iter::once("minute").chain(names).collect::<Vec<_>>().join(", ");
+    let by = query.parse("by", &expected, |word| match word {
+        "minute" => Some(By::Minute),
+        _ => Dimension::ALL.iter().find(|(name, _)| *name == word).map(|(_, by)| By::Other(*by)),
+    })?;
+    let seconds = |text: &str| text.parse().ok().map(Duration::from_secs).filter(|since| *since <= LONGEST);
+    let since = query.parse("since", "seconds, a year's at most", seconds)?;
+    Ok((by.unwrap_or(By::Other(Dimension::Hour)), since.unwrap_or(SINCE)))
+}
+
+fn rows(url: &str, by: By, since: Duration) -> Result<Vec<Row>, String> {
+    let mut database = Database::open_read(url).map_err(|error| error.to_string())?;
+    let since = clock::unix_millis().saturating_sub(since.as_millis() as u64);
+    let groups = match by {
+        By::Minute => database.by_minute(since),
+        By::Other(dimension) => database.by(dimension, since),
+    };
+    let groups = groups.map_err(|error| error.to_string())?;
+    let is_time = matches!(by, By::Minute | By::Other(Dimension::Hour));
+    let shown = if is_time { usize::MAX } else { SHOWN };
+    Ok(groups.into_iter().take(shown).map(|group| Row::of(group, is_time)).collect())
+}
+
+impl Row {
+    fn of(group: Group, is_time: bool) -> Self {
+        let Group { name, counts } = group;
+        let (hit_ratio, byte_hit_ratio) = (counts.hit_ratio(), counts.byte_hit_ratio());
+        let Counts { requests, hits, misses, bytes, bytes_cacheable, bytes_from_cache, .. } = counts;
+        let Counts { service_us, origin_requests, origin_us, .. } = counts;
+        Self {
+            time: if is_time { name.parse().ok() } else { None },
+            name: (!is_time).then_some(name),
+            requests,
+            hits,
+            misses,
+            hit_ratio,
+            byte_hit_ratio,
+            bytes,
+            bytes_cacheable,
+            bytes_from_cache,
+            service_us,
+            origin_requests,
+            origin_us,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_read_and_wrong_ones_explained() {
+        let seconds = Duration::from_secs;
+        for (query, expected) in [
+            (None, Ok((By::Other(Dimension::Hour), seconds(3_600)))),
+            (Some("by=minute&since=60"), Ok((By::Minute, seconds(60)))),
+            (Some("by=route"), Ok((By::Other(Dimension::Route), seconds(3_600)))),
+            (Some("since=31622401"), Err("since '31622401': expected seconds, a year's at most")),
+            (Some("since=1h"), Err("since '1h': expected seconds, a year's at most")),
+            (Some("form=a"), Err("unknown parameter 'form'; known: by, since")),
+        ] {
+            assert_eq!(read(query), expected.map_err(str::to_owned), "{query:?}");
+        }
+        let wrong = read(Some("by=day")).unwrap_err();
+        assert!(wrong.starts_with("by 'day': expected minute, site, "), "{wrong}");
+    }
+}

@@ -1,0 +1,275 @@
+//! `GET /objects`: what is stored in memory and on the disks, and how it is made up by size, age and host.
+//!
+//! It is looked through whole, up to a limit, by a thread that may wait, and without counting as a use. What is in
+//! memory and on a disk is shown twice, since each has it.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use larder_semantics::freshness::Flags;
+use larder_semantics::key;
+use larder_store::{Entry, Store};
+use serde::Serialize;
+
+use super::query::Query;
+use super::{Answer, TEXT, cache, json, response};
+use crate::clock;
+use crate::inventory;
+use crate::outcome::Tier;
+use crate::worker::Shared;
+
+mod groups;
+
+use groups::{Group, Groups};
+
+/// Objects that are looked at for one answer.
+const MOST: u64 = 500_000;
+/// Objects that are shown, unless told otherwise, and at most.
+const SHOWN: usize = 50;
+const LARGEST: usize = 1_000;
+
+/// Which objects are shown first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Order {
+    /// The largest.
+    #[default]
+    Size,
+    /// Those that were stored first.
+    Age,
+    /// Those that were found most often, as far as memory has counted.
+    Hits,
+}
+
+impl Order {
+    const ALL: &[(&str, Self)] = &[("size", Self::Size), ("age", Self::Age), ("hits", Self::Hits)];
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Question {
+    /// A part of the URL.
+    search: String,
+    order: Order,
+    limit: usize,
+}
+
+/// A stored response. Times are in seconds since 1970.
+#[derive(Clone, Debug, Serialize)]
+struct Object {
+    url: String,
+    /// For clients of which listeners: `forward` or `reverse`.
+    role: String,
+    tier: &'static str,
+    status: u16,
+    /// Bytes of content.
+    bytes: u64,
+    stored: u32,
+    /// How often it was found in memory since it was stored there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hits: Option<u32>,
+    /// When it becomes stale, or did.
+    expires: i64,
+    fresh: bool,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    /// Objects that were looked at, of how many there are.
+    looked: u64,
+    of: u64,
+    /// Those that were asked for, and their bytes.
+    matches: u64,
+    bytes: u64,
+    /// The first ones of them.
+    objects: Vec<Object>,
+    by_size: Vec<Group>,
+    by_age: Vec<Group>,
+    by_host: Vec<Group>,
+}
+
+/// Answers what `query` asks.
+pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
+    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
+    let question = match Question::read(query) {
+        Ok(question) => question,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
+    };
+    let Ok(permit) = Arc::clone(&shared.looks).try_acquire_owned() else {
+        let why = format!("{} such answers are under way already; ask again later", cache::MOST);
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
+    };
+    let store = Arc::clone(&shared.store);
+    let found = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        find(&store, &question)
+    });
+    match found.await {
+        Ok(found) => json(&found),
+        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+impl Question {
+    fn read(query: Option<&str>) -> Result<Self, String> {
+        let query = Query::read(query, &["search", "sort", "limit"])?;
+        let names = Order::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let named = |name: &str| Order::ALL.iter().find(|(known, _)| *known == name).map(|(_, order)| *order);
+        let limit = query.parse("limit", "a number from 1 to 1000", |text| {
+            text.parse().ok().filter(|limit| (1..=LARGEST).contains(limit))
+        });
+        Ok(Self {
+            search: query.get("search").unwrap_or_default().to_owned(),
+            order: query.parse("sort", &names, named)?.unwrap_or_default(),
+            limit: limit?.unwrap_or(SHOWN),
+        })
+    }
+}
+
+fn find(store: &Store, question: &Question) -> Found {
+    let (mut search, now) = (Search::new(question), clock::now());
+    let of = store.memory.usage().objects + store.disks.records();
+    store.memory.list(&mut |resident, hits| {
+        if search.looked < MOST {
+            search.looked += 1;
+            let objects = resident.variants().iter().filter_map(|entry| Object::of(entry, hits, now));
+            objects.for_each(|object| search.see(object, now));
+        }
+    });
+    if search.looked < MOST {
+        inventory::list(&store.disks, None, &mut |object| {
+            search.looked += 1;
+            search.see(object.into(), now);
+            search.looked < MOST
+        });
+    }
+    search.end(of)
+}
+
+impl Object {
+    /// `None` for what no request of ours was stored under.
+    fn of(entry: &Entry, hits: u32, now: u32) -> Option<Self> {
+        let (role, target) = entry.key().split_last()?;
+        let role = if *role == b'F' { "forward" } else { "reverse" };
+        let (scheme, authority, path) = key::parse(target)?;
+        let (host, path) = (String::from_utf8_lossy(authority), String::from_utf8_lossy(path));
+        let freshness = entry.freshness();
+        Some(Self {
+            url: format!("{scheme}://{host}{path}"),
+            role: role.to_owned(),
+            tier: Tier::Memory.name(),
+            status: entry.status().as_u16(),
+            bytes: entry.body().len(),
+            stored: freshness.received,
+            hits: Some(hits),
+            expires: i64::from(freshness.received) - i64::from(freshness.initial_age)
+                + i64::from(freshness.lifetime),
+            fresh: freshness.ttl(now) > 0 && !freshness.flags.contains(Flags::NO_CACHE),
+        })
+    }
+
+    fn host(&self) -> &str {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split(['/', '?']).next().unwrap_or_default()
+    }
+}
+
+impl From<inventory::Object> for Object {
+    fn from(object: inventory::Object) -> Self {
+        let inventory::Object { url, role, status, bytes, stored, expires, fresh, .. } = object;
+        Self { url, role, tier: Tier::Disk.name(), status, bytes, stored, hits: None, expires, fresh }
+    }
+}
+
+/// A look through everything.
+struct Search<'q> {
+    question: &'q Question,
+    looked: u64,
+    matches: u64,
+    bytes: u64,
+    /// The first ones, and some more.
+    first: Vec<Object>,
+    groups: Groups,
+}
+
+impl<'q> Search<'q> {
+    fn new(question: &'q Question) -> Self {
+        Self { question, looked: 0, matches: 0, bytes: 0, first: Vec::new(), groups: Groups::default() }
+    }
+
+    fn see(&mut self, object: Object, now: u32) {
+        if !object.url.contains(&self.question.search) {
+            return;
+        }
+        self.matches += 1;
+        self.bytes += object.bytes;
+        self.groups.add(object.bytes, now.saturating_sub(object.stored), object.host());
+        self.first.push(object);
+        if self.first.len() >= 2 * self.question.limit + 1_000 {
+            self.shorten();
+        }
+    }
+
+    fn shorten(&mut self) {
+        match self.question.order {
+            Order::Size => self.first.sort_by_key(|object| Reverse(object.bytes)),
+            Order::Age => self.first.sort_by_key(|object| object.stored),
+            Order::Hits => self.first.sort_by_key(|object| Reverse(object.hits)),
+        }
+        self.first.truncate(self.question.limit);
+    }
+
+    fn end(mut self, of: u64) -> Found {
+        self.shorten();
+        let Self { looked, matches, bytes, first: objects, groups, .. } = self;
+        let (by_size, by_age, by_host) = groups.end();
+        Found { looked, of: of.max(looked), matches, bytes, objects, by_size, by_age, by_host }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(url: &str, bytes: u64, stored: u32) -> Object {
+        Object {
+            url: url.to_owned(),
+            role: "reverse".to_owned(),
+            tier: "memory",
+            status: 200,
+            bytes,
+            stored,
+            hits: Some(100 - stored),
+            expires: 0,
+            fresh: false,
+        }
+    }
+
+    #[test]
+    fn the_first_are_shown_in_their_order_and_all_are_counted() {
+        for (order, expected) in
+            [(Order::Size, ["/9999", "/9998"]), (Order::Age, ["/0", "/1"]), (Order::Hits, ["/0", "/1"])]
+        {
+            let question = Question { search: "://a".to_owned(), order, limit: 2 };
+            let mut search = Search::new(&question);
+            for number in 0..10_000 {
+                let stored = (number / 200) as u32;
+                search.see(object(&format!("http://a/{number}"), number, stored), 100);
+                search.see(object(&format!("http://b/{number}"), number, stored), 100);
+            }
+            let found = search.end(0);
+            let paths: Vec<_> = found.objects.iter().map(|object| &object.url["http://a".len()..]).collect();
+            assert_eq!((paths, found.matches), (expected.to_vec(), 10_000), "{order:?}");
+            assert_eq!(found.bytes, (0..10_000).sum());
+        }
+    }
+
+    #[test]
+    fn questions_are_read_and_wrong_ones_explained() {
+        let read = |query| Question::read(Some(query));
+        let question = Question { search: "a b".to_owned(), order: Order::Age, limit: 7 };
+        assert_eq!(read("search=a+b&sort=age&limit=7"), Ok(question));
+        assert_eq!(read("limit=0").unwrap_err(), "limit '0': expected a number from 1 to 1000");
+        assert_eq!(read("sort=used").unwrap_err(), "sort 'used': expected size, age, hits");
+    }
+}

@@ -1,0 +1,142 @@
+//! The dashboard: a page with its scripts and styles, all of them part of this program. They hold no figures and no
+//! secrets, so anybody may have them; what they show they ask of the other paths, as anybody else does.
+
+use bytes::Bytes;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Response};
+use http_body_util::{Either, Full};
+use serde::Serialize;
+
+use super::{Answer, prepared};
+use crate::settings::{self, Role};
+use crate::worker::Shared;
+
+const PAGE: &[u8] = include_bytes!("page/index.html");
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// A name below `/page/`, its media type and its content.
+type File = (&'static str, &'static str, &'static [u8]);
+
+/// A file of the page that is called as it is below `/page/`.
+macro_rules! file {
+    ($name:literal, $kind:expr) => {
+        ($name, $kind, include_bytes!(concat!("page/", $name)))
+    };
+}
+
+const FILES: &[File] = &[
+    file!("charts.js", SCRIPT),
+    file!("contents.js", SCRIPT),
+    file!("dom.js", SCRIPT),
+    file!("format.js", SCRIPT),
+    file!("history.js", SCRIPT),
+    file!("live.js", SCRIPT),
+    file!("main.js", SCRIPT),
+    file!("purge.js", SCRIPT),
+    file!("sites.js", SCRIPT),
+    file!("source.js", SCRIPT),
+    file!("table.js", SCRIPT),
+    file!("theme.js", SCRIPT),
+    file!("tiles.js", SCRIPT),
+    file!("urls.js", SCRIPT),
+    file!("why.js", SCRIPT),
+    file!("parts.css", STYLE),
+    file!("style.css", STYLE),
+    file!("icon.svg", "image/svg+xml"),
+    file!("uplot/uPlot.iife.min.js", SCRIPT),
+    file!("uplot/uPlot.min.css", STYLE),
+    file!("uplot/LICENSE", super::TEXT),
+];
+
+/// Whether this is a path of the page, which anybody may have.
+pub(super) fn is_public(path: &str) -> bool {
+    path == "/" || path.starts_with("/page/")
+}
+
+/// The page or a part of it, if that is what is asked for. Programs that do not show HTML get no page.
+pub(super) fn of(path: &str, fields: &HeaderMap) -> Option<Response<Answer>> {
+    let accepts_html = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains("text/html"));
+    let (kind, content) = match path {
+        "/" if fields.get_all(ACCEPT).iter().any(accepts_html) => (HTML, PAGE),
+        _ => {
+            let name = path.strip_prefix("/page/")?;
+            let (_, kind, content) = FILES.iter().find(|(known, ..)| *known == name)?;
+            (*kind, *content)
+        }
+    };
+    Some(prepared(kind, Either::Left(Full::new(Bytes::from_static(content)))))
+}
+
+/// What the page says while there are no figures: who this is, and where to send requests.
+#[derive(Debug, Serialize)]
+pub(super) struct About {
+    version: &'static str,
+    /// Whether a statistics database is kept.
+    statistics: bool,
+    listeners: Vec<Listener>,
+}
+
+#[derive(Debug, Serialize)]
+struct Listener {
+    role: &'static str,
+    address: String,
+    /// The host of a site that is reached there, if it matters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+}
+
+impl About {
+    pub(super) fn of(shared: &Shared) -> Self {
+        let plan = shared.plan();
+        let settings = &plan.settings;
+        let host = settings.sites.first().and_then(|site| site.hosts.first());
+        let host = host.map(|host| host.replacen('*', "www", 1));
+        let listener = |listener: &settings::Listener| Listener {
+            role: listener.role.name(),
+            address: listener.address.to_string(),
+            host: host.clone().filter(|_| listener.role == Role::Reverse),
+        };
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            statistics: shared.ledger.is_some(),
+            listeners: settings.listen.iter().map(listener).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every path that a text of the page names.
+    fn named(text: &str) -> impl Iterator<Item = &str> {
+        let quoted = text.split('"').skip(1).step_by(2);
+        quoted.filter_map(|path| path.strip_prefix("/page/").or_else(|| path.strip_prefix("./")))
+    }
+
+    #[test]
+    fn the_page_names_only_parts_that_there_are() {
+        let texts =
+            FILES.iter().filter(|(name, ..)| !name.starts_with("uplot/")).map(|(.., content)| *content);
+        let mut parts = vec!["uplot/LICENSE"];
+        for text in texts.chain([PAGE]) {
+            parts.extend(named(std::str::from_utf8(text).unwrap()));
+        }
+        parts.sort_unstable();
+        parts.dedup();
+        let mut known: Vec<_> = FILES.iter().map(|(name, ..)| *name).collect();
+        known.sort_unstable();
+        assert_eq!(parts, known);
+    }
+
+    #[test]
+    fn only_who_shows_html_gets_it() {
+        let answer = |accept: &'static str| {
+            of("/", &HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))])).is_some()
+        };
+        assert!(answer("text/html,application/xhtml+xml,*/*;q=0.8"));
+        assert!(!answer("*/*") && !answer("application/json") && of("/", &HeaderMap::new()).is_none());
+    }
+}

@@ -1,0 +1,145 @@
+// A chart: title, legend with figures, canvas by uPlot, and the same in words and as a table for who cannot see it.
+
+import { make, say } from "./dom.js";
+import { clock } from "./format.js";
+
+const all = new Set();
+const HEIGHT = 200;
+const probe = document.body.appendChild(make("i", { hidden: true }));
+
+/** A colour of the style sheet, as the canvas understands it. */
+function colour(name) {
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}
+
+/**
+ * A chart in `host`. `series` are `{ label, colour, dash, fill, bars }`; values are drawn as they are, or on top of each
+ * other if `stacked`; `format` writes them. `log` is for values that differ by orders of magnitude, `top` is a
+ * fixed end of the scale.
+ */
+export class Chart {
+  constructor(host, { title, about, series, format, stacked = false, log = false, top, when = clock }) {
+    Object.assign(this, { series, format, stacked, log, top, when, columns: [[], ...series.map(() => [])] });
+    this.figures = series.map(() => make("b"));
+    const items = series.map(({ label, colour, dash }, at) =>
+      make("li", {}, make("i", { class: `key ${colour} ${dash ? "dash" : ""}` }), label, " ", this.figures[at]));
+    this.at = make("span", { class: "quiet" });
+    this.canvas = make("div", { class: "canvas", role: "img" });
+    this.table = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, as a table` });
+    this.details = make("details", { toggle: () => this.tabulate() }, make("summary", {}, "As a table"), this.table);
+    host.append(make("figure", { class: "card plot" },
+      make("figcaption", {}, make("h3", {}, title), this.at, make("p", { class: "quiet" }, about)),
+      make("ul", { class: "legend" }, ...items), this.canvas, this.details));
+    this.title = title;
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(this.canvas);
+    this.draw();
+    all.add(this);
+  }
+
+  /** Shows columns: times in seconds since 1970, then the values of each series; null where there is none. */
+  show(columns) {
+    this.columns = columns;
+    this.plot.setData(this.drawn());
+    this.tell(this.plot.cursor.idx);
+    if (this.details.open) this.tabulate();
+  }
+
+  drawn() {
+    const [times, ...values] = this.columns;
+    if (!this.stacked) return [times, ...values];
+    const sums = times.map(() => 0);
+    const layers = values.map((column) => column.map((value, at) => (value == null ? null : (sums[at] += value))));
+    // The highest layer is drawn first, so that the lower ones lie before it.
+    return [times, ...layers.reverse()];
+  }
+
+  draw() {
+    this.plot?.destroy();
+    const grid = { stroke: colour("line"), width: 1 };
+    const axis = { stroke: colour("quiet"), font: "12px system-ui", grid, ticks: { show: false } };
+    const order = this.stacked ? this.series.toReversed() : this.series;
+    this.plot = new uPlot({
+      width: this.canvas.clientWidth || 400,
+      height: HEIGHT,
+      legend: { show: false },
+      cursor: { y: false, points: { size: 6 } },
+      padding: [8, 12, 0, 0],
+      scales: { y: this.log ? { distr: 3, range: decades } : { range: (_, low, high) => [0, this.top ?? headroom(high)] } },
+      axes: [
+        { ...axis, grid: { show: false }, size: 26, space: 70, values: (_, times) => times.map((time) => this.label(time)) },
+        {
+          ...axis, ...(this.log && { filter: powers, grid: { ...grid, filter: powers } }), size: 64, space: this.log ? 1 : 36,
+          values: (_, values) => values.map((value) => (value == null ? "" : this.format(value))),
+        },
+      ],
+      series: [{}, ...order.map((one) => this.line(one))],
+      hooks: { setCursor: [(plot) => this.tell(plot.cursor.idx)] },
+    }, this.drawn(), this.canvas);
+  }
+
+  line({ colour: name, dash, fill, bars }) {
+    const stroke = colour(name);
+    const shaded = this.stacked ? colour(`${name}-soft`) : fill && `color-mix(in srgb, ${stroke} 14%, transparent)`;
+    return {
+      stroke, dash, width: this.stacked ? 1 : 1.75, points: { show: false }, spanGaps: false, fill: shaded,
+      ...(bars && { paths: uPlot.paths.bars({ size: [0.8, 60] }), fill: colour(`${name}-soft`) }),
+    };
+  }
+
+  label(time) {
+    return this.when(time).slice(0, 5);
+  }
+
+  /** Puts the figures of one moment into the legend: of the one pointed at, else the last one. */
+  tell(index) {
+    const [times, ...values] = this.columns;
+    const at = index ?? times.length - 1;
+    const texts = values.map((column) => (column[at] == null ? "–" : this.format(column[at])));
+    texts.forEach((text, n) => say(this.figures[n], text));
+    say(this.at, times[at] == null ? "no figures yet" : this.when(times[at]));
+    const words = this.series.map(({ label }, n) => `${label} ${texts[n]}`).join(", ");
+    this.canvas.setAttribute("aria-label", `${this.title}: ${words}`);
+  }
+
+  tabulate() {
+    const [times, ...values] = this.columns;
+    const step = Math.max(1, Math.ceil(times.length / 30));
+    const rows = times.map((_, at) => at).filter((at) => (times.length - 1 - at) % step === 0).reverse();
+    const cell = (column, at) => (column[at] == null ? "–" : this.format(column[at]));
+    this.table.replaceChildren(make("table", {},
+      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Time"),
+        ...this.series.map(({ label }) => make("th", { scope: "col", class: "n" }, label)))),
+      make("tbody", {}, ...rows.map((at) => make("tr", {}, make("th", { scope: "row" }, this.when(times[at])),
+        ...values.map((column) => make("td", { class: "n" }, cell(column, at))))))));
+  }
+
+  fit() {
+    const width = this.canvas.clientWidth;
+    if (width > 0 && width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT });
+  }
+
+  /** Takes it off the page. */
+  remove() {
+    this.observer.disconnect();
+    this.plot.destroy();
+    all.delete(this);
+  }
+}
+
+/** Of the marks of a scale, the powers of ten. */
+const powers = (_, marks) => marks.map((mark) => (Number.isInteger(Math.log10(mark)) ? mark : null));
+
+/** Room above the highest value. */
+const headroom = (high) => (high > 0 ? high * 1.1 : 1);
+
+/** Whole powers of ten around all values, two at least. */
+function decades(_, low, high) {
+  if (low == null || high == null || high <= 0) return [10, 100_000];
+  const from = Math.floor(Math.log10(Math.max(low, 1)));
+  return [10 ** from, 10 ** Math.max(from + 2, Math.ceil(Math.log10(high) + 0.01))];
+}
+
+// Colours are drawn into the canvas: other colours, another drawing.
+document.addEventListener("theme", () => all.forEach((chart) => chart.draw()));

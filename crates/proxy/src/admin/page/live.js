@@ -1,0 +1,77 @@
+// The charts of the last ten minutes, a point each second.
+
+import { Chart } from "./charts.js";
+import { byId } from "./dom.js";
+import { percent, short, time } from "./format.js";
+import { get } from "./source.js";
+
+const KEPT = 600;
+/** Seconds that ratios are taken over: single seconds of few requests jump between 0 and 1. */
+const SMOOTH = 10;
+
+let rows = [];
+let busy = false;
+
+const charts = () => {
+  const plots = byId("plots");
+  return [
+    [new Chart(plots, {
+      title: "Requests a second", about: "by what became of them", format: short, stacked: true,
+      series: [
+        { label: "hits", colour: "hit" }, { label: "validated", colour: "valid" }, { label: "misses", colour: "miss" },
+        { label: "passed", colour: "pass" }, { label: "failed or refused", colour: "bad" },
+      ],
+    }), (row) => {
+      const each = (n) => n / row.seconds;
+      return [row.hits, row.revalidations, row.misses - row.revalidations, row.passes, row.errors + row.refused].map(each);
+    }],
+    [new Chart(plots, {
+      title: "Hit ratio", about: "over ten seconds each", format: (share) => percent(share), top: 1,
+      series: [{ label: "of requests", colour: "hit", fill: true }, { label: "of bytes", colour: "byte" }],
+    }), (_, at) => {
+      const sum = (name) => rows.slice(Math.max(0, at + 1 - SMOOTH), at + 1).reduce((sum, row) => sum + row[name], 0);
+      const share = (part, whole) => (whole > 0 ? part / whole : null);
+      const hits = sum("hits");
+      return [share(hits, hits + sum("misses")), share(sum("bytes_from_cache"), sum("bytes_cacheable"))];
+    }],
+    [new Chart(plots, {
+      title: "Time to answer", about: "with the cache and without it; each line ten times the one below", format: time, log: true,
+      series: [
+        { label: "hit p50", colour: "hit" }, { label: "hit p99", colour: "hit", dash: [4, 4] },
+        { label: "miss p50", colour: "miss" }, { label: "miss p99", colour: "miss", dash: [4, 4] },
+      ],
+    }), ({ latency: { hit, miss } }) => {
+      const of = (kind, name) => (kind.count > 0 ? Math.max(1, kind[name]) : null);
+      return [of(hit, "p50_us"), of(hit, "p99_us"), of(miss, "p50_us"), of(miss, "p99_us")];
+    }],
+    [new Chart(plots, {
+      title: "Into memory and out of it", about: "objects a second", format: short,
+      series: [{ label: "admitted", colour: "valid", fill: true }, { label: "evicted", colour: "miss" }, { label: "refused", colour: "pass" }],
+    }), (row) => [row.admissions, row.evictions, row.rejections].map((n) => n / row.seconds)],
+  ];
+};
+
+let drawn = null;
+
+/** Fetches the seconds since the last one that is shown, and shows them. */
+export async function update() {
+  if (busy) return;
+  busy = true;
+  try {
+    const after = rows.at(-1)?.time ?? 0;
+    const more = await get("/recent", { after });
+    if (more.length === 0 && drawn) return;
+    rows = [...rows, ...more].slice(-KEPT);
+    drawn ??= charts();
+    const times = rows.map((row) => row.time / 1000);
+    for (const [chart, values] of drawn) {
+      const points = rows.map(values);
+      chart.show([times, ...chart.series.map((_, n) => points.map((point) => point[n]))]);
+    }
+  } finally {
+    busy = false;
+  }
+}
+
+/** The last seconds, newest last. */
+export const recent = (seconds) => rows.slice(-seconds);

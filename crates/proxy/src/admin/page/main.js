@@ -1,0 +1,91 @@
+// The page: follows the server's figures, and hands them to whoever shows them.
+
+import * as contents from "./contents.js";
+import { byId, say, tell } from "./dom.js";
+import * as past from "./history.js";
+import * as live from "./live.js";
+import * as sites from "./sites.js";
+import { Unauthorized, follow, get, useToken } from "./source.js";
+import * as tiles from "./tiles.js";
+import * as urls from "./urls.js";
+
+/** How often what is costly is asked again, in milliseconds. */
+const SELDOM = 60_000;
+/** How often figures are read aloud. */
+const ALOUD = 30_000;
+
+/** Does it, and says in the corner why it could not be done. */
+async function attempt(work) {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof Unauthorized) login();
+    else tell(error.message);
+  }
+}
+
+function login() {
+  byId("login").hidden = false;
+}
+
+let spokenAt = 0;
+let requests = null;
+
+function show(stats) {
+  attempt(live.update).then(() => tiles.show(stats));
+  sites.show(stats);
+  contents.room(stats);
+  byId("empty").hidden = stats.requests > 0;
+  say(byId("about"), `${stats.policy} · ${stats.connections} connections · ${stats.in_flight} at origins, ${stats.queued} waiting`);
+  // The first requests show at once, not when somebody looks again.
+  if (requests === 0 && stats.requests > 0) seldom();
+  requests = stats.requests;
+  if (Date.now() - spokenAt > ALOUD && stats.requests > 0) {
+    spokenAt = Date.now();
+    setTimeout(() => say(byId("spoken"), tiles.spoken()), 500);
+  }
+}
+
+function state(word, error) {
+  const place = byId("state");
+  place.dataset.state = word;
+  say(place, { live: "live", lost: "no answer", paused: "paused", waiting: "connecting" }[word]);
+  if (error instanceof Unauthorized) login();
+}
+
+function seldom() {
+  attempt(past.update);
+  attempt(contents.search);
+}
+
+/** What asks a listener for something. One of all addresses is reached by the one that this page came from. */
+function command({ role, address, host }) {
+  const place = address.replace(/^(0\.0\.0\.0|\[::\])/, location.hostname);
+  if (role === "forward") return `curl -x http://${place} http://example.com/`;
+  return host ? `curl -i -H 'Host: ${host}' http://${place}/` : `curl -i http://${place}/`;
+}
+
+async function begin() {
+  const { version, listeners, statistics } = await get("/about");
+  document.title = `Larder ${version} · ${location.host}`;
+  say(byId("try"), listeners.map(command).join("\n"));
+  past.keep(statistics);
+  const follows = [follow("/live", show, state), follow("/top", urls.show)];
+  seldom();
+  setInterval(() => {
+    if (!document.hidden && byId("pause").ariaPressed !== "true") seldom();
+  }, SELDOM);
+  byId("pause").addEventListener("click", () => {
+    const paused = byId("pause").ariaPressed !== "true";
+    byId("pause").ariaPressed = String(paused);
+    say(byId("pause"), paused ? "Go on" : "Pause");
+    follows.forEach((follow) => follow(!paused));
+  });
+}
+
+byId("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  useToken(byId("token").value);
+  location.reload();
+});
+attempt(begin);

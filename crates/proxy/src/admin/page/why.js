@@ -1,0 +1,60 @@
+// What the cache would do with a URL, and why: the answer of `/why` in sentences.
+
+import { make } from "./dom.js";
+import { count, size, span } from "./format.js";
+import { get } from "./source.js";
+
+/** Requests that are shown. */
+const LAST = 5;
+
+/** The standards that sections are of, as they are named. */
+const section = (text) => (text ? make("span", { class: "quiet" }, ` ${text}`) : null);
+
+/** A reason: what it means, where that is written, and what to do about it. */
+const because = ({ explanation, section: place, help }) => [
+  make("p", {}, explanation, section(place)), help ? make("p", { class: "help" }, help) : null];
+
+function stored({ stored, variants }) {
+  if (!stored) return variants > 0 ? `${count(variants)} responses, none for such a request` : "nothing";
+  const { tier, status, bytes, age, lifetime, lifetime_from: from, ttl, fresh } = stored;
+  const good = fresh ? `fresh for ${span(ttl)} more` : ttl > 0 ? "to be validated each time" : `stale for ${span(-ttl)}`;
+  return `${status}, ${size(bytes)}, in ${tier === "disk" ? "a disk" : tier}; ${span(age)} old, ${good}: lifetime ${span(lifetime)} by ${from}`;
+}
+
+function answered({ answer }) {
+  if (!answer) return "not known";
+  const { status, storable, why_not: not, fields, notes } = answer;
+  const first = `${status ?? "no answer"}, ${storable ? "may be stored" : "may not be stored"}`;
+  const lines = fields.map(([name, value]) => make("code", {}, `${name}: ${value}`));
+  return make("div", {}, make("p", {}, first), ...(not ? because(not) : []), ...lines.map((line) => make("p", {}, line)),
+    ...notes.map(([thing, note]) => make("p", {}, make("code", {}, thing), ` ${note}`)));
+}
+
+function ended({ last }) {
+  const line = ({ ago, method, status, outcome, reason }) =>
+    make("li", {}, `${span(ago)} ago: ${method} ${status}, ${outcome.replaceAll("-", " ")}, ${reason.replaceAll("-", " ")}`);
+  return last.length > 0 ? make("ul", {}, ...last.slice(0, LAST).map(line)) : "not known";
+}
+
+function shown(said) {
+  const { decision, key, site, origins } = said;
+  const then = decision.asks_origin ? (decision.validates ? "would ask the origin if what is stored is still good" : "would ask the origin") : "would not ask the origin";
+  const facts = [
+    ["stored", stored(said)], ["last answer", answered(said)], ["last requests", ended(said)], ["site", site || "none"],
+    ["origins", origins.join(", ") || "wherever the URL leads"], ["key", key ?? "none"],
+  ];
+  return make("div", {},
+    make("p", {}, make("b", { class: `outcome ${decision.outcome}` }, decision.outcome.replaceAll("-", " ")), ` A request now ${then}.`),
+    ...because(decision),
+    make("dl", { class: "why" }, ...facts.map(([name, fact]) => make("div", {}, make("dt", {}, name), make("dd", {}, fact)))));
+}
+
+/** Fills `place` with what would become of a request for `url`. */
+export async function explain(url, place) {
+  place.replaceChildren(make("span", { class: "quiet" }, "asking…"));
+  try {
+    place.replaceChildren(shown(await get("/why", { url })));
+  } catch (error) {
+    place.replaceChildren(make("span", { class: "quiet" }, error.message));
+  }
+}

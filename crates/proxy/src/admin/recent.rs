@@ -1,0 +1,117 @@
+//! `GET /recent`: the last ten minutes, second by second. They are kept whether anybody looks or not, so that who
+//! looks after something happened still sees it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::{Response, StatusCode};
+use larder_store::memory::Usage;
+use serde::Serialize;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::query::Query;
+use super::{Answer, TEXT, response};
+use crate::clock;
+use crate::observe::counters::{Counts, Totals};
+use crate::observe::histogram::{Distributions, Latency};
+use crate::worker::Shared;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// Seconds that are kept.
+const KEPT: usize = 600;
+
+/// What happened within about a second.
+#[derive(Debug, Serialize)]
+struct Row {
+    /// Its end, in milliseconds since 1970.
+    time: u64,
+    /// How long it really was.
+    seconds: f64,
+    #[serde(flatten)]
+    totals: Totals,
+    admissions: u64,
+    rejections: u64,
+    evictions: u64,
+    latency: Latency,
+}
+
+/// The last ten minutes.
+#[derive(Debug, Default)]
+pub(crate) struct Recent(Mutex<VecDeque<Row>>);
+
+impl Recent {
+    fn add(&self, row: Row) {
+        let mut rows = self.rows();
+        if rows.len() == KEPT {
+            rows.pop_front();
+        }
+        rows.push_back(row);
+    }
+
+    fn rows(&self) -> MutexGuard<'_, VecDeque<Row>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All that was counted so far.
+struct Moment {
+    at: Instant,
+    counts: Counts,
+    times: Distributions,
+    memory: Usage,
+}
+
+impl Moment {
+    fn of(shared: &Shared) -> Self {
+        Self {
+            at: Instant::now(),
+            counts: shared.accounts.counts(),
+            times: shared.times(),
+            memory: shared.store.memory.usage(),
+        }
+    }
+
+    /// What happened since `earlier`.
+    fn since(&self, earlier: &Self) -> Row {
+        Row {
+            time: clock::unix_millis(),
+            seconds: (self.at - earlier.at).as_secs_f64(),
+            totals: self.counts.since(&earlier.counts).totals(),
+            admissions: self.memory.admissions - earlier.memory.admissions,
+            rejections: self.memory.rejections - earlier.memory.rejections,
+            evictions: self.memory.evictions - earlier.memory.evictions,
+            latency: self.times.since(&earlier.times).latency(),
+        }
+    }
+}
+
+/// Looks at the counts every second, for as long as the process lives.
+pub(super) async fn watch(shared: Arc<Shared>) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = Moment::of(&shared);
+    loop {
+        ticks.tick().await;
+        let now = Moment::of(&shared);
+        shared.recent.add(now.since(&last));
+        last = now;
+    }
+}
+
+/// Answers with the seconds that ended after `after`, in milliseconds since 1970; with all of them, if that is not said.
+pub(super) fn answer(shared: &Shared, query: Option<&str>) -> Response<Answer> {
+    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
+    let after = Query::read(query, &["after"])
+        .and_then(|query| query.parse("after", "milliseconds since 1970", |text| text.parse().ok()));
+    let after: u64 = match after {
+        Ok(after) => after.unwrap_or(0),
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
+    };
+    let rows = shared.recent.rows();
+    // In few words: there are hundreds of them.
+    match serde_json::to_vec(&rows.iter().filter(|row| row.time > after).collect::<Vec<_>>()) {
+        Ok(text) => response(StatusCode::OK, "application/json", text),
+        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}

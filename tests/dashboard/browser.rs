@@ -1,0 +1,184 @@
+//! A browser without a window, told what to do through a pipe (the Chrome DevTools Protocol). It remembers
+//! whatever a page complained about, and what it asked for.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{PATIENCE, eventually};
+
+/// The pipe is the browser's third and fourth file; a shell puts it there.
+const START: &str = "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
+     --disable-background-networking --no-first-run --hide-scrollbars --user-data-dir=\"$0\" \
+     --remote-debugging-pipe about:blank 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
+
+/// A browser with one page.
+pub(crate) struct Browser {
+    child: Child,
+    input: ChildStdin,
+    messages: Receiver<Value>,
+    session: Option<String>,
+    calls: u64,
+    /// What happened in the page, as the browser told it.
+    events: Vec<Value>,
+    _profile: TempDir,
+}
+
+impl Browser {
+    pub(crate) fn open() -> Self {
+        let profile = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new("sh");
+        command.args(["-c", START]).arg(profile.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("a shell");
+        let (input, output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        let messages = receive(output);
+        let mut browser =
+            Self { child, input, messages, session: None, calls: 0, events: Vec::new(), _profile: profile };
+        let page = browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].take();
+        let attached = browser.call("Target.attachToTarget", json!({"targetId": page, "flatten": true}));
+        browser.session = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network", "Accessibility"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        browser
+    }
+
+    /// Looks at the page of an admin listener, in a window of this width.
+    pub(crate) fn at(admin: SocketAddr, width: u32) -> Self {
+        let mut browser = Self::open();
+        browser.resize(width, 900, false);
+        browser.call("Page.navigate", json!({"url": format!("http://{admin}/")}));
+        browser
+    }
+
+    /// Does something, and waits for its result.
+    pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.calls += 1;
+        let mut message = json!({"id": self.calls, "method": method, "params": parameters});
+        if let Some(session) = &self.session {
+            message["sessionId"] = json!(session);
+        }
+        self.input.write_all(format!("{message}\0").as_bytes()).expect("the browser listens");
+        loop {
+            let mut message = self.messages.recv_timeout(PATIENCE).expect("the browser answers");
+            match message["id"].as_u64() {
+                Some(id) if id == self.calls => {
+                    assert!(message["error"].is_null(), "{method}: {message}");
+                    return message["result"].take();
+                }
+                _ => self.events.push(message),
+            }
+        }
+    }
+
+    /// The value of an expression of JavaScript.
+    pub(crate) fn eval(&mut self, expression: &str) -> Value {
+        let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let mut result = self.call("Runtime.evaluate", parameters);
+        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        result["result"]["value"].take()
+    }
+
+    /// Waits until an expression is true.
+    pub(crate) fn until(&mut self, expression: &str) {
+        // What it is made of may not be there yet.
+        let guarded = format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()");
+        eventually(expression, || (self.eval(&guarded) == true).then_some(()));
+    }
+
+    /// The text that is shown of the element that a selector finds.
+    pub(crate) fn text(&mut self, selector: &str) -> String {
+        let text = self.eval(&format!("document.querySelector({})?.innerText ?? ''", json!(selector)));
+        text.as_str().expect("text").to_owned()
+    }
+
+    /// Clicks the middle of the first element that a selector finds.
+    pub(crate) fn click(&mut self, selector: &str) {
+        let place = self.eval(&format!(
+            "(() => {{ const element = document.querySelector({}); \
+             element.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
+             const box = element.getBoundingClientRect(); \
+             return {{ x: box.x + box.width / 2, y: box.y + box.height / 2 }} }})()",
+            json!(selector)
+        ));
+        for kind in ["mousePressed", "mouseReleased"] {
+            let (x, y) = (&place["x"], &place["y"]);
+            let parameters = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", parameters);
+        }
+    }
+
+    /// Presses a key that writes nothing.
+    pub(crate) fn press(&mut self, key: &str, code: u32) {
+        for kind in ["rawKeyDown", "keyUp"] {
+            let parameters = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
+            self.call("Input.dispatchKeyEvent", parameters);
+        }
+    }
+
+    pub(crate) fn resize(&mut self, width: u32, height: u32, dark: bool) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.call("Emulation.setDeviceMetricsOverride", size);
+        let scheme = if dark { "dark" } else { "light" };
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.call("Emulation.setEmulatedMedia", features);
+    }
+
+    /// The upper part of the page as a PNG.
+    pub(crate) fn picture(&mut self) -> Vec<u8> {
+        let picture =
+            self.call("Page.captureScreenshot", json!({"format": "png", "optimizeForSpeed": false}));
+        BASE64_STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("its bytes")
+    }
+
+    /// The roles and names of all that assistive technology is shown.
+    pub(crate) fn accessible(&mut self) -> Vec<(String, String)> {
+        let tree = self.call("Accessibility.getFullAXTree", json!({}));
+        let nodes = tree["nodes"].as_array().expect("nodes").iter();
+        let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
+        let shown = nodes.filter(|node| node["ignored"] == false);
+        shown.map(|node| (text(&node["role"]), text(&node["name"]))).collect()
+    }
+
+    /// Fails if a page complained, broke its own rules, or asked anybody but `admin` for anything.
+    pub(crate) fn is_content(&mut self, admin: SocketAddr) {
+        self.eval("0");
+        let ours = format!("http://{admin}/");
+        let is_wrong = |event: &&Value| match event["method"].as_str().unwrap_or_default() {
+            "Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded" => true,
+            "Network.requestWillBeSent" => {
+                !event["params"]["request"]["url"].as_str().is_some_and(|url| url.starts_with(&ours))
+            }
+            _ => false,
+        };
+        let wrong: Vec<_> = self.events.iter().filter(is_wrong).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The messages of a browser, each of which ends with a zero.
+fn receive(output: impl Read + Send + 'static) -> Receiver<Value> {
+    let (sender, messages) = channel();
+    std::thread::spawn(move || {
+        for message in BufReader::new(output).split(0).map_while(Result::ok) {
+            let message = serde_json::from_slice(&message).expect("json");
+            if sender.send(message).is_err() {
+                return;
+            }
+        }
+    });
+    messages
+}

@@ -1,0 +1,163 @@
+//! The dashboard in a real browser, beside a proxy that serves: what it shows, what it does, and that it asks
+//! nobody else for anything.
+
+#[path = "../support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+mod support;
+
+mod browser;
+mod pictures;
+mod traffic;
+
+use browser::Browser;
+use serde_json::Value;
+use support::{Larder, Origin, Seen};
+use traffic::Traffic;
+
+const WIDE: u32 = 1440;
+
+/// Stores `/a..`, and forbids to store the rest.
+fn mixed(seen: &Seen) -> String {
+    match seen.target.as_bytes()[1] {
+        b'a' => "200 OK\nCache-Control: max-age=600\n\nstored".to_owned(),
+        _ => "200 OK\nCache-Control: no-store\n\nnot stored".to_owned(),
+    }
+}
+
+/// Whether the text of a tile is what `part` is of `whole`, rounded.
+fn is_share(text: &str, part: &Value, whole: &Value) -> bool {
+    let shown: f64 = text.split('%').next().and_then(|number| number.parse().ok()).expect(text);
+    (shown - 100.0 * part.as_f64().unwrap() / whole.as_f64().unwrap()).abs() < 0.051
+}
+
+#[test]
+fn figures_are_those_of_stats() {
+    let origin = Origin::by(mixed);
+    let larder = Larder::before(&origin);
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("!document.querySelector('#empty').hidden");
+    assert!(browser.text("#try").contains("curl -"));
+    let traffic = Traffic::start(&larder, |number| match number % 4 {
+        0 => format!("/b/{}", number % 100),
+        _ => format!("/a/{}", number % 500),
+    });
+    browser.until("document.querySelector('#empty').hidden");
+    // Three points are drawn from what happened while it looked.
+    browser.until("parseFloat(document.querySelector('[data-tile=rate] .figure').innerText) > 0");
+    browser.until("document.querySelectorAll('#top tbody tr').length === 10");
+    traffic.stop();
+    larder.settle();
+    let stats = larder.stats();
+    let requests = stats["requests"].as_u64().unwrap();
+    let (hits, misses) = (stats["hits"].as_u64().unwrap(), stats["misses"].as_u64().unwrap());
+    assert!(requests > 500 && hits > 100 && misses > 100, "{stats}");
+    let number = "document.querySelector('[data-tile=rate] .quiet').innerText.replace(/[^0-9]/g, '')";
+    browser.until(&format!("{number} === '{requests}'"));
+    let cacheable = Value::from(hits + misses);
+    let (hits, bytes) =
+        (browser.text("[data-tile=hit-ratio] .quiet"), browser.text("[data-tile=byte-hit-ratio] .quiet"));
+    assert!(is_share(&hits, &stats["hits"], &cacheable), "{hits}: {stats}");
+    assert!(is_share(&bytes, &stats["bytes_from_cache"], &stats["bytes_cacheable"]), "{bytes}: {stats}");
+    assert!(browser.text("[data-tile=miss-time] .figure").ends_with('s'));
+    let reasons = browser.text("#reasons");
+    for (reason, _) in stats["reasons"].as_object().expect("reasons") {
+        assert!(reasons.contains(&reason.replace('-', " ")), "{reason} in {reasons}");
+    }
+    let sites = browser.text("#sites");
+    assert!(sites.contains("up ") && sites.contains(&origin.address.to_string()), "{sites}");
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn a_purge_from_the_page_makes_the_next_request_a_miss() {
+    let origin = Origin::by(mixed);
+    let larder = Larder::before(&origin);
+    larder.get("/a/page");
+    assert!(larder.get("/a/page").is_hit());
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("document.querySelector('#objects tbody th').innerText.endsWith('/a/page')");
+    browser.click("#objects .act button");
+    browser.until("document.querySelector('#purge').open");
+    assert_eq!(browser.text("#purge-url"), "http://site.test/a/page");
+    browser.click("#purge-no");
+    browser.until("!document.querySelector('#purge').open");
+    assert!(larder.get("/a/page").is_hit());
+    browser.click("#objects .act button");
+    browser.until("document.querySelector('#purge').open");
+    browser.click("#purge-yes");
+    browser.until("document.querySelector('#said').innerText.startsWith('Purged 1 response')");
+    assert_eq!(larder.get("/a/page").cache(), "fwd=uri-miss; fwd-status=200; stored");
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn a_row_opens_to_say_why_it_missed() {
+    let origin = Origin::by(mixed);
+    let larder = Larder::before(&origin);
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("document.querySelector('#state').innerText === 'live'");
+    let traffic = Traffic::start(&larder, |_| "/b/private".to_owned());
+    browser.until("document.querySelector('#misses .open').innerText.endsWith('/b/private')");
+    traffic.stop();
+    browser.click("#misses .open");
+    browser.until("document.querySelector('#misses .below').innerText.includes('no-store')");
+    assert_eq!(browser.eval("document.querySelector('#misses .open').ariaExpanded"), "true");
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn history_comes_from_the_database() {
+    let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
+    let url = format!("sqlite:{}", folder.path().join("s.db").display());
+    let larder = Larder::with(&origin, &format!("[stats]\nurl = '{url}'"));
+    for path in ["/a/1", "/a/1", "/a/1", "/b/1"] {
+        larder.get(path);
+    }
+    support::eventually("rows", || (larder.stats()["statistics"]["written"] == 4).then_some(()));
+    let mut browser = Browser::at(larder.admin, WIDE);
+    let row = "document.querySelector('#groups tbody tr').innerText.replace(/\\s+/g, ' ')";
+    browser.until(&format!("{row}.startsWith('site1/a 3 66.7%')"));
+    browser.click("#range label:nth-of-type(3)");
+    browser.until("document.querySelector('#past figcaption').innerText.includes('by the hour')");
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn everything_has_a_name_and_the_keyboard_reaches_it() {
+    let origin = Origin::by(mixed);
+    let larder = Larder::before(&origin);
+    larder.get("/a/1");
+    let mut browser = Browser::at(larder.admin, 390);
+    browser.until("document.querySelectorAll('#objects tbody button').length === 1");
+    browser.until("document.querySelectorAll('.canvas[role=img][aria-label]').length === 4");
+    let nodes = browser.accessible();
+    let roles = ["banner", "navigation", "main", "contentinfo", "table", "columnheader", "search", "image"];
+    for role in roles {
+        assert!(nodes.iter().any(|(known, _)| known == role), "no {role} in {nodes:?}");
+    }
+    let operable = ["button", "link", "textbox", "searchbox", "combobox", "radio", "image", "table"];
+    let nameless = |(role, name): &&(String, String)| operable.contains(&&**role) && name.is_empty();
+    assert_eq!(nodes.iter().find(nameless), None, "{nodes:?}");
+    browser.press("Tab", 9);
+    assert_eq!(browser.eval("document.activeElement.className"), "skip");
+    let is_wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
+    assert_eq!(browser.eval(is_wide), false);
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn other_programs_get_words_and_nobody_else_may_show_the_page() {
+    let larder = Larder::start("");
+    let ask = |request: &str| support::Client::to(larder.admin).ask(request);
+    let page = ask("GET /\nAccept: text/html");
+    let policy = page.field("content-security-policy").expect("a policy");
+    assert!(policy.contains("default-src 'self'") && !policy.contains("unsafe"), "{policy}");
+    assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
+    assert!(ask("GET /\nAccept: */*").text().contains("/stats"));
+    assert_eq!(ask("GET /page/nothing.js").status, 404);
+    assert_eq!(ask("GET /page/../page.rs").status, 404);
+    // Anybody may have the page, but figures are for who asks by address.
+    assert_eq!(ask("GET /\nHost: evil.test\nAccept: text/html").status, 200);
+    assert_eq!(ask("GET /recent\nHost: evil.test").status, 403);
+}

@@ -1,0 +1,43 @@
+//! Clients that ask one request after the other until they are stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use crate::support::{Client, Larder};
+
+const CLIENTS: usize = 4;
+
+/// Some clients at work.
+pub(crate) struct Traffic {
+    stopped: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+impl Traffic {
+    /// Asks for the paths that `path` makes of 0, 1, 2, and so on.
+    pub(crate) fn start(larder: &Larder, path: impl Fn(u64) -> String + Send + Sync + 'static) -> Self {
+        let (stopped, path) = (Arc::new(AtomicBool::new(false)), Arc::new(path));
+        let next = Arc::new(AtomicU64::new(0));
+        let clients = (0..CLIENTS).map(|_| {
+            let (stopped, path, next) = (Arc::clone(&stopped), Arc::clone(&path), Arc::clone(&next));
+            let address = larder.address();
+            std::thread::spawn(move || {
+                let mut client = Client::to(address);
+                while !stopped.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    client.ask(&format!("GET {}", path(number)));
+                }
+            })
+        });
+        Self { clients: clients.collect(), stopped }
+    }
+
+    /// Waits for the last answers.
+    pub(crate) fn stop(self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        for client in self.clients {
+            client.join().expect("a client that was answered");
+        }
+    }
+}
