@@ -41,7 +41,7 @@ pub(super) fn answer(shared: &Arc<Shared>, path: &str, query: Option<&str>) -> R
     };
     let shared = Arc::clone(shared);
     // Who has read the head of the answer misses nothing that happens from then on.
-    let watcher = (!matches!(stream, Stream::Live)).then(|| shared.watch.begin());
+    let watcher = (!matches!(stream, Stream::Live)).then(|| watch::begin(&shared));
     events(move |events| async move {
         let _seat = seat;
         match (stream, watcher) {

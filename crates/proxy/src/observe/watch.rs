@@ -121,8 +121,7 @@ impl Watch {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to watch.
-    pub(crate) fn begin(&self) -> Watcher {
+    fn begin(&self) -> Watcher {
         let batches = self.batches.subscribe();
         self.count.0.fetch_add(1, Ordering::Relaxed);
         self.begun.notify_one();
@@ -155,13 +154,20 @@ fn shorten(url: &mut String) {
     url.truncate(end);
 }
 
+/// Begins to watch what happens from now on.
+pub(crate) fn begin(shared: &Shared) -> Watcher {
+    if !shared.watch.is_on() {
+        // What was still put there when the last one had left is old by now.
+        collect(shared);
+    }
+    shared.watch.begin()
+}
+
 /// Carries what workers saw to those who watch, for as long as the process lives.
 pub(crate) async fn pump(shared: Arc<Shared>) {
     let (watch, mut first) = (&shared.watch, 0);
     loop {
         watch.begun.notified().await;
-        // What the last ones left is old by now.
-        collect(&shared);
         while watch.is_on() {
             tokio::time::sleep(EVERY).await;
             let batch = Batch { first, ..collect(&shared) };
