@@ -73,9 +73,12 @@ fn a_file_that_is_moved_away_takes_no_line_with_it() {
     let moved = |number: usize| -> PathBuf { folder.path().join(format!("access.log.{number}")) };
     let done = AtomicBool::new(false);
     let ask = |client: usize| {
-        let mut connection = Client::to(larder.address());
-        let asked = (0..).take_while(|_| !done.load(Ordering::Relaxed));
-        asked.map(|number: usize| connection.ask(&format!("GET /a?{client}-{number}"))).count()
+        let (mut connection, mut asked) = (Client::to(larder.address()), 0);
+        while !done.load(Ordering::Relaxed) {
+            connection.ask(&format!("GET /a?{client}-{asked}"));
+            asked += 1;
+        }
+        asked
     };
     let sent: usize = std::thread::scope(|scope| {
         let ask = &ask;
