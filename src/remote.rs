@@ -31,6 +31,9 @@ const LONGEST: usize = 4 << 20;
 /// Characters of an explanation that are shown.
 const LONGEST_WHY: usize = 300;
 
+/// Takes the name and the data of a server-sent event, and says whether it wants more.
+pub(crate) type EventSink<'l> = dyn FnMut(&str, &[u8]) -> Result<bool, String> + 'l;
+
 /// Whom to ask.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Listener {
@@ -205,7 +208,7 @@ impl Remote {
         path: &str,
         query: Query<'_>,
         limit: Option<Duration>,
-        take: &mut dyn FnMut(&str, &[u8]) -> Result<bool, String>,
+        take: &mut EventSink<'_>,
     ) -> Result<(), Problem> {
         let mut name = String::new();
         let mut event = |line: &[u8]| {

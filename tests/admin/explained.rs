@@ -31,13 +31,23 @@ fn why(larder: &Larder, method: &str, path: &str, fields: &[&str]) -> Value {
     json(larder, &words)
 }
 
+/// Path, whether it was asked for before, method and fields, then: outcome, reason, and why the origin's last answer
+/// is not stored, if it is known and is not.
+type Case = (
+    &'static str,
+    bool,
+    &'static str,
+    &'static [&'static str],
+    &'static str,
+    &'static str,
+    Option<&'static str>,
+);
+
 #[test]
 fn what_is_said_is_what_happens() {
     let origin = Origin::by(answer);
     let larder = Larder::before(&origin);
-    // Path, whether it was asked for before, method and fields, then: outcome, reason, and why the origin's last
-    // answer is not stored, if it is known and is not.
-    let table: &[(&str, bool, &str, &[&str], &str, &str, Option<&str>)] = &[
+    let table: &[Case] = &[
         ("/unknown", false, "GET", &[], "miss", "absent", None),
         ("/fresh", true, "GET", &[], "hit", "fresh", None),
         ("/fresh", true, "HEAD", &[], "hit", "fresh", None),

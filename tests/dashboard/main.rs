@@ -27,7 +27,8 @@ fn mixed(seen: &Seen) -> String {
 /// Whether the text of a tile is what `part` is of `whole`, rounded.
 fn is_share(text: &str, part: &Value, whole: &Value) -> bool {
     let shown: f64 = text.split('%').next().and_then(|number| number.parse().ok()).expect(text);
-    (shown - 100.0 * part.as_f64().unwrap() / whole.as_f64().unwrap()).abs() < 0.051
+    let [part, whole] = [part, whole].map(|number| number.as_f64().expect("a number"));
+    (shown - 100.0 * part / whole).abs() < 0.051
 }
 
 #[test]

@@ -455,13 +455,14 @@ mod tests {
 
     #[test]
     fn a_question_is_the_request_that_a_client_would_send() {
-        let host = [("host", "docs.example"), ("accept", "a/b")];
-        let table: &[(&str, &[(&str, &str)], &str)] = &[
+        const HOST: Fields = &[("host", "docs.example"), ("accept", "a/b")];
+        type Fields = &'static [(&'static str, &'static str)];
+        let table: &[(&str, Fields, &str)] = &[
             ("http://a", &[], "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"),
             ("HTTP://a:81?b#c", &[], "GET http://a:81/?b HTTP/1.1\r\nHost: a:81\r\n\r\n"),
             (
                 "http://a/b",
-                &host,
+                HOST,
                 "GET http://docs.example/b HTTP/1.1\r\nHost: docs.example\r\naccept: a/b\r\n\r\n",
             ),
         ];

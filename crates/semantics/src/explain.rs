@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_is_told() {
-        let table: &[(&[(&'static str, &str)], &[&str])] = &[
+        type Lines = &'static [(&'static str, &'static str)];
+        let table: &[(Lines, &[&str])] = &[
             (&[("cache-control", "public, max-age=\"5\", immutable"), ("etag", "\"1\"")], &[]),
             (&[("cache-control", "max-age=5"), ("expires", "0")], &["Expires"]),
             (&[("cache-control", "max-age=5, s-maxage=9")], &["max-age"]),

@@ -260,7 +260,7 @@ mod tests {
             let found = search.end(0);
             let paths: Vec<_> = found.objects.iter().map(|object| &object.url["http://a".len()..]).collect();
             assert_eq!((paths, found.matches), (expected.to_vec(), 10_000), "{order:?}");
-            assert_eq!(found.bytes, (0..10_000).sum());
+            assert_eq!(found.bytes, (0..10_000).sum::<u64>());
         }
     }
 

@@ -267,7 +267,8 @@ mod tests {
     fn seen(url: &str, kind: Kind, why: Why, bytes: u64) -> Seen {
         let outcome =
             Outcome { origin_time: Some(Duration::from_micros(5)), ..Outcome::forwarded(kind, why) };
-        let memo = Memo { target: url.to_owned(), ..Memo::unread(([127, 0, 0, 1], 1).into()) };
+        let mut memo = Memo::unread(([127, 0, 0, 1], 1).into());
+        url.clone_into(&mut memo.target);
         Seen {
             memo,
             ended: Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes },

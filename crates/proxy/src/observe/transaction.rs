@@ -140,7 +140,8 @@ mod tests {
 
     fn seen() -> Seen {
         let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 7);
-        let memo = Memo { target: "http://a/b/c".to_owned(), ..Memo::unread(([192, 0, 2, 1], 1).into()) };
+        let mut memo = Memo::unread(([192, 0, 2, 1], 1).into());
+        "http://a/b/c".clone_into(&mut memo.target);
         let ended = Ended { status: 204, site: SiteNumber::NONE, outcome, age: Some(3), bytes: 9 };
         Seen { memo, ended, took: Duration::from_micros(1_500) }
     }

@@ -2,7 +2,7 @@
 //!
 //! There is room for so many; URLs that share a place push each other out.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use larder_semantics::fields::Fields;
@@ -41,11 +41,16 @@ pub(crate) struct Verdict {
     pub(crate) fields: HeaderMap,
 }
 
-type Place = Mutex<Option<(Box<[u8]>, Box<Verdict>)>>;
+/// A verdict, and the key of the URL that it is about.
+#[derive(Debug)]
+struct Noted {
+    key: Box<[u8]>,
+    verdict: Verdict,
+}
 
 /// What was said of the last answers.
 #[derive(Debug)]
-pub(crate) struct Verdicts(Box<[Place]>);
+pub(crate) struct Verdicts(Box<[Mutex<Option<Box<Noted>>>]>);
 
 impl Default for Verdicts {
     fn default() -> Self {
@@ -63,24 +68,24 @@ impl Verdicts {
         targeted: &[String],
     ) {
         let (mut place, time) = (self.place(hash), clock::now());
-        let is_known = |(known, verdict): &(Box<[u8]>, Box<Verdict>)| {
-            **known == *key && verdict.time == time && verdict.why == why
-        };
-        if place.as_ref().is_some_and(is_known) {
+        let is_known =
+            |noted: &Noted| *noted.key == *key && noted.verdict.time == time && noted.verdict.why == why;
+        if place.as_deref().is_some_and(is_known) {
             return;
         }
         let status = answer.map(|(status, _)| status);
         let fields = answer.map_or_else(HeaderMap::new, |(_, fields)| relevant(fields, targeted));
-        *place = Some((key.into(), Box::new(Verdict { time, why, status, fields })));
+        let verdict = Verdict { time, why, status, fields };
+        *place = Some(Box::new(Noted { key: key.into(), verdict }));
     }
 
     /// What was said last of the URL with this key.
     pub(crate) fn of(&self, key: &[u8], hash: u64) -> Option<Verdict> {
         let place = self.place(hash);
-        place.as_ref().filter(|(known, _)| **known == *key).map(|(_, verdict)| (**verdict).clone())
+        place.as_ref().filter(|noted| *noted.key == *key).map(|noted| noted.verdict.clone())
     }
 
-    fn place(&self, hash: u64) -> std::sync::MutexGuard<'_, Option<(Box<[u8]>, Box<Verdict>)>> {
+    fn place(&self, hash: u64) -> MutexGuard<'_, Option<Box<Noted>>> {
         self.0[hash as usize % PLACES].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
