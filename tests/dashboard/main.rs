@@ -40,20 +40,20 @@ fn figures_are_those_of_stats() {
     assert!(browser.text("#try").contains("curl -"));
     let traffic = Traffic::start(&larder, |number| match number % 4 {
         0 => format!("/b/{}", number % 100),
-        _ => format!("/a/{}", number % 500),
+        _ => format!("/a/{}", number % 200),
     });
     browser.until("document.querySelector('#empty').hidden");
-    // Three points are drawn from what happened while it looked.
     browser.until("parseFloat(document.querySelector('[data-tile=rate] .figure').innerText) > 0");
     browser.until("document.querySelectorAll('#top tbody tr').length === 10");
+    let number = "Number(document.querySelector('[data-tile=rate] .quiet').innerText.replace(/[^0-9]/g, ''))";
+    browser.until(&format!("{number} > 1000"));
     traffic.stop();
     larder.settle();
     let stats = larder.stats();
     let requests = stats["requests"].as_u64().unwrap();
     let (hits, misses) = (stats["hits"].as_u64().unwrap(), stats["misses"].as_u64().unwrap());
-    assert!(requests > 500 && hits > 100 && misses > 100, "{stats}");
-    let number = "document.querySelector('[data-tile=rate] .quiet').innerText.replace(/[^0-9]/g, '')";
-    browser.until(&format!("{number} === '{requests}'"));
+    assert!(requests > 1000 && hits > 100 && misses > 100, "{stats}");
+    browser.until(&format!("{number} === {requests}"));
     let cacheable = Value::from(hits + misses);
     let (hits, bytes) =
         (browser.text("[data-tile=hit-ratio] .quiet"), browser.text("[data-tile=byte-hit-ratio] .quiet"));
