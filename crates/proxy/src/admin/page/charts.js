@@ -5,6 +5,8 @@ import { clock } from "./format.js";
 
 const all = new Set();
 const HEIGHT = 200;
+/** Between the times below a chart, which have no seconds. */
+const STEPS = [1, 2, 5, 10, 30, 60, 180, 360, 720, 1440].map((minutes) => 60 * minutes);
 const probe = document.body.appendChild(make("i", { hidden: true }));
 
 /** A colour of the style sheet, as the canvas understands it. */
@@ -68,7 +70,7 @@ export class Chart {
       padding: [8, 12, 0, 0],
       scales: { y: this.log ? { distr: 3, range: decades } : { range: (_, low, high) => [0, this.top ?? headroom(high)] } },
       axes: [
-        { ...axis, grid: { show: false }, size: 26, space: 70, values: (_, times) => times.map((time) => this.label(time)) },
+        { ...axis, grid: { show: false }, size: 26, space: 70, incrs: STEPS, values: (_, times) => times.map((time) => this.label(time)) },
         {
           ...axis, ...(this.log && { filter: powers, grid: { ...grid, filter: powers } }), size: 64, space: this.log ? 1 : 36,
           values: (_, values) => values.map((value) => (value == null ? "" : this.format(value))),
@@ -132,7 +134,7 @@ export class Chart {
 const powers = (_, marks) => marks.map((mark) => (Number.isInteger(Math.log10(mark)) ? mark : null));
 
 /** Room above the highest value. */
-const headroom = (high) => (high > 0 ? high * 1.1 : 1);
+const headroom = (high) => (high > 0 ? high * 1.1 : 4);
 
 /** Whole powers of ten around all values, two at least. */
 function decades(_, low, high) {
