@@ -85,7 +85,8 @@ fn what_the_queue_has_no_place_for_is_counted(server: &mut Server) {
     until(&recorder, "the rest", is_written);
     let figures = recorder.close(LONG);
     assert_eq!(figures.written + figures.dropped, 3_000);
-    assert!(figures.written >= 2_400, "the popular ones are merged, not dropped: {figures:?}");
+    // A batch that is being written is not merged, nor are batches with each other.
+    assert!(figures.written >= 2_300, "the popular ones are merged, not dropped: {figures:?}");
     assert_eq!(read(&url).totals(0).unwrap().requests, figures.written);
     assert_eq!(asked(&url, "SELECT SUM(requests) FROM transactions"), [figures.written.to_string()]);
     let events = events.lock().unwrap();
