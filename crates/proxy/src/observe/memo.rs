@@ -31,7 +31,8 @@ pub(crate) struct Memo {
     /// The door it came through, if not by HTTP.
     pub(super) door: Option<Door>,
     pub(super) visit: Visit,
-    begun: Instant,
+    /// When it came.
+    pub(super) begun: Instant,
 }
 
 /// What only some forms of the access log want to know. It stays empty for the others.
@@ -151,11 +152,6 @@ impl Memo {
 
     pub(crate) fn method(&self) -> &Method {
         &self.method
-    }
-
-    /// When it came.
-    pub(super) fn begun(&self) -> Instant {
-        self.begun
     }
 
     /// The first segment of its path.

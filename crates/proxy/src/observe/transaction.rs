@@ -53,7 +53,7 @@ impl<'s> Transaction<'s> {
     pub(crate) fn of(seen: &'s Seen) -> Self {
         let Seen { memo, ended, took } = seen;
         let outcome = ended.outcome;
-        let since = memo.begun().elapsed().as_millis() as u64;
+        let since = memo.begun.elapsed().as_millis() as u64;
         Self {
             time: clock::unix_millis().saturating_sub(since),
             client: memo.client.ip().to_canonical().to_string(),

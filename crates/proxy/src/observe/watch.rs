@@ -185,7 +185,7 @@ fn collect(shared: &Shared) -> Batch {
         batch.seen.extend(seen);
         batch.dropped += dropped;
     }
-    batch.seen.sort_by_key(|seen| seen.memo.begun());
+    batch.seen.sort_by_key(|seen| seen.memo.begun);
     batch
 }
 
