@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use larder_proxy::why::{Answer, Decision, Ended, Explanation, Reason, Stored};
+use larder_proxy::explanation::{Answer, Decision, Ended, Explanation, Reason, Stored};
 use larder_semantics::status::Why as Word;
 
 use crate::columns::aligned;

@@ -198,6 +198,21 @@ fn while_somebody_watches_the_last_requests_are_told() {
 }
 
 #[test]
+fn while_nobody_watches_the_statistics_tell_the_last_requests() {
+    let (origin, folder) = (Origin::by(answer), tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("statistics.db");
+    let larder = Larder::with(&origin, &format!("[stats]\nurl = 'sqlite:{}'", file.display()));
+    larder.get("/fresh");
+    larder.get("/fresh");
+    eventually("both requests", || {
+        let said = why(&larder, "GET", "/fresh", &[]);
+        let told: Vec<_> = said["last"].as_array()?.iter().map(|ended| ended["reason"].clone()).collect();
+        (told == ["fresh", "absent"]).then_some(())
+    });
+    assert_eq!(why(&larder, "GET", "/other", &[])["last"], json!([]));
+}
+
+#[test]
 fn people_read_it_in_lines() {
     let origin = Origin::by(answer);
     let larder = Larder::before(&origin);

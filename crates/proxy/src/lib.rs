@@ -13,6 +13,7 @@ mod clock;
 mod combine;
 mod doors;
 mod error;
+pub mod explanation;
 mod fetch;
 mod health;
 pub mod http1;

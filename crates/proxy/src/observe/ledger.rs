@@ -24,6 +24,19 @@ use crate::settings::{ClientDetail, Database, Door, Statistics};
 /// How long the end of the process waits for what is not yet written.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Rows that are looked through for those of a URL.
+const LOOKED_AT: u32 = 20_000;
+
+/// A request that was written down.
+pub(crate) struct Written {
+    /// When it came, in milliseconds since 1970.
+    pub(crate) time: u64,
+    pub(crate) method: String,
+    pub(crate) status: u16,
+    pub(crate) outcome: String,
+    pub(crate) reason: String,
+}
+
 /// The statistics database of this process.
 pub(crate) struct Ledger {
     pub(super) recorder: Recorder,
@@ -141,6 +154,32 @@ impl Ledger {
     /// Where the database is, to open it again.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The latest of the requests written down that were for one of `urls`, `most` of them, the latest first: as far as
+    /// they are among the last rows, and none where the database cannot be read. Waits for it.
+    pub(crate) fn latest(&self, urls: [&str; 2], most: usize) -> Vec<Written> {
+        if !self.recorder.figures().is_connected {
+            return Vec::new();
+        }
+        let sql = format!(
+            "SELECT url, time, method, status, outcome, reason FROM transactions \
+             ORDER BY time DESC, id DESC LIMIT {LOOKED_AT}"
+        );
+        let rows = larder_stats::Database::open_read(&self.url)
+            .ok()
+            .and_then(|mut database| database.query(&sql).ok());
+        let rows = rows.map(|table| table.rows).unwrap_or_default().into_iter();
+        let of_urls = rows.filter_map(|row| {
+            let [Some(url), Some(time), Some(method), Some(status), Some(outcome), Some(reason)] =
+                <[_; 6]>::try_from(row).ok()?
+            else {
+                return None;
+            };
+            let (time, status) = (time.parse().ok()?, status.parse().ok()?);
+            urls.contains(&url.as_str()).then_some(Written { time, method, status, outcome, reason })
+        });
+        of_urls.take(most).collect()
     }
 
     /// Where the database is, without a password.
