@@ -62,7 +62,7 @@ mod tests {
         for (query, expected) in [
             ("", "which url? write ?url=URL, percent-encoded"),
             ("url=a&header=b", "header 'b': expected a name, a colon and a value"),
-            ("url=a&header=b:%0D%0Ac:d", "header 'b:\\r\\nc:d': expected a name, a colon and a value"),
+            ("url=a&header=b:x%0D%0Ac:d", "header 'b:x\\r\\nc:d': expected a name, a colon and a value"),
             ("url=a&method=G+T", "method 'G T': expected a method, such as GET"),
             ("url=a&role=x", "role 'x': expected forward or reverse"),
         ] {

@@ -75,7 +75,19 @@ impl Server {
         self
     }
 
+    /// Starts it, again if it ends at once: what is left of the one before may still hold its files or its port.
     pub(crate) fn start(&mut self) {
+        let mut child = self.spawn();
+        eventually("a server that answers", || {
+            if child.try_wait().expect("it can be waited for").is_some() {
+                child = self.spawn();
+            }
+            self.answers("SELECT 1").then_some(())
+        });
+        self.child = Some(child);
+    }
+
+    fn spawn(&self) -> Child {
         let port = self.port.to_string();
         let folder = self.folder.path().display().to_string();
         let mut server = match self.kind {
@@ -94,9 +106,7 @@ impl Server {
             }
         };
         let log = fs::File::create(self.folder.path().join("log")).expect("a log");
-        let child = server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-        self.child = Some(child.expect("it starts"));
-        eventually("a server that answers", || self.answers("SELECT 1").then_some(()));
+        server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("it starts")
     }
 
     /// Ends it as a failing machine would.
