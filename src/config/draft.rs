@@ -8,7 +8,7 @@ use std::time::Duration;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, MemoryTier, Origin, Schedule,
-    Timeouts, Token,
+    Timeouts, Token, Tracing,
 };
 use larder_semantics::storable::Rules;
 
@@ -29,6 +29,7 @@ pub(super) struct Draft {
     pub(super) disks: Vec<DiskDraft>,
     pub(super) schedule: Schedule,
     pub(super) statistics: statistics::Draft,
+    pub(super) trace: Tracing,
     pub(super) limits: Limits,
     pub(super) timeouts: Timeouts,
     pub(super) reverse_listen: Option<Vec<SocketAddr>>,
@@ -96,6 +97,7 @@ impl Default for Draft {
             disks: Vec::new(),
             schedule: Schedule::default(),
             statistics: statistics::Draft::default(),
+            trace: Tracing::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             reverse_listen: None,

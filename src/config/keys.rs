@@ -11,7 +11,9 @@ use larder_semantics::storable::Rules;
 use toml::de::DeValue;
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
-use super::kinds::{AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Size, Text, Words};
+use super::kinds::{
+    AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Share, Size, Text, Words,
+};
 use super::statistics;
 use super::{DISK, ENTRIES, MEMORY, THREADS, names};
 
@@ -62,6 +64,8 @@ const PATH: Text<String> = Text { words: "path", parse: names::path, show: Strin
 const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
 const ORIGIN: Text<Origin> =
     Text { words: "http://host:port", parse: names::origin, show: names::show_origin };
+const COLLECTOR: Text<String> =
+    Text { words: "http://host:port", parse: names::collector, show: String::clone };
 const HOST_HEADER: Text<HostHeader> = Text {
     words: "\"preserve\" or \"origin\" or a host",
     parse: names::host_header,
@@ -170,6 +174,24 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "stats",
         about: "The statistics database, in which every request is recorded (docs/statistics.md). No request waits for it.",
         keys: statistics::KEYS,
+    },
+    Section {
+        name: "trace",
+        about: "Traces for OpenTelemetry, of a program built with the feature otlp (docs/logs.md). No request waits for them.",
+        keys: &[
+            key!(
+                "endpoint",
+                Or("off", COLLECTOR),
+                trace.endpoint,
+                "the collector, which takes OTLP over HTTP below /v1/traces"
+            ),
+            key!(
+                "sample",
+                Share,
+                trace.sample,
+                "share of requests that are traced; a client's traceparent says it for its own"
+            ),
+        ],
     },
     Section {
         name: "limits",

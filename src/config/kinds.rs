@@ -44,6 +44,9 @@ pub(super) struct Seconds;
 /// A share of 100.
 pub(super) struct Percent;
 
+/// A number from 0 to 1.
+pub(super) struct Share;
+
 /// A string that `parse` understands.
 pub(super) struct Text<V> {
     pub(super) words: &'static str,
@@ -172,6 +175,28 @@ impl Kind<u8> for Percent {
 
     fn show(&self, value: &u8) -> String {
         quoted(&format!("{value}%"))
+    }
+}
+
+impl Words for Share {
+    fn words(&self) -> String {
+        "number from 0.0 to 1.0".to_owned()
+    }
+}
+
+impl Kind<f64> for Share {
+    fn read(&self, value: &DeValue<'_>) -> Result<f64, String> {
+        let digits = match value {
+            DeValue::Float(number) => number.as_str(),
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
+            _ => return Err(mismatch(self, value)),
+        };
+        let share = digits.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+        share.ok_or_else(|| format!("{digits} is not a {}", self.words()))
+    }
+
+    fn show(&self, value: &f64) -> String {
+        format!("{value:?}")
     }
 }
 

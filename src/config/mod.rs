@@ -24,7 +24,7 @@ use std::path::Path;
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{DiskTier, Origin, Role};
+use larder_proxy::settings::{DiskTier, Origin, Role, Tracing};
 
 use self::draft::{DiskDraft, Draft, SiteDraft};
 use crate::args::Flags;
@@ -177,6 +177,7 @@ pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String
         ("memory", show_capacity(running), show_capacity(wanted)),
         ("disk", show_directories(running), show_directories(wanted)),
         ("stats", statistics::summary(&running.statistics), statistics::summary(&wanted.statistics)),
+        ("trace", show_trace(running), show_trace(wanted)),
     ];
     let changed = rows.into_iter().filter(|(_, now, then)| now != then);
     changed
@@ -197,6 +198,9 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         ("disk", format!("{path}, {size}, {}", disk.policy))
     }));
     rows.push(("stats", statistics::summary(&settings.statistics)));
+    if settings.trace.endpoint.is_some() {
+        rows.push(("trace", show_trace(settings)));
+    }
     if !settings.doors.listen.is_empty() {
         rows.insert(1, ("doors", show_doors(settings)));
     }
@@ -232,6 +236,11 @@ fn show_doors(settings: &Settings) -> String {
 
 fn show_admin(settings: &Settings) -> String {
     settings.admin.map_or_else(|| "off".to_owned(), |address| address.to_string())
+}
+
+fn show_trace(settings: &Settings) -> String {
+    let Tracing { endpoint, sample } = &settings.trace;
+    endpoint.as_ref().map_or_else(|| "off".to_owned(), |endpoint| format!("{endpoint}, sample {sample:?}"))
 }
 
 fn show_memory(settings: &Settings) -> String {

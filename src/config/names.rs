@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use http::Uri;
+use http::uri::Authority;
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Origin};
 
@@ -78,6 +79,20 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
         Some(port) => return Err(wrong(&format!("port '{port}' is not from 1 to 65535"))),
     }
     Ok(Origin { https, authority: authority.as_str().to_ascii_lowercase() })
+}
+
+/// The URL of an OpenTelemetry collector, without a slash at its end.
+pub(super) fn collector(text: &str) -> Result<String, String> {
+    let is_one = |uri: &Uri| {
+        let host = uri.authority().filter(|authority| !authority.as_str().contains('@')).map(Authority::host);
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && host.is_some_and(|host| !host.is_empty())
+            && uri.query().is_none()
+    };
+    match text.parse().ok().filter(is_one) {
+        Some(_) => Ok(text.trim_end_matches('/').to_owned()),
+        None => Err(format!("{} is not a collector such as 'http://127.0.0.1:4318'", quoted(text))),
+    }
 }
 
 /// How [`origin`] is written.

@@ -5,7 +5,7 @@ use std::{env, thread};
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site, Token};
+use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site, Token, Tracing};
 
 use super::TOKEN;
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
@@ -26,6 +26,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_sites(&draft.sites, &mut problems);
     check_memory(&draft, &mut problems);
     check_disks(&draft.disks, &mut problems);
+    check_trace(&draft, &mut problems);
     if draft.limits.head_bytes < draft.limits.target_bytes {
         let (head, uri) =
             (show_size(draft.limits.head_bytes as u64), show_size(draft.limits.target_bytes as u64));
@@ -55,6 +56,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
         statistics: statistics::settle(draft.statistics, first),
+        trace: draft.trace,
         name: draft.name,
         x_cache: draft.x_cache,
         client_address: draft.client_address,
@@ -148,6 +150,16 @@ fn check_addresses(
             let place = place(draft, &[later, earlier]);
             problems.push(format!("{place}: {later} {address} and {earlier} {other} cannot both listen"));
         }
+    }
+}
+
+/// Who asks for traces should hear at once that there are none to be had.
+fn check_trace(draft: &Draft, problems: &mut Vec<String>) {
+    if let Some(endpoint) = draft.trace.endpoint.as_ref().filter(|_| !Tracing::IS_BUILT_IN) {
+        let place = place(draft, &["trace.endpoint"]);
+        problems.push(format!(
+            "{place}: trace.endpoint {endpoint}: this program was built without the feature otlp, and sends no traces"
+        ));
     }
 }
 

@@ -269,6 +269,25 @@ fn listeners_follow_what_there_is_to_serve() {
 }
 
 #[test]
+fn traces_are_sent_by_who_can() {
+    let text = "[trace]\nendpoint = 'http://collector:4318/'\nsample = 0.25";
+    if cfg!(feature = "otlp") {
+        let shown = summary(&settings(text, &["--stats", "none"])).pop();
+        assert_eq!(shown, Some(("trace", "http://collector:4318, sample 0.25".to_owned())));
+    } else {
+        let problem = "2: trace.endpoint http://collector:4318: this program was built without the feature otlp, \
+                       and sends no traces";
+        assert_eq!(problems(text, &[]), [problem]);
+    }
+    let wrong = "[trace]\nendpoint = 'collector:4318'\nsample = 1.5";
+    let expected = [
+        "2: trace.endpoint: 'collector:4318' is not a collector such as 'http://127.0.0.1:4318'",
+        "3: trace.sample: 1.5 is not a number from 0.0 to 1.0",
+    ];
+    assert_eq!(problems(wrong, &[]), expected);
+}
+
+#[test]
 fn what_a_reload_cannot_change_is_told() {
     let old = settings("threads = 1\n[memory]\nsize = '1MiB'", &["--stats", "sqlite:a.db"]);
     let new = settings(

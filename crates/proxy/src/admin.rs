@@ -39,6 +39,7 @@ use crate::doors::Report;
 use crate::observe::counters::Totals;
 use crate::observe::histogram::Latency;
 use crate::observe::ledger::{self, Ledger};
+use crate::observe::trace::{self, Tracer};
 use crate::observe::watch;
 use crate::upkeep;
 use crate::worker::Shared;
@@ -78,6 +79,9 @@ struct Stats {
     /// What became of the rows for the statistics database, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     statistics: Option<ledger::Report>,
+    /// What became of the spans, if requests are traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traces: Option<trace::Report>,
     /// By name, those that listen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     doors: BTreeMap<&'static str, Report>,
@@ -185,6 +189,7 @@ impl Stats {
             reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
             sites: sites::report(shared),
             statistics: shared.ledger.as_deref().map(Ledger::report),
+            traces: shared.tracer.as_ref().map(Tracer::report),
             doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
         }
     }

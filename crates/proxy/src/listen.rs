@@ -21,6 +21,7 @@ use crate::health;
 use crate::http1::{self, Connection};
 use crate::observe::contents;
 use crate::observe::ledger::Ledger;
+use crate::observe::trace::Tracer;
 use crate::settings::{Door, Listener, Role, Settings};
 use crate::upkeep::Upkeep;
 use crate::worker::{Shared, Worker};
@@ -138,12 +139,23 @@ impl Server {
         runtime.block_on(async {
             if supervise(&shared, admin, &onc, &mut control).await {
                 upkeep.finish();
+                end_traces(&shared).await;
                 close_ledger(&shared, &mut control).await;
             }
         });
         // Nobody has to wait for what somebody asked of a disk.
         runtime.shutdown_background();
         Ok(())
+    }
+}
+
+/// Waits until the last spans are sent, for a short while.
+async fn end_traces(shared: &Arc<Shared>) {
+    if shared.tracer.is_some() {
+        let shared = Arc::clone(shared);
+        let finish = move || shared.tracer.as_ref().map(Tracer::finish);
+        // A panic has been told by the thread itself.
+        let _ = tokio::task::spawn_blocking(finish).await;
     }
 }
 

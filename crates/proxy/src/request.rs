@@ -12,6 +12,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::{key, revalidate, storable};
 
 use crate::http1::head::{Head, Refusal, Target};
+use crate::observe::trace::Trace;
 use crate::origin::{Lines, Upload};
 use crate::route::{Route, SiteNumber};
 use crate::settings::Role;
@@ -42,6 +43,8 @@ pub(crate) struct Request {
     pub(crate) interims: Option<Interims>,
     /// The time that origins take for it.
     pub(crate) origin: Stopwatch,
+    /// Its span, while requests are traced.
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 /// Sums the times that origins take until they begin to answer.
@@ -221,6 +224,7 @@ impl Request {
             content: Upload::Empty,
             interims: None,
             origin: Stopwatch::default(),
+            trace: None,
         })
     }
 
@@ -258,6 +262,7 @@ impl Request {
             content: Upload::Empty,
             interims: None,
             origin: Stopwatch::default(),
+            trace: None,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the proxy is told: plain data, already checked.
 //!
 //! The binary turns a config file and flags into these; nothing below validates again. A reload
-//! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`
-//! and the capacity of the memory tier, which belong to the process.
+//! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`,
+//! `trace` and the capacity of the memory tier, which belong to the process.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -51,6 +51,8 @@ pub struct Settings {
     pub access_log_file: Option<PathBuf>,
     /// What is kept of requests in a database.
     pub statistics: Statistics,
+    /// Where requests are traced to.
+    pub trace: Tracing,
     /// How this proxy names itself in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
     pub name: String,
     /// Also send the traditional `X-Cache: HIT` or `X-Cache: MISS`.
@@ -312,6 +314,26 @@ pub enum AccessLog {
     Combined,
     /// Squid's native format.
     Squid,
+}
+
+/// Where requests are traced to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tracing {
+    /// The collector, which takes OTLP over HTTP: `http://host:port`, without a slash at its end; `None`: nowhere.
+    pub endpoint: Option<String>,
+    /// Of the requests whose clients do not say whether they are traced, so many are: 0 to 1.
+    pub sample: f64,
+}
+
+impl Tracing {
+    /// Whether spans can be sent at all.
+    pub const IS_BUILT_IN: bool = cfg!(feature = "otlp");
+}
+
+impl Default for Tracing {
+    fn default() -> Self {
+        Self { endpoint: None, sample: 1.0 }
+    }
 }
 
 /// What is kept of requests in a database.

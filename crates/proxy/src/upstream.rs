@@ -28,6 +28,8 @@ pub(crate) struct Answer {
 
 /// Room for a head that goes to an origin; few need more.
 const HEAD: usize = 1 << 10;
+/// The field by which programs tell each other of spans (W3C Trace Context section 3.2).
+pub(crate) const TRACEPARENT: &str = "traceparent";
 /// As often as a request may pass through proxies of this name before that is a loop.
 const MOST_PASSES: usize = 8;
 
@@ -167,8 +169,10 @@ async fn once(
     to: To<'_>,
     host: &str,
 ) -> Result<(Head, Download), OriginError> {
+    let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
+    let own = asking.as_ref().map(|asking| asking.traceparent());
     let mut head = Vec::with_capacity(HEAD);
-    write_head(&mut head, plan, request, fields, content, host);
+    write_head(&mut head, plan, request, fields, content, host, own.as_deref());
     let mut on_interim = |head: Head| {
         if let Some(interims) = &request.interims {
             interims.push(Interim { status: head.status, fields: *head.fields });
@@ -182,9 +186,15 @@ async fn once(
         content,
         on_interim: &mut on_interim,
     };
-    client.send(outgoing).await
+    let answered = client.send(outgoing).await;
+    if let Some(asking) = asking {
+        let status = answered.as_ref().map(|(head, _)| head.status.as_u16());
+        asking.ended(status.map_err(|error| error.why));
+    }
+    answered
 }
 
+/// `own` is the span of this question, if it is one.
 fn write_head(
     out: &mut Vec<u8>,
     plan: &Plan,
@@ -192,6 +202,7 @@ fn write_head(
     fields: &HeaderMap,
     content: &Upload,
     host: &str,
+    own: Option<&str>,
 ) {
     out.extend_from_slice(request.method.as_str().as_bytes());
     out.push(b' ');
@@ -200,8 +211,12 @@ fn write_head(
     out.extend_from_slice(host.as_bytes());
     out.extend_from_slice(b"\r\n");
     let by = plan.settings.client_address;
-    for (name, value) in fields.iter().filter(|(name, _)| !is_introduced(name, by)) {
+    let is_anew = |name: &HeaderName| is_introduced(name, by) || (own.is_some() && name == TRACEPARENT);
+    for (name, value) in fields.iter().filter(|(name, _)| !is_anew(name)) {
         write_line(out, name.as_str().as_bytes(), value.as_bytes());
+    }
+    if let Some(own) = own {
+        write_line(out, TRACEPARENT.as_bytes(), own.as_bytes());
     }
     introduce(out, plan, request, fields);
     let expected = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);

@@ -12,6 +12,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use http::HeaderMap;
+use larder_semantics::fields::Fields;
 use larder_stats::{Sheet, Tally};
 use larder_store::{Arena, Disks, Fills, Markers, Memory, Store};
 use rustls::ClientConfig;
@@ -29,6 +31,7 @@ use crate::observe::histogram::{Distributions, Times};
 use crate::observe::ledger::Ledger;
 use crate::observe::memo::{Ended, Memo};
 use crate::observe::sums::Hit;
+use crate::observe::trace::Tracer;
 use crate::observe::verdicts::Verdicts;
 use crate::observe::watch::{Queue, Watch};
 use crate::origin::{Client, Connector, Gate, connect};
@@ -44,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) sites: Sites,
     pub(crate) banner: Banner,
     pub(crate) gate: Arc<Gate>,
+    /// Whether each request is logged or traced.
+    tells: bool,
     version: u64,
 }
 
@@ -66,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) looks: Arc<Semaphore>,
     /// The statistics database, if there is one.
     pub(crate) ledger: Option<Arc<Ledger>>,
+    /// What makes spans of requests, if they are traced.
+    pub(crate) tracer: Option<Tracer>,
     /// The access log.
     pub(crate) access: access::Log,
     /// What was counted of each site.
@@ -114,7 +121,8 @@ impl Plan {
         let sites = Sites::new(&settings.sites, accounts);
         let banner = Banner::new(&settings.name, settings.x_cache);
         let gate = Arc::new(Gate::new(settings.limits.in_flight, settings.limits.queue));
-        Self { settings, sites, banner, gate, version: 0 }
+        let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
+        Self { settings, sites, banner, gate, tells, version: 0 }
     }
 
     /// The plan of new settings. Requests under way keep their places if as many are to be had.
@@ -143,6 +151,7 @@ impl Shared {
         let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
         let access = access::Log::open(settings.access_log_file.as_deref())?;
         let ledger = Ledger::open(&settings.statistics)?.map(Arc::new);
+        let tracer = Tracer::start(&settings)?;
         let accounts = Accounts::new(settings.threads.max(1));
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         Ok(Arc::new(Self {
@@ -157,6 +166,7 @@ impl Shared {
             done: Done::default(),
             looks: Arc::new(Semaphore::new(cache::MOST)),
             ledger,
+            tracer,
             access,
             accounts,
             watch: Watch::default(),
@@ -181,7 +191,9 @@ impl Shared {
         }
         self.store.disks.change(&settings.disks);
         self.access.reopen(settings.access_log_file.as_deref());
-        let plan = self.plan().next(settings, &self.accounts);
+        let old = self.plan();
+        let trace = old.settings.trace.clone();
+        let plan = old.next(Settings { trace, ..settings }, &self.accounts);
         let version = plan.version;
         self.plan.store(Arc::new(plan));
         self.version.store(version, Ordering::Release);
@@ -269,7 +281,7 @@ impl Worker {
         begun: Option<Instant>,
     ) -> Option<Memo> {
         let begin = || Memo::begin(plan, role, head, client, begun.unwrap_or_else(Instant::now));
-        self.takes_notes(plan).then(begin)
+        self.takes_notes(plan).then(|| self.traced(begin(), &head.fields))
     }
 
     /// The same of one that could not be read.
@@ -279,7 +291,14 @@ impl Worker {
 
     /// The same of a call for `url` through `door`.
     pub(crate) fn note_call(&self, plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Option<Memo> {
-        self.takes_notes(plan).then(|| Memo::of_call(plan, door, url, client))
+        let memo = || self.traced(Memo::of_call(plan, door, url, client), &HeaderMap::new());
+        self.takes_notes(plan).then(memo)
+    }
+
+    /// The same with a span, if requests are traced.
+    fn traced(&self, mut memo: Memo, fields: &impl Fields) -> Memo {
+        memo.trace = self.shared.tracer.as_ref().map(|tracer| tracer.begin(fields));
+        memo
     }
 
     fn takes_notes(&self, plan: &Plan) -> bool {
@@ -310,7 +329,7 @@ impl Worker {
         let ended = Ended::by(reply, bytes);
         self.count(plan, &ended);
         if self.tells(plan) {
-            let mut memo = hit.memo(plan);
+            let mut memo = self.traced(hit.memo(plan), &hit.head.fields);
             memo.answered(plan, reply);
             self.tell(plan, &memo, &ended, memo.elapsed());
         }
@@ -342,12 +361,15 @@ impl Worker {
 
     /// Whether somebody wants to be told of each request.
     fn tells(&self, plan: &Plan) -> bool {
-        plan.logs() || self.shared.watch.is_on()
+        plan.tells || self.shared.watch.is_on()
     }
 
     fn tell(&self, plan: &Plan, memo: &Memo, ended: &Ended, took: Duration) {
         if plan.logs() {
             self.shared.access.write(plan.settings.access_log, memo, ended, took);
+        }
+        if let Some(tracer) = &self.shared.tracer {
+            tracer.record(memo, ended, took);
         }
         if self.shared.watch.is_on() {
             self.seen.put(memo.clone(), ended, took, plan.settings.threads);

@@ -186,17 +186,18 @@ impl Connection {
         let plan = self.visitor.worker.plan();
         let memo = self.visitor.note(&plan, url);
         let before = self.writing.sent + self.writing.out.len() as u64;
-        let page = match page::look(&self.visitor, &plan, url) {
-            Ok(look) => {
-                if look.waits() {
-                    // Answers to earlier calls do not wait for an origin, and no buffer does.
-                    self.writing.flush().await?;
-                    self.writing.rest();
+        let page =
+            match page::look(&self.visitor, &plan, url, memo.as_ref().and_then(|memo| memo.trace.clone())) {
+                Ok(look) => {
+                    if look.waits() {
+                        // Answers to earlier calls do not wait for an origin, and no buffer does.
+                        self.writing.flush().await?;
+                        self.writing.rest();
+                    }
+                    page::follow(&self.visitor, &plan, url, look).await
                 }
-                page::follow(&self.visitor, &plan, url, look).await
-            }
-            Err(failure) => Page { found: Err(failure), outcome: page::refusal() },
-        };
+                Err(failure) => Page { found: Err(failure), outcome: page::refusal() },
+            };
         self.writing.wake();
         let (outcome, age) = (page.outcome, page.age());
         let (status, sent) = match page.found {

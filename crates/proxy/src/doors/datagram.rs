@@ -81,7 +81,7 @@ async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
     let begun = Instant::now();
     let plan = visitor.worker.plan();
     let memo = visitor.note(&plan, url);
-    let page = match page::look(visitor, &plan, url) {
+    let page = match page::look(visitor, &plan, url, memo.as_ref().and_then(|memo| memo.trace.clone())) {
         Ok(look) => Box::pin(page::follow(visitor, &plan, url, look)).await,
         Err(failure) => Page { found: Err(failure), outcome: page::refusal() },
     };

@@ -14,6 +14,7 @@ use url::Url;
 use super::{Visitor, failure};
 use crate::clock;
 use crate::http1::head::{self, Parsed, Refusal};
+use crate::observe::trace::Trace;
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Content, Reply, Source};
 use crate::request::Request;
@@ -25,6 +26,8 @@ use crate::worker::Plan;
 pub(super) struct Look {
     url: Url,
     step: Step,
+    /// The call's span, if it is traced.
+    trace: Option<Arc<Trace>>,
 }
 
 enum Step {
@@ -56,14 +59,19 @@ impl Look {
 ///
 /// # Errors
 /// What is wrong with the URL.
-pub(super) fn look(visitor: &Visitor, plan: &Plan, text: &str) -> Result<Look, Failure> {
+pub(super) fn look(
+    visitor: &Visitor,
+    plan: &Plan,
+    text: &str,
+    trace: Option<Arc<Trace>>,
+) -> Result<Look, Failure> {
     let url = parse(text).map_err(|why| failure(text, 400, why))?;
-    step(visitor, plan, url).map_err(|refusal| refused(text, refusal))
+    step(visitor, plan, url, trace).map_err(|refusal| refused(text, refusal))
 }
 
 /// The page that `look` leads to. `text` is its URL as the client wrote it.
 pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look: Look) -> Page {
-    let Look { mut url, mut step } = look;
+    let Look { mut url, mut step, trace } = look;
     let mut seen: Vec<Url> = Vec::new();
     let mut first: Option<Outcome> = None;
     loop {
@@ -95,7 +103,7 @@ pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look
         };
         seen.push(std::mem::replace(&mut url, next));
         first = Some(outcome);
-        match self::step(visitor, plan, url.clone()) {
+        match self::step(visitor, plan, url.clone(), trace.clone()) {
             Ok(look) => step = look.step,
             Err(refusal) => return stopped(refused(text, refusal)),
         }
@@ -130,7 +138,7 @@ fn parse(text: &str) -> Result<Url, String> {
 }
 
 /// Asks for `url` as a client of the forward proxy.
-fn step(visitor: &Visitor, plan: &Plan, url: Url) -> Result<Look, Refusal> {
+fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> Result<Look, Refusal> {
     let head = request_head(&url, &plan.settings.doors.user_agent);
     let mut lines = head::room();
     let parsed = head::parse(head.as_bytes(), &mut lines, &plan.settings.limits)?;
@@ -140,9 +148,12 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url) -> Result<Look, Refusal> {
     let mut key = Vec::new();
     let step = match serve::at_once(&visitor.worker, plan, &read, Role::Forward, clock::now(), &mut key) {
         Some(answer) => Step::Reply(Box::new(answer.reply)),
-        None => Step::Ask(Box::new(Request::take(&read, plan, Role::Forward, visitor.client)?)),
+        None => {
+            let request = Request::take(&read, plan, Role::Forward, visitor.client)?;
+            Step::Ask(Box::new(Request { trace: trace.clone(), ..request }))
+        }
     };
-    Ok(Look { url, step })
+    Ok(Look { url, step, trace })
 }
 
 fn request_head(url: &Url, user_agent: &str) -> String {

@@ -164,7 +164,8 @@ impl Connection {
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Break(match request {
                 Ok(request) => {
-                    let (request, since) = (Box::new(request), Instant::now());
+                    let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
+                    let (request, since) = (Box::new(Request { trace, ..request }), Instant::now());
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use larder_semantics::fields::Fields;
 
+use super::trace::Trace;
 use crate::http1::head::{Head, Target};
 use crate::outcome::Outcome;
 use crate::reply::Reply;
@@ -33,6 +34,8 @@ pub(crate) struct Memo {
     pub(super) visit: Visit,
     /// When it came.
     pub(super) begun: Instant,
+    /// Its span, while requests are traced.
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 /// What only some forms of the access log want to know. It stays empty for the others.
@@ -98,7 +101,7 @@ impl Memo {
             Target::Asterisk { host } => ["http://", host, " *"].concat(),
         };
         let (site, visit) = (site(plan, role, head), Visit::of(plan, head));
-        Self { client, method: head.method.clone(), target, site, door: None, visit, begun }
+        Self { client, method: head.method.clone(), target, site, door: None, visit, begun, trace: None }
     }
 
     /// Of a request that could not be read.
@@ -106,7 +109,7 @@ impl Memo {
         // A hyphen is a token, as every method is.
         let method = Method::from_bytes(b"-").unwrap_or_default();
         let (target, visit) = (UNREAD.to_owned(), Visit::default());
-        Self { client, method, target, site: None, door: None, visit, begun: Instant::now() }
+        Self { client, method, target, site: None, door: None, visit, begun: Instant::now(), trace: None }
     }
 
     /// Of a call for `url` through `door`.
@@ -114,7 +117,7 @@ impl Memo {
         let target = url.escape_debug().to_string();
         let site = plan.sites.name(Role::Forward, "");
         let (method, visit) = (Method::GET, Visit::default());
-        Self { client, method, target, site, door: Some(door), visit, begun: Instant::now() }
+        Self { client, method, target, site, door: Some(door), visit, begun: Instant::now(), trace: None }
     }
 
     /// Remembers what the log wants to know of the answer.

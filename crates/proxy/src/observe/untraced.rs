@@ -1,0 +1,74 @@
+//! What stands for [`trace`](super::trace) where the feature `otlp` is not built in: requests have no spans, and the
+//! compiler leaves out what would be done with one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_semantics::fields::Fields;
+use larder_semantics::status::Why;
+use serde::Serialize;
+
+use super::memo::{Ended, Memo};
+use crate::error::Error;
+use crate::settings::Settings;
+
+/// Would make spans of requests.
+#[derive(Debug)]
+pub(crate) enum Tracer {}
+
+/// Would be a request as a span.
+#[derive(Debug)]
+pub(crate) enum Trace {}
+
+/// Would be a question to an origin.
+pub(crate) enum Asking {}
+
+/// Would be what `/stats` shows of the spans.
+#[derive(Debug, Serialize)]
+pub(crate) enum Report {}
+
+impl Tracer {
+    /// # Errors
+    /// If requests shall be traced.
+    pub(crate) fn start(settings: &Settings) -> Result<Option<Self>, Error> {
+        match &settings.trace.endpoint {
+            None => Ok(None),
+            Some(endpoint) => {
+                let what = format!("cannot send traces to {endpoint}");
+                Err(Error::new(what, "built without the feature otlp"))
+            }
+        }
+    }
+
+    pub(crate) fn begin(&self, _fields: &impl Fields) -> Arc<Trace> {
+        match *self {}
+    }
+
+    pub(crate) fn record(&self, _memo: &Memo, _ended: &Ended, _took: Duration) {
+        match *self {}
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        match *self {}
+    }
+
+    pub(crate) fn finish(&self) {
+        match *self {}
+    }
+}
+
+impl Trace {
+    pub(crate) fn ask(&self, _origin: &str) -> Asking {
+        match *self {}
+    }
+}
+
+impl Asking {
+    pub(crate) fn traceparent(&self) -> String {
+        match *self {}
+    }
+
+    pub(crate) fn ended(self, _answer: Result<u16, Why>) {
+        match self {}
+    }
+}

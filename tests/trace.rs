@@ -1,0 +1,179 @@
+//! Traces as an OpenTelemetry collector gets them, and as an origin sees them.
+#![cfg(feature = "otlp")]
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use prost::Message;
+use rustix::process::Signal;
+use support::{Larder, Origin, Seen, eventually};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const SPAN: &str = "b7ad6b7169203331";
+const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nstored";
+
+/// Takes spans, by the service they are of.
+struct Collector {
+    server: Origin,
+    spans: Arc<Mutex<Vec<(String, Span)>>>,
+}
+
+impl Collector {
+    fn start() -> Self {
+        let spans = Arc::new(Mutex::new(Vec::new()));
+        let taken = Arc::clone(&spans);
+        let server = Origin::by(move |seen| {
+            assert_eq!((seen.method.as_str(), seen.target.as_str()), ("POST", "/v1/traces"));
+            assert_eq!(seen.field("content-type"), Some("application/x-protobuf"));
+            taken.lock().expect("spans").extend(read(seen));
+            "200 OK\nContent-Type: application/x-protobuf\n\n".to_owned()
+        });
+        Self { server, spans }
+    }
+
+    fn config(&self, keys: &str) -> String {
+        format!("name = 'Pantry'\n[trace]\nendpoint = '{}'\n{keys}", self.server.url())
+    }
+
+    /// The spans for `path`, once there are so many: the server's, then its clients'.
+    fn spans(&self, path: &str, count: usize) -> Vec<Span> {
+        let about = |span: &Span| text(span, "url.full").is_some_and(|url| url.ends_with(path));
+        eventually(&format!("{count} spans for {path}"), || {
+            let spans = self.spans.lock().expect("spans");
+            assert!(spans.iter().all(|(service, _)| service == "Pantry"));
+            let found: Vec<_> =
+                spans.iter().map(|(_, span)| span).filter(|span| about(span)).cloned().collect();
+            (found.len() >= count).then_some(found)
+        })
+    }
+}
+
+fn read(seen: &Seen) -> Vec<(String, Span)> {
+    let request = ExportTraceServiceRequest::decode(seen.body.as_slice()).expect("protobuf");
+    let mut spans = Vec::new();
+    for resource in request.resource_spans {
+        let attributes = resource.resource.expect("a resource").attributes;
+        let service = attributes.iter().find(|pair| pair.key == "service.name").expect("a service");
+        let Some(Value::StringValue(service)) = service.value.clone().and_then(|value| value.value) else {
+            panic!("a service without a name");
+        };
+        let scopes = resource.scope_spans.into_iter().flat_map(|scope| scope.spans);
+        spans.extend(scopes.map(|span| (service.clone(), span)));
+    }
+    spans
+}
+
+fn value(span: &Span, key: &str) -> Option<Value> {
+    span.attributes.iter().find(|pair| pair.key == key)?.value.clone()?.value
+}
+
+fn text(span: &Span, key: &str) -> Option<String> {
+    match value(span, key)? {
+        Value::StringValue(text) => Some(text),
+        other => panic!("{key} is {other:?}"),
+    }
+}
+
+fn number(span: &Span, key: &str) -> Option<i64> {
+    match value(span, key)? {
+        Value::IntValue(number) => Some(number),
+        other => panic!("{key} is {other:?}"),
+    }
+}
+
+fn hex(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn a_miss_is_a_span_of_its_clients_with_the_origins_below_it() {
+    let (collector, origin) = (Collector::start(), Origin::always(STORED));
+    let larder = Larder::with(&origin, &collector.config(""));
+    larder.ask(&format!("GET /a\ntraceparent: 00-{TRACE}-{SPAN}-01\ntracestate: a=b"));
+    larder.get("/a");
+    let spans = collector.spans("/a", 3);
+    let [server, client] = [SpanKind::Server, SpanKind::Client].map(|kind| {
+        let of_trace = |span: &&Span| span.kind() == kind && hex(&span.trace_id) == TRACE;
+        spans.iter().find(of_trace).expect("a span of the client's trace")
+    });
+    assert_eq!(hex(&server.parent_span_id), SPAN);
+    assert_eq!(client.parent_span_id, server.span_id);
+    let seen = origin.last();
+    let own = format!("00-{TRACE}-{}-01", hex(&client.span_id));
+    assert_eq!((seen.field("traceparent"), seen.field("tracestate")), (Some(&*own), Some("a=b")));
+    assert_eq!(seen.fields.iter().filter(|line| line.0.eq_ignore_ascii_case("traceparent")).count(), 1);
+    assert!(server.start_time_unix_nano <= client.start_time_unix_nano);
+    assert!(client.start_time_unix_nano <= client.end_time_unix_nano);
+    for span in [server, client] {
+        assert_eq!((span.name.as_str(), text(span, "http.request.method").as_deref()), ("GET", Some("GET")));
+        assert_eq!(number(span, "http.response.status_code"), Some(200));
+    }
+    assert_eq!(text(client, "server.address").as_deref(), Some("127.0.0.1"));
+    assert_eq!(number(client, "server.port"), Some(i64::from(origin.address.port())));
+    let words = |span| ["cache.outcome", "cache.reason", "cache.tier"].map(|key| text(span, key));
+    assert_eq!(words(server), [Some("miss".to_owned()), Some("absent".to_owned()), None]);
+    // The hit began a trace of its own, and asked nobody.
+    let hit = spans.iter().find(|span| hex(&span.trace_id) != TRACE).expect("a span of the hit");
+    assert_eq!((hit.kind(), hit.parent_span_id.len()), (SpanKind::Server, 0));
+    assert_eq!(words(hit), ["hit", "fresh", "memory"].map(|word| Some(word.to_owned())));
+}
+
+#[test]
+fn clients_say_what_is_traced_and_chance_says_the_rest() {
+    let (collector, origin) = (Collector::start(), Origin::always("200 OK\n\n"));
+    let larder = Larder::with(&origin, &collector.config("sample = 0"));
+    larder.get("/by-chance");
+    let told = origin.last().field("traceparent").expect("a field").to_owned();
+    assert!(told.ends_with("-00"), "{told}");
+    larder.ask(&format!("GET /not\ntraceparent: 00-{TRACE}-{SPAN}-00"));
+    let told = origin.last().field("traceparent").expect("a field").to_owned();
+    assert!(told.starts_with(&format!("00-{TRACE}-")) && told.ends_with("-00"), "{told}");
+    larder.ask(&format!("GET /yes\ntraceparent: 00-{TRACE}-{SPAN}-01"));
+    assert_eq!(collector.spans("/yes", 2).len(), 2);
+    assert_eq!(collector.spans("", 2).len(), 2, "only what the client wants is traced");
+}
+
+#[test]
+fn each_try_is_a_span_and_says_what_went_wrong() {
+    let (collector, dead, origin) = (Collector::start(), Origin::always(""), Origin::always("200 OK\n\n"));
+    dead.die();
+    let config = format!("{}\n{}", collector.config(""), support::site(&[&dead, &origin], "retries = 1"));
+    let larder = Larder::start(&config);
+    // Origins take turns: one of the two requests comes to the dead one first.
+    for _ in 0..2 {
+        assert_eq!(larder.get("/a").status, 200);
+    }
+    let failed = |span: &&Span| span.kind() == SpanKind::Client && value(span, "error.type").is_some();
+    let span = eventually("a failed try", || collector.spans("/a", 1).iter().find(failed).cloned());
+    assert_eq!(number(&span, "server.port"), Some(i64::from(dead.address.port())));
+    assert_eq!(text(&span, "error.type").as_deref(), Some("origin-unreachable"));
+}
+
+#[test]
+fn a_dead_collector_costs_no_request() {
+    let (collector, origin) = (Collector::start(), Origin::always(STORED));
+    let larder = Larder::with(&origin, &collector.config(""));
+    collector.server.die();
+    for _ in 0..20 {
+        assert_eq!(larder.get("/a").status, 200);
+    }
+    larder.wait_for_log("traces do not reach");
+    eventually("dropped spans", || (larder.stats()["traces"]["dropped"].as_u64()? >= 1).then_some(()));
+    assert_eq!(larder.get("/a").status, 200);
+}
+
+#[test]
+fn what_waits_is_sent_before_the_end() {
+    let (collector, origin) = (Collector::start(), Origin::always(STORED));
+    let mut larder = Larder::with(&origin, &collector.config(""));
+    larder.get("/a");
+    larder.signal(Signal::TERM);
+    assert!(larder.ended().success());
+    assert_eq!(collector.spans("/a", 2).len(), 2);
+}
