@@ -165,6 +165,9 @@ fn a_dead_collector_costs_no_request() {
     }
     larder.wait_for_log("traces do not reach");
     eventually("dropped spans", || (larder.stats()["traces"]["dropped"].as_u64()? >= 1).then_some(()));
+    let metrics = larder.ask_admin("GET /metrics").text().to_owned();
+    assert!(metrics.contains("larder_trace_spans_total{fate=\"sent\"} 0\n"), "{metrics}");
+    assert!(!metrics.contains("larder_trace_spans_total{fate=\"dropped\"} 0\n"), "{metrics}");
     assert_eq!(larder.get("/a").status, 200);
 }
 

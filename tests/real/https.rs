@@ -74,3 +74,26 @@ fn an_origin_that_cannot_prove_who_it_is_gets_no_request() {
         assert!(response.cache().contains("origin-"), "{}", response.cache());
     }
 }
+
+#[cfg(feature = "otlp")]
+#[test]
+fn a_collector_may_speak_tls() {
+    use super::support::eventually;
+    let folder = tempfile::tempdir().expect("a folder");
+    let collector = origin(&folder);
+    let config = format!(
+        "[forward]\nallow_private = true\n[trace]\nendpoint = 'https://localhost:{}'",
+        collector.port()
+    );
+    let became = |larder: &Larder, fate: &str| {
+        Client::to(larder.forward).ask(&format!("GET https://localhost:{}/page", collector.port()));
+        eventually(fate, || (larder.stats()["traces"][fate].as_u64()? >= 1).then_some(()));
+    };
+    let larder = Larder::start_in(&config, &[("SSL_CERT_FILE", &collector.certificate())]);
+    became(&larder, "sent");
+    assert_eq!(larder.stats()["traces"]["dropped"], 0);
+    // One that nobody vouches for is told nothing.
+    let stranger = Larder::start(&config);
+    became(&stranger, "dropped");
+    assert_eq!(stranger.stats()["traces"]["sent"], 0);
+}

@@ -66,6 +66,17 @@ pub(crate) struct Report {
     pub(crate) dropped: u64,
 }
 
+impl Report {
+    /// What became of those that no longer wait.
+    pub(crate) fn fates(&self) -> [(&'static str, u64); 2] {
+        [("sent", self.sent), ("dropped", self.dropped)]
+    }
+
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued
+    }
+}
+
 impl Tracer {
     /// Gets ready to send spans, if that shall be done.
     ///

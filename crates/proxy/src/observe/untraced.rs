@@ -27,6 +27,16 @@ pub(crate) enum Asking {}
 #[derive(Debug, Serialize)]
 pub(crate) enum Report {}
 
+impl Report {
+    pub(crate) fn fates(&self) -> [(&'static str, u64); 2] {
+        match *self {}
+    }
+
+    pub(crate) fn queued(&self) -> u64 {
+        match *self {}
+    }
+}
+
 impl Tracer {
     /// # Errors
     /// If requests shall be traced.

@@ -146,6 +146,16 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_statistics_failed_writes_total" []
         "Writes to the statistics database that failed, and were tried again."
         |moment, to| moment.stats.statistics.iter().for_each(|report| to.put(&[], report.failed_writes))),
+    metric!(Counter "larder_trace_spans_total" ["fate"]
+    "Spans for the OpenTelemetry collector, by what became of them: sent or dropped. Without one, neither this nor the next is there."
+    |moment, to| {
+        if let Some(report) = &moment.stats.traces {
+            report.fates().iter().for_each(|(fate, spans)| to.put(&[fate], *spans));
+        }
+    }),
+    metric!(Gauge "larder_trace_queued_spans" []
+        "Spans that wait to be sent to the OpenTelemetry collector."
+        |moment, to| moment.stats.traces.iter().for_each(|report| to.put(&[], report.queued()))),
     metric!(Counter "larder_log_lost_lines_total" []
         "Lines of the access log that could not be written."
         |moment, to| to.put(&[], moment.stats.log_lines_lost)),
