@@ -96,7 +96,7 @@ fn announce(server: &Server, settings: &Settings) {
         say(&format!("listening on {address} ({name})"));
     }
     if let Some(admin) = server.admin() {
-        say(&format!("admin on http://{}/stats", reachable(admin)));
+        say(&format!("admin on http://{}/", reachable(admin)));
     }
     if let Some(place) = server.statistics() {
         say(&format!("statistics in {place}"));

@@ -53,7 +53,7 @@ impl Serving {
 
     fn admin(&self) -> &str {
         let line = self.said.iter().find_map(|line| line.strip_prefix("admin on http://"));
-        line.and_then(|line| line.strip_suffix("/stats")).expect("an admin listener")
+        line.and_then(|line| line.strip_suffix("/")).expect("an admin listener")
     }
 
     fn signal(&self, name: &str) {

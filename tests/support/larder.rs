@@ -101,7 +101,7 @@ impl Larder {
         let missing = || panic!("it does not say where it listens: {said:?} {:?}", locked(&log));
         let reverse = address("listening on ", " (reverse)");
         let forward = address("listening on ", " (forward)").unwrap_or_else(missing);
-        let admin = address("admin on http://", "/stats").unwrap_or_else(missing);
+        let admin = address("admin on http://", "/").unwrap_or_else(missing);
         Self { child, directory, log, reverse, forward, admin, said }
     }
 

@@ -153,7 +153,7 @@ fn web_servers() {
 #[test]
 fn larder() {
     check(
-        "listening on 127.0.0.1:8080 (reverse)\nadmin on http://127.0.0.1:9145/stats\nstatistics in sqlite:s.db\ntry: curl http://127.0.0.1:8080/\n\
+        "listening on 127.0.0.1:8080 (reverse)\nadmin on http://127.0.0.1:9145/\nstatistics in sqlite:s.db\ntry: curl http://127.0.0.1:8080/\n\
          Thu, 01 Jan 1970 00:00:07 GMT 127.0.0.1 GET http://a/x 200 123B 4500us fwd=uri-miss; stored\n\
          Thu, 01 Jan 1970 00:00:08 GMT ::1 GET http://a/x 200 123B 20us hit; ttl=10\n\
          Thu, 01 Jan 1970 00:00:09 GMT ::1 OPTIONS http://a * 200 0B 20us fwd=method\n",
