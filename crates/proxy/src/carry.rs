@@ -117,7 +117,7 @@ impl Carrier {
         let resident = shared.store.memory.peek(key, shared.store.memory.hash(key));
         let variants = resident.as_ref().map_or(&[][..], |resident| resident.variants());
         let held = match variants.iter().find(|entry| entry.signature() == signature) {
-            Some(entry) => Some(entry.clone()),
+            Some(entry) => shared.store.current(entry.clone()),
             None => shared.fills.recall_variant(key, |_| signature.clone(), clock::now()).await,
         };
         held.filter(|held| held.freshness().ttl(clock::now()) > 0)

@@ -37,6 +37,7 @@ pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
         status,
         freshness: *new.freshness(),
         cost: new.cost().max(old.cost()),
+        born: new.checked().min(old.checked()),
         fields: &memory.keep(&fields, new.freshness().date),
         body: Body::Heap(bytes.into()),
     })

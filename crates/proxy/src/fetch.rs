@@ -239,7 +239,8 @@ impl Fetched<'_> {
         let storable = freshness.is_ok();
         let freshness = freshness.ok();
         let fresh = freshness.and_then(|freshness| {
-            entry.refreshed(&shared.store.memory.keep(&updated, freshness.date), freshness)
+            let fields = shared.store.memory.keep(&updated, freshness.date);
+            entry.refreshed(&fields, freshness, lead.born())
         });
         let fresh = match fresh {
             Some(fresh) => {

@@ -12,9 +12,9 @@ use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
-use larder_semantics::{invalidate, vary};
-use larder_store::Entry;
+use larder_semantics::{groups, invalidate, key, vary};
 use larder_store::fill::{Head, Lead};
+use larder_store::{Effect, Entry, Scope};
 
 use crate::answer;
 use crate::carry::Carrier;
@@ -27,6 +27,9 @@ use crate::route::{Route, host_of};
 use crate::serve::{Context, failure};
 use crate::upstream::{self, Answer};
 use crate::worker::{Plan, Worker};
+
+/// An answer that invalidates more groups than this invalidates all that is stored of its origin.
+const MOST_GROUPS: usize = 128;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");
 
@@ -120,6 +123,16 @@ fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &i
         let key = request.key_of(&target);
         worker.shared.fills.purge(&key);
     }
+    let groups = groups::invalidated(&request.method, fields);
+    let Some(origin) = key::origin(request.target()).filter(|_| !groups.is_empty()) else { return };
+    let scopes = match groups.len() {
+        0..=MOST_GROUPS => {
+            let group = |name| Scope::Group { origin: origin.to_vec(), name };
+            groups.into_iter().map(group).collect()
+        }
+        _ => vec![Scope::Prefix(origin.to_vec())],
+    };
+    worker.shared.fills.order(&scopes, Effect::Invalid, clock::now());
 }
 
 /// The answer to a POST, stored for later GETs if it may be (RFC 9110 section 9.3.3).
@@ -197,9 +210,10 @@ fn learn(
             let get = Method::GET;
             let fresh = storable::storable(cx.rules, &get, &request.fields, stored.status(), &updated, times);
             let updated = storable::storable_fields(cx.rules, &updated);
-            if let Some(entry) =
-                fresh.ok().and_then(|fresh| stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh))
-            {
+            let entry = fresh.ok().and_then(|fresh| {
+                stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh, lead.born())
+            });
+            if let Some(entry) = entry {
                 lead.put(&entry, Some(stored));
             }
         }

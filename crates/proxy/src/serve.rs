@@ -15,7 +15,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_semantics::vary;
 use larder_store::fill::{Head, Reader, Verdict};
-use larder_store::{Entry, Joined, Resident};
+use larder_store::{Entry, Generation, Joined, Resident};
 
 use crate::fetch::Fetching;
 use crate::http1::head::{self, Framing, Refusal};
@@ -56,6 +56,7 @@ pub(crate) fn at_once(
     let select = |resident: &Resident| answer::select(resident, &head.fields).cloned();
     let (entry, tier) = match store.memory.find(key, hash, now, select) {
         Some(entry) => {
+            let entry = store.current(entry)?;
             store.used(&entry, now);
             (entry, Tier::Memory)
         }
@@ -143,7 +144,8 @@ const TRIES: usize = 3;
 
 impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {
-        let hash = self.worker.shared.store.memory.hash(&request.key);
+        let store = &self.worker.shared.store;
+        let (hash, arrived) = (store.memory.hash(&request.key), store.purges.now());
         let held = self.look(request, hash).await;
         let (why, stored) = match find(request, &held) {
             Found::Reply(reply) => return reply,
@@ -162,7 +164,7 @@ impl Context<'_> {
             let fetching = Fetching::Alone(self.worker.shared.fills.now(&request.key));
             return fetch::fetch(*self, request, fetching, why, stored).await;
         }
-        self.coalesce(request, why, stored, held.resident).await
+        self.coalesce(request, arrived, why, stored, held.resident).await
     }
 
     /// HEAD is answered from a stored GET (`at_once`), or else by the origin, whose answer may
@@ -180,7 +182,7 @@ impl Context<'_> {
         let shared = &self.worker.shared;
         let resident = shared.store.memory.peek(&request.key, hash);
         let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
-        match selected.cloned() {
+        match selected.cloned().and_then(|entry| shared.store.current(entry)) {
             Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
             None => {
                 let entry = shared.fills.recall(&request.key, &request.fields, clock::now()).await;
@@ -201,10 +203,12 @@ impl Context<'_> {
             || self.worker.shared.markers.marked(hash, clock::now())
     }
 
-    /// Waits for a fetch that is under way, or begins one.
+    /// Waits for a fetch that is under way, or begins one. What was purged before the request `arrived` is not for
+    /// it, even if it arrives later.
     async fn coalesce(
         &self,
         request: &Request,
+        arrived: Generation,
         why: Why,
         stored: Option<Entry>,
         resident: Option<Resident>,
@@ -218,7 +222,11 @@ impl Context<'_> {
                 }
                 Joined::Follow(reader) => reader,
             };
-            match reader.verdict().await {
+            let verdict = reader.verdict().await;
+            if !fills.may_have(&reader, arrived) {
+                continue;
+            }
+            match verdict {
                 Verdict::Stream(head) if selects(&head, request) => {
                     if !may_share(&head.freshness, request) || head.status == StatusCode::PARTIAL_CONTENT {
                         break;
@@ -340,7 +348,9 @@ fn may_share(freshness: &Freshness, request: &Request) -> bool {
 
 /// Whether each use of a stored response has to be validated by itself.
 fn is_for_one_use(entry: &Entry) -> bool {
-    entry.freshness().lifetime == 0 || entry.freshness().flags.contains(Flags::NO_CACHE)
+    let Freshness { lifetime, flags, .. } = *entry.freshness();
+    // A purge may have ended a lifetime in the second in which it began.
+    (lifetime == 0 && !flags.contains(Flags::PURGED)) || flags.contains(Flags::NO_CACHE)
 }
 
 fn selects(head: &Head, request: &Request) -> bool {

@@ -177,9 +177,8 @@ impl Run<'_> {
     fn look(&self, hash: u64) -> Held {
         let (store, request) = (&self.shared.store, &self.request);
         let resident = store.memory.peek(&request.key, hash);
-        let selected =
-            resident.as_ref().and_then(|resident| answer::select(resident, &request.fields)).cloned();
-        match selected {
+        let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
+        match selected.and_then(|entry| store.left(entry)) {
             Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
             None => {
                 let entry = store.look_on_disk(&request.key, &request.fields);

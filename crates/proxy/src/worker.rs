@@ -147,7 +147,7 @@ impl Shared {
         let memory = Memory::new(tier.capacity, &tier.policy, tier.max_variants);
         let arena = Arena::new().map_err(|error| Error::new("cannot make a memory file", error))?;
         let max_object = max_object(&settings, &memory);
-        let store = Arc::new(Store { memory, disks: Disks::new(&settings.disks) });
+        let store = Arc::new(Store::new(memory, Disks::new(&settings.disks)));
         let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
         let access = access::Log::open(settings.access_log_file.as_deref())?;
         let ledger = Ledger::open(&settings.statistics)?.map(Arc::new);

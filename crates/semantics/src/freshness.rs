@@ -46,9 +46,16 @@ impl Freshness {
         self.age(now).saturating_sub(self.lifetime)
     }
 
-    /// The same, stale at `now`: what a soft purge leaves.
-    pub fn expired(&self, now: u32) -> Self {
-        Self { lifetime: self.lifetime.min(self.age(now)), ..*self }
+    /// The same, stale from `then` on: what a soft purge leaves. It may stand in for a failing origin, but not
+    /// while another is fetched.
+    pub fn purged(&self, then: u32) -> Self {
+        let lifetime = self.lifetime.min(self.age(then));
+        Self { lifetime, stale_while_revalidate: 0, flags: self.flags.with(Flags::PURGED), ..*self }
+    }
+
+    /// The same, to be validated before any use (RFC 9111 section 4.4).
+    pub fn invalid(&self) -> Self {
+        Self { flags: self.flags.with(Flags::INVALID), ..*self }
     }
 
     /// The freshness of `response`, which may be stored; `None` if it has no explicit or heuristic
@@ -102,6 +109,10 @@ impl Flags {
     pub const VALIDATOR: Self = Self(16);
     /// The origin said how long it may stand in when the origin fails.
     pub const STALE_IF_ERROR: Self = Self(32);
+    /// A purge has ended its lifetime.
+    pub const PURGED: Self = Self(64);
+    /// Not to be used before it is validated, whatever its lifetime (RFC 9111 section 4.4).
+    pub const INVALID: Self = Self(128);
 
     /// The set as a number, which [`from_bits`](Self::from_bits) reads.
     pub const fn bits(self) -> u8 {
@@ -266,8 +277,12 @@ mod tests {
 
     #[test]
     fn a_soft_purge_leaves_a_stale_response() {
-        let stored = Freshness { received: 100, lifetime: 60, ..Default::default() };
-        assert_eq!(stored.expired(110).ttl(110), 0);
-        assert_eq!(stored.expired(200), stored);
+        let stored =
+            Freshness { received: 100, lifetime: 60, stale_while_revalidate: 9, ..Default::default() };
+        let purged = stored.purged(110);
+        assert_eq!((purged.ttl(110), purged.staleness(115)), (0, 5));
+        assert_eq!((purged.stale_while_revalidate, purged.flags), (0, Flags::PURGED));
+        assert_eq!(stored.purged(200).staleness(200), stored.staleness(200), "it was stale before");
+        assert_eq!(purged.purged(130), purged, "the first purge counts");
     }
 }

@@ -61,9 +61,20 @@ pub fn resolve(base: &[u8], reference: &[u8], buf: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// The part of a key that says scheme, host and port; keys of one origin begin with the same
+/// (RFC 9110 section 4.3.1). `None` for what is not a key.
+pub fn origin(key: &[u8]) -> Option<&[u8]> {
+    let (_, _, path) = parse(key)?;
+    Some(&key[..key.len() - path.len()])
+}
+
+/// The host of an authority, without its port.
+pub fn host(authority: &[u8]) -> &[u8] {
+    split_port(authority).0
+}
+
 /// Whether two keys have scheme, host and port in common (RFC 9110 section 4.3.1).
 pub fn same_origin(one: &[u8], other: &[u8]) -> bool {
-    let origin = |key| parse(key).map(|(scheme, authority, _)| (scheme, authority));
     origin(one).is_some_and(|one| Some(one) == origin(other))
 }
 

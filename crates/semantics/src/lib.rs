@@ -3,8 +3,9 @@
 //! The order of a request's life: [`key`] names what is asked for, [`vary`] selects among its
 //! variants, [`reuse`] says whether a stored response may answer ([`directives`], [`freshness`]),
 //! [`revalidate`] asks and answers conditional requests, [`storable`] judges what the origin sent,
-//! [`invalidate`] what an unsafe request spoils, [`range`] cuts and joins. [`status`] is the list of
-//! reasons, and [`explain`] says of a response what counts in it and what does not.
+//! [`invalidate`] what an unsafe request spoils, [`groups`] what goes with it, [`range`] cuts and
+//! joins. [`status`] is the list of reasons, and [`explain`] says of a response what counts in it and
+//! what does not.
 //!
 //! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. There is no
 //! clock, no socket and no store here.
@@ -14,6 +15,7 @@ pub mod directives;
 pub mod explain;
 pub mod fields;
 pub mod freshness;
+pub mod groups;
 pub mod invalidate;
 pub mod key;
 pub mod range;

@@ -49,6 +49,9 @@ pub fn reuse(stored: &Freshness, request: &RequestDirectives, now: u32) -> Reuse
 }
 
 fn why_not(stored: &Freshness, request: &RequestDirectives, now: u32) -> Result<Reuse, Why> {
+    if stored.flags.contains(Flags::INVALID) {
+        return Err(Why::Invalidated);
+    }
     if stored.flags.contains(Flags::NO_CACHE) {
         return Err(Why::ResponseNoCache);
     }
@@ -72,8 +75,9 @@ fn why_not(stored: &Freshness, request: &RequestDirectives, now: u32) -> Result<
 
 /// RFC 9111 section 4.2.4 and RFC 5861 section 3.
 fn stale(stored: &Freshness, request: &RequestDirectives, staleness: u32) -> Result<Reuse, Why> {
+    let ended = if stored.flags.contains(Flags::PURGED) { Why::Purged } else { Why::Expired };
     if stored.flags.contains(Flags::MUST_REVALIDATE) {
-        return Err(Why::Expired);
+        return Err(ended);
     }
     if request.max_stale.is_some_and(|accepted| staleness <= accepted) {
         return Ok(Reuse::MaxStale);
@@ -83,7 +87,7 @@ fn stale(stored: &Freshness, request: &RequestDirectives, staleness: u32) -> Res
     if indifferent && within(staleness, stored.stale_while_revalidate) {
         return Ok(Reuse::StaleWhileRevalidate);
     }
-    Err(Why::Expired)
+    Err(ended)
 }
 
 /// Whether a window of `allowed` seconds is still open; one of 0 never is.
@@ -105,7 +109,8 @@ pub fn stale_on_error(
         Failure::Unreachable => true,
         Failure::Status(status) => matches!(status.as_u16(), 500 | 502 | 503 | 504),
     };
-    if !failed || request.no_cache || stored.flags.intersects(Flags::NO_CACHE.with(Flags::MUST_REVALIDATE)) {
+    let forbidding = Flags::NO_CACHE.with(Flags::MUST_REVALIDATE).with(Flags::INVALID);
+    if !failed || request.no_cache || stored.flags.intersects(forbidding) {
         return false;
     }
     let said = stored.flags.contains(Flags::STALE_IF_ERROR);
@@ -204,6 +209,27 @@ mod tests {
         assert!(!may(said(0), 1060), "an explicit 0 outweighs the rules");
         assert!(!may(stored(Flags::MUST_REVALIDATE), 1061));
         assert!(!may(stored(Flags::NO_CACHE), 1001));
+    }
+
+    #[test]
+    fn what_a_purge_made_stale_stands_in_for_a_failing_origin_only() {
+        let lenient = Freshness { stale_while_revalidate: 500, ..stored(Flags::default()) };
+        let purged = lenient.purged(1010);
+        let rules = Rules { stale_if_error: 100, ..Rules::default() };
+        let stands_in = |now| stale_on_error(&purged, &ASKS_NOTHING, &rules, now, Failure::Unreachable);
+        assert_eq!(reuse(&purged, &ASKS_NOTHING, 1010), Reuse::Revalidate(Why::Purged));
+        assert!(stands_in(1110) && !stands_in(1111));
+        let tolerant = RequestDirectives { max_stale: Some(5), ..ASKS_NOTHING };
+        assert_eq!(reuse(&purged, &tolerant, 1015), Reuse::MaxStale);
+    }
+
+    #[test]
+    fn what_is_invalid_is_never_used() {
+        let invalid = stored(Flags::IMMUTABLE).invalid();
+        let lenient = RequestDirectives { max_stale: Some(u32::MAX), ..ASKS_NOTHING };
+        assert_eq!(reuse(&invalid, &lenient, 1000), Reuse::Revalidate(Why::Invalidated));
+        let rules = Rules { stale_if_error: 100, ..Rules::default() };
+        assert!(!stale_on_error(&invalid, &lenient, &rules, 1000, Failure::Unreachable));
     }
 
     #[test]

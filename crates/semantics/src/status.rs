@@ -71,6 +71,12 @@ reasons! {
     Expired "expired" "RFC 9111 4.2"
         "the stored response is past its lifetime"
         "a longer max-age; ETag or Last-Modified make asking cheap, and stale-while-revalidate hides the wait";
+    Purged "purged" "configuration"
+        "a soft purge has ended the lifetime of the stored response"
+        "it is validated once and then used again";
+    Invalidated "invalidated" "RFC 9875 2.2.1"
+        "an unsafe request has invalidated a group that the stored response belongs to"
+        "smaller groups, if this happens to responses that have not changed";
     ResponseNoCache "response-no-cache" "RFC 9111 5.2.2.4"
         "the origin wants each use validated"
         "send max-age instead of no-cache, if the response may be used for a while";
@@ -202,7 +208,7 @@ impl Why {
             Self::Absent => Forward::UriMiss,
             Self::VariantAbsent => Forward::VaryMiss,
             Self::RangeAbsent => Forward::Partial,
-            Self::Expired | Self::ResponseNoCache => Forward::Stale,
+            Self::Expired | Self::Purged | Self::Invalidated | Self::ResponseNoCache => Forward::Stale,
             Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh => Forward::Request,
             Self::Method => Forward::Method,
             Self::Bypass => Forward::Bypass,

@@ -1,13 +1,17 @@
 //! One stored response, compact: a reference is one word, and beyond key, field lines
-//! ([`crate::lines`]) and content an entry costs some 90 bytes.
+//! ([`crate::lines`]) and content an entry costs some 100 bytes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
 use larder_semantics::fields::HeadLines;
 use larder_semantics::freshness::Freshness;
+use larder_semantics::groups;
 use triomphe::ThinArc;
 
 use crate::Body;
 use crate::lines::{Lines, LinesRef, SharedLines};
+use crate::purges::Generation;
 
 /// A stored response. Cloning it is one atomic increment.
 #[derive(Clone, Debug)]
@@ -18,9 +22,12 @@ pub struct Entry(ThinArc<Fixed, u8>);
 struct Fixed {
     body: Body,
     shared: SharedLines,
+    /// No purge up to this generation reaches it.
+    checked: AtomicU64,
     freshness: Freshness,
     cost: u32,
     status: StatusCode,
+    is_tagged: bool,
     /// It pays for the shared lines.
     pays: bool,
     key_len: u16,
@@ -40,6 +47,8 @@ pub struct Parts<'a> {
     pub freshness: Freshness,
     /// What fetching it took, in microseconds: what a policy may weigh.
     pub cost: u32,
+    /// No purge up to then reaches it: in force before the request was sent that fetched or validated it.
+    pub born: Generation,
     /// Its field lines, from [`crate::Memory::keep`].
     pub fields: &'a Lines,
     /// Its content.
@@ -52,9 +61,11 @@ impl Entry {
         let fixed = Fixed {
             body: parts.body,
             shared: parts.fields.shared.clone(),
+            checked: AtomicU64::new(parts.born.0),
             freshness: parts.freshness,
             cost: parts.cost,
             status: parts.status,
+            is_tagged: groups::is_tagged(&parts.fields.view()),
             pays: parts.fields.is_first,
             key_len: parts.key.len().try_into().ok()?,
             signature_len: parts.signature.len().try_into().ok()?,
@@ -65,10 +76,39 @@ impl Entry {
 
     /// The same content under another head: what a 304 or a HEAD leaves behind
     /// (RFC 9111 sections 3.2 and 4.3.5).
-    pub fn refreshed(&self, fields: &Lines, freshness: Freshness) -> Option<Self> {
+    pub fn refreshed(&self, fields: &Lines, freshness: Freshness, born: Generation) -> Option<Self> {
         let (key, signature) = (self.key(), self.signature());
         let (status, cost, body) = (self.status(), self.cost(), self.body().duplicate());
-        Self::new(Parts { key, signature, status, freshness, cost, fields, body })
+        Self::new(Parts { key, signature, status, freshness, cost, born, fields, body })
+    }
+
+    /// The same response as a purge leaves it, that no purge up to `checked` reaches further.
+    pub(crate) fn aged(&self, freshness: Freshness, checked: Generation) -> Self {
+        let old = &self.0.header.header;
+        let checked = AtomicU64::new(checked.0);
+        let (body, shared) = (old.body.duplicate(), old.shared.clone());
+        let fixed = Fixed { body, shared, checked, freshness, ..*old };
+        Self(ThinArc::from_header_and_slice(fixed, &self.0.slice))
+    }
+
+    /// Whether both are one and the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(&self.0.header, &other.0.header)
+    }
+
+    /// No purge up to this generation reaches it.
+    pub fn checked(&self) -> Generation {
+        Generation(self.0.header.header.checked.load(Ordering::Relaxed))
+    }
+
+    /// Notes that no purge up to `generation` reaches it.
+    pub(crate) fn note_checked(&self, generation: Generation) {
+        self.0.header.header.checked.store(generation.0, Ordering::Relaxed);
+    }
+
+    /// Its fields, if they name groups or tags.
+    pub(crate) fn tagged(&self) -> Option<LinesRef<'_>> {
+        self.0.header.header.is_tagged.then(|| self.fields())
     }
 
     /// The cache key.
@@ -146,6 +186,6 @@ mod tests {
     fn an_entry_is_small() {
         assert_eq!(size_of::<Entry>(), 8);
         assert_eq!(size_of::<Body>(), 24);
-        assert!(size_of::<Fixed>() <= 72, "{}", size_of::<Fixed>());
+        assert!(size_of::<Fixed>() <= 80, "{}", size_of::<Fixed>());
     }
 }

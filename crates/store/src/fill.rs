@@ -27,7 +27,8 @@ use tokio::sync::watch;
 
 use crate::body::SENDFILE_FROM;
 use crate::entry::Parts;
-use crate::{Arena, Body, Entry, Extent, Lines, Store};
+use crate::purges::{Effect, Generation, Reach, Scope, Since};
+use crate::{Arena, Body, Entry, Extent, Lines, LinesRef, Store};
 
 pub use lead::Lead;
 pub use reader::{Piece, Reader};
@@ -95,6 +96,8 @@ enum Buffer {
 pub struct Fill {
     key: Box<[u8]>,
     signature: Box<[u8]>,
+    /// In force before its request was sent.
+    born: Generation,
     joinable: AtomicBool,
     cancelled: AtomicBool,
     progress: watch::Sender<Progress>,
@@ -130,6 +133,20 @@ pub struct Moment {
     cancelled: u64,
     /// How often something was stored under one.
     stored: u64,
+    /// How many purges there were of whatever.
+    generation: Generation,
+}
+
+impl Moment {
+    /// The generation in force then.
+    pub fn generation(self) -> Generation {
+        self.generation
+    }
+
+    /// Whether nothing was stored or cancelled between the two.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        (self.cancelled, self.stored) == (other.cancelled, other.stored)
+    }
 }
 
 /// What [`Fills::join`] found.
@@ -148,22 +165,58 @@ impl Fills {
     }
 
     /// Follows the fill of `key` and `signature` that is under way, or leads a new one.
+    ///
+    /// Nobody follows a fill that a purge is known to reach.
     pub fn join(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
         let mut table = self.table(key);
-        let under_way = table
-            .fills
-            .get(key)
-            .and_then(|fills| fills.iter().find(|fill| fill.is_joinable() && *fill.signature == *signature));
+        let may_follow = |fill: &&Arc<Fill>| {
+            fill.is_joinable() && *fill.signature == *signature && self.reach_of(fill).is_none()
+        };
+        let under_way = table.fills.get(key).and_then(|fills| fills.iter().find(may_follow));
         match under_way {
             // Under the table's lock, so that nothing can have been given back before we read.
             Some(fill) => Joined::Follow(fill.reader()),
-            None => Joined::Lead(self.register(&mut table, key, signature, true, false)),
+            None => {
+                let born = self.store.purges.now();
+                Joined::Lead(self.register(&mut table, key, signature, born))
+            }
+        }
+    }
+
+    /// Whether who came when `arrived` was in force may have what `reader` reads: its fetch began no earlier, or
+    /// no purge has reached it since. To be asked when the verdict is known, as long as it says nothing else
+    /// of groups.
+    pub fn may_have(&self, reader: &Reader, arrived: Generation) -> bool {
+        let fill = reader.fill();
+        fill.born >= arrived || self.reach_of(fill).is_none()
+    }
+
+    /// Puts a purge in force, ordered at `second` (UNIX): when this returns, nothing that was stored before, or is
+    /// being fetched, answers a request but as `effect` allows. What it reaches is neither counted nor freed.
+    pub fn order(&self, scopes: &[Scope], effect: Effect, second: u32) -> Generation {
+        self.store.purges.order(scopes, effect, second)
+    }
+
+    /// The purge that reaches `fill`, as far as one knows yet what it is.
+    fn reach_of(&self, fill: &Fill) -> Option<Reach> {
+        let purges = &self.store.purges;
+        if fill.born == purges.now() {
+            return None;
+        }
+        let since = Since::Generation(fill.born);
+        match &fill.progress.borrow().verdict {
+            Some(Verdict::Stream(head)) => purges.reach(since, &fill.key, Some(&head.fields.view())),
+            Some(Verdict::Stored(entry) | Verdict::StandIn(entry)) => {
+                purges.reach(since, &fill.key, entry.tagged().as_ref())
+            }
+            _ => purges.reach(since, &fill.key, None::<&LinesRef<'_>>),
         }
     }
 
     /// The moment at which a fetch of `key` begins that may turn out worth a fill of its own.
     pub fn now(&self, key: &[u8]) -> Moment {
-        self.table(key).now
+        let generation = self.store.purges.now();
+        Moment { generation, ..self.table(key).now }
     }
 
     /// Leads a fill that nobody may follow: what it stores is reusable, but waiting for it is not
@@ -173,7 +226,9 @@ impl Fills {
     pub fn alone(self: &Arc<Self>, key: &[u8], began: Moment) -> Lead {
         let mut table = self.table(key);
         let is_cancelled = table.now.cancelled != began.cancelled;
-        self.register(&mut table, key, &[], false, is_cancelled)
+        let lead = self.register(&mut table, key, &[], began.generation);
+        lead.keep_alone(is_cancelled);
+        lead
     }
 
     /// Forgets everything stored under `key`, in all tiers, and lets its fills publish nothing; says how many
@@ -212,6 +267,7 @@ impl Fills {
     /// Lets the disk keep `entry` as it is now. `began` is from before it was decided: a purge since then wins.
     fn keep(self: &Arc<Self>, entry: &Entry, began: Moment) {
         let disks = &self.store.disks;
+        self.store.purges.note(entry.freshness().received);
         if disks.is_empty() || disks.keep_at_once(entry) {
             return;
         }
@@ -249,19 +305,13 @@ impl Fills {
         &self.arena
     }
 
-    fn register(
-        self: &Arc<Self>,
-        table: &mut Table,
-        key: &[u8],
-        signature: &[u8],
-        joinable: bool,
-        is_cancelled: bool,
-    ) -> Lead {
+    fn register(self: &Arc<Self>, table: &mut Table, key: &[u8], signature: &[u8], born: Generation) -> Lead {
         let fill = Arc::new(Fill {
             key: key.into(),
             signature: signature.into(),
-            joinable: AtomicBool::new(joinable),
-            cancelled: AtomicBool::new(is_cancelled),
+            born,
+            joinable: AtomicBool::new(true),
+            cancelled: AtomicBool::new(false),
             progress: watch::Sender::default(),
             buffer: Mutex::new(Buffer::Heap(Vec::new())),
             readers: Mutex::default(),
@@ -345,6 +395,7 @@ impl Fill {
             status: head.status,
             freshness: head.freshness,
             cost: head.cost,
+            born: self.born,
             fields: &head.fields,
             body,
         })

@@ -2,7 +2,8 @@
 //!
 //! [`Memory`] finds, keeps and forgets [`Entry`]s within one budget; [`Disks`] keeps what outlives the
 //! process; [`Fill`] is a response on its way in, read by everybody who asked for it while it still
-//! arrives; [`Arena`] holds bodies large enough to leave by `sendfile`. What may be stored or reused is not decided here but in
+//! arrives; [`Purges`] say which of it must not be used any more; [`Arena`] holds bodies large enough to
+//! leave by `sendfile`. What may be stored or reused is not decided here but in
 //! `larder-semantics`; who dies when space is short is decided in `larder-evict`.
 
 pub mod arena;
@@ -13,6 +14,7 @@ pub mod fill;
 pub mod lines;
 pub mod markers;
 pub mod memory;
+pub mod purges;
 pub mod store;
 
 pub use arena::{Arena, Extent};
@@ -23,4 +25,5 @@ pub use fill::{Ending, Fill, Fills, Joined};
 pub use lines::{LinePool, Lines, LinesRef};
 pub use markers::Markers;
 pub use memory::{Memory, Resident};
+pub use purges::{Effect, Generation, Purges, Scope};
 pub use store::{Pruned, Store};

@@ -15,13 +15,17 @@ use larder_semantics::fields::{Fields, HeadLines};
 use triomphe::ThinArc;
 
 /// Names whose values tell one response from another. All lines of other names are shared.
-const OWN: [HeaderName; 6] = [
+const OWN: [HeaderName; 10] = [
     header::ETAG,
     header::LAST_MODIFIED,
     header::EXPIRES,
     header::CONTENT_LOCATION,
     header::LOCATION,
     header::SET_COOKIE,
+    HeaderName::from_static("cache-groups"),
+    HeaderName::from_static("cache-tag"),
+    HeaderName::from_static("surrogate-key"),
+    HeaderName::from_static("xkey"),
 ];
 /// A table of shared lines is swept when it has grown to twice what was in use, and this many.
 const SWEEP_FROM: usize = 1024;

@@ -49,6 +49,15 @@ impl Resident {
         self.variants().first().is_some_and(|entry| entry.key() == key)
     }
 
+    /// `None` without any.
+    fn of(mut variants: Vec<Entry>) -> Option<Self> {
+        match variants.len() {
+            0 => None,
+            1 => variants.pop().map(Self::One),
+            _ => Some(Self::Many(Arc::new(variants))),
+        }
+    }
+
     fn charge(&self) -> u64 {
         self.variants().iter().map(Entry::charge).sum()
     }
@@ -68,6 +77,10 @@ struct Kept {
 impl Kept {
     fn is_for(&self, key: &[u8]) -> bool {
         self.resident.is_for(key)
+    }
+
+    fn object(&self, hash: u64) -> Object {
+        Object { key: hash, size: self.resident.charge() + BOOKKEEPING, cost: self.resident.cost() }
     }
 }
 
@@ -192,12 +205,9 @@ impl Memory {
         });
         let mut variants = vec![entry.clone()];
         variants.extend(kept.take(self.max_variants.load(Ordering::Relaxed).saturating_sub(1)).cloned());
-        let resident = match variants.len() {
-            1 => Resident::One(entry),
-            _ => Resident::Many(Arc::new(variants)),
-        };
-        let object = Object { key: hash, size: resident.charge() + BOOKKEEPING, cost: resident.cost() };
-        let stored = shard.insert(object, Kept { resident, used, hits }, &mut dropped);
+        let resident = Resident::of(variants).unwrap_or(Resident::One(entry));
+        let kept = Kept { resident, used, hits };
+        let stored = shard.insert(kept.object(hash), kept, &mut dropped);
         drop(shard);
         let is_stored = matches!(stored, Inserted::Stored);
         match (is_stored, is_new) {
@@ -206,6 +216,26 @@ impl Memory {
             (false, _) => _ = self.rejections.fetch_add(1, Ordering::Relaxed),
         }
         is_stored
+    }
+
+    /// Puts `new` in the place of `old`, or nothing, if that is still stored.
+    pub(crate) fn exchange(&self, old: &Entry, new: Option<&Entry>) {
+        let (hash, mut dropped) = (self.hash(old.key()), Vec::new());
+        let mut shard = self.shard(hash);
+        let Some(kept) = shard.peek(hash) else { return };
+        let stored = kept.resident.variants();
+        if !stored.iter().any(|entry| entry.is(old)) {
+            return;
+        }
+        let left = stored.iter().filter_map(|entry| if entry.is(old) { new } else { Some(entry) });
+        match Resident::of(left.cloned().collect()) {
+            Some(resident) => {
+                let kept = Kept { resident, used: kept.used.clone(), hits: kept.hits.clone() };
+                shard.insert(kept.object(hash), kept, &mut dropped);
+            }
+            None => dropped.extend(shard.remove(hash)),
+        }
+        drop(shard);
     }
 
     /// Forgets everything stored under `key`; says how many responses and bytes that were.

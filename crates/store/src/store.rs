@@ -12,7 +12,8 @@ use larder_semantics::vary;
 
 use crate::disks::Glance;
 use crate::fill::{Fills, Moment};
-use crate::{Body, Disks, Entry, Memory};
+use crate::purges::{Effect, Generation, Reach, Since};
+use crate::{Body, Disks, Entry, Memory, Purges};
 
 /// One in so many hits in memory counts as a use on the disk.
 const TOUCHED: u32 = 16;
@@ -36,9 +37,60 @@ pub struct Store {
     pub memory: Memory,
     /// What is asked then.
     pub disks: Disks,
+    /// What has been purged of both.
+    pub purges: Purges,
 }
 
 impl Store {
+    /// These tiers, of which nothing has been purged.
+    pub fn new(memory: Memory, disks: Disks) -> Self {
+        Self { memory, disks, purges: Purges::default() }
+    }
+
+    /// What purges have left of `entry`, which was found in memory: itself, the same but stale or invalid, or nothing.
+    /// Without a purge since it was last asked for, this compares two numbers.
+    #[inline]
+    pub fn current(&self, entry: Entry) -> Option<Entry> {
+        if entry.checked() == self.purges.now() { Some(entry) } else { self.check(entry) }
+    }
+
+    #[cold]
+    fn check(&self, entry: Entry) -> Option<Entry> {
+        let now = self.purges.now();
+        let Some(reach) = self.reach(&entry) else {
+            entry.note_checked(now);
+            return Some(entry);
+        };
+        let left = reach.leaves(&entry, now);
+        self.memory.exchange(&entry, left.as_ref());
+        left
+    }
+
+    /// The same, for those who only look: nothing changes.
+    pub fn left(&self, entry: &Entry) -> Option<Entry> {
+        match self.reach(entry) {
+            Some(reach) => reach.leaves(entry, self.purges.now()),
+            None => Some(entry.clone()),
+        }
+    }
+
+    /// What reaches a stored response that was found in memory, if it has been purged.
+    pub fn reach(&self, entry: &Entry) -> Option<Reach> {
+        self.purges.reach(Since::Generation(entry.checked()), entry.key(), entry.tagged().as_ref())
+    }
+
+    /// What purges have left of `entry`, which was found on a disk.
+    fn recalled(&self, entry: Entry) -> Option<Entry> {
+        let now = self.purges.now();
+        let since = Since::Second(entry.freshness().received);
+        match self.purges.reach(since, entry.key(), entry.tagged().as_ref()) {
+            Some(reach) => reach.leaves(&entry, now),
+            None => {
+                entry.note_checked(now);
+                Some(entry)
+            }
+        }
+    }
     /// Forgets everything stored under `key`, in all tiers; says how many responses and bytes memory had.
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
         self.disks.remove(key);
@@ -69,7 +121,7 @@ impl Store {
 
     /// What a disk has for a request with these fields; looking counts as nothing. Waits for the disk.
     pub fn look_on_disk(&self, key: &[u8], request: &impl Fields) -> Option<Entry> {
-        self.disks.look(key, request, self.memory.lines())
+        self.recalled(self.disks.look(key, request, self.memory.lines())?)
     }
 
     /// Notes a hit in memory.
@@ -89,7 +141,7 @@ impl Fills {
         }
         let began = self.now(key);
         match store.disks.glance(key, request, store.memory.lines(), now) {
-            Glance::Entry(entry) => Some(self.promoted(entry, began)),
+            Glance::Entry(entry) => Some(self.promoted(self.left_of(entry)?, began)),
             Glance::Absent | Glance::Waits => None,
         }
     }
@@ -112,7 +164,18 @@ impl Fills {
         }
         let began = self.now(key);
         let entry = store.disks.find(key, signature, store.memory.lines(), now).await?;
-        Some(self.promoted(entry, began))
+        Some(self.promoted(self.left_of(entry)?, began))
+    }
+
+    /// What purges have left of what was found on a disk, which is forgotten there if that is nothing.
+    fn left_of(&self, entry: Entry) -> Option<Entry> {
+        let (store, is_alone) = (self.store(), entry.signature().is_empty());
+        let key = is_alone.then(|| entry.key().to_vec());
+        let left = store.recalled(entry);
+        if let (None, Some(key)) = (&left, key) {
+            store.disks.remove(&key);
+        }
+        left
     }
 
     /// Puts one in so many of what was found on a disk into memory, unless its body leaves by `sendfile`. What was
@@ -120,10 +183,23 @@ impl Fills {
     fn promoted(&self, entry: Entry, began: Moment) -> Entry {
         if !matches!(entry.body(), Body::Disk(_)) && fastrand::u32(..PROMOTED) == 0 {
             self.store().memory.put(entry.clone(), None);
-            if self.now(entry.key()) != began {
+            if !self.now(entry.key()).is_like(began) {
                 self.store().memory.remove(entry.key());
             }
         }
         entry
+    }
+}
+
+impl Reach {
+    /// What it leaves of `entry`, checked up to `now`.
+    fn leaves(self, entry: &Entry, now: Generation) -> Option<Entry> {
+        let freshness = entry.freshness();
+        let freshness = match self.effect {
+            Effect::Stale => freshness.purged(self.second),
+            Effect::Invalid => freshness.invalid(),
+            Effect::Remove => return None,
+        };
+        Some(entry.aged(freshness, now))
     }
 }

@@ -6,6 +6,7 @@ use larder_disk::Found;
 use super::Record;
 use super::meta::{Head, Meta, head_key, page_key, variant_key};
 use crate::entry::Parts;
+use crate::purges::Generation;
 use crate::{Body, Entry, LinePool};
 
 /// A search under way.
@@ -80,5 +81,7 @@ fn newer(entry: &Entry, serial: u64, meta: &[u8], lines: &LinePool) -> Option<En
 fn entry(key: &[u8], head: &Head<'_>, cost: u32, body: Body, lines: &LinePool) -> Option<Entry> {
     let Head { status, freshness, signature, shared, own } = *head;
     let fields = &lines.share(shared, own.to_vec());
-    Entry::new(Parts { key, signature, status, freshness, cost, fields, body })
+    // Who looks for it says up to when it has been checked.
+    let born = Generation::default();
+    Entry::new(Parts { key, signature, status, freshness, cost, born, fields, body })
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Buffer, Ending, Fill, Fills, Head, Reader, Verdict, locked};
 use crate::disks::Keeping;
+use crate::purges::Generation;
 use crate::{Body, Entry};
 
 /// The leader's end of a fill.
@@ -23,6 +24,17 @@ impl Lead {
     /// The lead of a fill that publishes nothing if it was cancelled before it began.
     pub(super) fn new(fill: Arc<Fill>, fills: Arc<Fills>) -> Self {
         Self { fill, fills, disk: None, booked: 0, windowed: false, settled: false }
+    }
+
+    /// Lets nobody follow it, and publishes nothing if it `is_cancelled` already.
+    pub(super) fn keep_alone(&self, is_cancelled: bool) {
+        self.fill.joinable.store(false, Ordering::Release);
+        self.fill.cancelled.store(is_cancelled, Ordering::Release);
+    }
+
+    /// The generation that was in force before its request was sent: what it fetches is of that one.
+    pub fn born(&self) -> Generation {
+        self.fill.born
     }
 
     /// The leading client's reader; to be made before the first byte is appended.
@@ -52,6 +64,7 @@ impl Lead {
             return;
         }
         let Some(head) = self.head() else { return };
+        self.fills.store.purges.note(head.freshness.received);
         self.disk = self.fills.store.disks.begin(&self.fill.key, &head).await;
     }
 
@@ -89,7 +102,7 @@ impl Lead {
         if let Some(entry) = &entry {
             *locked(&self.fill.buffer) = Buffer::Entry(entry.clone());
         }
-        let disk = self.disk.take().filter(|_| !self.is_cancelled());
+        let disk = self.disk.take().filter(|_| self.may_stay());
         let on_disk = disk.is_some_and(Keeping::finish);
         if on_disk && entry.is_none() {
             // What memory has is of the past.
@@ -109,7 +122,9 @@ impl Lead {
         if self.is_cancelled() {
             return false;
         }
-        self.fills.keep(entry, began);
+        if self.fills.store.reach(entry).is_none() {
+            self.fills.keep(entry, began);
+        }
         let is_on_disk = matches!(entry.body(), Body::Disk(_));
         let stored = !is_on_disk && self.publish(entry, replaces);
         self.fills.note_stored(&self.fill.key);
@@ -130,6 +145,12 @@ impl Lead {
 
     fn is_cancelled(&self) -> bool {
         self.fill.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Whether a disk may keep it, where it will be of the second in which it was received: purges from before then
+    /// must not have reached it. What memory keeps is of the generation in which its fetch began.
+    fn may_stay(&self) -> bool {
+        !self.is_cancelled() && self.fills.reach_of(&self.fill).is_none()
     }
 
     /// The cache key this is stored under.
@@ -163,7 +184,7 @@ impl Lead {
     /// Ends the fill, which broke off, and publishes what came of it under the head `part` has for that.
     pub fn break_off(mut self, part: &Head) {
         let began = self.fills.now(&self.fill.key);
-        if self.is_cancelled() {
+        if !self.may_stay() {
             return;
         }
         let on_disk = self.disk.take().is_some_and(|disk| disk.finish_early(part));

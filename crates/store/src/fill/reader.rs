@@ -41,6 +41,10 @@ impl Reader {
         Self { fill, progress, position: 0, to: u64::MAX, id }
     }
 
+    pub(super) fn fill(&self) -> &Fill {
+        &self.fill
+    }
+
     /// Waits for what the fill turns out to be.
     pub async fn verdict(&mut self) -> Verdict {
         match self.progress.wait_for(|progress| progress.verdict.is_some()).await {

@@ -20,7 +20,8 @@ use larder_store::disks::Tell;
 use larder_store::entry::Parts;
 use larder_store::fill::{Head, Piece, Reader, Verdict};
 use larder_store::{
-    Arena, Body, DiskTier, Disks, Ending, Entry, Fills, LinePool, Lines, LinesRef, Memory, Resident, Store,
+    Arena, Body, DiskTier, Disks, Ending, Entry, Fills, Generation, LinePool, Lines, LinesRef, Memory,
+    Resident, Store,
 };
 use tokio::task::yield_now;
 
@@ -31,7 +32,7 @@ fn store(capacity: Capacity, max_object: u64) -> (Arc<Store>, Arc<Fills>) {
 
 /// The same, with disks.
 fn store_on(disks: Disks, capacity: Capacity, max_object: u64) -> (Arc<Store>, Arc<Fills>) {
-    let store = Arc::new(Store { memory: Memory::new(capacity, &Spec::default(), 3), disks });
+    let store = Arc::new(Store::new(Memory::new(capacity, &Spec::default(), 3), disks));
     let fills = Fills::new(Arc::clone(&store), Arena::new().expect("memory files"), max_object);
     (store, Arc::new(fills))
 }
@@ -79,7 +80,8 @@ fn head(version: u64, len: u64, length: Option<u64>) -> Head {
 fn entry(key: &[u8], signature: &[u8], version: u64, body: Body) -> Entry {
     let fields = fields(version, body.len());
     let freshness = Freshness::default();
-    Entry::new(Parts { key, signature, status: StatusCode::OK, freshness, cost: 0, fields: &fields, body })
+    let (status, born) = (StatusCode::OK, Generation::default());
+    Entry::new(Parts { key, signature, status, freshness, cost: 0, born, fields: &fields, body })
         .expect("a short key")
 }
 

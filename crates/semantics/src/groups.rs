@@ -1,0 +1,164 @@
+//! What binds responses together: cache groups (RFC 9875), and the tags of surrogates.
+//!
+//! A group is the origin's own business: its name means something within one origin only
+//! ([`crate::key::origin`]), and answers to unsafe requests invalidate it. Tags are for those who run the
+//! cache: they are found wherever they were given. Both are compared byte by byte. What a purge does to
+//! a response is not decided here.
+
+use std::borrow::Cow;
+
+use http::Method;
+use sfv::{BareItem, List, ListEntry, Parser};
+
+use crate::fields::{Fields, list};
+use crate::invalidate::is_unsafe;
+
+/// The field that names a response's groups (RFC 9875 section 2).
+pub const GROUPS: &str = "cache-groups";
+/// The field that names the groups to invalidate (RFC 9875 section 3).
+const INVALIDATION: &str = "cache-group-invalidation";
+
+/// Fields that name tags: with commas between them, or with white space.
+const COMMAS: [&str; 1] = ["cache-tag"];
+const SPACES: [&str; 2] = ["surrogate-key", "xkey"];
+
+/// The groups a response belongs to. None if the field is anything else than a list of strings: then
+/// it counts as not there (RFC 9651 section 1.2). Parameters mean nothing.
+///
+/// RFC 9875 asks for 32 groups of 32 characters at least; here as many are read as fit into a head.
+pub fn groups(response: &impl Fields) -> Vec<String> {
+    strings(response, GROUPS)
+}
+
+/// The groups of its origin that the answer to a request with this method invalidates, whatever its status:
+/// none after a safe method (RFC 9875 section 3).
+pub fn invalidated(method: &Method, response: &impl Fields) -> Vec<String> {
+    if is_unsafe(method) { strings(response, INVALIDATION) } else { Vec::new() }
+}
+
+/// The tags a response was given: the members of `Cache-Tag`, and the words of `Surrogate-Key` and `xkey`.
+pub fn tags(response: &impl Fields) -> impl Iterator<Item = &[u8]> {
+    let with_commas = COMMAS.into_iter().flat_map(|name| response.lines(name)).flat_map(list);
+    let with_spaces = SPACES.into_iter().flat_map(|name| response.lines(name)).flat_map(words);
+    with_commas.chain(with_spaces)
+}
+
+/// Whether a response may have groups or tags: there is such a field.
+pub fn is_tagged(response: &impl Fields) -> bool {
+    COMMAS.into_iter().chain(SPACES).chain([GROUPS]).any(|name| response.contains(name))
+}
+
+fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty())
+}
+
+/// A field that is a list of strings, all of its lines together (RFC 9651 section 4.2).
+fn strings(response: &impl Fields, name: &str) -> Vec<String> {
+    let mut lines = response.lines(name);
+    let Some(first) = lines.next() else { return Vec::new() };
+    let whole = lines.fold(Cow::Borrowed(first), |whole, line| Cow::Owned([&whole, line].join(&b", "[..])));
+    let members = Parser::new(&whole).parse::<List>().unwrap_or_default();
+    let string = |member| match member {
+        ListEntry::Item(item) => match item.bare_item {
+            BareItem::String(string) => Some(string.into()),
+            _ => None,
+        },
+        ListEntry::InnerList(_) => None,
+    };
+    members.into_iter().map(string).collect::<Option<_>>().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fields::HeadLines;
+
+    #[test]
+    fn groups_are_a_list_of_strings() {
+        let cases: [(&str, &[&str]); 16] = [
+            ("", &[]),
+            ("Cache-Groups: \"scripts\"\r\n", &["scripts"]),
+            ("cache-groups: \"eurovision-results\", \"australia\"\r\n", &["eurovision-results", "australia"]),
+            ("Cache-Groups: \"a\"\r\nETag: \"x\"\r\nCache-Groups: \"b\" ,\t\"c\"\r\n", &["a", "b", "c"]),
+            ("Cache-Groups: \"a\";q=1;x, \"b\"\r\n", &["a", "b"]),
+            ("Cache-Groups: \"A\", \"a\"\r\n", &["A", "a"]),
+            (r#"Cache-Groups: "a, b", "say \"c\\d\"", """#, &["a, b", "say \"c\\d\"", ""]),
+            ("Cache-Groups:\r\n", &[]),
+            ("Cache-Groups: token\r\n", &[]),
+            ("Cache-Groups: \"a\", token\r\n", &[]),
+            ("Cache-Groups: \"a\", (\"b\" \"c\")\r\n", &[]),
+            ("Cache-Groups: \"a\",\r\n", &[]),
+            ("Cache-Groups: \"a\" \"b\"\r\n", &[]),
+            ("Cache-Groups: \"open\r\n", &[]),
+            ("Cache-Groups: \"a\"\r\nCache-Groups: 1\r\n", &[]),
+            ("Cache-Groups: \"\u{e9}\"\r\n", &[]),
+        ];
+        for (head, expected) in cases {
+            assert_eq!(groups(&HeadLines(head.as_bytes())), expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn more_and_longer_groups_than_the_least_are_read() {
+        let names: Vec<_> = (0..1_000).map(|n| format!("{n:0>40}")).collect();
+        let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        let head = format!("Cache-Groups: {}\r\n", quoted.join(", "));
+        assert_eq!(groups(&HeadLines(head.as_bytes())), names);
+    }
+
+    #[test]
+    fn only_unsafe_requests_invalidate() {
+        let head = HeadLines(b"Cache-Group-Invalidation: \"eurovision-results\", \"australia\"\r\n");
+        for method in ["POST", "PUT", "DELETE", "PATCH", "UNHEARD-OF"] {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            assert_eq!(invalidated(&method, &head), ["eurovision-results", "australia"], "{method}");
+        }
+        for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND"] {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            assert!(invalidated(&method, &head).is_empty(), "{method}");
+        }
+        assert!(groups(&head).is_empty());
+    }
+
+    #[test]
+    fn tags_come_with_commas_or_with_spaces() {
+        let cases: [(&str, &[&str]); 6] = [
+            ("Cache-Tag: a, b c ,,d\r\n", &["a", "b c", "d"]),
+            ("Surrogate-Key: a  b\tc,d\r\n", &["a", "b", "c,d"]),
+            ("xkey: a\r\nxkey: b c\r\n", &["a", "b", "c"]),
+            ("XKey: x\r\nCache-Tag: A\r\nSurrogate-Key: s\r\n", &["A", "s", "x"]),
+            ("Cache-Groups: \"a\"\r\n", &[]),
+            ("ETag: \"a\"\r\n", &[]),
+        ];
+        for (head, expected) in cases {
+            let head = HeadLines(head.as_bytes());
+            let found: Vec<_> = tags(&head).map(|tag| std::str::from_utf8(tag).unwrap()).collect();
+            assert_eq!(found, expected, "{head:?}");
+            assert_eq!(is_tagged(&head), !head.contains("etag"), "{head:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn names_come_back_as_they_were_written(names in prop::collection::vec("[ -~]{0,40}", 0..40)) {
+            let escape = |name: &String| format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
+            let mut map = HeaderMap::new();
+            for name in &names {
+                map.append(GROUPS, escape(name).parse().unwrap());
+            }
+            prop_assert_eq!(groups(&map), names);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
+            let head = [b"Cache-Groups:", &bytes[..], b"\nCache-Tag:", &bytes, b"\nxkey:", &bytes].concat();
+            let head = HeadLines(&head);
+            let names = groups(&head);
+            prop_assert!(names.len() <= bytes.len());
+            prop_assert!(tags(&head).all(|tag| !tag.is_empty()));
+        }
+    }
+}
