@@ -12,7 +12,7 @@ use larder_proxy::settings::{
 };
 use larder_semantics::storable::Rules;
 
-use super::statistics;
+use super::{control, statistics};
 
 /// What was written, on top of the defaults.
 #[derive(Clone, Debug)]
@@ -79,6 +79,7 @@ pub(super) struct SiteDraft {
     pub(super) health: Option<String>,
     pub(super) health_interval: Duration,
     pub(super) rules: Rules,
+    pub(super) control: control::Draft,
 }
 
 impl Default for Draft {
@@ -134,6 +135,7 @@ impl Default for SiteDraft {
             health: None,
             health_interval: Duration::from_secs(10),
             rules: Rules::default(),
+            control: control::Draft::default(),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::kinds::{
     AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Share, Size, Text, Words,
 };
 use super::statistics;
-use super::{DISK, ENTRIES, MEMORY, THREADS, names};
+use super::{DISK, ENTRIES, MEMORY, THREADS, control, names};
 
 /// One key of a `T`.
 pub(super) struct Key<T> {
@@ -348,7 +348,58 @@ pub(super) const SITE: &[Key<SiteDraft>] = &[
         host,
         "the Host that the origin sees: the client's, the origin's own, or this one"
     ),
+    key!(
+        "role",
+        control::ROLE,
+        control.role,
+        "tags: a gateway beside its backend, which keeps nothing but tags (docs/control.md)"
+    ),
     key!("cache", Flag, cache, "false: every request passes through"),
+    key!(
+        "validate",
+        control::VALIDATE,
+        control.validate,
+        "always: whatever is stored is validated each time, and stale_if_error is 0s unless it is said (docs/control.md)"
+    ),
+    key!("couple", control::Couple, control.couple, "role tags: pools that a change to another blanks"),
+    key!(
+        "couple_transitively",
+        Flag,
+        control.transitive,
+        "role tags: and those that a change to these would blank"
+    ),
+    key!("tags", Count(1..=MANY), control.tags.tags, "role tags: tags of a pool"),
+    key!("tag_bytes", Size(1 << 10..=*MEMORY.end()), control.tags.bytes, "role tags: what a pool may take"),
+    key!(
+        "tag_pools",
+        Count(1..=65_536),
+        control.tags.pools,
+        "role tags: pools; segments beyond them share one"
+    ),
+    key!(
+        "tag_limit",
+        Size(0..=1 << 30),
+        control.tags.content,
+        "role tags: largest content that is read for its tag"
+    ),
+    key!(
+        "tag_doubt",
+        Seconds,
+        control.tags.doubt,
+        "role tags: how long no tags are made after a change of which nobody knows how it ended"
+    ),
+    key!(
+        "push",
+        Flag,
+        control.push,
+        "role tags: tell caches what belongs together, and what is invalid (RFC 9875)"
+    ),
+    key!(
+        "push_lifetime",
+        Seconds,
+        control.push_lifetime,
+        "role tags: with push, how long caches keep answers of whose lifetime the backend says nothing"
+    ),
     key!("retries", Count(0..=100), retries, "further tries of an idempotent request that got no answer"),
     key!("max_fails", Count(1..=MANY), max_fails, "failures in a row until an origin is left alone"),
     key!("fail_timeout", AtLeast(1), fail_timeout, "how long it is left alone"),

@@ -4,6 +4,7 @@
 //! `raw` turns text into a draft by the table in `keys`; here the flags come on top, and what the values mean
 //! together is decided and checked.
 
+mod control;
 pub(crate) mod docs;
 mod draft;
 mod keys;
@@ -207,7 +208,12 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
     rows.extend(settings.sites.iter().map(|site| {
         let hosts = if site.hosts.is_empty() { "every host".to_owned() } else { site.hosts.join(", ") };
         let origins: Vec<_> = site.origins.iter().map(names::show_origin).collect();
-        let pass = if site.cache { "" } else { ", not cached" };
+        let pass = match (&site.tags, site.cache) {
+            (Some(_), _) => ", tags only",
+            (None, true) if site.rules.validated => ", always validated",
+            (None, true) => "",
+            (None, false) => ", not cached",
+        };
         ("site", format!("{}: {hosts} from {}{pass}", site.name, origins.join(", ")))
     }));
     rows

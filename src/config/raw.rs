@@ -131,9 +131,11 @@ impl Reader<'_> {
                 .or_else(|| set(CACHING, &mut site.rules, key.get_ref(), value.get_ref()));
             self.judge(("site", key.get_ref()), &known, key.span().start, outcome);
         }
-        if !table.iter().any(|(key, _)| key.get_ref() == "origin") {
+        let says = |name: &str| table.iter().any(|(key, _)| key.get_ref() == name);
+        if !says("origin") {
             self.problem(start, "[[site]] has no 'origin'".to_owned());
         }
+        site.control.stale_if_error = says("stale_if_error");
         site
     }
 

@@ -7,10 +7,10 @@ use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site, Token, Tracing};
 
-use super::TOKEN;
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::names::covers;
 use super::statistics;
+use super::{TOKEN, control};
 use crate::units::show_size;
 
 const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -174,6 +174,7 @@ fn check_sites(sites: &[SiteDraft], problems: &mut Vec<String>) {
         if site.origins.is_empty() {
             problems.push(format!("{}: [[site]] has no origin in its 'origin' list", site.place));
         }
+        control::check(site, problems);
         for earlier in &sites[..at] {
             if site.name.is_some() && site.name == earlier.name {
                 let name = site.name.as_deref().unwrap_or_default();
@@ -252,11 +253,12 @@ fn machine_memory() -> u64 {
 }
 
 fn settle_site(at: usize, site: SiteDraft) -> Site {
-    let SiteDraft { name, hosts, origins, host, cache, retries, max_fails, fail_timeout, rules, .. } = site;
+    let (cache, tags, rules) = control::settle(&site);
+    let SiteDraft { name, hosts, origins, host, retries, max_fails, fail_timeout, .. } = site;
     let interval = site.health_interval;
     let name = name.or_else(|| hosts.first().cloned()).unwrap_or_else(|| format!("site{}", at + 1));
     let health = site.health.map(|path| Health { path, interval });
-    Site { name, hosts, origins, host, rules, cache, retries, max_fails, fail_timeout, health }
+    Site { name, hosts, origins, host, rules, cache, tags, retries, max_fails, fail_timeout, health }
 }
 
 /// Where the first of `keys` that was written stands: what to blame.

@@ -41,6 +41,7 @@ use crate::observe::histogram::Latency;
 use crate::observe::ledger::{self, Ledger};
 use crate::observe::trace::{self, Tracer};
 use crate::observe::watch;
+use crate::tagpools::Holdings;
 use crate::upkeep;
 use crate::worker::Shared;
 
@@ -76,6 +77,9 @@ struct Stats {
     /// By name, whatever became of the requests.
     reasons: BTreeMap<&'static str, u64>,
     sites: Vec<Site>,
+    /// The pools of tags of each gateway.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gateways: Vec<Holdings>,
     /// What became of the rows for the statistics database, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     statistics: Option<ledger::Report>,
@@ -188,6 +192,7 @@ impl Stats {
             latency: shared.times().latency(),
             reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
             sites: sites::report(shared),
+            gateways: shared.gateways.report(),
             statistics: shared.ledger.as_deref().map(Ledger::report),
             traces: shared.tracer.as_ref().map(Tracer::report),
             doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
@@ -263,6 +268,7 @@ async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Respons
         "/recent" => recent::answer(shared, query),
         "/history" => history::answer(shared, query).await,
         "/objects" => objects::answer(shared, query).await,
+        "/pools" => json(&shared.gateways.report()),
         "/about" => json(&page::About::of(shared)),
         "/why" => explain::answer(shared, query).await,
         "/live" | "/top" | "/log" => live::answer(shared, path, query),
@@ -289,6 +295,7 @@ const PATHS: &[&str] = &[
     "/purge",
     "/objects",
     "/cache",
+    "/pools",
     "/about",
     "/healthz",
     "/readyz",

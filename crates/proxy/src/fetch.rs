@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use larder_semantics::fields::{Fields, members};
+use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::range::{self, ContentRange};
 use larder_semantics::reuse::{Failure, stale_on_error};
@@ -29,6 +29,9 @@ use crate::{answer, clock};
 
 /// How long a URL whose answer could not be stored is remembered, in seconds.
 const MARK: u32 = 120;
+
+/// Content up to so many bytes is read for a tag of our own.
+const MOST_HASHED: u64 = 1 << 20;
 
 /// What is asked of the origin about what is stored.
 enum Question {
@@ -73,8 +76,12 @@ pub(crate) async fn fetch(
 ) -> Reply {
     let wants_part = request.fields.contains("range");
     let mut question = Question::about(stored.as_ref(), wants_part);
+    let own_tag = own_tag(cx.rules, &question).await;
     loop {
-        let asked = question.fields(&request.fields, wants_part);
+        let mut asked = question.fields(&request.fields, wants_part);
+        if let (Some(tag), Question::Validate(_)) = (&own_tag, &question) {
+            show(asked.to_mut(), tag);
+        }
         let requested = clock::now();
         let sent = upstream::send(cx.worker, cx.plan, request, &asked, &mut Upload::Empty).await;
         let times = Times { requested, received: clock::now() };
@@ -82,7 +89,7 @@ pub(crate) async fn fetch(
             Ok(answer) => answer,
             Err(error) => return failed(cx, request, fetching, why, stored.as_ref(), error),
         };
-        let fetched = Fetched { cx, request, why, times, stored: stored.as_ref() };
+        let fetched = Fetched { cx, request, why, times, stored: stored.as_ref(), own_tag: own_tag.as_ref() };
         match fetched.understand(&question, answer.status, &answer.fields) {
             Meaning::AskAgain => question = Question::Whole,
             Meaning::StillGood(entry) => return fetched.still_good(fetching, entry, &answer.fields.to_map()),
@@ -91,6 +98,23 @@ pub(crate) async fn fetch(
             Meaning::Answer => return fetched.answer(fetching, answer),
         }
     }
+}
+
+/// The tag by which a stored response can be validated that came without a validator, if there has to be one.
+async fn own_tag(rules: &Rules, question: &Question) -> Option<HeaderValue> {
+    let Question::Validate(entry) = question else { return None };
+    let (fields, length) = (entry.fields(), entry.body().len());
+    if !rules.validated || revalidate::has_strong(&fields, entry.freshness().date) || length > MOST_HASHED {
+        return None;
+    }
+    let content = entry.body().load(0, usize::try_from(length).ok()?).await.ok()?;
+    Some(larder_tags::entity_tag(&fields, &content))
+}
+
+/// Shows this tag and no date, which a change within its second would not tell.
+fn show(asked: &mut HeaderMap, tag: &HeaderValue) {
+    asked.remove(header::IF_MODIFIED_SINCE);
+    asked.insert(header::IF_NONE_MATCH, tag.clone());
 }
 
 impl Question {
@@ -175,13 +199,16 @@ struct Fetched<'f> {
     why: Why,
     times: Times,
     stored: Option<&'f Entry>,
+    /// The tag that we showed for it, if it came without.
+    own_tag: Option<&'f HeaderValue>,
 }
 
 impl Fetched<'_> {
     fn understand(&self, question: &Question, status: StatusCode, fields: &Lines) -> Meaning {
         match question {
             Question::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
-                match revalidate::same_representation(&entry.fields(), fields) {
+                let is_own = self.own_tag.is_some_and(|own| fields.first("etag") == Some(own.as_bytes()));
+                match is_own || revalidate::same_representation(&entry.fields(), fields) {
                     true => Meaning::StillGood(entry.clone()),
                     false => Meaning::AskAgain,
                 }
@@ -223,7 +250,8 @@ impl Fetched<'_> {
     }
 
     fn may_stand_in(&self, entry: &Entry, failure: Failure) -> bool {
-        stale_on_error(entry.freshness(), &self.request.asked, self.cx.rules, self.times.received, failure)
+        let freshness = self.request.freshness(entry);
+        stale_on_error(&freshness, &self.request.asked, self.cx.rules, self.times.received, failure)
     }
 
     /// RFC 9111 section 4.3.4: the stored response, freshened.
@@ -389,18 +417,12 @@ pub(crate) fn judge(
     let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
     let mut signature = Vec::new();
     vary::write(fields, &request.fields, &mut signature)?;
-    if varies_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
+    if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
 }
 
 /// Whether a response is not stored because of how it was asked for.
 fn is_by_request(why: Why) -> bool {
     matches!(why, Why::RequestNoStore | Why::Authorization)
-}
-
-/// Whether the response varies by what proxies tell of the client, which its own fields do not show.
-fn varies_by_client(response: &impl Fields) -> bool {
-    let told = [&b"x-forwarded-for"[..], b"forwarded"];
-    members(response, "vary").any(|name| told.iter().any(|told| name.eq_ignore_ascii_case(told)))
 }
 
 fn failed(
@@ -414,7 +436,7 @@ fn failed(
     tracing::warn!("{}: {error}", request.url());
     let now = clock::now();
     let times = Times { requested: now, received: now };
-    let fetched = Fetched { cx, request, why, times, stored };
+    let fetched = Fetched { cx, request, why, times, stored, own_tag: None };
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
         Some(entry) => fetched.stale(fetching, entry, None),
         None => {

@@ -29,6 +29,7 @@ mod route;
 pub mod schedule;
 mod serve;
 pub mod settings;
+mod tagpools;
 mod tunnel;
 mod upkeep;
 mod upstream;

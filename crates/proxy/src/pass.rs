@@ -105,7 +105,7 @@ pub(crate) async fn through(
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome)
 }
 
-fn failed(request: &Request, error: &OriginError) -> Reply {
+pub(crate) fn failed(request: &Request, error: &OriginError) -> Reply {
     tracing::warn!("{} {}: {error}", request.method, request.url());
     failure(error.status, error.why)
 }
@@ -183,8 +183,8 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
 /// A stored response in place of an origin that is gone, if that is allowed (RFC 9111 section 4.2.4).
 fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Option<Reply> {
     let (entry, now) = (stored?, clock::now());
-    let freshness = entry.freshness();
-    if !stale_on_error(freshness, &request.asked, cx.rules, now, Failure::Unreachable) {
+    let freshness = request.freshness(entry);
+    if !stale_on_error(&freshness, &request.asked, cx.rules, now, Failure::Unreachable) {
         return None;
     }
     let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, freshness.ttl(now));

@@ -9,7 +9,9 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
 use larder_semantics::{key, revalidate, storable};
+use larder_store::Entry;
 
 use crate::http1::head::{Head, Refusal, Target};
 use crate::observe::trace::Trace;
@@ -167,13 +169,11 @@ pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>) {
     });
 }
 
-/// The site of a request for `authority`, if it has one, and one with a cache.
+/// The site of a request for `authority`, if it has one whose cache answers without asking.
 pub(crate) fn cached_site(plan: &Plan, role: Role, authority: &str) -> Option<SiteNumber> {
     match role {
         Role::Forward => Some(SiteNumber::FORWARD),
-        Role::Reverse => {
-            plan.sites.find(authority).filter(|site| site.settings.cache).map(|site| site.number)
-        }
+        Role::Reverse => plan.sites.find(authority).filter(|site| site.answers).map(|site| site.number),
     }
 }
 
@@ -241,6 +241,14 @@ impl Request {
     /// The target as an absolute URI.
     pub(crate) fn url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
+    }
+
+    /// How fresh a stored response is for this request.
+    pub(crate) fn freshness(&self, entry: &Entry) -> Freshness {
+        match self.route.is_validated() {
+            true => entry.freshness().unproven(),
+            false => *entry.freshness(),
+        }
     }
 
     /// A request for the same target that has no client and no content: what a refresh in the

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use larder_semantics::storable::Rules;
+use larder_tags::Pools;
 
 use crate::observe::accounts::{Account, Accounts};
 use crate::origin::Pool;
 use crate::settings::{Role, Site};
+use crate::tagpools::Gateways;
 
 /// What stands for a site where any origin may be asked.
 pub(crate) const FORWARD: &str = "forward";
@@ -17,6 +19,10 @@ pub(crate) struct SiteState {
     pub(crate) settings: Site,
     pub(crate) pool: Pool,
     pub(crate) number: SiteNumber,
+    /// The cache may answer without asking an origin.
+    pub(crate) answers: bool,
+    /// The pools of a gateway.
+    pub(crate) tags: Option<Arc<Pools>>,
 }
 
 /// The configured sites, in order.
@@ -49,12 +55,14 @@ pub(crate) enum Route {
 
 impl Sites {
     /// The sites, which go on counting where others of their names ended.
-    pub(crate) fn new(sites: &[Site], accounts: &Accounts) -> Self {
+    pub(crate) fn new(sites: &[Site], accounts: &Accounts, gateways: &Gateways) -> Self {
         let mut opened = vec![accounts.open(""), accounts.open(FORWARD)];
         let state = |site: &Site| {
             let number = SiteNumber(opened.len());
             opened.push(accounts.open(&site.name));
-            Arc::new(SiteState { settings: site.clone(), pool: Pool::new(site), number })
+            let answers = site.cache && !site.rules.validated;
+            let tags = gateways.open(site);
+            Arc::new(SiteState { settings: site.clone(), pool: Pool::new(site), number, answers, tags })
         };
         Self { all: sites.iter().map(state).collect(), accounts: opened }
     }
@@ -95,6 +103,19 @@ impl Route {
             Self::Site(site) => site.number,
             Self::Anywhere => SiteNumber::FORWARD,
         }
+    }
+
+    /// The pools of the gateway that the site is, if it is one.
+    pub(crate) fn tags(&self) -> Option<&Arc<Pools>> {
+        match self {
+            Self::Site(site) => site.tags.as_ref(),
+            Self::Anywhere => None,
+        }
+    }
+
+    /// Whether each use of what is stored has to be validated.
+    pub(crate) fn is_validated(&self) -> bool {
+        matches!(self, Self::Site(site) if site.settings.rules.validated)
     }
 
     /// The caching rules, or `None` where nothing is cached.

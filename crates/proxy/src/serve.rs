@@ -24,7 +24,7 @@ use crate::reply::{Reply, Source};
 use crate::request::{Address, Request, cached_site, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
-use crate::{answer, clock, fetch, pass};
+use crate::{answer, clock, fetch, pass, tagpools};
 
 /// What the cache answers without waiting.
 pub(crate) struct Answer {
@@ -84,6 +84,9 @@ async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> 
         return reply;
     }
     let route = request.route.clone();
+    if let Some(pools) = route.tags() {
+        return Box::pin(tagpools::serve(worker, plan, pools, request)).await;
+    }
     let Some(rules) = route.rules(&plan.settings.forward.rules) else {
         return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
     };
@@ -146,6 +149,9 @@ impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {
         let store = &self.worker.shared.store;
         let (hash, arrived) = (store.memory.hash(&request.key), store.purges.now());
+        if self.rules.validated {
+            self.use_up(request, hash);
+        }
         let held = self.look(request, hash).await;
         let (why, stored) = match find(request, &held) {
             Found::Reply(reply) => return reply,
@@ -178,6 +184,16 @@ impl Context<'_> {
         pass::head(*self, request, why, held.entry).await
     }
 
+    /// Counts a use of what each use of is validated: `at_once`, which counts others, has not looked.
+    fn use_up(&self, request: &Request, hash: u64) {
+        let store = &self.worker.shared.store;
+        let select = |resident: &Resident| answer::select(resident, &request.fields).cloned();
+        let now = clock::now();
+        if let Some(entry) = store.memory.find(&request.key, hash, now, select) {
+            store.used(&entry, now);
+        }
+    }
+
     async fn look(&self, request: &Request, hash: u64) -> Held {
         let shared = &self.worker.shared;
         let resident = shared.store.memory.peek(&request.key, hash);
@@ -194,7 +210,9 @@ impl Context<'_> {
     /// Whether an answer to this request is of no use to others who ask at the same time.
     fn goes_alone(&self, request: &Request, hash: u64) -> bool {
         let asked = &request.asked;
-        request.fields.contains("authorization")
+        // What is fetched by somebody who asked earlier may have been answered before this was asked.
+        self.rules.validated
+            || request.fields.contains("authorization")
             || request.fields.contains("range")
             || asked.no_cache
             || asked.no_store
@@ -266,7 +284,7 @@ impl Context<'_> {
 
     fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {
         let failure = Failure::Unreachable;
-        stale_on_error(entry.freshness(), &request.asked, self.rules, clock::now(), failure)
+        stale_on_error(&request.freshness(entry), &request.asked, self.rules, clock::now(), failure)
     }
 
     fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {
@@ -298,6 +316,9 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
         let why = if held.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
         return Found::Ask(why, None);
     };
+    if request.route.is_validated() {
+        return Found::Ask(Why::AlwaysValidated, Some(entry.clone()));
+    }
     let now = clock::now();
     let reply = |kind, why| {
         let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now)).from(held.tier);

@@ -198,6 +198,8 @@ pub struct Site {
     pub rules: Rules,
     /// False: every request passes through.
     pub cache: bool,
+    /// Nothing of its answers is stored but their tags: the site is a gateway beside its backend.
+    pub tags: Option<larder_tags::Settings>,
     /// Further tries of an idempotent request whose origin failed before it answered.
     pub retries: u32,
     /// Failures in a row after which an origin is left alone.

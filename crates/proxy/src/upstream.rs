@@ -124,7 +124,7 @@ async fn to_site(
     content: &mut Upload,
 ) -> Result<(Head, Download), OriginError> {
     let repeatable = content.is_empty();
-    let mut tries_left = site.settings.retries;
+    let (mut tries_left, mut unsent) = (site.settings.retries, true);
     loop {
         let turn = site.pool.next();
         let origin = turn.origin();
@@ -142,8 +142,10 @@ async fn to_site(
             Err(error) => {
                 turn.failed();
                 let again = repeatable && (error.unsent || is_idempotent(&request.method));
+                // An earlier try may have reached an origin, even if this one has not.
+                unsent &= error.unsent;
                 if !again || tries_left == 0 {
-                    return Err(error);
+                    return Err(OriginError { unsent, ..error });
                 }
                 tracing::debug!("{}: {error}; trying again", request.url());
                 tries_left -= 1;

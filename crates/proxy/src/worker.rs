@@ -38,6 +38,7 @@ use crate::origin::{Client, Connector, Gate, connect};
 use crate::reply::{Banner, Reply};
 use crate::route::Sites;
 use crate::settings::{AccessLog, Door, Role, Settings};
+use crate::tagpools::Gateways;
 use crate::upkeep::Done;
 
 /// The settings, ready to be used.
@@ -77,6 +78,8 @@ pub(crate) struct Shared {
     pub(crate) access: access::Log,
     /// What was counted of each site.
     pub(crate) accounts: Accounts,
+    /// The pools of tags of all gateways.
+    pub(crate) gateways: Gateways,
     /// Who watches.
     pub(crate) watch: Watch,
     /// What was counted of late.
@@ -117,8 +120,8 @@ pub(crate) struct Clients {
 }
 
 impl Plan {
-    fn new(settings: Settings, accounts: &Accounts) -> Self {
-        let sites = Sites::new(&settings.sites, accounts);
+    fn new(settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
+        let sites = Sites::new(&settings.sites, accounts, gateways);
         let banner = Banner::new(&settings.name, settings.x_cache);
         let gate = Arc::new(Gate::new(settings.limits.in_flight, settings.limits.queue));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
@@ -126,10 +129,10 @@ impl Plan {
     }
 
     /// The plan of new settings. Requests under way keep their places if as many are to be had.
-    fn next(&self, settings: Settings, accounts: &Accounts) -> Self {
+    fn next(&self, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
         let (old, new) = (&self.settings.limits, &settings.limits);
         let same_gate = (old.in_flight, old.queue) == (new.in_flight, new.queue);
-        let mut next = Self { version: self.version + 1, ..Self::new(settings, accounts) };
+        let mut next = Self { version: self.version + 1, ..Self::new(settings, accounts, gateways) };
         if same_gate {
             next.gate = Arc::clone(&self.gate);
         }
@@ -152,10 +155,10 @@ impl Shared {
         let access = access::Log::open(settings.access_log_file.as_deref())?;
         let ledger = Ledger::open(&settings.statistics)?.map(Arc::new);
         let tracer = Tracer::start(&settings)?;
-        let accounts = Accounts::new(settings.threads.max(1));
+        let (accounts, gateways) = (Accounts::new(settings.threads.max(1)), Gateways::default());
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         Ok(Arc::new(Self {
-            plan: ArcSwap::from_pointee(Plan::new(settings, &accounts)),
+            plan: ArcSwap::from_pointee(Plan::new(settings, &accounts, &gateways)),
             version: AtomicU64::new(0),
             store,
             fills,
@@ -169,6 +172,7 @@ impl Shared {
             tracer,
             access,
             accounts,
+            gateways,
             watch: Watch::default(),
             recent: Recent::default(),
             connections: AtomicUsize::new(0),
@@ -193,7 +197,7 @@ impl Shared {
         self.access.reopen(settings.access_log_file.as_deref());
         let old = self.plan();
         let trace = old.settings.trace.clone();
-        let plan = old.next(Settings { trace, ..settings }, &self.accounts);
+        let plan = old.next(Settings { trace, ..settings }, &self.accounts, &self.gateways);
         let version = plan.version;
         self.plan.store(Arc::new(plan));
         self.version.store(version, Ordering::Release);

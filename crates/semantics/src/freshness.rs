@@ -58,6 +58,11 @@ impl Freshness {
         Self { flags: self.flags.with(Flags::INVALID), ..*self }
     }
 
+    /// The same without lifetime: of a response each use of which is validated.
+    pub fn unproven(&self) -> Self {
+        Self { lifetime: 0, ..*self }
+    }
+
     /// The freshness of `response`, which may be stored; `None` if it has no explicit or heuristic
     /// lifetime.
     pub(crate) fn of(

@@ -21,6 +21,13 @@ pub fn condition(stored: &impl Fields, out: &mut HeaderMap) {
     }
 }
 
+/// Whether a stored response, which was made at `date`, has a validator that changes whenever the content does:
+/// a tag, or a `Last-Modified` that was over when the response was made (RFC 9110 section 8.8.2.2).
+pub fn has_strong(stored: &impl Fields, date: u32) -> bool {
+    let modified = || stored.first("last-modified").and_then(date::parse);
+    stored.contains("etag") || modified().is_some_and(|modified| modified < date)
+}
+
 /// Removes every condition and range: what remains asks for the whole representation.
 pub fn remove_conditions(request: &mut HeaderMap) {
     for name in &CONDITIONS {
@@ -65,7 +72,7 @@ pub fn precondition(
         return Precondition::Proceed;
     }
     let not_modified = if request.contains("if-none-match") {
-        lists(request, stored)
+        is_listed(request, stored)
     } else {
         request.first("if-modified-since").and_then(date::parse).is_some_and(|since| {
             stored.first("last-modified").and_then(date::parse).unwrap_or(freshness.date) <= since
@@ -75,7 +82,7 @@ pub fn precondition(
 }
 
 /// Whether `If-None-Match` lists the stored entity-tag, or anything (RFC 9110 section 13.1.2).
-fn lists(request: &impl Fields, stored: &impl Fields) -> bool {
+pub fn is_listed(request: &impl Fields, stored: &impl Fields) -> bool {
     let stored = stored.first("etag").map(opaque);
     let mut listed = request.lines("if-none-match").flat_map(entity_tags);
     listed.any(|tag| tag == b"*" || Some(opaque(tag)) == stored)
@@ -294,6 +301,19 @@ mod tests {
         assert_eq!(judge(StatusCode::OK, "Content-Length: 11\r\n"), Head::Stale);
         assert_eq!(judge(StatusCode::OK, "Last-Modified: Mon, 07 Nov 1994 08:49:37 GMT\r\n"), Head::Stale);
         assert_eq!(judge(StatusCode::GONE, "ETag: \"b\"\r\n"), Head::Unrelated);
+    }
+
+    #[test]
+    fn a_date_validates_once_its_second_is_over() {
+        let second = 784_111_777;
+        for (stored, date, strong) in [
+            (MODIFIED, second + 1, true),
+            (MODIFIED, second, false),
+            ("ETag: W/\"a\"\r\n", second, true),
+            ("", second, false),
+        ] {
+            assert_eq!(has_strong(&HeadLines(stored.as_bytes()), date), strong, "{stored} {date}");
+        }
     }
 
     #[test]

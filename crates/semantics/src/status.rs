@@ -54,6 +54,9 @@ reasons! {
     MaxStale "max-stale" "RFC 9111 5.2.1.2"
         "the client accepts a response this stale"
         "";
+    TagCurrent "tag-current" "RFC 9110 13.1.2"
+        "the tag that the client showed is current"
+        "";
     StaleIfError "stale-if-error" "RFC 5861 4"
         "the origin failed and a stale response may stand in"
         "the proxy's log says how the origin failed";
@@ -86,6 +89,12 @@ reasons! {
     RequestMaxAge "request-max-age" "RFC 9111 5.2.1.1"
         "the client wants a younger response"
         "browsers send max-age=0 when somebody reloads a page; immutable tells them not to";
+    AlwaysValidated "always-validated" "configuration"
+        "the site has each use of what is stored validated"
+        "validate = \"stale\" for the site, if what is stored may be used for a while";
+    TagUnknown "tag-unknown" "RFC 9110 13.1.2"
+        "no tag that the client showed is known to be current"
+        "answers get tags unless they have no-store, private, Set-Cookie or Vary: *; clients show them in If-None-Match";
     RequestMinFresh "request-min-fresh" "RFC 9111 5.2.1.3"
         "the client wants a response that stays fresh longer"
         "a longer max-age";
@@ -208,7 +217,12 @@ impl Why {
             Self::Absent => Forward::UriMiss,
             Self::VariantAbsent => Forward::VaryMiss,
             Self::RangeAbsent => Forward::Partial,
-            Self::Expired | Self::Purged | Self::Invalidated | Self::ResponseNoCache => Forward::Stale,
+            Self::Expired
+            | Self::Purged
+            | Self::Invalidated
+            | Self::ResponseNoCache
+            | Self::AlwaysValidated => Forward::Stale,
+            Self::TagUnknown => Forward::Miss,
             Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh => Forward::Request,
             Self::Method => Forward::Method,
             Self::Bypass => Forward::Bypass,

@@ -25,6 +25,9 @@ pub struct Rules {
     /// How stale a response may be while it is revalidated, where the origin does not say, in
     /// seconds (RFC 5861 section 3).
     pub stale_while_revalidate: u32,
+    /// Each use is validated, whatever the origin says of lifetimes. So what comes without any, or without a
+    /// validator, may be stored as well.
+    pub validated: bool,
 }
 
 impl Default for Rules {
@@ -35,6 +38,7 @@ impl Default for Rules {
             targeted: vec!["cdn-cache-control".into()],
             stale_if_error: 3_600,
             stale_while_revalidate: 0,
+            validated: false,
         }
     }
 }
@@ -115,7 +119,10 @@ fn judge(
         return Err(Why::Authorization);
     }
     let (freshness, lifetime) = Freshness::of(rules, &directives, status, response, times);
-    usable(&freshness, lifetime, is_heuristically_cacheable(status) || directives.public)?;
+    let defined = is_heuristically_cacheable(status) || directives.public;
+    if !(rules.validated && defined) {
+        usable(&freshness, lifetime, defined)?;
+    }
     if response.contains("set-cookie") && !is_plainly_fresh(&freshness, lifetime) {
         return Err(Why::SetCookie);
     }

@@ -20,6 +20,12 @@ pub fn is_any(response: &impl Fields) -> bool {
     members(response, "vary").any(|member| field_name(member).is_none())
 }
 
+/// Whether the response varies by what proxies tell of the client, which its own fields do not show.
+pub fn is_by_client(response: &impl Fields) -> bool {
+    let told = [&b"x-forwarded-for"[..], b"forwarded"];
+    members(response, "vary").any(|name| told.iter().any(|told| name.eq_ignore_ascii_case(told)))
+}
+
 /// `*` is a token, and so would be a name.
 fn field_name(member: &[u8]) -> Option<HeaderName> {
     HeaderName::from_bytes(member).ok().filter(|_| member != b"*")

@@ -10,7 +10,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("larder-disk", &["larder-evict"]),
     ("larder-store", &["larder-disk", "larder-evict", "larder-semantics"]),
     ("larder-stats", &[]),
-    ("larder-proxy", &["larder-evict", "larder-semantics", "larder-rpc", "larder-store", "larder-stats"]),
+    ("larder-tags", &["larder-evict", "larder-semantics"]),
+    ("larder-tower", &["larder-tags"]),
+    (
+        "larder-proxy",
+        &["larder-evict", "larder-semantics", "larder-rpc", "larder-store", "larder-stats", "larder-tags"],
+    ),
     ("larder-lab", &["larder-evict"]),
     (
         "larder",
@@ -20,6 +25,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-rpc",
             "larder-store",
             "larder-stats",
+            "larder-tags",
             "larder-proxy",
             "larder-lab",
         ],
@@ -29,7 +35,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide without touching the world.
-const PURE: &[&str] = &["larder-evict", "larder-semantics", "larder-rpc"];
+const PURE: &[&str] = &["larder-evict", "larder-semantics", "larder-rpc", "larder-tags"];
 
 /// What a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
 const IMPURE: &[&str] = &[

@@ -1,5 +1,6 @@
 //! An origin's content as it arrives.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::time::Duration;
 
@@ -22,6 +23,11 @@ pub struct Download {
     limit: Duration,
     place: Option<Place>,
     meter: Option<Meter>,
+    /// What was read before it was known who takes it: handed out first.
+    early: Option<Vec<u8>>,
+    handed: Vec<u8>,
+    /// Kept until the last of the content is handed out.
+    guard: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// A piece of an origin's content.
@@ -50,7 +56,18 @@ impl Download {
             Content::Length(length) => Some(length),
             Content::Chunked(_) | Content::Close => None,
         };
-        Self { exchange: Some(exchange), content, lent: 0, length, limit, place: None, meter: None }
+        Self {
+            exchange: Some(exchange),
+            content,
+            lent: 0,
+            length,
+            limit,
+            place: None,
+            meter: None,
+            early: None,
+            handed: Vec::new(),
+            guard: None,
+        }
     }
 
     /// The same, holding `place` until it ends.
@@ -63,11 +80,26 @@ impl Download {
         Self { meter: Some(meter), ..self }
     }
 
+    /// The same, beginning once more with `early`, which has been read from it.
+    pub fn behind(self, early: Vec<u8>) -> Self {
+        Self { early: Some(early), ..self }
+    }
+
+    /// The same, keeping `guard` until the last of the content is handed out, or nobody wants it any more.
+    pub fn guarded(self, guard: impl Any + Send + Sync) -> Self {
+        let guard = self.exchange.is_some().then(|| Box::new(guard) as _);
+        Self { guard, ..self }
+    }
+
     /// The next piece; `None` at the end.
     ///
     /// # Errors
     /// What went wrong, for the log: the content is truncated.
     pub async fn next(&mut self) -> Result<Option<Chunk<'_>>, String> {
+        if let Some(early) = self.early.take() {
+            self.handed = early;
+            return Ok(Some(Chunk::Data(&self.handed)));
+        }
         let Some(exchange) = self.exchange.as_mut() else { return Ok(None) };
         exchange.consume(std::mem::take(&mut self.lent));
         exchange.within(self.limit);
@@ -78,6 +110,10 @@ impl Download {
 
     /// The next piece if it is there already.
     pub fn ready(&mut self) -> Option<Result<Option<Chunk<'_>>, String>> {
+        if let Some(early) = self.early.take() {
+            self.handed = early;
+            return Some(Ok(Some(Chunk::Data(&self.handed))));
+        }
         let Some(exchange) = self.exchange.as_mut() else { return Some(Ok(None)) };
         exchange.consume(std::mem::take(&mut self.lent));
         let piece = exchange.next_piece(&mut self.content).transpose()?;
@@ -92,6 +128,9 @@ impl Download {
         match piece {
             Piece::Data(length) => {
                 self.lent = length;
+                if matches!(self.content, Content::Length(0)) {
+                    self.guard = None;
+                }
                 self.meter.iter().for_each(|meter| meter.count(length));
                 Ok(self.exchange.as_ref().map(|exchange| Chunk::Data(exchange.bytes(length))))
             }
@@ -114,7 +153,7 @@ impl Download {
         if let Some(exchange) = self.exchange.take() {
             exchange.finish();
         }
-        self.place = None;
+        (self.place, self.guard) = (None, None);
     }
 
     /// The length that the origin announced.

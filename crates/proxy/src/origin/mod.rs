@@ -92,14 +92,15 @@ impl Client {
     pub async fn send(&self, mut request: Outgoing<'_>) -> Result<(Head, Download), OriginError> {
         let Ways { connector, idle, .. } = &*self.0;
         let repeatable = request.content.is_empty() && is_idempotent(request.method);
-        let mut waited = idle.take(request.https, request.authority);
+        let (mut waited, mut unsent) = (idle.take(request.https, request.authority), true);
         loop {
             let is_new = waited.is_none();
             let connection = match waited.take() {
                 Some(connection) => connection,
                 // Rare, and much larger than all the rest.
                 None => {
-                    let stream = Box::pin(connector.open(request.https, request.authority)).await?;
+                    let opened = Box::pin(connector.open(request.https, request.authority)).await;
+                    let stream = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
                     Box::new(Connection::new(stream, request.https, request.authority))
                 }
             };
@@ -113,7 +114,9 @@ impl Client {
                     }
                     return Ok((head, download));
                 }
-                Err(Failure::Io(_) | Failure::Closed) if !is_new && (sent == 0 || repeatable) => {}
+                Err(Failure::Io(_) | Failure::Closed) if !is_new && (sent == 0 || repeatable) => {
+                    unsent = sent == 0;
+                }
                 Err(failure) => return Err(self.error(&failure)),
             }
         }

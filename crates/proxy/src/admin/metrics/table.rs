@@ -1,6 +1,8 @@
 //! THE TABLE of metrics: one row each, with its name, type, labels, meaning, and where its samples come from. The
 //! page, the reference in `docs/metrics.md` and the check of the dashboard for Grafana all read it.
 
+use larder_tags::Report;
+
 use super::text::{Kind, Metric, Samples};
 use super::{Moment, Stats};
 use crate::admin::Disk;
@@ -127,6 +129,28 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_disk_written_bytes_total" ["directory"]
         "Bytes written, with those that were only moved."
         |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_written))),
+    metric!(Gauge "larder_pool_tags" ["site", "pool"]
+        "Tags that count, of a gateway's pool; of the pool that segments share, all."
+        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.tags))),
+    metric!(Gauge "larder_pool_bytes" ["site", "pool"]
+        "Bytes that a pool takes."
+        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.bytes))),
+    metric!(Counter "larder_pool_requests_total" ["site", "pool", "fate"]
+    "GETs for a pool, by what became of them: matched, without the backend; equal, by its answer; or forwarded."
+    |moment, to| pools(moment, |site, pool| {
+        to.put(&[site, &pool.pool, "matched"], pool.matched);
+        to.put(&[site, &pool.pool, "equal"], pool.equal);
+        to.put(&[site, &pool.pool, "forwarded"], pool.forwarded.saturating_sub(pool.equal));
+    })),
+    metric!(Counter "larder_pool_stored_total" ["site", "pool"]
+        "Tags stored."
+        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.stored))),
+    metric!(Counter "larder_pool_refused_total" ["site", "pool"]
+        "Tags not stored because the pool had been blanked since the backend was asked."
+        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.refused))),
+    metric!(Counter "larder_pool_blanked_total" ["site", "pool"]
+        "Times a pool was blanked."
+        |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.blanked))),
     metric!(Gauge "larder_statistics_connected" []
     "1 if the statistics database takes rows. Without a database, neither this nor the next ones are there."
     |moment, to| {
@@ -180,6 +204,12 @@ fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
                 (_, Tier::Disk) => {}
             }
         }
+    }
+}
+
+fn pools(moment: &Moment, mut show: impl FnMut(&str, &Report)) {
+    for gateway in &moment.stats.gateways {
+        gateway.pools.iter().for_each(|pool| show(&gateway.site, pool));
     }
 }
 

@@ -1,0 +1,207 @@
+//! A gateway beside its backend: answers 304 to who shows a tag that is current, and stores nothing but tags.
+//!
+//! What the pools do is in `larder-tags`; here requests are carried past them.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{HeaderMap, Method, StatusCode};
+use larder_semantics::status::Why;
+use larder_tags::{Asked, Change, Pools, Report, Settings, Ticket, Verdict};
+use serde::Serialize;
+
+use crate::clock;
+use crate::origin::{Chunk, Download, Lines, Upload};
+use crate::outcome::{Kind, Outcome};
+use crate::pass;
+use crate::reply::{Content, Reply, Source};
+use crate::request::Request;
+use crate::serve::failure;
+use crate::settings::{Origin, Site};
+use crate::upstream::{self, Answer};
+use crate::worker::{Plan, Worker};
+
+/// Content that nobody wants is read on to its end up to this many bytes, since a connection is worth more.
+const WORTH_READING: u64 = 64 << 10;
+
+/// The pools of all gateways. A site is known by its name, and keeps them when the config is read again.
+#[derive(Default)]
+pub(crate) struct Gateways(Mutex<Vec<Gateway>>);
+
+struct Gateway {
+    site: String,
+    origins: Vec<Origin>,
+    settings: Settings,
+    pools: Arc<Pools>,
+}
+
+/// What a gateway's pools hold and did.
+#[derive(Debug, Serialize)]
+pub(crate) struct Holdings {
+    pub(crate) site: String,
+    pub(crate) pools: Vec<Report>,
+}
+
+impl Gateways {
+    /// The pools of `site`, if it is a gateway. Those of one that has changed begin anew.
+    pub(crate) fn open(&self, site: &Site) -> Option<Arc<Pools>> {
+        let settings = site.tags.as_ref()?;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.iter_mut().find(|known| known.site == site.name) {
+            if known.origins != site.origins || known.settings != *settings {
+                known.pools.change(settings.clone());
+                (known.origins, known.settings) = (site.origins.clone(), settings.clone());
+            }
+            return Some(Arc::clone(&known.pools));
+        }
+        let pools = Arc::new(Pools::new(settings.clone(), clock::now));
+        let (origins, settings) = (site.origins.clone(), settings.clone());
+        all.push(Gateway { site: site.name.clone(), origins, settings, pools: Arc::clone(&pools) });
+        Some(pools)
+    }
+
+    /// What all of them hold and did.
+    pub(crate) fn report(&self) -> Vec<Holdings> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|known| Holdings { site: known.site.clone(), pools: known.pools.report() }).collect()
+    }
+}
+
+/// The reply to a request for a gateway.
+pub(crate) async fn serve(
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    pools: &Arc<Pools>,
+    request: &mut Request,
+) -> Reply {
+    let (authority, target) = (request.authority.as_bytes(), request.path.as_bytes());
+    let is_plain = request.upgrade.is_none() && request.content.is_empty();
+    let asked = match request.method == Method::GET && !is_plain {
+        true => Asked::Pass(pools.pass(&request.method, target)),
+        false => pools.ask(&request.method, authority, target, &request.fields),
+    };
+    match asked {
+        Asked::NotModified(fields) => {
+            let outcome = Outcome { ttl: None, ..Outcome::hit(Kind::Hit, Why::TagCurrent, 0) };
+            not_modified(fields, outcome)
+        }
+        Asked::Forward(ticket) => forward(worker, plan, request, &ticket).await,
+        Asked::Change(held) => change(worker, plan, request, held).await,
+        Asked::Pass(lines) => {
+            let why = if is_plain && request.method != Method::GET { Why::Method } else { Why::Bypass };
+            with(pass::through(worker, plan, request, why).await, lines)
+        }
+    }
+}
+
+/// Sends on what may change something. The pools are blanked before anybody hears how it ended.
+async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, mut held: Change) -> Reply {
+    // On a connection that leaves HTTP nobody sees what changes.
+    request.upgrade = None;
+    let mut content = std::mem::take(&mut request.content);
+    let lines = held.lines();
+    let sent = upstream::send(worker, plan, request, &request.fields, &mut content).await;
+    let reply = match sent {
+        Ok(Answer { status, fields, download }) => {
+            held.answered(status);
+            let outcome = Outcome::forwarded(Kind::Pass, Why::Method).answered(status);
+            upstream::pass_on(false, status, fields, download.guarded(held), outcome)
+        }
+        Err(error) => {
+            if error.unsent {
+                held.never_sent();
+            }
+            pass::failed(request, &error)
+        }
+    };
+    with(reply, lines)
+}
+
+/// Asks the backend for what no tag is known for.
+async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, ticket: &Ticket) -> Reply {
+    let mut fields = Cow::Borrowed(&request.fields);
+    if Pools::is_conditioned_twice(&fields) {
+        Pools::leave_tags(fields.to_mut());
+    }
+    let sent = upstream::send(worker, plan, request, &fields, &mut Upload::Empty).await;
+    let Answer { status, fields, download } = match sent {
+        Ok(answer) => answer,
+        Err(error) => return pass::failed(request, &error),
+    };
+    let outcome = Outcome::forwarded(Kind::Miss, Why::TagUnknown).answered(status);
+    match ticket.answer(&request.fields, status, &*fields, download.length()) {
+        Verdict::Pass(lines) => with(upstream::pass_on(false, status, fields, download, outcome), lines),
+        Verdict::NotModified(kept) => {
+            read_on(download).await;
+            not_modified(kept, Outcome { kind: Kind::Revalidated, ..outcome })
+        }
+        Verdict::Read(most, lines) => {
+            let answer = Answer { status, fields, download };
+            read(request, ticket, answer, (most, lines), outcome).await
+        }
+    }
+}
+
+/// Reads an answer's content for its tag, and answers.
+async fn read(
+    request: &Request,
+    ticket: &Ticket,
+    answer: Answer,
+    (most, lines): (u64, HeaderMap),
+    outcome: Outcome,
+) -> Reply {
+    let Answer { status, fields, mut download } = answer;
+    let content = match whole(&mut download, most).await {
+        Ok(Ok(content)) => content,
+        Ok(Err(beginning)) => {
+            let reply = upstream::pass_on(false, status, fields, download.behind(beginning), outcome);
+            return with(reply, lines);
+        }
+        Err(error) => {
+            tracing::warn!("{}: content truncated: {error}", request.url());
+            return failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed);
+        }
+    };
+    match ticket.content(&request.fields, &*fields, &content) {
+        Verdict::NotModified(kept) => not_modified(kept, Outcome { kind: Kind::Revalidated, ..outcome }),
+        Verdict::Pass(lines) | Verdict::Read(_, lines) => with(read_already(fields, content, outcome), lines),
+    }
+}
+
+/// All of the content, or what has come of it when that was more than `most` bytes. Trailers are given up
+/// (RFC 9110 section 6.5.1).
+async fn whole(download: &mut Download, most: u64) -> Result<Result<Vec<u8>, Vec<u8>>, String> {
+    let expected = download.length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    let mut content = Vec::with_capacity(expected);
+    while let Some(chunk) = download.next().await? {
+        if let Chunk::Data(data) = chunk {
+            content.extend_from_slice(data);
+        }
+        if content.len() as u64 > most {
+            return Ok(Err(content));
+        }
+    }
+    Ok(Ok(content))
+}
+
+fn read_already(fields: Box<Lines>, content: Vec<u8>, outcome: Outcome) -> Reply {
+    let length = Some(content.len() as u64);
+    let content = Content::Bytes(content.into());
+    Reply { length, content, ..Reply::new(StatusCode::OK, Source::Answer(fields), outcome) }
+}
+
+fn not_modified(fields: HeaderMap, outcome: Outcome) -> Reply {
+    Reply::new(StatusCode::NOT_MODIFIED, Source::Fields(fields.into()), outcome)
+}
+
+/// The same reply with these lines besides.
+fn with(reply: Reply, lines: HeaderMap) -> Reply {
+    let extra = (!lines.is_empty()).then(|| Box::new(lines));
+    Reply { extra, ..reply }
+}
+
+async fn read_on(mut download: Download) {
+    if download.length().is_some_and(|length| length <= WORTH_READING) {
+        while let Ok(Some(_)) = download.next().await {}
+    }
+}

@@ -1,0 +1,158 @@
+//! What becomes of an answer to a GET that was forwarded: whether it gets a tag, and whether the client has it.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use larder_semantics::directives::ResponseDirectives;
+use larder_semantics::fields::{Fields, HeadLines, members};
+use larder_semantics::{revalidate, vary};
+
+use crate::identity::{Place, has_credentials};
+use crate::pool::{Pool, count};
+use crate::pools::Pools;
+use crate::settings::Settings;
+use crate::tag::entity_tag;
+use crate::{Segment, push};
+
+/// A GET that goes to the backend. Its answer's tag is stored if nothing has changed since.
+pub struct Ticket {
+    pub(crate) pools: Arc<Pools>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) pool: Arc<Pool>,
+    /// The pool's, before the request was forwarded.
+    pub(crate) generation: u64,
+    pub(crate) segment: Box<str>,
+    pub(crate) place: Place,
+    /// Nobody who was given up may change something meanwhile.
+    pub(crate) is_certain: bool,
+}
+
+/// What to do with an answer.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It goes on, with these lines added.
+    Pass(HeaderMap),
+    /// The client has it: 304 with these fields, and `Date`.
+    NotModified(HeaderMap),
+    /// Its content is read, if it is no longer than this many bytes, and shown to [`Ticket::content`]. If it is
+    /// longer it goes on, with these lines added.
+    Read(u64, HeaderMap),
+}
+
+/// Fields that a 304 has in common with its 200 (RFC 9110 section 15.4.5), besides `ETag`; and what else it takes to
+/// keep stored what is stored.
+const IN_NOT_MODIFIED: [header::HeaderName; 6] = [
+    header::CACHE_CONTROL,
+    header::HeaderName::from_static("cdn-cache-control"),
+    header::CONTENT_LOCATION,
+    header::EXPIRES,
+    header::VARY,
+    push::GROUPS,
+];
+
+impl Ticket {
+    /// What to do with an answer whose head has come. `length` is its content's, if it is known.
+    pub fn answer(
+        &self,
+        request: &impl Fields,
+        status: StatusCode,
+        answer: &impl Fields,
+        length: Option<u64>,
+    ) -> Verdict {
+        let lines = self.lines(request, status, answer);
+        let tag = answer.first("etag");
+        if !is_tagged(request, answer) || !matches!(status, StatusCode::OK | StatusCode::NOT_MODIFIED) {
+            return Verdict::Pass(lines);
+        }
+        let Some(tag) = tag else {
+            let is_read = status == StatusCode::OK
+                && !is_live(answer)
+                && length.is_none_or(|length| length <= self.settings.content);
+            return if is_read { Verdict::Read(self.settings.content, lines) } else { Verdict::Pass(lines) };
+        };
+        // The backend, which was shown the client's tags, knows better than we do what a weak one means.
+        let is_equal = status == StatusCode::OK && !tag.starts_with(b"W/");
+        self.tagged(request, answer, lines, is_equal)
+    }
+
+    /// What to do with an answer whose content has been read, all of it.
+    pub fn content(&self, request: &impl Fields, answer: &impl Fields, content: &[u8]) -> Verdict {
+        let mut lines = self.lines(request, StatusCode::OK, answer);
+        lines.insert(header::ETAG, entity_tag(answer, content));
+        self.tagged(request, answer, lines, true)
+    }
+
+    fn lines(&self, request: &impl Fields, status: StatusCode, answer: &impl Fields) -> HeaderMap {
+        let Some(push) = self.settings.push else { return HeaderMap::new() };
+        let mut lines = push::belongs(&Segment::Named(self.segment.clone()));
+        push::prolong(push, request, status, answer, &mut lines);
+        lines
+    }
+
+    fn tagged(
+        &self,
+        request: &impl Fields,
+        answer: &impl Fields,
+        lines: HeaderMap,
+        may_be_equal: bool,
+    ) -> Verdict {
+        let kept = kept(answer, &lines);
+        let is_equal = may_be_equal && revalidate::is_listed(request, &HeadLines(&kept));
+        let map = is_equal.then(|| HeadLines(&kept).to_map());
+        self.store(request, answer, kept.into());
+        match map {
+            Some(map) => {
+                count(&self.pool.counts.equal);
+                Verdict::NotModified(map)
+            }
+            None => Verdict::Pass(lines),
+        }
+    }
+
+    fn store(&self, request: &impl Fields, answer: &impl Fields, lines: Arc<[u8]>) {
+        let mut signature = Vec::new();
+        if !self.is_certain || vary::write(answer, request, &mut signature).is_err() {
+            return;
+        }
+        let said = ResponseDirectives::parse(answer, &[]);
+        let shared = (said.public || said.s_maxage.is_some()) && !said.private;
+        let key = self.place.own.as_ref().filter(|_| !shared).unwrap_or(&self.place.anyone);
+        self.pools.store(self, key, (signature.into(), shared, lines));
+    }
+}
+
+/// The lines of the 304 that stands for an answer with `lines` added.
+fn kept(answer: &impl Fields, lines: &HeaderMap) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut write = |name: &str, value: &[u8]| {
+        kept.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
+    };
+    let tag = lines.get(header::ETAG).map(HeaderValue::as_bytes).or(answer.first("etag"));
+    tag.into_iter().for_each(|tag| write("etag", tag));
+    for name in &IN_NOT_MODIFIED {
+        answer
+            .lines(name.as_str())
+            .chain(lines.lines(name.as_str()))
+            .for_each(|value| write(name.as_str(), value));
+    }
+    kept
+}
+
+/// Whether a tag says of an answer all that there is to say.
+fn is_tagged(request: &impl Fields, answer: &impl Fields) -> bool {
+    let said = ResponseDirectives::parse(answer, &[]);
+    // What is for one client who has not said who he is can be told from nothing that we see.
+    let is_for_whom = said.private && !has_credentials(request);
+    let is_by_client = vary::is_any(answer) || vary::is_by_client(answer);
+    !(said.no_store || is_for_whom || is_by_client || answer.contains("set-cookie"))
+}
+
+/// Whether the content of an answer is meant to be read while it is made.
+fn is_live(answer: &impl Fields) -> bool {
+    let live = ["text/event-stream", "multipart/x-mixed-replace", "application/grpc", "application/x-ndjson"];
+    let kind = answer.first("content-type").unwrap_or_default();
+    let is =
+        |live: &str| kind.get(..live.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(live.as_bytes()));
+    live.into_iter().any(is)
+        || members(answer, "x-accel-buffering").any(|said| said.eq_ignore_ascii_case(b"no"))
+}

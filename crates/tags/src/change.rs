@@ -1,0 +1,56 @@
+//! A request that may change what the backend would answer, from its arrival to its end.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, StatusCode};
+
+use crate::pools::Pools;
+use crate::push;
+use crate::segment::Segment;
+
+/// A request that may change something, on its way. While it is held, tags are made and matched; when it goes,
+/// however that happens, those made meanwhile are blanked.
+///
+/// If nobody has seen its end by then, the backend may still be at it: no tags are made for a while.
+pub struct Change {
+    pools: Arc<Pools>,
+    segment: Segment,
+    is_over: bool,
+}
+
+impl Change {
+    pub(crate) fn new(pools: Arc<Pools>, segment: Segment) -> Self {
+        pools.blank(&segment);
+        Self { pools, segment, is_over: false }
+    }
+
+    /// The backend has answered with `status`. To be called before anybody else hears of that; what holds this
+    /// should go when the last of the answer's content goes out.
+    ///
+    /// 502 and 504 come from somebody between, who does not know how it ended.
+    pub fn answered(&mut self, status: StatusCode) {
+        self.is_over = !matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT);
+        self.pools.blank(&self.segment);
+    }
+
+    /// The backend has not seen any of the request, and never will.
+    pub fn never_sent(&mut self) {
+        self.is_over = true;
+    }
+
+    /// The field lines to be added to whatever is answered.
+    pub fn lines(&self) -> HeaderMap {
+        let settings = self.pools.settings();
+        settings.push.map(|_| push::invalidates(&self.segment, &settings.couplings)).unwrap_or_default()
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        // A request reads the generation before it looks for a doubt: in this order it cannot miss both.
+        if !self.is_over {
+            self.pools.doubt(&self.segment);
+        }
+        self.pools.blank(&self.segment);
+    }
+}

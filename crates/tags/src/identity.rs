@@ -1,0 +1,107 @@
+//! Who asks, as far as answers may depend on it: the key that tags stand under.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use larder_semantics::fields::Fields;
+use larder_semantics::key;
+
+/// The fields by which clients say who they are.
+const CREDENTIALS: [&str; 2] = ["authorization", "cookie"];
+
+/// Makes keys. Its own are of no use to anybody else: no secret can be read out of them.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    index: RandomState,
+    who: [RandomState; 2],
+}
+
+/// A key, and its hash.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) hash: u64,
+}
+
+/// The keys of a request's target.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// For what all may share.
+    pub(crate) anyone: Key,
+    /// For who sent these credentials, if there are any.
+    pub(crate) own: Option<Key>,
+}
+
+impl Keys {
+    pub(crate) fn place(&self, authority: &[u8], target: &[u8], request: &impl Fields) -> Place {
+        let key = |who: &[u8]| {
+            let mut bytes = Vec::with_capacity(authority.len() + target.len() + who.len() + 16);
+            bytes.push(who.len() as u8);
+            bytes.extend_from_slice(who);
+            key::write(&mut bytes, "http", authority, target);
+            Key { hash: self.index.hash_one(&bytes), bytes: bytes.into() }
+        };
+        let own = has_credentials(request).then(|| key(&self.identity(request)));
+        Place { anyone: key(&[]), own }
+    }
+
+    fn identity(&self, request: &impl Fields) -> [u8; 16] {
+        let half = |state: &RandomState| {
+            let mut hasher = state.build_hasher();
+            for name in CREDENTIALS {
+                for value in request.lines(name) {
+                    hasher.write_usize(value.len());
+                    hasher.write(value);
+                }
+                hasher.write_usize(usize::MAX);
+            }
+            hasher.finish().to_le_bytes()
+        };
+        let mut identity = [0; 16];
+        identity[..8].copy_from_slice(&half(&self.who[0]));
+        identity[8..].copy_from_slice(&half(&self.who[1]));
+        identity
+    }
+}
+
+/// Whether a request says who sends it.
+pub(crate) fn has_credentials(request: &impl Fields) -> bool {
+    CREDENTIALS.into_iter().any(|name| request.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_semantics::fields::HeadLines;
+
+    use super::*;
+
+    #[test]
+    fn whoever_sends_other_credentials_is_somebody_else() {
+        let keys = Keys::default();
+        let own =
+            |fields: &str| keys.place(b"a", b"/", &HeadLines(fields.as_bytes())).own.map(|key| key.bytes);
+        assert_eq!(own("Accept: x\r\n"), None);
+        let all = [
+            "Cookie: a\r\n",
+            "Cookie: b\r\n",
+            "Cookie: a\r\nCookie: b\r\n",
+            "Cookie: ab\r\n",
+            "Authorization: a\r\n",
+            "Authorization: a\r\nCookie: a\r\n",
+            "Authorization: \r\n",
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(own(one).is_some() && own(one) == own(one));
+            assert!(all[..at].iter().all(|other| own(one) != own(other)), "{one}");
+        }
+    }
+
+    #[test]
+    fn targets_and_hosts_have_keys_of_their_own() {
+        let keys = Keys::default();
+        let of = |host: &str, target: &str| {
+            keys.place(host.as_bytes(), target.as_bytes(), &HeadLines(b"")).anyone.bytes
+        };
+        assert_eq!(of("A.test", "/x"), of("a.test:80", "/x"));
+        assert!(of("a.test", "/x") != of("a.test", "/y") && of("a.test", "/x") != of("b.test", "/x"));
+    }
+}

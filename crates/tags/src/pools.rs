@@ -1,0 +1,226 @@
+//! All pools of a backend.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use http::{HeaderMap, Method, header};
+use larder_semantics::directives::RequestDirectives;
+use larder_semantics::fields::{Fields, HeadLines};
+use larder_semantics::{invalidate, revalidate, vary};
+
+use crate::answer::Ticket;
+use crate::change::Change;
+use crate::identity::{Key, Keys, Place};
+use crate::pool::{Pool, Report, count};
+use crate::push;
+use crate::segment::Segment;
+use crate::settings::Settings;
+use crate::tag::Tag;
+
+/// The pools of a backend.
+pub struct Pools {
+    keys: Keys,
+    /// Seconds since some fixed moment.
+    clock: fn() -> u32,
+    state: RwLock<State>,
+}
+
+struct State {
+    settings: Arc<Settings>,
+    named: HashMap<Box<str>, Arc<Pool>>,
+    /// That of the segments without one of their own.
+    others: Arc<Pool>,
+}
+
+impl fmt::Debug for Pools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pools(..)")
+    }
+}
+
+/// What to do with a request.
+pub enum Asked {
+    /// The client has what the backend would answer: 304 with these fields, and `Date`.
+    NotModified(HeaderMap),
+    /// It goes to the backend, with [tags instead of dates](Pools::leave_tags) if it shows both.
+    Forward(Ticket),
+    /// It may change something; this goes with it.
+    Change(Change),
+    /// It goes to the backend, and these lines are added to the answer.
+    Pass(HeaderMap),
+}
+
+impl Pools {
+    /// Empty pools. `clock` tells seconds.
+    pub fn new(settings: Settings, clock: fn() -> u32) -> Self {
+        let others = Arc::new(Pool::shared(&settings));
+        let state = State { settings: Arc::new(settings), named: HashMap::new(), others };
+        Self { keys: Keys::default(), clock, state: RwLock::new(state) }
+    }
+
+    /// Puts other settings in force and blanks everything: the backend may be another one. As long as requests may
+    /// still be under way to the old one, no tags are made.
+    pub fn change(&self, settings: Settings) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let until = (self.clock)().saturating_add(settings.doubt);
+        state.all().for_each(|pool| {
+            pool.doubt_all(until);
+            pool.change(&settings);
+        });
+        state.settings = Arc::new(settings);
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.state().settings)
+    }
+
+    /// What to do with a request for `target`, a path with its query, at `authority`.
+    pub fn ask(
+        self: &Arc<Self>,
+        method: &Method,
+        authority: &[u8],
+        target: &[u8],
+        request: &impl Fields,
+    ) -> Asked {
+        let segment = Segment::of(target);
+        if invalidate::is_unsafe(method) {
+            return Asked::Change(Change::new(Arc::clone(self), segment));
+        }
+        let is_plain = *method == Method::GET
+            && !["range", "if-match", "if-unmodified-since"].into_iter().any(|name| request.contains(name));
+        let Segment::Named(name) = segment else { return Asked::Pass(self.pass(method, target)) };
+        if !is_plain {
+            return Asked::Pass(self.pass(method, target));
+        }
+        let (pool, settings) = self.pool(&name);
+        // Before anything is asked of the backend, and before the doubt: see `Change::drop`.
+        let generation = pool.generation(&name);
+        let place = self.keys.place(authority, target, request);
+        let shows_tags = request.contains("if-none-match");
+        if shows_tags
+            && !RequestDirectives::parse(request).no_cache
+            && let Some(lines) = current((&pool, generation), &place, request)
+            && revalidate::is_listed(request, &HeadLines(&lines))
+        {
+            count(&pool.counts.matched);
+            return Asked::NotModified(HeadLines(&lines).to_map());
+        }
+        count(&pool.counts.forwarded);
+        let is_certain = !pool.is_doubtful(&name, (self.clock)());
+        let pools = Arc::clone(self);
+        Asked::Forward(Ticket { pools, settings, pool, generation, segment: name, place, is_certain })
+    }
+
+    /// The lines to be added to the answer to a request that is not for the pools.
+    pub fn pass(&self, method: &Method, target: &[u8]) -> HeaderMap {
+        let is_told = matches!(*method, Method::GET | Method::HEAD) && self.settings().push.is_some();
+        if is_told { push::belongs(&Segment::of(target)) } else { HeaderMap::new() }
+    }
+
+    /// What each pool holds and did.
+    pub fn report(&self) -> Vec<Report> {
+        let state = self.state();
+        let mut all: Vec<_> = state.named.iter().map(|(name, pool)| pool.report(name)).collect();
+        all.sort_by(|one, other| one.pool.cmp(&other.pool));
+        all.push(state.others.report("*"));
+        all
+    }
+
+    /// Whether a request shows both tags and a date, of which only the tags count (RFC 9110 section 13.1.3).
+    pub fn is_conditioned_twice(request: &HeaderMap) -> bool {
+        request.contains_key(header::IF_NONE_MATCH) && request.contains_key(header::IF_MODIFIED_SINCE)
+    }
+
+    /// Removes the date that a request shows beside its tags: a backend without tags would take its word, which is
+    /// a second wide.
+    pub fn leave_tags(request: &mut HeaderMap) {
+        request.remove(header::IF_MODIFIED_SINCE);
+    }
+
+    pub(crate) fn blank(&self, segment: &Segment) {
+        let state = self.state();
+        match segment {
+            Segment::Named(name) => state.concerned(name).for_each(|(name, pool)| pool.blank(name)),
+            Segment::Anywhere => state.all().for_each(|pool| pool.blank_all()),
+        }
+    }
+
+    pub(crate) fn doubt(&self, segment: &Segment) {
+        let state = self.state();
+        let until = (self.clock)().saturating_add(state.settings.doubt);
+        match segment {
+            Segment::Named(name) => state.concerned(name).for_each(|(name, pool)| pool.doubt(name, until)),
+            Segment::Anywhere => state.all().for_each(|pool| pool.doubt_all(until)),
+        }
+    }
+
+    /// Stores what is kept of an answer: signature, whether it is for all, and lines.
+    pub(crate) fn store(&self, ticket: &Ticket, key: &Key, kept: (Box<[u8]>, bool, Arc<[u8]>)) {
+        let (signature, shared, lines) = kept;
+        match self.home(ticket) {
+            Some((pool, generation)) => pool.store(key, Tag { generation, signature, shared, lines }),
+            None => count(&ticket.pool.counts.refused),
+        }
+    }
+
+    /// The pool for the tag of a ticket, and its generation; `None` if it was blanked meanwhile. A segment gets a
+    /// pool with its first tag, so that whoever asks for what is not there makes none.
+    fn home(&self, ticket: &Ticket) -> Option<(Arc<Pool>, u64)> {
+        let is_current = || ticket.pool.generation(&ticket.segment) == ticket.generation;
+        {
+            let state = self.state();
+            let own = state.named.get(&ticket.segment);
+            let is_own = Arc::ptr_eq(own.unwrap_or(&state.others), &ticket.pool);
+            if !is_own || !is_current() {
+                return None;
+            }
+            if own.is_some() || state.named.len() >= state.settings.pools {
+                return Some((Arc::clone(&ticket.pool), ticket.generation));
+            }
+        }
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        // Nobody blanks while this lock is held: who did so before is seen, who does so next finds the new pool.
+        if state.named.contains_key(&ticket.segment) || !is_current() {
+            return None;
+        }
+        let pool = Arc::new(Pool::new(&state.settings));
+        state.named.insert(ticket.segment.clone(), Arc::clone(&pool));
+        let generation = pool.generation(&ticket.segment);
+        Some((pool, generation))
+    }
+
+    fn pool(&self, name: &str) -> (Arc<Pool>, Arc<Settings>) {
+        let state = self.state();
+        (Arc::clone(state.of(name)), Arc::clone(&state.settings))
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn of(&self, name: &str) -> &Arc<Pool> {
+        self.named.get(name).unwrap_or(&self.others)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Pool>> {
+        self.named.values().chain([&self.others])
+    }
+
+    /// The segments that a change below `name` concerns, and their pools.
+    fn concerned<'s>(&'s self, name: &'s str) -> impl Iterator<Item = (&'s str, &'s Pool)> {
+        let coupled = self.settings.couplings.of(name).iter().map(|name| &**name);
+        std::iter::once(name).chain(coupled).map(|name| (name, &**self.of(name)))
+    }
+}
+
+/// The lines of the tag that is current for a request: its own, or the one that all share.
+fn current((pool, generation): (&Pool, u64), place: &Place, request: &impl Fields) -> Option<Arc<[u8]>> {
+    let selects = |tag: &Tag| vary::matches(&tag.signature, request, None);
+    let Some(own) = &place.own else { return pool.find(&place.anyone, generation, selects) };
+    let shared = || pool.find(&place.anyone, generation, |tag| tag.shared && selects(tag));
+    pool.find(own, generation, selects).or_else(shared)
+}

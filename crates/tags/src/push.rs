@@ -1,0 +1,129 @@
+//! What caches are told, so that they need not ask (RFC 9875): a pool is a group.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use larder_semantics::directives::ResponseDirectives;
+use larder_semantics::fields::Fields;
+use larder_semantics::vary;
+
+use crate::Couplings;
+use crate::identity::has_credentials;
+use crate::segment::{Segment, group};
+use crate::settings::Push;
+
+pub(crate) const GROUPS: HeaderName = HeaderName::from_static("cache-groups");
+const INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidation");
+/// The group of everything, for changes of which nobody can tell what they change.
+const ALL: &str = "*";
+/// Fields besides `Cache-Control` by which backends say how long something may be kept.
+const LIFETIMES: [&str; 3] = ["expires", "cdn-cache-control", "surrogate-control"];
+
+/// The line that says which groups an answer below `segment` belongs to.
+pub(crate) fn belongs(segment: &Segment) -> HeaderMap {
+    let own = match segment {
+        Segment::Named(name) => Some(group(name)),
+        Segment::Anywhere => None,
+    };
+    line(GROUPS, own.into_iter().chain([ALL.to_owned()]))
+}
+
+/// The line that says which groups a change below `segment` invalidates.
+pub(crate) fn invalidates(segment: &Segment, couplings: &Couplings) -> HeaderMap {
+    match segment {
+        Segment::Named(name) => {
+            let coupled = couplings.of(name).iter().map(|name| group(name));
+            line(INVALIDATION, std::iter::once(group(name)).chain(coupled))
+        }
+        Segment::Anywhere => line(INVALIDATION, std::iter::once(ALL.to_owned())),
+    }
+}
+
+/// A list of strings (RFC 9651). No group's name has anything in it that would have to be escaped.
+fn line(name: HeaderName, groups: impl Iterator<Item = String>) -> HeaderMap {
+    let groups: Vec<_> = groups.map(|group| format!("\"{group}\"")).collect();
+    HeaderValue::try_from(groups.join(", "))
+        .map(|value| HeaderMap::from_iter([(name, value)]))
+        .unwrap_or_default()
+}
+
+/// Lets caches keep an answer of whose lifetime the backend says nothing: one that is no secret, given to somebody
+/// who showed no credentials. Who shows some gets none of it, unless the backend says that it is the same for all.
+pub(crate) fn prolong(
+    push: Push,
+    request: &impl Fields,
+    status: StatusCode,
+    answer: &impl Fields,
+    lines: &mut HeaderMap,
+) {
+    let said = ResponseDirectives::parse(answer, &[]);
+    let speaks = said.max_age.is_some()
+        || said.s_maxage.is_some()
+        || said.no_store
+        || said.no_cache
+        || said.private
+        || LIFETIMES.into_iter().any(|name| answer.contains(name));
+    let is_secret = has_credentials(request) && !said.public;
+    if status != StatusCode::OK
+        || speaks
+        || is_secret
+        || answer.contains("set-cookie")
+        || vary::is_any(answer)
+    {
+        return;
+    }
+    if let Ok(value) = HeaderValue::try_from(format!("s-maxage={}", push.lifetime)) {
+        lines.append(header::CACHE_CONTROL, value);
+        if !said.public {
+            lines.append(header::VARY, HeaderValue::from_static("Authorization, Cookie"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use larder_semantics::fields::HeadLines;
+
+    use super::*;
+
+    #[test]
+    fn groups_are_lists_of_strings() {
+        let (users, anywhere) = (Segment::of(b"/users/1"), Segment::of(b"//"));
+        let couplings = BTreeMap::from([("users".into(), vec!["paths".into(), "x".repeat(40).into()])]);
+        let couplings = Couplings::new(&couplings, false);
+        assert_eq!(belongs(&users)["cache-groups"], "\"users\", \"*\"");
+        assert_eq!(belongs(&anywhere)["cache-groups"], "\"*\"");
+        let expected = format!("\"users\", \"paths\", \"{}\"", group(&"x".repeat(40)));
+        assert_eq!(invalidates(&users, &couplings)["cache-group-invalidation"], expected.as_str());
+        assert_eq!(invalidates(&anywhere, &couplings)["cache-group-invalidation"], "\"*\"");
+    }
+
+    #[test]
+    fn only_silence_is_filled_in() {
+        let prolonged = |request: &str, status: u16, answer: &str| {
+            let mut lines = HeaderMap::new();
+            let status = StatusCode::from_u16(status).unwrap();
+            let (request, answer) = (HeadLines(request.as_bytes()), HeadLines(answer.as_bytes()));
+            prolong(Push { lifetime: 9 }, &request, status, &answer, &mut lines);
+            let text = |name| lines.get(name).map_or("", |value: &HeaderValue| value.to_str().unwrap());
+            format!("{} {}", text("cache-control"), text("vary")).trim().to_owned()
+        };
+        for (request, status, answer, expected) in [
+            ("", 200, "", "s-maxage=9 Authorization, Cookie"),
+            ("", 200, "Cache-Control: must-revalidate\r\n", "s-maxage=9 Authorization, Cookie"),
+            ("Cookie: a\r\n", 200, "Cache-Control: public\r\n", "s-maxage=9"),
+            ("Cookie: a\r\n", 200, "", ""),
+            ("Authorization: a\r\n", 200, "", ""),
+            ("", 404, "", ""),
+            ("", 200, "Cache-Control: max-age=0\r\n", ""),
+            ("", 200, "Cache-Control: no-cache\r\n", ""),
+            ("", 200, "Cache-Control: private\r\n", ""),
+            ("", 200, "Expires: 0\r\n", ""),
+            ("", 200, "CDN-Cache-Control: no-store\r\n", ""),
+            ("", 200, "Set-Cookie: a=b\r\n", ""),
+            ("", 200, "Vary: *\r\n", ""),
+        ] {
+            assert_eq!(prolonged(request, status, answer), expected, "{request}{status} {answer}");
+        }
+    }
+}

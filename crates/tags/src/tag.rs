@@ -1,0 +1,70 @@
+//! The tag of an answer that came without one, and what is kept of an answer with its tag.
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use larder_semantics::fields::Fields;
+
+/// A strong entity-tag over `content` and the fields that say what it is (RFC 9110 section 8.8.1).
+///
+/// Everybody who has the same answer computes the same tag: gateways side by side in front of one backend, and
+/// the cache that asks them. So no key goes into it; and since users may write what a backend serves, it is a
+/// hash for which nobody can make two contents with one tag: BLAKE3, of which 128 bits are kept.
+pub fn entity_tag(answer: &impl Fields, content: &[u8]) -> HeaderValue {
+    let mut hasher = blake3::Hasher::new();
+    for name in ["content-type", "content-encoding"] {
+        for value in answer.lines(name) {
+            hasher.update(&(value.len() as u64).to_le_bytes()).update(value);
+        }
+        hasher.update(&u64::MAX.to_le_bytes());
+    }
+    let text = format!("\"{}\"", &hasher.update(content).finalize().to_hex()[..32]);
+    // Quotes and digits are visible ASCII.
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
+}
+
+/// The tag of an answer, and the generation in which it is current.
+#[derive(Debug)]
+pub(crate) struct Tag {
+    pub(crate) generation: u64,
+    /// The request fields it was selected by (`larder_semantics::vary`).
+    pub(crate) signature: Box<[u8]>,
+    /// The origin says that it is the same for everybody.
+    pub(crate) shared: bool,
+    /// The field lines of the 304 that says that nothing has changed.
+    pub(crate) lines: Arc<[u8]>,
+}
+
+impl Tag {
+    /// Bytes beyond the value itself.
+    pub(crate) fn bytes(&self) -> usize {
+        self.signature.len() + self.lines.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_semantics::fields::HeadLines;
+
+    use super::*;
+
+    #[test]
+    fn a_tag_is_of_the_content_and_of_what_it_is() {
+        let tag = |fields: &str, content: &str| entity_tag(&HeadLines(fields.as_bytes()), content.as_bytes());
+        let plain = tag("Content-Type: a/b\r\n", "content");
+        assert_eq!(
+            plain, "\"611a1b9f3bc0d3fdbbed7a5f841c5273\"",
+            "others have computed it, too: it must not change"
+        );
+        assert_eq!(plain, tag("Server: x\r\ncontent-type: a/b\r\n", "content"));
+        for (fields, content) in [
+            ("Content-Type: a/b\r\n", "Content"),
+            ("Content-Type: a/c\r\n", "content"),
+            ("Content-Encoding: a/b\r\n", "content"),
+            ("Content-Type: a/b\r\nContent-Encoding: br\r\n", "content"),
+            ("", "content"),
+        ] {
+            assert_ne!(tag(fields, content), plain, "{fields}{content}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What a site says of changing data: whether it is a gateway that keeps tags, and whether a cache asks each time.
+
+use std::collections::BTreeMap;
+
+use larder_semantics::storable::Rules;
+use larder_tags::{Couplings, Push, Segment, Settings};
+use toml::de::DeValue;
+
+use super::draft::SiteDraft;
+use super::kinds::{Choice, Kind, List, Text, Words};
+
+/// What a site is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A cache.
+    Cache,
+    /// A gateway.
+    Tags,
+}
+
+/// When what is stored is validated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Validate {
+    /// Once it is stale.
+    Stale,
+    /// Each time.
+    Always,
+}
+
+pub(super) const ROLE: Choice<Role> = Choice(&[("cache", Role::Cache), ("tags", Role::Tags)]);
+pub(super) const VALIDATE: Choice<Validate> =
+    Choice(&[("stale", Validate::Stale), ("always", Validate::Always)]);
+const POOL: Text<Box<str>> = Text { words: "first path segment", parse: pool, show: |name| name.to_string() };
+
+/// Pools, and those that a change to them blanks as well: `{ users = ["paths"] }`.
+pub(super) struct Couple;
+
+type Coupled = BTreeMap<Box<str>, Vec<Box<str>>>;
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Draft {
+    pub(super) role: Role,
+    pub(super) validate: Validate,
+    /// Whether `stale_if_error` was.
+    pub(super) stale_if_error: bool,
+    pub(super) couple: Coupled,
+    pub(super) transitive: bool,
+    /// But for couplings and push.
+    pub(super) tags: Settings,
+    pub(super) push: bool,
+    pub(super) push_lifetime: u32,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            role: Role::Cache,
+            validate: Validate::Stale,
+            stale_if_error: false,
+            couple: Coupled::new(),
+            transitive: false,
+            tags: Settings::default(),
+            push: false,
+            push_lifetime: 3_600,
+        }
+    }
+}
+
+/// What does not agree in what a site says of it.
+pub(super) fn check(site: &SiteDraft, problems: &mut Vec<String>) {
+    let Draft { role, validate, stale_if_error, .. } = site.control;
+    let only_defaults = Draft { role, validate, stale_if_error, ..Draft::default() };
+    let mut problem = |text: &str| problems.push(format!("{}: {text}", site.place));
+    if role == Role::Tags && validate == Validate::Always {
+        problem("role = \"tags\" stores nothing that validate = \"always\" could be about");
+    }
+    if validate == Validate::Always && !site.cache {
+        problem("cache = false stores nothing that validate = \"always\" could be about");
+    }
+    if role == Role::Cache && site.control != only_defaults {
+        problem("couple, push and what begins with tag are for role = \"tags\"");
+    }
+}
+
+/// Whether the site caches, its settings as a gateway if it is one, and its rules.
+pub(super) fn settle(site: &SiteDraft) -> (bool, Option<Settings>, Rules) {
+    let Draft { role, validate, stale_if_error, couple, transitive, tags, push, push_lifetime } =
+        &site.control;
+    let mut rules = Rules { validated: *validate == Validate::Always, ..site.rules.clone() };
+    if rules.validated && !stale_if_error {
+        rules.stale_if_error = 0;
+    }
+    let tags = (*role == Role::Tags).then(|| Settings {
+        couplings: Couplings::new(couple, *transitive),
+        push: push.then_some(Push { lifetime: *push_lifetime }),
+        ..tags.clone()
+    });
+    (site.cache && tags.is_none(), tags, rules)
+}
+
+fn pool(text: &str) -> Result<Box<str>, String> {
+    Segment::named(text)
+        .ok_or_else(|| format!("'{}' is not one segment of a path, such as 'users'", text.escape_debug()))
+}
+
+impl Words for Couple {
+    fn words(&self) -> String {
+        "table of lists of first path segments, such as `{ users = [\"paths\"] }`".to_owned()
+    }
+}
+
+impl Kind<Coupled> for Couple {
+    fn read(&self, value: &DeValue<'_>) -> Result<Coupled, String> {
+        let Some(table) = value.as_table() else {
+            return Err(format!("expected a {}, got type {}", self.words(), value.type_str()));
+        };
+        let row = |(from, to): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+            let from: &std::borrow::Cow<'_, str> = from.get_ref();
+            Ok((pool(from)?, List(POOL).read(to.get_ref())?))
+        };
+        table.iter().map(row).collect()
+    }
+
+    fn show(&self, value: &Coupled) -> String {
+        let rows = value.iter().map(|(from, to)| format!("\"{from}\" = {}", List(POOL).show(to)));
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", rows.join(", ")) }
+    }
+}
