@@ -2,7 +2,10 @@
 //! lead to it alone, by the rule itself.
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
+use larder_semantics::directives::RequestDirectives;
+use larder_semantics::freshness::Freshness;
 use larder_semantics::key;
+use larder_semantics::reuse::{Reuse, reuse};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times, storable, storable_post};
 use serde_json::Value;
@@ -23,6 +26,7 @@ enum Exercise {
 const FRESH: &str = "200 OK\nCache-Control: max-age=100";
 const STALE: &str = "200 OK\nCache-Control: max-age=1\nAge: 10\nETag: \"1\"";
 const VARIES: &str = "200 OK\nCache-Control: max-age=100\nVary: V";
+const GROUPED: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nCache-Groups: \"g\"";
 const PART: &str =
     "206 Partial Content\nContent-Range: bytes 0-1/10\nCache-Control: max-age=100\nETag: \"1\"\n\nab";
 
@@ -43,6 +47,11 @@ fn exercise(why: Why) -> Exercise {
         Why::VariantAbsent => Asked(&[VARIES, VARIES], &["GET", "GET\nV: 1"]),
         Why::RangeAbsent => Asked(&[PART, PART], &["GET\nRange: bytes=0-1", "GET\nRange: bytes=5-6"]),
         Why::Expired => Asked(&[STALE, "304 Not Modified\nETag: \"1\""], &["GET", "GET"]),
+        Why::Purged => Rule(purged),
+        Why::Invalidated => Asked(
+            &[GROUPED, "200 OK\nCache-Group-Invalidation: \"g\"", "304 Not Modified\nETag: \"1\""],
+            &["GET", "PUT\nContent-Length: 0", "GET"],
+        ),
         Why::ResponseNoCache => Asked(
             &["200 OK\nCache-Control: no-cache\nETag: \"1\"", "304 Not Modified\nETag: \"1\""],
             &["GET", "GET"],
@@ -94,6 +103,14 @@ fn posted_elsewhere() -> Result<(), Why> {
     let (mut target, fields) = (Vec::new(), HeaderMap::new());
     key::write(&mut target, "http", b"site.test", b"/");
     storable_post(&Rules::default(), &target, &fields, StatusCode::OK, &fields, Times::default()).map(drop)
+}
+
+fn purged() -> Result<(), Why> {
+    let stored = Freshness { lifetime: 60, ..Freshness::default() }.purged(0);
+    match reuse(&stored, &RequestDirectives::default(), 0) {
+        Reuse::Revalidate(why) => Err(why),
+        _ => Ok(()),
+    }
 }
 
 /// What the live log shows of a GET to `larder`, whatever is answered.

@@ -6,6 +6,7 @@
 mod support;
 
 mod freshness;
+mod groups;
 mod invalidation;
 mod outcomes;
 mod ranges;

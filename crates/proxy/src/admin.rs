@@ -144,7 +144,7 @@ impl Disk {
             dropped: usage.dropped,
             evictions: usage.evictions,
             corrupt: usage.corrupt,
-            write_errors: usage.write_errors,
+            write_errors: usage.write_errors + drive.journal_errors(),
             bytes_queued: usage.queued,
             bytes_accepted: usage.accepted_bytes,
             bytes_written: usage.written_bytes,

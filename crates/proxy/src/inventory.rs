@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::freshness::Freshness;
 use larder_semantics::{key, vary};
 use larder_store::Disks;
 use larder_store::disks::{Held, Stored, Verified};
@@ -156,7 +156,7 @@ impl Object {
             _ => return None,
         };
         let (scheme, authority, path) = key::parse(target)?;
-        let Freshness { received, initial_age, lifetime, flags, .. } = stored.freshness;
+        let Freshness { received, initial_age, lifetime, .. } = stored.freshness;
         let fields = vary::fields(&stored.signature);
         Some(Self {
             name: stored.name.to_string(),
@@ -168,7 +168,7 @@ impl Object {
             stored: stored.stored,
             used: stored.used,
             expires: i64::from(received) - i64::from(initial_age) + i64::from(lifetime),
-            fresh: stored.freshness.ttl(now) > 0 && !flags.contains(Flags::NO_CACHE),
+            fresh: stored.freshness.is_fresh(now),
             vary: fields
                 .map(|(name, value)| (name.to_owned(), value.map(|v| text(v).into_owned())))
                 .collect(),

@@ -95,6 +95,7 @@ pub(crate) async fn through(
     }
     if invalidate::is_unsafe(&request.method) {
         invalidate(worker, request, status, &*fields);
+        invalidate_groups(worker, request, &*fields).await;
     }
     if request.method == Method::POST
         && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
@@ -123,6 +124,11 @@ fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &i
         let key = request.key_of(&target);
         worker.shared.fills.purge(&key);
     }
+}
+
+/// Puts in force that the groups that the answer to an unsafe request names are invalid, before anybody has the
+/// answer.
+async fn invalidate_groups(worker: &Worker, request: &Request, fields: &Lines) {
     let groups = groups::invalidated(&request.method, fields);
     let Some(origin) = key::origin(request.target()).filter(|_| !groups.is_empty()) else { return };
     let scopes = match groups.len() {
@@ -132,7 +138,13 @@ fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &i
         }
         _ => vec![Scope::Prefix(origin.to_vec())],
     };
-    worker.shared.fills.order(&scopes, Effect::Invalid, clock::now());
+    let fills = Arc::clone(&worker.shared.fills);
+    let order = move || fills.order(&scopes, Effect::Invalid, clock::now());
+    if worker.shared.store.disks.is_empty() {
+        order();
+    } else if let Err(error) = tokio::task::spawn_blocking(order).await {
+        tracing::error!("{}: groups not invalidated: {error}", request.url());
+    }
 }
 
 /// The answer to a POST, stored for later GETs if it may be (RFC 9110 section 9.3.3).

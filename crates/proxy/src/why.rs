@@ -312,7 +312,7 @@ fn stored(rules: &Rules, entry: &Entry, tier: Tier) -> Stored {
         lifetime: freshness.lifetime,
         lifetime_from: source.name().to_owned(),
         ttl: freshness.ttl(now),
-        fresh: freshness.ttl(now) > 0 && !freshness.flags.contains(Flags::NO_CACHE),
+        fresh: freshness.is_fresh(now),
         validator: freshness.flags.contains(Flags::VALIDATOR),
         vary: vary::fields(entry.signature())
             .map(|(name, value)| (name.to_owned(), value.map(text)))

@@ -41,6 +41,11 @@ impl Freshness {
         i64::from(self.lifetime) - i64::from(self.age(now))
     }
 
+    /// Whether it may answer a request that asks for nothing special without being validated.
+    pub fn is_fresh(&self, now: u32) -> bool {
+        self.ttl(now) > 0 && !self.flags.intersects(Flags::NO_CACHE.with(Flags::INVALID))
+    }
+
     /// Seconds since it became stale; 0 while fresh.
     pub fn staleness(&self, now: u32) -> u32 {
         self.age(now).saturating_sub(self.lifetime)

@@ -78,8 +78,8 @@ reasons! {
         "a soft purge has ended the lifetime of the stored response"
         "it is validated once and then used again";
     Invalidated "invalidated" "RFC 9875 2.2.1"
-        "an unsafe request has invalidated a group that the stored response belongs to"
-        "smaller groups, if this happens to responses that have not changed";
+        "a group that the stored response belongs to was invalidated"
+        "smaller groups, if it has not changed";
     ResponseNoCache "response-no-cache" "RFC 9111 5.2.2.4"
         "the origin wants each use validated"
         "send max-age instead of no-cache, if the response may be used for a while";

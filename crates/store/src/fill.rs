@@ -194,7 +194,9 @@ impl Fills {
     /// Puts a purge in force, ordered at `second` (UNIX): when this returns, nothing that was stored before, or is
     /// being fetched, answers a request but as `effect` allows. What it reaches is neither counted nor freed.
     pub fn order(&self, scopes: &[Scope], effect: Effect, second: u32) -> Generation {
-        self.store.purges.order(scopes, effect, second)
+        let (generation, rules) = self.store.purges.put(scopes, effect, second);
+        self.store.disks.write_down(&rules);
+        generation
     }
 
     /// The purge that reaches `fill`, as far as one knows yet what it is.

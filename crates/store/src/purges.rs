@@ -110,21 +110,40 @@ struct Rules {
 }
 
 /// All purges of one scope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
-    pub(crate) kind: Kind,
+#[derive(Clone, Copy)]
+struct Rule {
+    kind: Kind,
     /// Of a prefix.
-    pub(crate) length: u16,
+    length: u16,
     /// The last with each effect.
-    pub(crate) marks: [Option<Mark>; Effect::ALL.len()],
+    marks: [Option<Mark>; Effect::ALL.len()],
 }
 
 /// When something was purged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mark {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mark {
     /// 0: before this process.
-    pub(crate) generation: Generation,
+    generation: Generation,
+    second: NonZeroU32,
+}
+
+/// A purge of one scope, as it is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The scope, as a number.
+    pub(crate) hash: u64,
+    pub(crate) kind: Kind,
+    /// Of a prefix.
+    pub(crate) length: u16,
+    pub(crate) effect: Effect,
     pub(crate) second: NonZeroU32,
+}
+
+impl Written {
+    /// Of all that was received until `second` (UNIX) nobody knows whether it was purged.
+    pub(crate) fn everything_invalid(second: u32) -> Self {
+        Scope::All.written(Effect::Invalid, NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN))
+    }
 }
 
 /// What rules are about.
@@ -165,7 +184,7 @@ impl Kind {
 }
 
 impl Scope {
-    fn rule(&self) -> (u64, Kind, u16) {
+    fn written(&self, effect: Effect, second: NonZeroU32) -> Written {
         let (kind, parts) = match self {
             Self::Url(key) => (Kind::Url, [&key[..], b""]),
             Self::Prefix(start) => (Kind::Prefix, [&start[..], b""]),
@@ -177,7 +196,8 @@ impl Scope {
         };
         let length = if kind == Kind::Prefix { parts[0].len() } else { 0 };
         // No key is longer, so that nothing begins with what is cut off here.
-        (kind.hash(parts), kind, length.try_into().unwrap_or(u16::MAX))
+        let length = length.try_into().unwrap_or(u16::MAX);
+        Written { hash: kind.hash(parts), kind, length, effect, second }
     }
 }
 
@@ -188,19 +208,37 @@ impl Purges {
     }
 
     /// Puts a purge in force, ordered at `second` (UNIX). Whatever is looked up from then on obeys it.
-    pub fn order(&self, scopes: &[Scope], effect: Effect, second: u32) -> Generation {
+    pub(crate) fn put(&self, scopes: &[Scope], effect: Effect, second: u32) -> (Generation, Vec<Written>) {
         let mut rules = self.write();
         let second = self.latest.fetch_max(second, Ordering::Relaxed).max(second);
+        let second = NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN);
         let generation = Generation(self.now().0 + 1);
-        let mark = Mark { generation, second: NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN) };
-        for scope in scopes {
-            let (hash, kind, length) = scope.rule();
-            rules.add(hash, (kind, length), effect, mark);
-        }
+        let written: Vec<_> = scopes.iter().map(|scope| scope.written(effect, second)).collect();
+        written.iter().for_each(|rule| rules.add(rule, generation));
         rules.fold();
         // While the rules are locked, so that who sees the number finds the rules.
         self.now.0.store(generation.0, Ordering::Release);
-        generation
+        (generation, written)
+    }
+
+    /// Takes a rule over from an earlier process: it reaches what disks have kept since then.
+    pub(crate) fn restore(&self, rule: Written) {
+        self.note(rule.second.get());
+        let mut rules = self.write();
+        rules.add(&rule, Generation::default());
+        rules.fold();
+    }
+
+    /// All rules.
+    pub(crate) fn written(&self) -> Vec<Written> {
+        let rules = self.read();
+        let marks = |(hash, rule): (&u64, &Rule)| {
+            let (hash, Rule { kind, length, marks }) = (*hash, *rule);
+            Effect::ALL.into_iter().zip(marks).filter_map(move |(effect, mark)| {
+                Some(Written { hash, kind, length, effect, second: mark?.second })
+            })
+        };
+        rules.rules.iter().flat_map(marks).collect()
     }
 
     /// Says that something was received at `second` that a disk keeps: purges from now on are not earlier, whatever
@@ -248,7 +286,9 @@ fn stronger(one: Option<Reach>, other: Option<Reach>) -> Option<Reach> {
 }
 
 impl Rules {
-    fn add(&mut self, hash: u64, (kind, length): (Kind, u16), effect: Effect, mark: Mark) {
+    fn add(&mut self, written: &Written, generation: Generation) {
+        let Written { hash, kind, length, effect, second } = *written;
+        let mark = Mark { generation, second };
         if kind == Kind::All && effect == Effect::Remove {
             self.forget(|rule| rule.last() <= Some(mark));
         }
@@ -291,7 +331,8 @@ impl Rules {
             let Some(kind) = self.rules.get(&hash).map(|rule| rule.kind.folded()) else { continue };
             self.remove(hash);
             if let Some(mark) = last {
-                self.add(kind.hash([b"", b""]), (kind, 0), Effect::Invalid, mark);
+                let (hash, effect, second) = (kind.hash([b"", b""]), Effect::Invalid, mark.second);
+                self.add(&Written { hash, kind, length: 0, effect, second }, mark.generation);
             }
         }
     }

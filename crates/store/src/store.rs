@@ -6,6 +6,8 @@
 //! cache is memory enough. Nothing is written when memory gives something up; instead, some of the hits in memory count
 //! as uses on the disk, so that what is popular does not grow old there.
 
+use std::sync::Arc;
+
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::vary;
@@ -38,13 +40,14 @@ pub struct Store {
     /// What is asked then.
     pub disks: Disks,
     /// What has been purged of both.
-    pub purges: Purges,
+    pub purges: Arc<Purges>,
 }
 
 impl Store {
-    /// These tiers, of which nothing has been purged.
+    /// These tiers.
     pub fn new(memory: Memory, disks: Disks) -> Self {
-        Self { memory, disks, purges: Purges::default() }
+        let purges = Arc::clone(disks.purges());
+        Self { memory, disks, purges }
     }
 
     /// What purges have left of `entry`, which was found in memory: itself, the same but stale or invalid, or nothing.

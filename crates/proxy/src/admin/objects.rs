@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use larder_semantics::freshness::Flags;
 use larder_semantics::key;
 use larder_store::{Entry, Store};
 use serde::Serialize;
@@ -164,7 +163,7 @@ impl Object {
             hits: Some(hits),
             expires: i64::from(freshness.received) - i64::from(freshness.initial_age)
                 + i64::from(freshness.lifetime),
-            fresh: freshness.ttl(now) > 0 && !freshness.flags.contains(Flags::NO_CACHE),
+            fresh: freshness.is_fresh(now),
         })
     }
 

@@ -1,13 +1,19 @@
 //! One directory of the disk tier. It may turn up late: a proxy serves without it until it can be used.
 
 use std::hash::Hasher;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use larder_disk::{Directory, Disk, Event, OpenError, Options};
 use larder_evict::Spec;
 use siphasher::sip::SipHasher13;
+
+use super::journal::{self, Journal};
+use crate::Purges;
+use crate::purges::Written;
 
 /// What a directory of the disk tier is to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,11 +48,16 @@ pub struct Drive {
     max_object: AtomicU64,
     policy: Mutex<Spec>,
     disk: OnceLock<Arc<Disk>>,
+    purges: Arc<Purges>,
+    journal: OnceLock<(Journal, Tell)>,
+    journal_errors: AtomicU64,
+    /// Whether it was told that the journal cannot be written.
+    is_told: AtomicBool,
     trouble: Mutex<Option<String>>,
 }
 
 impl Drive {
-    pub(super) fn new(tier: &DiskTier) -> Self {
+    pub(super) fn new(tier: &DiskTier, purges: &Arc<Purges>) -> Self {
         let mut path = SipHasher13::new();
         path.write(tier.path.as_os_str().as_encoded_bytes());
         Self {
@@ -56,6 +67,10 @@ impl Drive {
             max_object: AtomicU64::new(tier.max_object.unwrap_or(u64::MAX)),
             policy: Mutex::new(tier.policy.clone()),
             disk: OnceLock::new(),
+            purges: Arc::clone(purges),
+            journal: OnceLock::new(),
+            journal_errors: AtomicU64::new(0),
+            is_told: AtomicBool::new(false),
             trouble: Mutex::default(),
         }
     }
@@ -92,9 +107,54 @@ impl Drive {
         *locked(&self.trouble) = opened.as_ref().err().map(ToString::to_string);
         let disk = opened?;
         disk.set_size(self.size.load(Ordering::Relaxed));
+        // What was purged is known before anything is found.
+        self.take_purges_over(tell);
         // Only one thread opens; were there two, the directory's lock would have refused the other.
         let _ = self.disk.set(Arc::new(disk));
         Ok(())
+    }
+
+    /// Puts in force what was purged of what the directory holds.
+    fn take_purges_over(&self, tell: &Tell) {
+        let now = UNIX_EPOCH.elapsed().map_or(u32::MAX, |since| since.as_secs() as u32);
+        let (journal, read) = Journal::open(&self.path, &self.purges, now);
+        if let Err(error) = read {
+            self.journal_errors.fetch_add(1, Ordering::Relaxed);
+            let why = format!("{error}; all that was stored before is validated before it is used");
+            tell(&self.path, Event::Damaged { name: journal::NAME.to_owned(), at: 0, why });
+        }
+        let _ = self.journal.set((journal, Arc::clone(tell)));
+    }
+
+    /// Writes purges down that are in force.
+    pub(super) fn write_down(&self, rules: &[Written]) {
+        if let Some((journal, tell)) = self.journal.get() {
+            // Who is to know has been told.
+            let _ = self.told(tell, journal.append(rules, &self.purges));
+        }
+    }
+
+    /// Makes durable what was written down.
+    pub(super) fn sync_purges(&self) -> io::Result<()> {
+        let Some((journal, tell)) = self.journal.get() else { return Ok(()) };
+        self.told(tell, journal.sync(&self.purges))
+    }
+
+    fn told(&self, tell: &Tell, written: io::Result<()>) -> io::Result<()> {
+        let was_told = self.is_told.swap(written.is_err(), Ordering::Relaxed);
+        if let Err(error) = &written {
+            self.journal_errors.fetch_add(1, Ordering::Relaxed);
+            if !was_told {
+                let name = journal::NAME.to_owned();
+                tell(&self.path, Event::WriteFailed { name, why: error.to_string() });
+            }
+        }
+        written
+    }
+
+    /// How often what was purged could not be read or written down.
+    pub fn journal_errors(&self) -> u64 {
+        self.journal_errors.load(Ordering::Relaxed)
     }
 
     fn try_open(&self, tell: &Tell) -> Result<Disk, OpenError> {

@@ -6,6 +6,7 @@
 
 mod drive;
 mod inventory;
+mod journal;
 mod keep;
 mod meta;
 mod record;
@@ -26,7 +27,8 @@ pub use larder_disk::{Event, OpenError, Verified};
 pub use record::Record;
 
 use crate::body::SENDFILE_FROM;
-use crate::{Body, Entry, LinePool, Pruned};
+use crate::purges::Written;
+use crate::{Body, Entry, LinePool, Pruned, Purges};
 use meta::{Meta, page_key, variant_key};
 use search::{Search, Step};
 
@@ -38,6 +40,7 @@ const CHECKED_FIRST: u64 = 4 << 20;
 pub struct Disks {
     drives: Box<[Drive]>,
     varying: keep::Varying,
+    purges: Arc<Purges>,
 }
 
 /// What looking without waiting came to.
@@ -53,7 +56,9 @@ pub enum Glance {
 impl Disks {
     /// The directories of `tiers`, none of them in use yet.
     pub fn new(tiers: &[DiskTier]) -> Self {
-        Self { drives: tiers.iter().map(Drive::new).collect(), varying: keep::Varying::default() }
+        let purges = Arc::default();
+        let drives = tiers.iter().map(|tier| Drive::new(tier, &purges)).collect();
+        Self { drives, varying: keep::Varying::default(), purges }
     }
 
     /// Whether there are none.
@@ -64,6 +69,24 @@ impl Disks {
     /// All of them.
     pub fn drives(&self) -> &[Drive] {
         &self.drives
+    }
+
+    /// What has been purged of what they hold.
+    pub(crate) fn purges(&self) -> &Arc<Purges> {
+        &self.purges
+    }
+
+    /// Writes purges down that are in force, for those directories that are in use.
+    pub(crate) fn write_down(&self, rules: &[Written]) {
+        self.drives.iter().for_each(|drive| drive.write_down(rules));
+    }
+
+    /// Makes all purges durable that were ordered so far. Waits for the disks.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync).
+    pub fn sync_purges(&self) -> io::Result<()> {
+        all(self.drives.iter().map(Drive::sync_purges))
     }
 
     /// Those in use.
@@ -202,7 +225,7 @@ impl Disks {
     /// # Errors
     /// The first of the operating system's; the others are synced all the same.
     pub fn sync(&self) -> io::Result<()> {
-        all(self.in_use().map(|disk| disk.sync()))
+        all(self.in_use().map(|disk| disk.sync()).chain([self.sync_purges()]))
     }
 
     /// Writes down what is where, for the next start. Waits for the disks.

@@ -4,6 +4,7 @@
 
 mod fills;
 mod memory;
+mod purges;
 mod storm;
 mod tiers;
 

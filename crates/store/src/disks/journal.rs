@@ -1,0 +1,305 @@
+//! Purges that outlive the process: a file beside the segments, to which each rule is appended.
+//!
+//! What was stored before a purge may lie on the disk for long, so the rule that speaks of it does, too. The file
+//! begins with a header; behind it each record is one rule:
+//!
+//! | bytes | what                                             |
+//! |-------|--------------------------------------------------|
+//! | 8     | what is purged, as a number                      |
+//! | 4     | in which second (UNIX)                           |
+//! | 2     | of a prefix: how long it is                      |
+//! | 1     | the kind of scope, as a place in [`Kind::ALL`]   |
+//! | 1     | the effect, as a place in [`Effect::ALL`]        |
+//! | 8     | a sum of these                                   |
+//!
+//! Numbers are little-endian. When there is anything else in the file, nobody knows what was purged: then all that
+//! was received before has to be validated. A file that has become long is written anew, and takes the place of
+//! the old one when it is durable. Rules that cannot be written are in force all the same, and are written with
+//! the next ones.
+
+use std::fs::{self, File};
+use std::hash::Hasher;
+use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use siphasher::sip::SipHasher13;
+
+use crate::purges::{self, Effect, Kind, Purges, Written};
+
+/// What the file is called.
+pub(super) const NAME: &str = "purges";
+/// What it is called before it is whole.
+const NEW: &str = "purges.new";
+const SIZE: usize = 24;
+const HEADER: &[u8; SIZE] = b"larder purges, layout 1\n";
+/// A file of more records than these is written anew.
+const LONG: usize = 4 * purges::MOST;
+
+/// The file of one directory.
+pub(super) struct Journal {
+    directory: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None`: it has to be written anew.
+    file: Option<File>,
+    records: usize,
+}
+
+/// What a file holds.
+enum Contents {
+    /// So many rules.
+    Rules(usize),
+    /// What is no file of ours, or no more.
+    Damaged,
+}
+
+impl Journal {
+    /// Takes the rules in `directory` over into `purges`, as those of an earlier process.
+    ///
+    /// # Errors
+    /// What is wrong with the file. Then everything that was received up to `second` (UNIX) counts as invalid.
+    pub(super) fn open(directory: &Path, purges: &Purges, second: u32) -> (Self, io::Result<()>) {
+        let path = directory.join(NAME);
+        let read = match File::open(&path) {
+            Ok(file) => load(&mut BufReader::new(file), purges),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Contents::Rules(LONG)),
+            Err(error) => Err(error),
+        };
+        let damage = match read {
+            Ok(Contents::Rules(records)) => {
+                let file = File::options().append(true).open(&path).ok().filter(|_| records < LONG);
+                let state = Mutex::new(State { file, records });
+                return (Self { directory: directory.to_owned(), state }, Ok(()));
+            }
+            Ok(Contents::Damaged) => io::Error::new(ErrorKind::InvalidData, "not what was written"),
+            Err(error) => error,
+        };
+        purges.restore(Written::everything_invalid(second));
+        (Self { directory: directory.to_owned(), state: Mutex::default() }, Err(damage))
+    }
+
+    /// Writes `rules` down, which are in force in `purges` already.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(super) fn append(&self, rules: &[Written], purges: &Purges) -> io::Result<()> {
+        let mut state = self.state();
+        if state.records.saturating_add(rules.len()) > LONG {
+            state.file = None;
+        }
+        let Some(mut file) = state.file.take() else { return self.write_anew(&mut state, purges) };
+        file.write_all(&bytes(rules))?;
+        state.records += rules.len();
+        state.file = Some(file);
+        Ok(())
+    }
+
+    /// Makes what was written durable, and writes what could not be written before. Waits for the disk.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(super) fn sync(&self, purges: &Purges) -> io::Result<()> {
+        let mut state = self.state();
+        match &state.file {
+            Some(file) => file.sync_data(),
+            None if purges.is_empty() => Ok(()),
+            None => self.write_anew(&mut state, purges),
+        }
+    }
+
+    fn write_anew(&self, state: &mut State, purges: &Purges) -> io::Result<()> {
+        let (new, rules) = (self.directory.join(NEW), purges.written());
+        let mut file = File::create(&new)?;
+        file.write_all(HEADER)?;
+        file.write_all(&bytes(&rules))?;
+        file.sync_data()?;
+        fs::rename(&new, self.directory.join(NAME))?;
+        File::open(&self.directory)?.sync_all()?;
+        *state = State { file: Some(file), records: rules.len() };
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn load(file: &mut impl Read, purges: &Purges) -> io::Result<Contents> {
+    if next(file)?.as_ref() != Some(HEADER) {
+        return Ok(Contents::Damaged);
+    }
+    let mut records = 0;
+    loop {
+        match next(file) {
+            Ok(Some(record)) => match decode(&record) {
+                Some(rule) => purges.restore(rule),
+                None => return Ok(Contents::Damaged),
+            },
+            Ok(None) => return Ok(Contents::Rules(records)),
+            // Half a record: a crash has cut it off.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Contents::Damaged),
+            Err(error) => return Err(error),
+        }
+        records += 1;
+    }
+}
+
+/// The next record; `None` at the end. The error is `UnexpectedEof` for a part of one.
+fn next(file: &mut impl Read) -> io::Result<Option<[u8; SIZE]>> {
+    let mut record = [0; SIZE];
+    let first = loop {
+        match file.read(&mut record) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => break read?,
+        }
+    };
+    if first == 0 {
+        return Ok(None);
+    }
+    file.read_exact(&mut record[first..])?;
+    Ok(Some(record))
+}
+
+fn bytes(rules: &[Written]) -> Vec<u8> {
+    rules.iter().flat_map(encode).collect()
+}
+
+fn encode(rule: &Written) -> [u8; SIZE] {
+    let mut record = [0; SIZE];
+    record[..8].copy_from_slice(&rule.hash.to_le_bytes());
+    record[8..12].copy_from_slice(&rule.second.get().to_le_bytes());
+    record[12..14].copy_from_slice(&rule.length.to_le_bytes());
+    (record[14], record[15]) = (rule.kind as u8, rule.effect as u8);
+    let sum = sum(&record[..16]);
+    record[16..].copy_from_slice(&sum.to_le_bytes());
+    record
+}
+
+fn decode(record: &[u8; SIZE]) -> Option<Written> {
+    let (about, written_sum) = record.split_last_chunk()?;
+    if u64::from_le_bytes(*written_sum) != sum(about) {
+        return None;
+    }
+    let (hash, rest) = about.split_first_chunk()?;
+    let (second, rest) = rest.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let [kind, effect] = *rest else { return None };
+    Some(Written {
+        hash: u64::from_le_bytes(*hash),
+        second: NonZeroU32::new(u32::from_le_bytes(*second))?,
+        length: u16::from_le_bytes(*length),
+        kind: *Kind::ALL.get(usize::from(kind))?,
+        effect: *Effect::ALL.get(usize::from(effect))?,
+    })
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    let mut sum = SipHasher13::new();
+    sum.write(bytes);
+    sum.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::purges::Scope;
+
+    fn tag(n: u32) -> Scope {
+        Scope::Tag(n.to_string().into_bytes())
+    }
+
+    /// The rules that a process finds in `directory`, and whether the file was as it was written.
+    fn found(directory: &Path) -> (Vec<Written>, bool) {
+        let purges = Purges::default();
+        let (_, read) = Journal::open(directory, &purges, 1_000);
+        (sorted(&purges), read.is_ok())
+    }
+
+    fn sorted(purges: &Purges) -> Vec<Written> {
+        let mut rules = purges.written();
+        rules.sort_unstable_by_key(|rule| (rule.hash, rule.effect));
+        rules
+    }
+
+    /// Orders and writes down some purges.
+    fn journal(directory: &Path) -> Purges {
+        let purges = Purges::default();
+        let (journal, read) = Journal::open(directory, &purges, 1_000);
+        read.expect("nothing is there yet");
+        let scopes = [Scope::All, Scope::Prefix(b"abc".to_vec()), Scope::Host(b"h".to_vec()), tag(0)];
+        for (n, scope) in scopes.into_iter().enumerate() {
+            for effect in [Effect::Stale, Effect::Invalid] {
+                let (_, rules) = purges.put(&[scope.clone(), tag(n as u32)], effect, 10 + n as u32);
+                journal.append(&rules, &purges).expect("there is room");
+            }
+        }
+        purges
+    }
+
+    #[test]
+    fn another_process_finds_what_was_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let purges = journal(directory.path());
+        assert_eq!(found(directory.path()), (sorted(&purges), true));
+        assert_eq!(found(directory.path()).0.len(), 2 * 7);
+    }
+
+    #[test]
+    fn a_long_file_is_written_anew() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let purges = Purges::default();
+        let (journal, _) = Journal::open(directory.path(), &purges, 1_000);
+        for second in 0..(LONG as u32 / 100 + 10) {
+            let scopes: Vec<_> = (0..100).map(tag).collect();
+            let (_, rules) = purges.put(&scopes, Effect::Stale, second);
+            journal.append(&rules, &purges).expect("there is room");
+        }
+        let len = directory.path().join(NAME).metadata().expect("it is there").len();
+        assert!(len < (LONG * SIZE / 10) as u64, "{len}");
+        assert_eq!(found(directory.path()), (sorted(&purges), true));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_with_the_next() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let purges = Purges::default();
+        let (journal, _) = Journal::open(directory.path(), &purges, 1_000);
+        let blocker = directory.path().join(NEW);
+        fs::create_dir(&blocker).expect("a directory of our own");
+        let (_, rules) = purges.put(&[tag(1)], Effect::Remove, 5);
+        assert!(journal.append(&rules, &purges).is_err());
+        fs::remove_dir(&blocker).expect("it is empty");
+        let (_, rules) = purges.put(&[tag(2)], Effect::Remove, 6);
+        journal.append(&rules, &purges).expect("there is room");
+        assert_eq!(found(directory.path()), (sorted(&purges), true));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_damaged_file_makes_everything_invalid(place: prop::sample::Index, flip in 1_u8.., cut: bool) {
+            let directory = tempfile::tempdir().expect("a directory");
+            journal(directory.path());
+            let path = directory.path().join(NAME);
+            let mut bytes = fs::read(&path).expect("it is there");
+            let at = place.index(bytes.len());
+            match cut {
+                true => bytes.truncate(at),
+                false => bytes[at] ^= flip,
+            }
+            fs::write(&path, &bytes).expect("it can be written");
+            let (rules, is_whole) = found(directory.path());
+            let cut_between = cut && at % SIZE == 0 && at > 0;
+            prop_assert_eq!(is_whole, cut_between);
+            prop_assert_eq!(rules.contains(&Written::everything_invalid(1_000)), !is_whole);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! What has been purged is not found, by whomever, in whichever tier, before and after the process.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fastrand::Rng;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use larder_evict::{By, Capacity};
+use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::key;
+use larder_store::entry::Parts;
+use larder_store::fill::{Head, Lead, Verdict};
+use larder_store::{Body, Disks, Effect, Entry, Fills, Generation, Joined, LinePool, Lines, Scope, Store};
+
+use super::{disks, eventually, store_on};
+
+const CAPACITY: Capacity = Capacity { by: By::Bytes, amount: 64 << 20 };
+/// When everything here was received.
+const THEN: u32 = 1_000;
+
+fn open(disks: Disks) -> (Arc<Store>, Arc<Fills>) {
+    store_on(disks, CAPACITY, 1 << 20)
+}
+
+/// The key of a URL as those who ask through one kind of listener have it.
+fn key_of(scheme: &str, authority: &str, path: &str) -> Vec<u8> {
+    let mut key = Vec::new();
+    key::write(&mut key, scheme, authority.as_bytes(), path.as_bytes());
+    key.push(b'R');
+    key
+}
+
+fn lines(fields: &[(&'static str, &str)]) -> Lines {
+    let field = |(name, value): &(&'static str, &str)| {
+        (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"))
+    };
+    LinePool::default().keep(&fields.iter().map(field).collect::<HeaderMap>(), THEN)
+}
+
+fn freshness() -> Freshness {
+    Freshness {
+        received: THEN,
+        lifetime: 600,
+        date: THEN,
+        stale_while_revalidate: 60,
+        ..Freshness::default()
+    }
+}
+
+/// Stores a response to `key` that was fetched when `born` was in force.
+fn put(store: &Store, key: &[u8], fields: &[(&'static str, &str)], born: Generation) {
+    let parts = Parts {
+        key,
+        signature: b"",
+        status: StatusCode::OK,
+        freshness: freshness(),
+        cost: 0,
+        born,
+        fields: &lines(fields),
+        body: Body::Heap(Box::from(*b"content")),
+    };
+    assert!(store.memory.put(Entry::new(parts).expect("a short key"), None));
+}
+
+/// What memory has for a request.
+fn find(store: &Store, key: &[u8]) -> Option<Entry> {
+    let first = |resident: &larder_store::Resident| resident.variants().first().cloned();
+    let found = store.memory.find(key, store.memory.hash(key), 0, first)?;
+    let looked = store.left(&found).map(|entry| *entry.freshness());
+    let left = store.current(found);
+    assert_eq!(left.as_ref().map(|entry| *entry.freshness()), looked, "looking says the same");
+    left
+}
+
+fn group(authority: &str, name: &str) -> Scope {
+    let key = key_of("http", authority, "/");
+    Scope::Group { origin: key::origin(&key).expect("a key").to_vec(), name: name.to_owned() }
+}
+
+fn prefix(authority: &str, path: &str) -> Scope {
+    let mut key = key_of("http", authority, path);
+    key.pop();
+    Scope::Prefix(key)
+}
+
+fn tag(name: &str) -> Scope {
+    Scope::Tag(name.as_bytes().to_vec())
+}
+
+fn host(name: &str) -> Scope {
+    Scope::Host(name.as_bytes().to_vec())
+}
+
+#[test]
+fn a_purge_reaches_its_scope_and_nothing_else() {
+    const SHIRT: &[(&str, &str)] = &[("cache-groups", "\"g\", \"h\""), ("cache-tag", "shirt, red")];
+    const SOCKS: &[(&str, &str)] = &[("cache-groups", "\"G\""), ("xkey", "socks red")];
+    let all = [
+        (key_of("http", "a", "/x/1"), SHIRT),
+        (key_of("http", "a", "/x/2"), SOCKS),
+        (key_of("http", "a:81", "/x/1"), SHIRT),
+        (key_of("https", "a", "/x/1"), SHIRT),
+        (key_of("http", "b", "/x/1"), &[("etag", "\"g\"")]),
+    ];
+    let url = |n: usize| Scope::Url(all[n].0.clone());
+    let table: [(Scope, &[usize]); 19] = [
+        (Scope::All, &[0, 1, 2, 3, 4]),
+        (url(0), &[0]),
+        (url(4), &[4]),
+        (Scope::Url(key_of("http", "a", "/x/")), &[]),
+        (prefix("a", "/x/"), &[0, 1]),
+        (prefix("a", "/x/1"), &[0]),
+        (prefix("a", "/x/12"), &[]),
+        (prefix("a:81", ""), &[2]),
+        (host("a"), &[0, 1, 2, 3]),
+        (host("a:81"), &[2]),
+        (host("b"), &[4]),
+        (host(""), &[]),
+        (tag("red"), &[0, 1, 2, 3]),
+        (tag("socks"), &[1]),
+        (tag("g"), &[]),
+        (group("a", "g"), &[0]),
+        (group("a", "h"), &[0]),
+        (group("a", "G"), &[1]),
+        (group("a:81", "g"), &[2]),
+    ];
+    for (scope, reached) in table {
+        let (store, fills) = open(Disks::default());
+        let put_all = || all.iter().for_each(|(key, fields)| put(&store, key, fields, store.purges.now()));
+        put_all();
+        fills.order(std::slice::from_ref(&scope), Effect::Remove, THEN);
+        let gone = |n: &usize| find(&store, &all[*n].0).is_none();
+        assert_eq!((0..all.len()).filter(gone).collect::<Vec<_>>(), reached, "{scope:?}");
+        put_all();
+        assert_eq!((0..all.len()).filter(gone).count(), 0, "what is newer than {scope:?} stays");
+        assert_eq!(store.memory.validate(), Ok(()));
+    }
+}
+
+#[test]
+fn an_effect_is_the_strongest_of_all_and_lasts() {
+    let (key, other) = (key_of("http", "a", "/1"), key_of("http", "a", "/2"));
+    let soft = |then| freshness().purged(then);
+    let table = [
+        (vec![(host("a"), Effect::Stale)], Some(soft(1_010))),
+        (vec![(host("a"), Effect::Stale), (tag("t"), Effect::Stale)], Some(soft(1_010))),
+        (vec![(host("a"), Effect::Invalid), (tag("t"), Effect::Stale)], Some(freshness().invalid())),
+        (vec![(host("a"), Effect::Stale), (host("a"), Effect::Remove)], None),
+        (vec![(Scope::All, Effect::Remove), (host("a"), Effect::Stale)], None),
+    ];
+    for (orders, left) in table {
+        let (store, fills) = open(Disks::default());
+        put(&store, &key, &[("cache-tag", "t")], store.purges.now());
+        for (n, (scope, effect)) in orders.iter().enumerate() {
+            fills.order(std::slice::from_ref(scope), *effect, 1_010 + n as u32);
+        }
+        fills.order(&[Scope::Url(other.clone())], Effect::Remove, 1_020);
+        for _ in 0..2 {
+            assert_eq!(find(&store, &key).map(|entry| *entry.freshness()), left, "{orders:?}");
+        }
+    }
+}
+
+#[test]
+fn too_many_purges_become_one_that_asks_for_validation() {
+    let (store, fills) = open(Disks::default());
+    let (tagged, plain, late) =
+        (key_of("http", "a", "/1"), key_of("http", "a", "/2"), key_of("http", "a", "/3"));
+    put(&store, &tagged, &[("cache-tag", "t")], store.purges.now());
+    put(&store, &plain, &[], store.purges.now());
+    for n in 0..larder_store::purges::MOST {
+        fills.order(&[tag(&n.to_string())], Effect::Remove, THEN);
+    }
+    put(&store, &late, &[("cache-tag", "t")], store.purges.now());
+    fills.order(&[tag("one more")], Effect::Remove, THEN);
+    assert!(store.purges.len() <= larder_store::purges::MOST / 2 + 2, "{}", store.purges.len());
+    let flags = |key: &[u8]| find(&store, key).expect("it is there").freshness().flags;
+    assert!(flags(&tagged).contains(Flags::INVALID));
+    assert!(!flags(&plain).contains(Flags::INVALID), "no tag, no doubt");
+    assert!(!flags(&late).contains(Flags::INVALID), "newer than what was folded");
+}
+
+fn head(fields: &[(&'static str, &str)]) -> Head {
+    let (signature, freshness) = (Vec::new(), freshness());
+    Head { status: StatusCode::OK, fields: lines(fields), signature, freshness, cost: 0, length: Some(7) }
+}
+
+fn lead(fills: &Arc<Fills>, key: &[u8]) -> Lead {
+    match fills.join(key, b"") {
+        Joined::Lead(lead) => lead,
+        Joined::Follow(_) => panic!("somebody leads already"),
+    }
+}
+
+/// Lets a fetch that has begun end well.
+async fn finish(mut lead: Lead, fields: &[(&'static str, &str)]) {
+    lead.stream(head(fields));
+    lead.keep().await;
+    lead.append(b"content").await.expect("there is room");
+    lead.finish(None);
+}
+
+#[tokio::test]
+async fn a_purge_wins_over_a_fill_and_nobody_who_comes_later_follows_it() {
+    let (store, fills) = open(Disks::default());
+    let (key, fields) = (key_of("http", "a", "/1"), &[("cache-groups", "\"g\"")]);
+    let mut early = lead(&fills, &key);
+    let before = store.purges.now();
+    fills.order(&[group("a", "g"), group("a", "x")], Effect::Remove, THEN);
+    // Nobody knows the groups yet: who comes waits, and sees.
+    let Joined::Follow(mut reader) = fills.join(&key, b"") else { panic!("nobody leads") };
+    let arrived = store.purges.now();
+    early.stream(head(fields));
+    assert!(matches!(reader.verdict().await, Verdict::Stream(_)));
+    assert!(fills.may_have(&reader, before) && !fills.may_have(&reader, arrived));
+    let later = lead(&fills, &key);
+    early.append(b"content").await.expect("there is room");
+    early.finish(None);
+    assert!(find(&store, &key).is_none(), "it is older than the purge");
+    finish(later, fields).await;
+    assert!(find(&store, &key).is_some());
+    let unknown = lead(&fills, &key);
+    fills.order(&[Scope::Url(key.clone())], Effect::Stale, THEN);
+    assert!(matches!(fills.join(&key, b""), Joined::Lead(_)), "that it is purged is known at once");
+    drop(unknown);
+}
+
+/// What is found after a new start.
+async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> {
+    let (_, fills) = open(disks(&[directory]));
+    let found = fills.recall(key, &HeaderMap::new(), THEN).await;
+    found.map(|entry| *entry.freshness())
+}
+
+/// Stores a response on a disk, and waits until it is found there.
+async fn store_there(fills: &Arc<Fills>, key: &[u8], fields: &[(&'static str, &str)]) {
+    finish(lead(fills, key), fields).await;
+    eventually(async || fills.recall(key, &HeaderMap::new(), THEN).await).await;
+}
+
+#[tokio::test]
+async fn a_purge_reaches_disks_and_outlives_the_process() {
+    let fields = [("cache-groups", "\"g\""), ("cache-tag", "t")];
+    let key = key_of("http", "a", "/1");
+    let table = [
+        (Scope::Url(key.clone()), Effect::Remove, None),
+        (Scope::All, Effect::Remove, None),
+        (prefix("a", "/"), Effect::Remove, None),
+        (host("a"), Effect::Stale, Some(freshness().purged(THEN))),
+        (tag("t"), Effect::Stale, Some(freshness().purged(THEN))),
+        (group("a", "g"), Effect::Invalid, Some(freshness().invalid())),
+        (group("a", "x"), Effect::Invalid, Some(freshness())),
+    ];
+    for (scope, effect, left) in table {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (store, fills) = open(disks(&[directory.path()]));
+        store_there(&fills, &key, &fields).await;
+        fills.order(std::slice::from_ref(&scope), effect, THEN);
+        let found = fills.recall(&key, &HeaderMap::new(), THEN).await.map(|entry| *entry.freshness());
+        assert_eq!(found, left, "{scope:?}");
+        drop((fills, store));
+        assert_eq!(recalled(directory.path(), &key).await, left, "{scope:?}, after a start");
+    }
+}
+
+#[tokio::test]
+async fn what_is_stored_after_a_purge_is_found_after_a_start() {
+    let (directory, key) = (tempfile::tempdir().expect("a directory"), key_of("http", "a", "/1"));
+    let (store, fills) = open(disks(&[directory.path()]));
+    fills.order(&[host("a")], Effect::Remove, THEN - 1);
+    store_there(&fills, &key, &[]).await;
+    drop((fills, store));
+    assert_eq!(recalled(directory.path(), &key).await, Some(freshness()));
+}
+
+#[tokio::test]
+async fn a_fill_that_a_purge_has_reached_stays_off_the_disk() {
+    let (directory, key) = (tempfile::tempdir().expect("a directory"), key_of("http", "a", "/1"));
+    let (store, fills) = open(disks(&[directory.path()]));
+    let early = lead(&fills, &key);
+    // By the second alone, the response would be the newer one.
+    fills.order(&[tag("t")], Effect::Stale, THEN - 10);
+    finish(early, &[("cache-tag", "t")]).await;
+    store.disks.sync().expect("the disk takes it");
+    drop((fills, store));
+    assert_eq!(recalled(directory.path(), &key).await, None);
+}
+
+#[tokio::test]
+async fn without_knowing_what_was_purged_everything_is_validated() {
+    let (directory, key) = (tempfile::tempdir().expect("a directory"), key_of("http", "a", "/1"));
+    let (store, fills) = open(disks(&[directory.path()]));
+    fills.order(&[tag("t")], Effect::Remove, 1);
+    store_there(&fills, &key, &[]).await;
+    drop((fills, store));
+    let journal = directory.path().join("purges");
+    let mut bytes = std::fs::read(&journal).expect("it was written");
+    bytes.pop();
+    std::fs::write(&journal, &bytes).expect("it can be written");
+    assert_eq!(recalled(directory.path(), &key).await, Some(freshness().invalid()));
+}
+
+/// Versions of a few responses that writers raise and purge, while others fetch and look.
+struct Race {
+    store: Arc<Store>,
+    fills: Arc<Fills>,
+    /// What an origin would answer.
+    versions: [AtomicU64; 6],
+    /// What was purged before: an older version must not be found any more.
+    purged: [AtomicU64; 6],
+}
+
+impl Race {
+    fn key(n: usize) -> Vec<u8> {
+        key_of("http", "a", &format!("/{n}"))
+    }
+
+    fn write(&self, n: usize, rng: &mut Rng) {
+        let version = self.versions[n].fetch_add(1, Ordering::SeqCst) + 1;
+        let scopes = [
+            Scope::Url(Self::key(n)),
+            tag(&n.to_string()),
+            group("a", &n.to_string()),
+            prefix("a", &format!("/{n}")),
+            host("a"),
+        ];
+        let effect = [Effect::Stale, Effect::Invalid, Effect::Remove][rng.usize(..3)];
+        self.fills.order(&scopes[rng.usize(..scopes.len())..][..1], effect, THEN);
+        self.purged[n].fetch_max(version, Ordering::SeqCst);
+    }
+
+    fn fetch(&self, n: usize, rng: &mut Rng) {
+        let born = self.store.purges.now();
+        let version = self.versions[n].load(Ordering::SeqCst).to_string();
+        if rng.bool() {
+            std::thread::yield_now();
+        }
+        let (tag, group) = (n.to_string(), format!("\"{n}\""));
+        put(
+            &self.store,
+            &Self::key(n),
+            &[("etag", &version), ("xkey", &tag), ("cache-groups", &group)],
+            born,
+        );
+    }
+
+    /// Whether something was found that may be used as it is.
+    fn look(&self, n: usize) -> bool {
+        let purged = self.purged[n].load(Ordering::SeqCst);
+        let usable = |entry: &Entry| {
+            entry.freshness().ttl(THEN) > 0 && !entry.freshness().flags.contains(Flags::INVALID)
+        };
+        let first = |resident: &larder_store::Resident| resident.variants().first().cloned();
+        let (memory, key) = (&self.store.memory, Self::key(n));
+        let found =
+            memory.find(&key, memory.hash(&key), 0, first).and_then(|entry| self.store.current(entry));
+        let Some(entry) = found.filter(usable) else { return false };
+        let fields = entry.fields().to_map();
+        let version: u64 = fields["etag"].to_str().expect("digits").parse().expect("a number");
+        assert!(version >= purged, "version {version} of {n} was purged before version {purged} was there");
+        true
+    }
+}
+
+#[test]
+fn nobody_finds_what_was_purged_before_he_asked() {
+    let (store, fills) = open(Disks::default());
+    let race = Race { store, fills, versions: Default::default(), purged: Default::default() };
+    let found = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (race, found) = (&race, &found);
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(seed);
+                for _ in 0..20_000 {
+                    let n = rng.usize(..race.versions.len());
+                    match rng.u8(..16) {
+                        0 => race.write(n, &mut rng),
+                        1..4 => race.fetch(n, &mut rng),
+                        _ => _ = found.fetch_add(u64::from(race.look(n)), Ordering::Relaxed),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(race.store.memory.validate(), Ok(()));
+    assert!(found.load(Ordering::Relaxed) > 1_000, "too calm");
+}
