@@ -16,6 +16,7 @@ use crate::config::names::ACCESS_LOGS;
 use crate::config::statistics::{self, Place};
 use crate::config::{DISK, ENTRIES, MEMORY, THREADS, names};
 use crate::fetch::args::{EXAMPLES as FETCH_EXAMPLES, Fetch};
+use crate::findings::Findings;
 use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
 use crate::records::Asked;
 use crate::remote::Listener;
@@ -56,6 +57,10 @@ const STATS_EXAMPLES: &str = "\
 Examples:
   larder stats
   larder stats --admin 127.0.0.1:9146 --json
+  larder stats --validator
+      which hits were stale, of those that [validate] has fetched again
+  larder stats --couplings
+      which writes seem to change what other paths answer
   larder stats --by route --since 1h
   larder stats --top misses --stats sqlite:statistics.db
   larder stats --sql 'SELECT url, status FROM transactions ORDER BY id DESC LIMIT 10'";
@@ -215,6 +220,9 @@ pub(crate) struct Stats {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// What it found out, instead of its numbers.
+    #[command(flatten)]
+    pub(crate) findings: Findings,
     /// What to ask the statistics database instead.
     #[command(flatten)]
     pub(crate) asked: Asked,

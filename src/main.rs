@@ -9,6 +9,7 @@ mod columns;
 mod config;
 mod describe;
 mod fetch;
+mod findings;
 mod heap;
 mod lab_args;
 mod log;

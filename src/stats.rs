@@ -23,6 +23,9 @@ pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
     if stats.asked.answer(stats.json)? {
         return Ok(());
     }
+    if stats.findings.answer(&stats.listener, stats.json)? {
+        return Ok(());
+    }
     let (text, numbers) = numbers(&stats.listener).map_err(Failure::Failed)?;
     match stats.json {
         true => say(text.trim_end()),

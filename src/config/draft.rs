@@ -8,7 +8,7 @@ use std::time::Duration;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, MemoryTier, Origin, Schedule,
-    Timeouts, Token, Tracing,
+    Timeouts, Token, Tracing, Validate,
 };
 use larder_semantics::storable::Rules;
 
@@ -30,6 +30,7 @@ pub(super) struct Draft {
     pub(super) schedule: Schedule,
     pub(super) statistics: statistics::Draft,
     pub(super) trace: Tracing,
+    pub(super) validate: Validate,
     pub(super) limits: Limits,
     pub(super) timeouts: Timeouts,
     pub(super) reverse_listen: Option<Vec<SocketAddr>>,
@@ -99,6 +100,7 @@ impl Default for Draft {
             schedule: Schedule::default(),
             statistics: statistics::Draft::default(),
             trace: Tracing::default(),
+            validate: Validate::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             reverse_listen: None,

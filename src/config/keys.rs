@@ -194,6 +194,20 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        name: "validate",
+        about: "Hits that are fetched again, past the cache, to see whether they were stale (docs/validator.md).",
+        keys: &[
+            key!(
+                "sample",
+                Share,
+                validate.sample,
+                "share of hits that are: 0.001 is one in a thousand; 0: none"
+            ),
+            key!("rate", Count(1..=MANY), validate.rate, "of those, so many in a second at most"),
+            key!("cookies", Flag, validate.cookies, "also repeat requests with Cookie or Authorization"),
+        ],
+    },
+    Section {
         name: "limits",
         about: "What a client may send and hold. What exceeds a limit is refused with the status in brackets.",
         keys: &[

@@ -25,7 +25,7 @@ use std::path::Path;
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{DiskTier, Origin, Role, Tracing};
+use larder_proxy::settings::{DiskTier, Origin, Role, Tracing, Validate};
 
 use self::draft::{DiskDraft, Draft, SiteDraft};
 use crate::args::Flags;
@@ -201,6 +201,10 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
     rows.push(("stats", statistics::summary(&settings.statistics)));
     if settings.trace.endpoint.is_some() {
         rows.push(("trace", show_trace(settings)));
+    }
+    if settings.validate.sample > 0.0 {
+        let Validate { sample, rate, .. } = settings.validate;
+        rows.push(("validate", format!("sample {sample:?}, at most {rate} a second")));
     }
     if !settings.doors.listen.is_empty() {
         rows.insert(1, ("doors", show_doors(settings)));

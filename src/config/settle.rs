@@ -57,6 +57,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         access_log_file: draft.access_log_file,
         statistics: statistics::settle(draft.statistics, first),
         trace: draft.trace,
+        validate: draft.validate,
         name: draft.name,
         x_cache: draft.x_cache,
         client_address: draft.client_address,

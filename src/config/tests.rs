@@ -269,6 +269,16 @@ fn listeners_follow_what_there_is_to_serve() {
 }
 
 #[test]
+fn hits_are_validated_if_a_sample_is_set() {
+    let row = |text| summary(&settings(text, &["--stats", "none"])).pop();
+    assert_ne!(row("[validate]\nrate = 5").map(|(name, _)| name), Some("validate"));
+    let shown = "sample 0.25, at most 5 a second".to_owned();
+    assert_eq!(row("[validate]\nsample = 0.25\nrate = 5"), Some(("validate", shown)));
+    let wrong = ["2: validate.sample: 2.0 is not a number from 0.0 to 1.0"];
+    assert_eq!(problems("[validate]\nsample = 2.0", &[]), wrong);
+}
+
+#[test]
 fn traces_are_sent_by_who_can() {
     let text = "[trace]\nendpoint = 'http://collector:4318/'\nsample = 0.25";
     if cfg!(feature = "otlp") {

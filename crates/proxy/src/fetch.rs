@@ -90,6 +90,9 @@ pub(crate) async fn fetch(
             Err(error) => return failed(cx, request, fetching, why, stored.as_ref(), error),
         };
         let fetched = Fetched { cx, request, why, times, stored: stored.as_ref(), own_tag: own_tag.as_ref() };
+        if let Question::Validate(entry) = &question {
+            cx.worker.shared.couplings.validated(cx, request, entry, &answer);
+        }
         match fetched.understand(&question, answer.status, &answer.fields) {
             Meaning::AskAgain => question = Question::Whole,
             Meaning::StillGood(entry) => return fetched.still_good(fetching, entry, &answer.fields.to_map()),

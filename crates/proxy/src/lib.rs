@@ -15,6 +15,7 @@ mod doors;
 mod error;
 pub mod explanation;
 mod fetch;
+pub mod findings;
 mod health;
 pub mod http1;
 pub mod inventory;
@@ -33,6 +34,7 @@ mod tagpools;
 mod tunnel;
 mod upkeep;
 mod upstream;
+mod validator;
 pub mod why;
 mod worker;
 

@@ -140,6 +140,11 @@ impl Outcome {
         matches!(self.kind, Kind::Hit | Kind::StaleHit)
     }
 
+    /// True when the answer is one that was stored before, whether an origin was asked about it or not.
+    pub fn is_stored(&self) -> bool {
+        self.is_hit() || self.kind == Kind::Revalidated
+    }
+
     /// The member of `Cache-Status` (RFC 9211) of a cache called `name`.
     pub fn cache_status<'n>(&self, name: &'n str) -> CacheStatus<'n> {
         // "hit" and "ttl" say all there is to say of an ordinary hit.

@@ -135,6 +135,11 @@ pub(crate) fn host_of(authority: &str) -> &str {
     }
 }
 
+/// The first segment of a path, without its slashes.
+pub(crate) fn first_segment(path: &str) -> &str {
+    path.strip_prefix('/').and_then(|path| path.split(['/', '?', '#']).next()).unwrap_or_default()
+}
+
 fn matches(pattern: &str, host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     match pattern.strip_prefix('*') {

@@ -24,7 +24,7 @@ use crate::reply::{Reply, Source};
 use crate::request::{Address, Request, cached_site, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
-use crate::{answer, clock, fetch, pass, tagpools};
+use crate::{answer, clock, fetch, pass, tagpools, validator};
 
 /// What the cache answers without waiting.
 pub(crate) struct Answer {
@@ -76,10 +76,14 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     let mut reply = flow(worker, plan, &mut request).await;
     reply.outcome.origin_time = request.origin.sum();
     reply.site = request.route.number();
+    if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
+        validator::check(worker, plan, &request, &reply);
+    }
     reply
 }
 
-async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
+/// [`serve`] for whoever is no client.
+pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
     if let Some(reply) = pass::answer_ourselves(plan, request) {
         return reply;
     }
@@ -194,7 +198,8 @@ impl Context<'_> {
         }
     }
 
-    async fn look(&self, request: &Request, hash: u64) -> Held {
+    /// What the tiers have for `request`, whose key has this hash.
+    pub(crate) async fn look(&self, request: &Request, hash: u64) -> Held {
         let shared = &self.worker.shared;
         let resident = shared.store.memory.peek(&request.key, hash);
         let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));

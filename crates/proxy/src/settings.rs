@@ -17,6 +17,7 @@ pub use larder_store::DiskTier;
 use subtle::ConstantTimeEq;
 
 pub use crate::schedule::{Schedule, Times};
+pub use crate::validator::Validate;
 
 /// Everything the proxy needs to know.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Settings {
     pub disks: Vec<DiskTier>,
     /// What is forgotten without being asked for.
     pub schedule: Schedule,
+    /// Which hits are compared with what the origin answers.
+    pub validate: Validate,
     /// Bounds on what a client may send and hold.
     pub limits: Limits,
     /// How long to wait for clients and origins.

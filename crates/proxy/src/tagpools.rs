@@ -19,6 +19,7 @@ use crate::request::Request;
 use crate::serve::failure;
 use crate::settings::{Origin, Site};
 use crate::upstream::{self, Answer};
+use crate::validator;
 use crate::worker::{Plan, Worker};
 
 /// Content that nobody wants is read on to its end up to this many bytes, since a connection is worth more.
@@ -75,7 +76,8 @@ pub(crate) async fn serve(
     request: &mut Request,
 ) -> Reply {
     let (authority, target) = (request.authority.as_bytes(), request.path.as_bytes());
-    let is_plain = request.upgrade.is_none() && request.content.is_empty();
+    let is_plain =
+        request.upgrade.is_none() && request.content.is_empty() && !validator::is_marked(&request.fields);
     let asked = match request.method == Method::GET && !is_plain {
         true => Asked::Pass(pools.pass(&request.method, target)),
         false => pools.ask(&request.method, authority, target, &request.fields),

@@ -27,6 +27,7 @@ use crate::http1::Lobby;
 use crate::http1::head::Head;
 use crate::observe::access;
 use crate::observe::accounts::Accounts;
+use crate::observe::couplings::Couplings;
 use crate::observe::histogram::{Distributions, Times};
 use crate::observe::ledger::Ledger;
 use crate::observe::memo::{Ended, Memo};
@@ -40,6 +41,7 @@ use crate::route::Sites;
 use crate::settings::{AccessLog, Door, Role, Settings};
 use crate::tagpools::Gateways;
 use crate::upkeep::Done;
+use crate::validator::{Sampler, Validator};
 
 /// The settings, ready to be used.
 #[derive(Debug)]
@@ -60,6 +62,10 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
     pub(crate) fills: Arc<Fills>,
     pub(crate) markers: Markers,
+    /// What hits were worth when they were compared with what the origin answers.
+    pub(crate) validator: Validator,
+    /// What writes seem to change.
+    pub(crate) couplings: Couplings,
     /// What was said of answers that were not stored.
     pub(crate) verdicts: Verdicts,
     /// What the doors counted.
@@ -101,6 +107,8 @@ pub(crate) struct Worker {
     pub(crate) times: Times,
     /// What it answered while somebody watches.
     pub(crate) seen: Queue,
+    /// Which of its hits are validated.
+    pub(crate) sampler: Sampler,
     /// Where it sums requests for the statistics database, if there is one.
     tally: Option<Tally>,
     clients: Mutex<(u64, Clients)>,
@@ -163,6 +171,8 @@ impl Shared {
             store,
             fills,
             markers: Markers::default(),
+            validator: Validator::default(),
+            couplings: Couplings::default(),
             verdicts: Verdicts::default(),
             figures: Figures::default(),
             budget: Budget::default(),
@@ -247,6 +257,7 @@ impl Worker {
             number: workers.len(),
             times: Times::default(),
             seen: Queue::default(),
+            sampler: Sampler::default(),
             tally: shared.ledger.as_deref().map(Ledger::tally),
             clients: Mutex::new((plan.version, Clients::new(&plan.settings, &shared.tls))),
             waiting: Mutex::default(),

@@ -30,6 +30,7 @@ const FILES: &[File] = &[
     file!("charts.js", SCRIPT),
     file!("contents.js", SCRIPT),
     file!("dom.js", SCRIPT),
+    file!("findings.js", SCRIPT),
     file!("format.js", SCRIPT),
     file!("history.js", SCRIPT),
     file!("live.js", SCRIPT),

@@ -18,9 +18,9 @@ use crate::observe::trace::Trace;
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Content, Reply, Source};
 use crate::request::Request;
-use crate::serve;
 use crate::settings::Role;
 use crate::worker::Plan;
+use crate::{serve, validator};
 
 /// What is known of a URL before anything has been waited for.
 pub(super) struct Look {
@@ -147,7 +147,12 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
     };
     let mut key = Vec::new();
     let step = match serve::at_once(&visitor.worker, plan, &read, Role::Forward, clock::now(), &mut key) {
-        Some(answer) => Step::Reply(Box::new(answer.reply)),
+        Some(answer) => {
+            if visitor.worker.sampler.picks(plan.settings.validate.sample) {
+                validator::check_hit(&visitor.worker, &read, Role::Forward, visitor.client, &answer.reply);
+            }
+            Step::Reply(Box::new(answer.reply))
+        }
         None => {
             let request = Request::take(&read, plan, Role::Forward, visitor.client)?;
             Step::Ask(Box::new(Request { trace: trace.clone(), ..request }))

@@ -32,6 +32,7 @@ use crate::reply::{self, Content, Framing, Reply, Tunnel};
 use crate::request::{Interim, Interims, Request};
 use crate::serve::{self, Answer};
 use crate::settings::Role;
+use crate::validator;
 use crate::worker::{Plan, Worker};
 
 /// A client's connection.
@@ -171,6 +172,9 @@ impl Connection {
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
             });
         };
+        if self.worker.sampler.picks(plan.settings.validate.sample) {
+            validator::check_hit(&self.worker, &head, self.role, self.client, &reply);
+        }
         let before = self.writing.out.len();
         let is_whole = gather(&mut self.writing.out, &reply, &framing, &plan.banner);
         let memo = if is_whole {

@@ -13,7 +13,7 @@ use crate::http1::head::{Head, Target};
 use crate::outcome::Outcome;
 use crate::reply::Reply;
 use crate::request::Address;
-use crate::route::{FORWARD, SiteNumber, host_of};
+use crate::route::{FORWARD, SiteNumber, first_segment, host_of};
 use crate::settings::{AccessLog, Door, Role};
 use crate::worker::Plan;
 
@@ -160,8 +160,7 @@ impl Memo {
     /// The first segment of its path.
     pub(super) fn route(&self) -> &str {
         let rest = self.target.split_once("://").map_or("", |(_, rest)| rest);
-        let path = rest.find(['/', '?']).map_or("", |at| &rest[at..]);
-        path.strip_prefix('/').and_then(|path| path.split(['/', '?', '#']).next()).unwrap_or_default()
+        rest.find(['/', '?']).map_or("", |at| first_segment(&rest[at..]))
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use self::table::METRICS;
 use self::text::{Metric, Samples};
 use super::Stats;
+use crate::findings::Validation;
 use crate::observe::counters::Counts;
 use crate::observe::histogram::Distributions;
 use crate::worker::Shared;
@@ -52,13 +53,15 @@ struct Moment {
     stats: Stats,
     sites: Vec<(Arc<str>, Counts)>,
     times: Distributions,
+    validation: Validation,
 }
 
 impl Moment {
     fn gather(shared: &Shared) -> Self {
         let accounts = shared.accounts.all();
         let sites = accounts.iter().map(|account| (Arc::clone(account.site()), account.counts()));
-        Self { sites: sites.collect(), times: shared.times(), stats: Stats::gather(shared) }
+        let validation = shared.validator.report(&shared.plan());
+        Self { sites: sites.collect(), times: shared.times(), stats: Stats::gather(shared), validation }
     }
 }
 

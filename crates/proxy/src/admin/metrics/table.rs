@@ -1,11 +1,14 @@
 //! THE TABLE of metrics: one row each, with its name, type, labels, meaning, and where its samples come from. The
 //! page, the reference in `docs/metrics.md` and the check of the dashboard for Grafana all read it.
 
+use std::collections::BTreeMap;
+
 use larder_tags::Report;
 
 use super::text::{Kind, Metric, Samples};
 use super::{Moment, Stats};
 use crate::admin::Disk;
+use crate::findings::{Skipped, Verdicts};
 use crate::observe::counters::Ends;
 use crate::outcome::{Kind as Outcome, Tier};
 
@@ -151,6 +154,16 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_pool_blanked_total" ["site", "pool"]
         "Times a pool was blanked."
         |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.blanked))),
+    metric!(Counter "larder_validated_hits_total" ["site", "verdict"]
+    "Hits that were fetched again, by what that showed: ok, stale, changed-meanwhile, unstable or failed."
+    |moment, to| validated(moment, to)),
+    metric!(Counter "larder_unvalidated_hits_total" ["cause"]
+    "Hits that were picked to be fetched again and were not: beyond the rate, while busy, with credentials, or too large."
+    |moment, to| {
+        let Skipped { rate, busy, credentials, large } = moment.validation.skipped;
+        let all = [("rate", rate), ("busy", busy), ("credentials", credentials), ("large", large)];
+        all.iter().filter(|(_, hits)| *hits > 0).for_each(|(cause, hits)| to.put(&[cause], hits));
+    }),
     metric!(Gauge "larder_statistics_connected" []
     "1 if the statistics database takes rows. Without a database, neither this nor the next ones are there."
     |moment, to| {
@@ -210,6 +223,22 @@ fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
 fn pools(moment: &Moment, mut show: impl FnMut(&str, &Report)) {
     for gateway in &moment.stats.gateways {
         gateway.pools.iter().for_each(|pool| show(&gateway.site, pool));
+    }
+}
+
+/// What became of hits that were validated, by site; where there were none, nothing.
+fn validated(moment: &Moment, to: &mut Samples<'_>) {
+    let mut sites: BTreeMap<&str, Verdicts> = BTreeMap::new();
+    for route in &moment.validation.routes {
+        let sum = sites.entry(&route.site).or_default();
+        *sum = sum.and(&route.verdicts);
+    }
+    for (site, Verdicts { ok, stale, changed_meanwhile, unstable, failed, .. }) in sites {
+        to.put(&[site, "ok"], ok);
+        to.put(&[site, "stale"], stale);
+        to.put(&[site, "changed-meanwhile"], changed_meanwhile);
+        to.put(&[site, "unstable"], unstable);
+        to.put(&[site, "failed"], failed);
     }
 }
 

@@ -2,6 +2,7 @@
 
 import * as contents from "./contents.js";
 import { byId, say, tell } from "./dom.js";
+import * as findings from "./findings.js";
 import * as past from "./history.js";
 import * as live from "./live.js";
 import * as sites from "./sites.js";
@@ -56,6 +57,7 @@ function state(word, error) {
 function seldom() {
   attempt(past.update);
   attempt(contents.search);
+  attempt(findings.update);
 }
 
 /** What asks a listener for something. One of all addresses is reached by the one that this page came from. */

@@ -1,0 +1,381 @@
+//! Writes that seem to change what other paths answer: after `POST /users`, what is under `/feeds` is another one.
+//!
+//! Whoever compares what a URL answers with what it answered before tells it here, and so does whoever sees a write
+//! succeed. Time between two looks at a URL either has a write to some first segment in it or not; where changes are
+//! clearly more frequent with it, that is a coupling. Nothing is ever done about one: people read of it.
+//!
+//! How that is told from chance, for looks at Q and writes to P:
+//! - Long times between two looks hold more writes and more changes, whoever causes them. So looks are compared within
+//!   groups whose times are equal to within a doubling, by the test of Mantel and Haenszel (J. Natl. Cancer Inst. 22,
+//!   1959, section "chi-square"), one-sided, with continuity correction.
+//! - Some hundred pairs are tested again and again, so [`SURE`] deviations are asked for instead of the usual three.
+//! - One event may change much at once: changes must follow [`WRITES`] different writes.
+//! - A write to Q itself explains a change in Q: such times do not count.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::{Method, StatusCode};
+use larder_semantics::fields::Fields;
+use larder_semantics::revalidate::same_representation;
+use larder_store::Entry;
+
+use crate::findings::{self, Coupling, Proposal};
+use crate::request::Request;
+use crate::route::{Route, first_segment};
+use crate::serve::Context;
+use crate::upstream::Answer;
+use crate::worker::Plan;
+
+/// Looks after a write below which nothing is said.
+const SUPPORT: u64 = 20;
+/// Different writes that changes must follow.
+const WRITES: u32 = 5;
+/// Deviations from chance: by the normal distribution, 3 in a million pairs get so far without a cause.
+const SURE: f64 = 4.5;
+/// First segments that are told apart.
+const SEGMENTS: usize = 64;
+/// Bytes of a segment's name.
+const LONGEST_NAME: usize = 64;
+/// URLs that are remembered; those that share a place push each other out.
+const PLACES: usize = 1 << 14;
+/// Two looks that are further apart say nothing, in microseconds: an hour and some.
+const FURTHEST: u64 = 1 << 32;
+/// The first group of times between two looks, as a power of two of microseconds: about a millisecond.
+const FIRST: u32 = 10;
+const GROUPS: usize = 32 - FIRST as usize;
+/// Bounds of the times between a write and the look that found the change, in seconds.
+const DELAYS: [u32; 10] = [1, 2, 5, 10, 30, 60, 300, 900, 3_600, u32::MAX];
+
+/// What a look at a URL found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// Whether its origin says that it changed since the last such look.
+    Changed(bool),
+    /// What it answers, as a number: who looks so compares with other looks of this kind.
+    Content(u64),
+}
+
+/// Looks, and those that found a change.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    looks: u32,
+    changes: u32,
+}
+
+impl Tally {
+    fn count(&mut self, changed: bool) {
+        self.looks = self.looks.saturating_add(1);
+        self.changes = self.changes.saturating_add(u32::from(changed));
+    }
+}
+
+/// Tallies by the time between two looks.
+type Groups = [Tally; GROUPS];
+
+/// What is known of a first segment.
+#[derive(Debug)]
+struct Segment {
+    site: Arc<str>,
+    name: Box<str>,
+    /// When it was last written.
+    written: Option<u64>,
+    methods: Vec<Method>,
+    /// All looks at it.
+    all: Groups,
+    /// Those after a write to another segment, by that one's number.
+    after: BTreeMap<usize, After>,
+}
+
+/// Looks after a write to another segment.
+#[derive(Debug, Default)]
+struct After {
+    groups: Groups,
+    /// Changes by how soon after the write they were found.
+    delays: [u32; DELAYS.len()],
+    /// Different writes that a change followed.
+    writes: u32,
+    /// The last of these.
+    last: u64,
+}
+
+/// The last look at a URL.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    url: u64,
+    at: u64,
+    content: u64,
+}
+
+/// All that is remembered. Times are microseconds since some moment.
+#[derive(Debug, Default)]
+struct History {
+    segments: Vec<Segment>,
+    /// Empty until it is needed.
+    places: Vec<Place>,
+    looks: u64,
+    writes: u64,
+    left_out: u64,
+}
+
+impl History {
+    /// Notes a look at the URL with the hash `url`, under this segment.
+    fn looked(&mut self, (site, segment): (&Arc<str>, &str), url: u64, look: Look, now: u64) {
+        let Some(read) = self.segment(site, segment) else { return };
+        let (url, content) = match look {
+            Look::Changed(_) => (url, 0),
+            // The two kinds of looks do not know of each other.
+            Look::Content(content) => (!url, content),
+        };
+        self.places.resize(PLACES, Place::default());
+        let place = &mut self.places[url as usize % PLACES];
+        let before = std::mem::replace(place, Place { url, at: now, content });
+        let span = now.saturating_sub(before.at);
+        if before.url != url || span >= FURTHEST {
+            return;
+        }
+        let changed = match look {
+            Look::Changed(changed) => changed,
+            Look::Content(content) => content != before.content,
+        };
+        self.looks += 1;
+        if self.segments[read].written.is_none_or(|written| written <= before.at) {
+            self.compare(read, span, changed, now);
+        }
+    }
+
+    fn compare(&mut self, read: usize, span: u64, changed: bool, now: u64) {
+        let group = (span.max(1).ilog2().max(FIRST) - FIRST) as usize;
+        let since = now - span;
+        let written: Vec<_> = (0..self.segments.len())
+            .filter(|other| *other != read && self.segments[*other].site == self.segments[read].site)
+            .filter_map(|other| Some((other, self.segments[other].written.filter(|at| *at > since)?)))
+            .collect();
+        let segment = &mut self.segments[read];
+        segment.all[group].count(changed);
+        for (other, at) in written {
+            let after = segment.after.entry(other).or_default();
+            after.groups[group].count(changed);
+            if changed {
+                let seconds = now.saturating_sub(at).div_ceil(1_000_000);
+                let delay = DELAYS.iter().position(|bound| seconds <= u64::from(*bound));
+                after.delays[delay.unwrap_or(DELAYS.len() - 1)] += 1;
+                after.writes += u32::from(after.last != at);
+                after.last = at;
+            }
+        }
+    }
+
+    /// Notes a write under this segment.
+    fn wrote(&mut self, (site, segment): (&Arc<str>, &str), method: &Method, now: u64) {
+        let Some(written) = self.segment(site, segment) else { return };
+        self.writes += 1;
+        let written = &mut self.segments[written];
+        written.written = Some(now);
+        if !written.methods.contains(method) && written.methods.len() < 4 {
+            written.methods.push(method.clone());
+        }
+    }
+
+    /// The number of a segment; `None` if there is no room for it.
+    fn segment(&mut self, site: &Arc<str>, name: &str) -> Option<usize> {
+        let known = |known: &Segment| *known.name == *name && known.site == *site;
+        if let Some(number) = self.segments.iter().position(known) {
+            return Some(number);
+        }
+        if self.segments.len() == SEGMENTS || name.len() > LONGEST_NAME {
+            self.left_out += 1;
+            return None;
+        }
+        let (site, name) = (Arc::clone(site), name.into());
+        let (written, methods, after) = (None, Vec::new(), BTreeMap::new());
+        self.segments.push(Segment { site, name, written, methods, all: Groups::default(), after });
+        Some(self.segments.len() - 1)
+    }
+
+    fn found(&self) -> findings::Couplings {
+        let all = self.segments.iter().flat_map(|read| {
+            let after = read.after.iter();
+            after.filter_map(|(written, after)| coupling(&self.segments[*written], read, after))
+        });
+        let mut couplings: Vec<_> = all.collect();
+        couplings.sort_by(|one, other| other.deviations.total_cmp(&one.deviations));
+        let config = proposals(&couplings);
+        let Self { looks, writes, left_out, .. } = *self;
+        findings::Couplings { looks, writes, left_out, couplings, config }
+    }
+}
+
+/// How looks after a write compare with others.
+struct Comparison {
+    support: u64,
+    confidence: f64,
+    otherwise: f64,
+    deviations: f64,
+}
+
+impl Comparison {
+    /// Of those of `after` with the rest of `all`. `None` if there are none to compare.
+    fn of(after: &Groups, all: &Groups) -> Option<Self> {
+        let (mut looks, mut changes, mut otherwise, mut expected, mut variance) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for (after, all) in after.iter().zip(all) {
+            let [n, m, with, found] = [all.looks, all.changes, after.looks, after.changes].map(f64::from);
+            let without = n - with;
+            if with < 1.0 || without < 1.0 {
+                continue;
+            }
+            looks += with;
+            changes += found;
+            otherwise += with * (m - found) / without;
+            expected += with * m / n;
+            variance += with * without * m * (n - m) / (n * n * (n - 1.0));
+        }
+        (variance > 0.0).then(|| Self {
+            support: looks as u64,
+            confidence: changes / looks,
+            otherwise: otherwise / looks,
+            deviations: (changes - expected - 0.5) / variance.sqrt(),
+        })
+    }
+
+    /// Beyond chance, and enough to be worth telling: twice as many changes, or half as many looks without one.
+    fn is_clear(&self) -> bool {
+        let Self { support, confidence, otherwise, deviations } = *self;
+        let is_much = confidence >= 2.0 * otherwise || 1.0 - confidence <= (1.0 - otherwise) / 2.0;
+        support >= SUPPORT && deviations >= SURE && is_much
+    }
+}
+
+fn coupling(written: &Segment, read: &Segment, after: &After) -> Option<Coupling> {
+    let clear = Comparison::of(&after.groups, &read.all).filter(Comparison::is_clear)?;
+    if after.writes < WRITES {
+        return None;
+    }
+    let Comparison { support, confidence, otherwise, deviations } = clear;
+    let methods: Vec<_> = written.methods.iter().map(ToString::to_string).collect();
+    let within = nine_in_ten(&after.delays);
+    let text = format!(
+        "after {} /{}, {:.0}% of GETs under /{} changed within {within} s (support {support}, otherwise {:.0}%)",
+        methods.join(", "),
+        written.name,
+        100.0 * confidence,
+        read.name,
+        100.0 * otherwise,
+    );
+    let (site, written, read) = (read.site.to_string(), written.name.to_string(), read.name.to_string());
+    Some(Coupling { site, written, methods, read, confidence, otherwise, support, within, deviations, text })
+}
+
+/// The bound within which nine of ten lie.
+fn nine_in_ten(delays: &[u32; DELAYS.len()]) -> u32 {
+    let all: u64 = delays.iter().copied().map(u64::from).sum();
+    let mut within = 0;
+    let reached = delays.iter().position(|count| {
+        within += u64::from(*count);
+        within * 10 >= all * 9
+    });
+    DELAYS[reached.unwrap_or(DELAYS.len() - 1)]
+}
+
+/// The line that each site's table would have.
+fn proposals(couplings: &[Coupling]) -> Vec<Proposal> {
+    let mut sites: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
+    for Coupling { site, written, read, .. } in couplings {
+        sites.entry(site).or_default().entry(written).or_default().push(quoted(read));
+    }
+    let of = |(written, mut read): (&str, Vec<String>)| {
+        read.sort_unstable();
+        format!("{} = [{}]", key(written), read.join(", "))
+    };
+    let line = |(site, all): (&str, BTreeMap<&str, Vec<String>>)| {
+        let all: Vec<_> = all.into_iter().map(of).collect();
+        Proposal { site: site.to_owned(), line: format!("couple = {{ {} }}", all.join(", ")) }
+    };
+    sites.into_iter().map(line).collect()
+}
+
+fn key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !name.is_empty() && name.bytes().all(is_bare) { name.to_owned() } else { quoted(name) }
+}
+
+/// As a string of TOML, which escapes what JSON does.
+fn quoted(name: &str) -> String {
+    serde_json::Value::from(name).to_string()
+}
+
+/// What all workers have seen.
+#[derive(Debug)]
+pub(crate) struct Couplings {
+    since: Instant,
+    history: Mutex<History>,
+}
+
+impl Default for Couplings {
+    fn default() -> Self {
+        Self { since: Instant::now(), history: Mutex::default() }
+    }
+}
+
+impl Couplings {
+    /// Notes what an origin answered when it was asked whether `entry` is still good. Some send all of it again though
+    /// nothing changed, and some have no validators, and cannot tell.
+    pub(crate) fn validated(&self, cx: Context<'_>, request: &Request, entry: &Entry, answer: &Answer) {
+        let (status, news) = (answer.status, &*answer.fields);
+        let is_same = same_representation(&entry.fields(), news);
+        let changed = match status {
+            StatusCode::NOT_MODIFIED if is_same => false,
+            StatusCode::NOT_FOUND | StatusCode::GONE => true,
+            _ if status.is_success() && has_validator(&entry.fields()) && has_validator(news) => !is_same,
+            _ => return,
+        };
+        self.looked(cx, request, Look::Changed(changed));
+    }
+
+    /// Notes what an origin answers, as a number.
+    pub(crate) fn fetched(&self, cx: Context<'_>, request: &Request, content: u64) {
+        self.looked(cx, request, Look::Content(content));
+    }
+
+    fn looked(&self, cx: Context<'_>, request: &Request, look: Look) {
+        if let Some(at) = place(cx.plan, request) {
+            let url = cx.worker.shared.store.memory.hash(&request.key);
+            self.history().looked(at, url, look, micros(self.since.elapsed()));
+        }
+    }
+
+    /// Notes what an unsafe request was answered: it changed something unless that failed.
+    pub(crate) fn answered(&self, plan: &Plan, request: &Request, status: StatusCode) {
+        let succeeded = status.is_success() || status.is_redirection();
+        if let (true, Some(at)) = (succeeded, place(plan, request)) {
+            self.history().wrote(at, &request.method, micros(self.since.elapsed()));
+        }
+    }
+
+    /// What was found out.
+    pub(crate) fn found(&self) -> findings::Couplings {
+        self.history().found()
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn has_validator(fields: &impl Fields) -> bool {
+    fields.contains("etag") || fields.contains("last-modified")
+}
+
+/// A site and the first segment of a path on it. What any origin may be asked has no couplings.
+fn place<'r>(plan: &'r Plan, request: &'r Request) -> Option<(&'r Arc<str>, &'r str)> {
+    let Route::Site(site) = &request.route else { return None };
+    Some((plan.sites.account(site.number).site(), first_segment(&request.path)))
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

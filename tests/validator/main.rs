@@ -1,0 +1,44 @@
+//! The validator and the search for couplings, as an operator sees them: a proxy whose hits are fetched again, and an
+//! origin that changes when the test says so.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod couplings;
+mod hits;
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use support::{Larder, Origin, eventually};
+
+/// A proxy before `origin` that validates every hit, as `keys` of the table say besides.
+fn validating(origin: &Origin, keys: &str) -> Larder {
+    Larder::with(origin, &format!("[validate]\nsample = 1.0\n{keys}"))
+}
+
+/// What the admin listener says at `path`.
+fn found(larder: &Larder, path: &str) -> Value {
+    serde_json::from_slice(&larder.ask_admin(&format!("GET {path}")).body).expect("json")
+}
+
+/// What the validator says once nothing is under way, and so many hits were checked or skipped.
+fn validated(larder: &Larder, hits: u64) -> Value {
+    eventually(&format!("{hits} hits validated"), || {
+        let found = found(larder, "/validator");
+        let skipped: u64 = found["skipped"].as_object()?.values().filter_map(Value::as_u64).sum();
+        let is_done = found["checked"].as_u64()? + skipped >= hits && found["under_way"] == 0;
+        is_done.then_some(found)
+    })
+}
+
+/// What `larder stats` prints with this flag.
+fn stats(larder: &Larder, flag: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    command.args(["stats", flag, "--admin", &larder.admin.to_string()]).env_remove("LARDER_TOKEN");
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
