@@ -43,6 +43,9 @@ fn exercise(why: Why) -> Exercise {
             &["200 OK\nCache-Control: max-age=1, stale-if-error=1000\nAge: 10", "503 Service Unavailable"],
             &["GET", "GET"],
         ),
+        Why::TagCurrent => Staged(|| tagged("\"1\"")),
+        Why::TagUnknown => Staged(|| tagged("\"2\"")),
+        Why::AlwaysValidated => Staged(always),
         Why::Absent => Asked(&[FRESH], &["GET"]),
         Why::VariantAbsent => Asked(&[VARIES, VARIES], &["GET", "GET\nV: 1"]),
         Why::RangeAbsent => Asked(&[PART, PART], &["GET\nRange: bytes=0-1", "GET\nRange: bytes=5-6"]),
@@ -118,6 +121,21 @@ fn seen(larder: &Larder) -> Value {
     let mut log = Events::of(larder, "/log");
     larder.get("/");
     log.next().expect("a request")
+}
+
+/// What becomes of a request that shows `tag` to a gateway that knows one.
+fn tagged(tag: &str) -> Value {
+    let larder = Larder::with_site(&[&Origin::always("200 OK\nETag: \"1\"")], "role = 'tags'");
+    larder.get("/");
+    let mut log = Events::of(&larder, "/log");
+    larder.ask(&format!("GET /\nIf-None-Match: {tag}"));
+    log.next().expect("a request")
+}
+
+fn always() -> Value {
+    let larder = Larder::with_site(&[&Origin::always(FRESH)], "validate = 'always'");
+    larder.get("/");
+    seen(&larder)
 }
 
 fn too_large() -> Value {
