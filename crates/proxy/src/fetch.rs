@@ -25,13 +25,10 @@ use crate::request::Request;
 use crate::serve::{Context, failure};
 use crate::upstream::{self, Answer};
 use crate::worker::Worker;
-use crate::{answer, clock};
+use crate::{answer, clock, own_tag};
 
 /// How long a URL whose answer could not be stored is remembered, in seconds.
 const MARK: u32 = 120;
-
-/// Content up to so many bytes is read for a tag of our own.
-const MOST_HASHED: u64 = 1 << 20;
 
 /// What is asked of the origin about what is stored.
 enum Question {
@@ -76,11 +73,14 @@ pub(crate) async fn fetch(
 ) -> Reply {
     let wants_part = request.fields.contains("range");
     let mut question = Question::about(stored.as_ref(), wants_part);
-    let own_tag = own_tag(cx.rules, &question).await;
+    let own_tag = match &question {
+        Question::Validate(entry) => own_tag::of(cx.rules, entry).await,
+        Question::Whole | Question::Rest(..) => None,
+    };
     loop {
         let mut asked = question.fields(&request.fields, wants_part);
         if let (Some(tag), Question::Validate(_)) = (&own_tag, &question) {
-            show(asked.to_mut(), tag);
+            own_tag::show(asked.to_mut(), tag);
         }
         let requested = clock::now();
         let sent = upstream::send(cx.worker, cx.plan, request, &asked, &mut Upload::Empty).await;
@@ -101,23 +101,6 @@ pub(crate) async fn fetch(
             Meaning::Answer => return fetched.answer(fetching, answer),
         }
     }
-}
-
-/// The tag by which a stored response can be validated that came without a validator, if there has to be one.
-async fn own_tag(rules: &Rules, question: &Question) -> Option<HeaderValue> {
-    let Question::Validate(entry) = question else { return None };
-    let (fields, length) = (entry.fields(), entry.body().len());
-    if !rules.validated || revalidate::has_strong(&fields, entry.freshness().date) || length > MOST_HASHED {
-        return None;
-    }
-    let content = entry.body().load(0, usize::try_from(length).ok()?).await.ok()?;
-    Some(larder_tags::entity_tag(&fields, &content))
-}
-
-/// Shows this tag and no date, which a change within its second would not tell.
-fn show(asked: &mut HeaderMap, tag: &HeaderValue) {
-    asked.remove(header::IF_MODIFIED_SINCE);
-    asked.insert(header::IF_NONE_MATCH, tag.clone());
 }
 
 impl Question {

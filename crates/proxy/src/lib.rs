@@ -23,6 +23,7 @@ pub mod listen;
 mod observe;
 pub mod origin;
 pub mod outcome;
+mod own_tag;
 mod pass;
 pub mod reply;
 mod request;

@@ -1,0 +1,40 @@
+//! A backend of users and their paths, written with axum, behind tag pools.
+//!
+//! `cargo run -p larder-tower --example axum`, then
+//! `curl -i http://127.0.0.1:3000/paths/1` shows an `ETag`; sent back in `If-None-Match` it is answered 304, until
+//! `curl -X PUT http://127.0.0.1:3000/users/1` changes the user whom the path shows.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::extract::{Path, State};
+use axum::routing::get;
+use axum::{Json, Router};
+use larder_tower::{Couplings, Settings, TagLayer};
+use tokio::net::TcpListener;
+
+/// How often users have changed.
+type Changes = Arc<AtomicU64>;
+
+async fn show(Path(id): Path<u64>, State(changes): State<Changes>) -> Json<Vec<u64>> {
+    Json(vec![id, changes.load(Ordering::SeqCst)])
+}
+
+async fn change(State(changes): State<Changes>) {
+    changes.fetch_add(1, Ordering::SeqCst);
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> io::Result<()> {
+    let couplings = BTreeMap::from([("users".into(), vec!["paths".into()])]);
+    let tags =
+        TagLayer::new(Settings { couplings: Couplings::new(&couplings, false), ..Settings::default() });
+    let app = Router::new()
+        .route("/users/{id}", get(show).put(change))
+        .route("/paths/{id}", get(show))
+        .layer(tags)
+        .with_state(Changes::default());
+    axum::serve(TcpListener::bind("127.0.0.1:3000").await?, app).await
+}
