@@ -98,7 +98,7 @@ impl Pool {
 
     fn with_eras(settings: &Settings, eras: usize) -> Self {
         let capacity = Capacity { by: By::Bytes, amount: settings.bytes };
-        let residents = Shard::new(capacity, Default::default(), 0);
+        let residents = Shard::new(capacity, (), 0);
         let shelf = Shelf { residents, least: least(settings), current: (0, 0) };
         Self {
             eras: (0..eras).map(|_| Era::default()).collect(),
