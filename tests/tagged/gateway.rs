@@ -51,7 +51,7 @@ fn what_has_not_changed_is_told_after_the_backend_was_asked() {
 #[test]
 fn any_unsafe_request_blanks_its_pool_and_what_is_coupled_whatever_comes_of_it() {
     for request in
-        ["POST /users\n\nx", "PUT /users/2\n\nx", "PATCH /users\n\nx", "DELETE /Users/1", "BREW /%75sers"]
+        ["POST /users\n\nx", "PUT /users/2\n\nx", "PATCH /users\n\nx", "DELETE /USERS/1", "BREW /%75sers"]
     {
         for answer in ["200 OK", "404 Not Found", "500 Oops"] {
             let origin = Origin::by(move |seen| match seen.method.as_str() {
