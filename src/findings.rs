@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use larder_proxy::findings::{Couplings, Lifetime, Percentiles, Route, Skipped, Validation, Verdicts};
+use larder_proxy::findings::{
+    Coupling, Couplings, Lifetime, Percentiles, Proposal, Route, Skipped, Validation, Verdicts,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -129,21 +131,21 @@ fn couplings(found: &Couplings) -> Vec<String> {
     if found.couplings.is_empty() {
         return vec![format!("no coupling among {looks} looks at URLs and {writes} writes")];
     }
-    let mut lines: Vec<_> = found.couplings.iter().map(|coupling| printable(&coupling.text)).collect();
-    lines.push(String::new());
-    for proposal in &found.config {
-        lines.push(printable(&format!(
-            "to couple them, in the [[site]] {}: {}",
-            proposal.site, proposal.line
-        )));
+    let line = |coupling: &Coupling| {
+        let known = if coupling.configured { "; coupled already" } else { "" };
+        printable(&format!("{}: {}{known}", coupling.site, coupling.text))
+    };
+    let mut lines: Vec<_> = found.couplings.iter().map(line).collect();
+    for Proposal { site, line } in &found.config {
+        lines.push(String::new());
+        lines.push(printable(&format!("a gateway (role = \"tags\") before {site} couples them by:")));
+        lines.push(printable(line));
     }
     lines
 }
 
 #[cfg(test)]
 mod tests {
-    use larder_proxy::findings::{Coupling, Proposal};
-
     use super::*;
 
     #[test]
@@ -195,15 +197,19 @@ mod tests {
             support: 340,
             within: 5,
             deviations: 9.0,
+            configured: false,
             text: "after POST /users, ..".to_owned(),
         };
         let line = "couple = { users = [\"feeds\"] }".to_owned();
         let config = vec![Proposal { site: "a".to_owned(), line }];
-        let found = Couplings { couplings: vec![coupling], config, ..Couplings::default() };
+        let known = Coupling { configured: true, ..coupling.clone() };
+        let found = Couplings { couplings: vec![coupling, known], config, ..Couplings::default() };
         let expected = [
-            "after POST /users, ..",
+            "a: after POST /users, ..",
+            "a: after POST /users, ..; coupled already",
             "",
-            "to couple them, in the [[site]] a: couple = { users = [\"feeds\"] }",
+            "a gateway (role = \"tags\") before a couples them by:",
+            "couple = { users = [\"feeds\"] }",
         ];
         assert_eq!(couplings(&found), expected);
     }

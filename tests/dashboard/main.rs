@@ -107,6 +107,29 @@ fn a_row_opens_to_say_why_it_missed() {
 }
 
 #[test]
+fn stale_hits_are_shown_once_there_are_findings() {
+    let origin = Origin::by(|seen| {
+        let text = if seen.number == 0 { "old" } else { "new" };
+        format!("200 OK\nCache-Control: max-age=600\n\n{text}")
+    });
+    let larder = Larder::with(&origin, "[validate]\nsample = 1.0");
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("document.querySelector('#state').innerText === 'live'");
+    assert_eq!(browser.eval("document.querySelector('#findings').hidden"), true);
+    larder.get("/a/page");
+    assert!(larder.get("/a/page").is_hit());
+    support::eventually("a stale hit", || {
+        let found: Value = serde_json::from_slice(&larder.ask_admin("GET /validator").body).ok()?;
+        (found["stale"] == 1).then_some(())
+    });
+    let mut browser = Browser::at(larder.admin, WIDE);
+    let row = "document.querySelector('#stale tbody tr').innerText.replace(/\\s+/g, ' ')";
+    browser.until(&format!("{row}.startsWith('site1/a 1 100.0%')"));
+    assert!(browser.text("#validated").starts_with("1 hits fetched again, 100.0% of all"));
+    browser.is_content(larder.admin);
+}
+
+#[test]
 fn history_comes_from_the_database() {
     let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
     let url = format!("sqlite:{}", folder.path().join("s.db").display());

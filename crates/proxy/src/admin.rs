@@ -271,7 +271,7 @@ async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Respons
         "/pools" => json(&shared.gateways.report()),
         "/about" => json(&page::About::of(shared)),
         "/validator" => json(&shared.validator.report(&shared.plan())),
-        "/couplings" => json(&shared.couplings.found()),
+        "/couplings" => json(&shared.couplings.found(&shared.plan())),
         "/why" => explain::answer(shared, query).await,
         "/live" | "/top" | "/log" => live::answer(shared, path, query),
         "/healthz" => response(StatusCode::OK, TEXT, "alive\n".into()),

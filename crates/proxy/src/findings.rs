@@ -118,7 +118,7 @@ pub struct Couplings {
     pub left_out: u64,
     /// What was found, the surest first.
     pub couplings: Vec<Coupling>,
-    /// What each site's config would have to say of them.
+    /// What gateways would have to say of them, by site, where they do not yet.
     pub config: Vec<Proposal>,
 }
 
@@ -143,14 +143,16 @@ pub struct Coupling {
     pub within: u32,
     /// How sure it is: standard deviations between what was seen and what chance would show.
     pub deviations: f64,
+    /// A gateway of this process couples them already.
+    pub configured: bool,
     /// The same in a sentence.
     pub text: String,
 }
 
-/// A line of the config.
+/// A line for the table of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The site whose table it belongs in.
+    /// The site where the couplings were seen.
     pub site: String,
     /// Such as `couple = { users = ["feeds"] }`.
     pub line: String,

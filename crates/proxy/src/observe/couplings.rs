@@ -194,12 +194,14 @@ impl History {
         Some(self.segments.len() - 1)
     }
 
-    fn found(&self) -> findings::Couplings {
+    /// What was found out; `is_configured` says what is coupled already.
+    fn found(&self, is_configured: impl Fn(&Coupling) -> bool) -> findings::Couplings {
         let all = self.segments.iter().flat_map(|read| {
             let after = read.after.iter();
             after.filter_map(|(written, after)| coupling(&self.segments[*written], read, after))
         });
         let mut couplings: Vec<_> = all.collect();
+        couplings.iter_mut().for_each(|coupling| coupling.configured = is_configured(coupling));
         couplings.sort_by(|one, other| other.deviations.total_cmp(&one.deviations));
         let config = proposals(&couplings);
         let Self { looks, writes, left_out, .. } = *self;
@@ -264,7 +266,20 @@ fn coupling(written: &Segment, read: &Segment, after: &After) -> Option<Coupling
         100.0 * otherwise,
     );
     let (site, written, read) = (read.site.to_string(), written.name.to_string(), read.name.to_string());
-    Some(Coupling { site, written, methods, read, confidence, otherwise, support, within, deviations, text })
+    let configured = false;
+    Some(Coupling {
+        site,
+        written,
+        methods,
+        read,
+        confidence,
+        otherwise,
+        support,
+        within,
+        deviations,
+        configured,
+        text,
+    })
 }
 
 /// The bound within which nine of ten lie.
@@ -278,7 +293,7 @@ fn nine_in_ten(delays: &[u32; DELAYS.len()]) -> u32 {
     DELAYS[reached.unwrap_or(DELAYS.len() - 1)]
 }
 
-/// The line that each site's table would have.
+/// The line that a gateway before each site would have, if it is to couple something new.
 fn proposals(couplings: &[Coupling]) -> Vec<Proposal> {
     let mut sites: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
     for Coupling { site, written, read, .. } in couplings {
@@ -288,11 +303,12 @@ fn proposals(couplings: &[Coupling]) -> Vec<Proposal> {
         read.sort_unstable();
         format!("{} = [{}]", key(written), read.join(", "))
     };
+    let is_new = |site: &str| couplings.iter().any(|coupling| coupling.site == site && !coupling.configured);
     let line = |(site, all): (&str, BTreeMap<&str, Vec<String>>)| {
         let all: Vec<_> = all.into_iter().map(of).collect();
         Proposal { site: site.to_owned(), line: format!("couple = {{ {} }}", all.join(", ")) }
     };
-    sites.into_iter().map(line).collect()
+    sites.into_iter().filter(|(site, _)| is_new(site)).map(line).collect()
 }
 
 fn key(name: &str) -> String {
@@ -354,8 +370,12 @@ impl Couplings {
     }
 
     /// What was found out.
-    pub(crate) fn found(&self) -> findings::Couplings {
-        self.history().found()
+    pub(crate) fn found(&self, plan: &Plan) -> findings::Couplings {
+        let gateways: Vec<_> = plan.settings.sites.iter().filter_map(|site| site.tags.as_ref()).collect();
+        let couples = |written: &str, read: &str| {
+            gateways.iter().any(|tags| tags.couplings.of(written).iter().any(|coupled| **coupled == *read))
+        };
+        self.history().found(|coupling| couples(&coupling.written, &coupling.read))
     }
 
     fn history(&self) -> MutexGuard<'_, History> {

@@ -51,5 +51,5 @@ export async function update() {
   stale.show(validated.routes);
   couplings.show(coupled.couplings);
   byId("couple").hidden = coupled.config.length === 0;
-  say(byId("couple"), coupled.config.map(({ site, line }) => `# in the [[site]] ${site}\n${line}`).join("\n"));
+  say(byId("couple"), coupled.config.map(({ site, line }) => `# for a gateway (role = "tags") before ${site}\n${line}`).join("\n"));
 }

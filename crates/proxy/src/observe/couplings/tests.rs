@@ -27,7 +27,7 @@ impl Script {
     }
 
     fn texts(&self) -> Vec<String> {
-        self.history.found().couplings.into_iter().map(|coupling| coupling.text).collect()
+        self.history.found(|_| false).couplings.into_iter().map(|coupling| coupling.text).collect()
     }
 }
 
@@ -51,10 +51,13 @@ fn feeds(rounds: u64, with: u64, without: u64) -> Script {
 
 #[test]
 fn a_coupling_is_told_in_a_sentence_and_as_a_line_of_the_config() {
-    let found = feeds(680, 92, 3).history.found();
+    let script = feeds(680, 92, 3);
+    let found = script.history.found(|_| false);
     let [coupling] = &found.couplings[..] else { panic!("{found:?}") };
     let text = "after POST /users, 93% of GETs under /feeds changed within 2 s (support 340, otherwise 4%)";
     assert_eq!((&*coupling.text, coupling.support, coupling.within), (text, 340, 2));
+    let known = script.history.found(|coupling| coupling.written == "users");
+    assert!(known.couplings[0].configured && known.config.is_empty(), "{known:?}");
     let line = "couple = { users = [\"feeds\"] }".to_owned();
     assert_eq!(found.config, [Proposal { site: "s".to_owned(), line }]);
     assert_eq!((found.looks, found.writes, found.left_out), (680, 340, 0));
@@ -128,7 +131,8 @@ fn sites_and_kinds_of_looks_are_kept_apart() {
         now += 2 * SECOND;
         history.looked((&one, "feeds"), url, Look::Content(if is_written { 2 } else { 1 }), now);
     }
-    let texts: Vec<_> = history.found().couplings.into_iter().map(|coupling| coupling.text).collect();
+    let texts: Vec<_> =
+        history.found(|_| false).couplings.into_iter().map(|coupling| coupling.text).collect();
     assert_eq!(
         texts,
         ["after PUT /users, 100% of GETs under /feeds changed within 1 s (support 200, otherwise 0%)"]
@@ -158,9 +162,11 @@ fn names_are_quoted_where_toml_wants_it() {
         support: 20,
         within: 1,
         deviations: 9.0,
+        configured: written == "z",
         text: String::new(),
     };
     let all = [coupling("a b", "c\"d"), coupling("e", "g"), coupling("e", "f"), coupling("", "h")];
+    assert_eq!(proposals(&[coupling("z", "f")]), []);
     let line = r#"couple = { "" = ["h"], "a b" = ["c\"d"], e = ["f", "g"] }"#;
     assert_eq!(proposals(&all), [Proposal { site: "s".to_owned(), line: line.to_owned() }]);
 }
