@@ -114,6 +114,11 @@ pub trait AnyShard<V>: Send {
     /// Shows every key and value, in no particular order, without the policy's notice.
     fn for_each(&self, see: &mut dyn FnMut(u64, &V));
 
+    /// Shows the keys and values of at most `most` slots, beginning at `from`, without the policy's notice; the slot
+    /// to go on at, if there are more. The shard may change between two calls: who begins at 0 has seen once, in the
+    /// end, whatever stayed all the time.
+    fn walk(&self, from: Slot, most: u32, see: &mut dyn FnMut(u64, &V)) -> Option<Slot>;
+
     /// The sum of the objects' weights, in the capacity's unit: never above its amount.
     fn used(&self) -> u64;
 
@@ -195,6 +200,16 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
         for (_, object, value) in self.contents.slab.iter() {
             see(object.key, value);
         }
+    }
+
+    fn walk(&self, from: Slot, most: u32, see: &mut dyn FnMut(u64, &V)) -> Option<Slot> {
+        let (slab, end) = (&self.contents.slab, from.saturating_add(most));
+        for slot in from..end.min(slab.end()) {
+            if let (Some(object), Some(value)) = (slab.object(slot), slab.value(slot)) {
+                see(object.key, value);
+            }
+        }
+        (end < slab.end()).then_some(end)
     }
 
     fn used(&self) -> u64 {

@@ -28,6 +28,11 @@ impl<V> Slab<V> {
         self.len
     }
 
+    /// The first slot that was never taken.
+    pub(crate) fn end(&self) -> Slot {
+        self.places.len() as Slot
+    }
+
     /// Whether every slot that a number exists for is taken.
     pub(crate) fn is_full(&self) -> bool {
         self.len == NONE as usize

@@ -210,6 +210,30 @@ proptest! {
     }
 
     #[test]
+    fn a_walk_meets_once_whatever_stays(
+        capacity in capacity(), before in ops(), meanwhile in ops(), most in 1..9_u32
+    ) {
+        for spec in all_policies() {
+            let mut shard = spec.build(capacity, 7);
+            before.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut *shard, op, serial)));
+            let mut stayed = contents(&*shard);
+            let (mut next, mut met) = (Some(0), BTreeMap::<_, usize>::new());
+            let mut meanwhile = (before.len()..).zip(&meanwhile);
+            while let Some(from) = next {
+                next = shard.walk(from, most, &mut |key, &value| *met.entry((key, value)).or_default() += 1);
+                if let Some((serial, op)) = meanwhile.next() {
+                    apply(&mut *shard, op, serial);
+                }
+                let now = contents(&*shard);
+                stayed.retain(|key, value| now.get(key) == Some(value));
+            }
+            for known in stayed {
+                prop_assert_eq!(met.get(&known), Some(&1), "{}", spec);
+            }
+        }
+    }
+
+    #[test]
     fn some_are_what_a_naive_model_says(capacity in capacity(), ops in ops()) {
         for (name, model) in NAIVE {
             let spec = Spec::parse(name).expect("a listed policy");

@@ -16,6 +16,10 @@ use siphasher::sip::SipHasher13;
 use crate::Entry;
 use crate::lines::{LinePool, Lines};
 
+mod walk;
+
+pub use walk::Used;
+
 /// A shard is at least this large, so that small caches evict exactly as their policy says.
 const SHARD_BYTES: u64 = 128 << 20;
 const SHARD_ENTRIES: u64 = 1 << 16;
@@ -255,35 +259,6 @@ impl Memory {
         for shard in &self.shards {
             let mut dropped = Vec::new();
             lock(shard).clear(&mut dropped);
-        }
-    }
-
-    /// Forgets the URLs of which `dies` says so, who is shown the variants and when they were last asked for (UNIX
-    /// seconds). A shard is locked while it is looked through, some milliseconds. Says how many were looked at.
-    pub fn prune(&self, dies: &mut dyn FnMut(&[Entry], u32) -> bool) -> u64 {
-        let mut looked = 0;
-        for shard in &self.shards {
-            let (mut shard, mut dead) = (lock(shard), Vec::new());
-            looked += shard.len() as u64;
-            shard.for_each(&mut |hash, kept| {
-                if dies(kept.resident.variants(), kept.used.get()) {
-                    dead.push(hash);
-                }
-            });
-            let dropped: Vec<_> = dead.into_iter().filter_map(|hash| shard.remove(hash)).collect();
-            drop(shard);
-            drop(dropped);
-        }
-        looked
-    }
-
-    /// Shows what is stored under each key, and how often that was found. A shard is locked only while references are
-    /// taken, some milliseconds.
-    pub fn list(&self, see: &mut dyn FnMut(&Resident, u32)) {
-        for shard in &self.shards {
-            let mut all = Vec::new();
-            lock(shard).for_each(&mut |_, kept| all.push((kept.resident.clone(), kept.hits.get())));
-            all.iter().for_each(|(resident, hits)| see(resident, *hits));
         }
     }
 

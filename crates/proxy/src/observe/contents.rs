@@ -55,13 +55,13 @@ fn keep_up(shared: &Shared, ledger: &Ledger, every: Duration) {
 
 fn in_memory(memory: &Memory) -> Vec<Content> {
     let mut largest = Largest::default();
-    memory.list(&mut |resident, hits| {
+    memory.list(&mut |resident, used| {
         let variants = resident.variants();
         for entry in variants {
             largest.add(entry.charge(), || {
                 let freshness = entry.freshness();
                 let content = content(entry.key(), freshness, Tier::Memory)?;
-                let (hash, hits) = (format!("{:016x}", memory.hash(entry.key())), u64::from(hits));
+                let (hash, hits) = (format!("{:016x}", memory.hash(entry.key())), u64::from(used.hits));
                 Some(Content { hash, hits, stored: millis(freshness.received), ..content })
             });
         }

@@ -5,7 +5,7 @@ use std::thread;
 
 use fastrand::Rng;
 use larder_evict::{By, Capacity};
-use larder_store::{Arena, Body, Memory};
+use larder_store::{Arena, Body, Entry, Memory};
 
 use super::{assert_genuine, content, entry, find, store};
 
@@ -81,4 +81,32 @@ fn threads_agree_on_what_is_stored_in_bytes() {
 #[test]
 fn threads_agree_on_what_is_stored_in_entries() {
     threads_agree(Capacity { by: By::Entries, amount: 20 });
+}
+
+/// Several slices in each of several shards.
+#[test]
+fn a_look_through_all_meets_each_once_and_takes_out_what_is_there_yet() {
+    const MANY: u64 = 5_000;
+    let store = store(Capacity { by: By::Entries, amount: 1 << 18 }, 0).0;
+    let put = |n: u64, version| store.memory.put(entry(&key(n), b"", version, Body::Heap([].into())), None);
+    assert!((0..MANY).all(|n| put(n, 0)));
+    let mut met = vec![0; MANY as usize];
+    let number = |entry: &Entry| -> u64 {
+        let (_, number) = std::str::from_utf8(entry.key()).unwrap().rsplit_once('/').unwrap();
+        number.parse().unwrap()
+    };
+    store.memory.list(&mut |resident, _| met[number(&resident.variants()[0]) as usize] += 1);
+    assert!(met.iter().all(|times| *times == 1));
+    let looked = store.memory.prune(&mut |variants, _| {
+        let number = number(&variants[0]);
+        // What dies is replaced before it is taken out.
+        if number % 4 == 0 {
+            put(number, 1);
+        }
+        number % 2 == 0
+    });
+    let left = (0..MANY).filter(|n| find(&store.memory, &key(*n)).is_some());
+    assert!(left.eq((0..MANY).filter(|n| n % 4 != 2)));
+    assert!(looked >= MANY);
+    assert_eq!(store.memory.validate(), Ok(()));
 }

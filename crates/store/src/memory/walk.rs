@@ -1,0 +1,110 @@
+//! Looking at all that is stored while requests are answered: by slices, so that nobody waits for long.
+//!
+//! A shard is locked while references to some residents are taken, and while those that shall go are taken out. In
+//! between, where a resident is judged and where its memory is given back, nothing is locked.
+
+use std::thread;
+use std::time::Duration;
+
+use super::{Kept, Memory, Resident, Shard, lock};
+use crate::Entry;
+
+/// Slots of a shard that are looked at while it is locked: some ten microseconds.
+const SLICE: u32 = 256;
+/// How long those who answer requests have shard and processor to themselves before the next slice.
+const REST: Duration = Duration::from_micros(100);
+
+/// How what is stored under a key is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// When it was last asked for (UNIX seconds).
+    pub last: u32,
+    /// How often it was found.
+    pub hits: u32,
+}
+
+impl Used {
+    fn of(kept: &Kept) -> Self {
+        Self { last: kept.used.get(), hits: kept.hits.get() }
+    }
+}
+
+/// A resident as it was when it was met.
+struct Met {
+    hash: u64,
+    resident: Resident,
+    used: Used,
+}
+
+impl Memory {
+    /// What is stored under `key` and how it is used, without counting as a use.
+    pub fn used(&self, key: &[u8]) -> Option<(Resident, Used)> {
+        let hash = self.hash(key);
+        let shard = self.shard(hash);
+        let kept = shard.peek(hash).filter(|kept| kept.is_for(key))?;
+        Some((kept.resident.clone(), Used::of(kept)))
+    }
+
+    /// The keyed hash that stands for the variant of `key` with this signature.
+    pub fn variant(&self, key: &[u8], signature: &[u8]) -> u64 {
+        self.hash(&[key, signature].concat())
+    }
+
+    /// Shows what is stored under each key, and how it is used. What is stored meanwhile may be missed, or
+    /// be shown twice if it replaces something.
+    pub fn list(&self, see: &mut dyn FnMut(&Resident, Used)) {
+        self.walk(&mut |_, slice| slice.iter().for_each(|met| see(&met.resident, met.used)));
+    }
+
+    /// Forgets the URLs of which `dies` says so, who is shown the variants and when they were last asked for (UNIX
+    /// seconds). What replaces them meanwhile stays. Says how many were looked at.
+    pub fn prune(&self, dies: &mut dyn FnMut(&[Entry], u32) -> bool) -> u64 {
+        let mut looked = 0;
+        self.walk(&mut |shard, mut slice| {
+            looked += slice.len() as u64;
+            slice.retain(|met| dies(met.resident.variants(), met.used.last));
+            take_out(shard, &slice);
+        });
+        looked
+    }
+
+    fn walk(&self, see: &mut dyn FnMut(&Shard, Vec<Met>)) {
+        for shard in &self.shards {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                let mut slice = Vec::new();
+                next = lock(shard).walk(from, SLICE, &mut |hash, kept| {
+                    slice.push(Met { hash, resident: kept.resident.clone(), used: Used::of(kept) });
+                });
+                see(shard, slice);
+                if next.is_some() {
+                    thread::sleep(REST);
+                }
+            }
+        }
+    }
+}
+
+/// Takes those out that are there yet.
+fn take_out(shard: &Shard, dead: &[Met]) {
+    if dead.is_empty() {
+        return;
+    }
+    let mut dropped = Vec::with_capacity(dead.len());
+    let mut shard = lock(shard);
+    for met in dead {
+        if shard.peek(met.hash).is_some_and(|kept| kept.resident.is(&met.resident)) {
+            dropped.extend(shard.remove(met.hash));
+        }
+    }
+    drop(shard);
+    drop(dropped);
+}
+
+impl Resident {
+    /// Whether both are the same, not merely equal.
+    fn is(&self, other: &Self) -> bool {
+        let (one, other) = (self.variants(), other.variants());
+        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is(other))
+    }
+}
