@@ -178,12 +178,13 @@ impl Remote {
     /// Hands each line of an answer to `take`, until that says false.
     pub(crate) fn lines(
         &self,
+        method: Method,
         path: &str,
         query: Query<'_>,
         take: &mut dyn FnMut(&[u8]) -> Result<bool, String>,
     ) -> Result<(), Problem> {
         let (mut line, mut outcome) = (Vec::new(), Ok(true));
-        self.pieces(path, query, &mut |piece| {
+        let mut split = |piece: &[u8]| {
             for part in piece.split_inclusive(|byte| *byte == b'\n') {
                 line.extend_from_slice(part);
                 if line.len() > LONGEST {
@@ -197,7 +198,8 @@ impl Remote {
                 }
             }
             true
-        })?;
+        };
+        self.runtime.block_on(self.pieces_of(method, path, query, &mut split))?;
         outcome.map(drop).map_err(Problem::Broken)
     }
 

@@ -19,13 +19,13 @@ Examples:
 const LS_EXAMPLES: &str = "\
 Examples:
   larder cache ls
-      what the larder with its admin listener on 127.0.0.1:9145 has on its disks
+      what the larder with its admin listener on 127.0.0.1:9145 has in memory and on its disks
   larder cache ls --disk /var/cache/larder
       what is in a directory that no larder uses at the moment
   larder cache ls --json | jq -r 'select(.bytes > 1000000) | .url'
       the URLs of large objects
 
-Each object has a name, which stays the same over restarts. Size is that of its content; stored and used say how long ago.";
+What is on a disk has a name, which stays the same over restarts. Size is that of its content; stored and used say how long ago.";
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -44,7 +44,7 @@ Examples:
 
 What is not what was written is forgotten, and fetched again when somebody asks for it. Exit code 1 says that there was some.";
 
-/// Looks at what is on the disks.
+/// Looks at what is stored.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Line {

@@ -1,4 +1,4 @@
-//! `larder cache`: what is on the disks, of a running larder or at rest.
+//! `larder cache`: what is stored by a running larder, or on disks at rest.
 
 pub(crate) mod args;
 mod out;
@@ -69,6 +69,9 @@ fn name_of(place: &Place, url: &str) -> Result<Name, String> {
     })?;
     match &objects[..] {
         [] => Err(nothing(place, url)?),
+        [one] if one.name.is_empty() => {
+            Err(format!("'{}' is in memory only; larder fetch asks for it", url.escape_debug()))
+        }
         [one] => one.name.parse().map_err(|_| format!("'{}' is no name", one.name.escape_debug())),
         many => Err(several(url, many)),
     }

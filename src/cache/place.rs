@@ -55,7 +55,7 @@ impl Place {
         match self {
             Self::AtRest(disks) => {
                 let keys = url.map(inventory::keys).transpose()?;
-                inventory::list(disks, keys.as_ref(), see);
+                inventory::list(disks, None, keys.as_ref(), see);
                 Ok(())
             }
             Self::Serving(remote) => remote::list(remote, url, see),

@@ -2,7 +2,7 @@
 
 use larder_proxy::inventory::{Object, Progress};
 use larder_store::disks::Name;
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::from_slice;
 
 use crate::remote::{Problem, Remote};
@@ -17,7 +17,7 @@ pub(super) fn list(
     see: &mut dyn FnMut(Object) -> bool,
 ) -> Result<(), String> {
     let query: Vec<_> = url.map(|url| ("url", url.to_owned())).into_iter().collect();
-    let listed = remote.lines("cache", &query, &mut |line| {
+    let listed = remote.lines(Method::GET, "cache", &query, &mut |line| {
         from_slice(line).map(&mut *see).map_err(|error| format!("that is no object: {error}"))
     });
     listed.map_err(|problem| problem.to_string())
@@ -39,7 +39,7 @@ pub(super) fn verify(
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Progress, String> {
     let mut last = Progress::default();
-    let verified = remote.lines("cache/verify", &[("rate", rate.to_string())], &mut |line| {
+    let verified = remote.lines(Method::POST, "cache/verify", &[("rate", rate.to_string())], &mut |line| {
         last = from_slice(line).map_err(|error| format!("that is no progress: {error}"))?;
         tell(&last);
         Ok(true)

@@ -22,7 +22,8 @@ pub(super) fn now() -> u64 {
 pub(super) fn row(object: &Object, now: u64) -> String {
     let ago = |time: u32| about_age(now.saturating_sub(u64::from(time)));
     let (size, stored, used) = (about_size(object.bytes), ago(object.stored), ago(object.used));
-    let (name, url) = (object.name.escape_debug(), object.url.escape_debug());
+    let name = if object.name.is_empty() { "in memory" } else { &object.name };
+    let (name, url) = (name.escape_debug().to_string(), object.url.escape_debug());
     let row = format!("{name:<16}  {size:>10}  {stored:>6}  {used:>6}  {:>6}  {url}", object.status);
     match object.vary.is_empty() {
         true => row,
@@ -90,11 +91,14 @@ impl fmt::Display for Total {
 
 #[cfg(test)]
 mod tests {
+    use larder_proxy::inventory::Where;
+
     use super::*;
 
     fn object() -> Object {
         Object {
             name: "00d1f8a2c43b7e96".to_owned(),
+            tier: Where::Disk,
             url: "http://a/\u{1b}[31m\n".to_owned(),
             role: "forward".to_owned(),
             status: 200,
@@ -102,6 +106,7 @@ mod tests {
             bytes_on_disk: 123_460_000,
             stored: 1_000,
             used: 4_599,
+            hits: None,
             expires: 2_000,
             fresh: true,
             vary: Default::default(),

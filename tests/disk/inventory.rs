@@ -215,18 +215,13 @@ fn what_is_not_there_is_told_in_one_line() {
     printed(&["get", "http://site.test/a-100", "-o", output.to_str().unwrap(), "--admin", &admin]);
     assert_eq!(fs::read(output).unwrap(), page("/a-100"));
     let without = Larder::before(&origin);
-    let (code, why) = complaint(&["ls", "--admin", &without.admin.to_string()]);
+    let (code, why) = complaint(&["verify", "--admin", &without.admin.to_string()]);
     assert!(code == 1 && why.ends_with("there is no disk cache here; larder serve --disk has one"), "{why}");
     let answer = |target: &str| Client::to(larder.admin).ask(&format!("GET {target}\nHost: 127.0.0.1"));
     let stranger = Client::to(larder.admin).ask("GET /cache\nHost: stranger.test");
     assert_eq!(stranger.status, 403, "{stranger:?}");
-    let table = [
-        ("/cache/ff", 404),
-        ("/cache/", 404),
-        ("/cache?url=x", 400),
-        ("/cache/verify?rate=1", 400),
-        ("/cach", 404),
-    ];
+    let table =
+        [("/cache/ff", 404), ("/cache/", 404), ("/cache?url=x", 400), ("/cache/verify", 405), ("/cach", 404)];
     for (target, status) in table {
         let answer = answer(target);
         assert_eq!((answer.status, answer.text().lines().count()), (status, 1), "{target}");
@@ -247,4 +242,28 @@ fn a_reader_who_leaves_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     assert!(first[..] == page("/large-9000000")[..1000]);
+}
+
+#[test]
+fn what_is_in_memory_is_listed_too_and_what_is_in_both_once() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let larder = Larder::start(&config(directory.path(), &origin, "[memory]\nentries = 1\n"));
+    larder.get("/a-100");
+    larder.get("/b-100");
+    larder.get("/b-100");
+    written(&larder, 2);
+    let found = objects(&["--admin", &larder.admin.to_string()]);
+    let tiers = found.iter().map(|object| (object["tier"].as_str().unwrap(), object["hits"].as_u64()));
+    assert_eq!(tiers.collect::<Vec<_>>(), [("disk", None), ("both", Some(1))]);
+    let shown: Value = serde_json::from_slice(&larder.ask_admin("GET /objects").body).unwrap();
+    assert_eq!((&shown["matches"], &shown["bytes"]), (&2.into(), &200.into()));
+
+    let without = Larder::before(&origin);
+    let admin = without.admin.to_string();
+    without.get("/a-100");
+    assert!(text(&["ls", "--admin", &admin]).contains("in memory"));
+    let url = "http://site.test/a-100";
+    assert_eq!(objects(&["--admin", &admin])[0]["url"], url);
+    let why = format!("'{url}' is in memory only; larder fetch asks for it");
+    assert_eq!(complaint(&["get", url, "--admin", &admin]), (1, why));
 }

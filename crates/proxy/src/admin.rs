@@ -243,9 +243,10 @@ async fn answer(shared: &Arc<Shared>, peer: SocketAddr, request: &Request<Incomi
 /// The answer to who may have it.
 async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Answer> {
     let (method, path, query) = (request.method(), request.uri().path(), request.uri().query());
-    let changes = path == "/purge";
+    let changes = CHANGES.contains(&path);
     match *method {
-        Method::POST if changes => return purge::answer(shared, query).await,
+        Method::POST if path == "/purge" => return purge::answer(shared, query).await,
+        Method::POST if changes => return cache::answer(shared, path, query).await,
         Method::GET | Method::HEAD if !changes => {}
         _ => {
             let allowed = if changes { "POST" } else { "GET" };
@@ -282,6 +283,9 @@ async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Respons
         _ => response(StatusCode::NOT_FOUND, TEXT, format!("try {}\n", PATHS.join(", ")).into()),
     }
 }
+
+/// What takes something away: it is understood with POST, and everything else is not.
+const CHANGES: &[&str] = &["/purge", "/cache/verify"];
 
 /// What there is to ask for.
 const PATHS: &[&str] = &[

@@ -1,15 +1,16 @@
-//! What is on the disks, in words: the objects that `larder cache` and `GET /cache` list, dump and verify.
+//! What is stored, in words: the objects that `larder cache` and `GET /cache` list, dump and verify.
 //!
 //! It waits for the disks, and is asked from threads that may. How the answers travel is the admin listener's
 //! business, how they look the command's.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use larder_semantics::freshness::Freshness;
 use larder_semantics::{key, vary};
-use larder_store::Disks;
 use larder_store::disks::{Held, Stored, Verified};
+use larder_store::memory::Used;
+use larder_store::{Disks, Entry, Memory, Resident};
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -19,8 +20,10 @@ use crate::settings::Role;
 /// A stored response. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Object {
-    /// What [`Disks::named`] finds it by.
+    /// What [`Disks::named`] finds it by; empty if it is in memory only.
     pub name: String,
+    /// Where it is.
+    pub tier: Where,
     /// What it answers.
     pub url: String,
     /// For clients of which listeners: `forward` or `reverse`.
@@ -35,6 +38,9 @@ pub struct Object {
     pub stored: u32,
     /// When it was last used.
     pub used: u32,
+    /// How often it was found in memory since it was stored there, if it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hits: Option<u32>,
     /// When it becomes stale, or did.
     pub expires: i64,
     /// Whether it may answer without being validated.
@@ -42,8 +48,21 @@ pub struct Object {
     /// The request fields it was selected by, if it is a variant: `null` for those that were not sent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Option<String>>,
-    /// The directory it is in.
+    /// The directory it is in; empty if it is in memory only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub disk: String,
+}
+
+/// Where an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Where {
+    /// In memory only.
+    Memory,
+    /// On a disk only.
+    Disk,
+    /// In both.
+    Both,
 }
 
 /// How far a check of everything is.
@@ -101,22 +120,55 @@ pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
     Ok(Address { scheme, authority, path })
 }
 
-/// Shows all that is stored, or what is stored under `keys`, until `see` says false.
-pub fn list(disks: &Disks, keys: Option<&Keys>, see: &mut dyn FnMut(Object) -> bool) {
-    let (now, mut goes_on) = (clock::now(), true);
+/// Shows all that is stored, or what is stored under `keys`, until `see` says false: on `disks`, and in memory, if a
+/// proxy serves from both. What is in both is shown once.
+pub fn list(
+    disks: &Disks,
+    memory: Option<&Memory>,
+    keys: Option<&Keys>,
+    see: &mut dyn FnMut(Object) -> bool,
+) {
+    let (now, mut goes_on, mut both) = (clock::now(), true, HashSet::new());
     let mut show = |stored: Stored<'_>| {
-        goes_on = Object::of(&stored, now).is_none_or(&mut *see);
+        let object = Object::of(&stored, now);
+        let (key, signature) = (&stored.key, &stored.signature);
+        let object = match memory.and_then(|memory| in_memory(memory, key, signature)) {
+            Some(used) => {
+                both.extend(memory.map(|memory| memory.variant(key, signature)));
+                object.map(|object| object.found_in_memory(used))
+            }
+            None => object,
+        };
+        goes_on = goes_on && object.is_none_or(&mut *see);
         goes_on
     };
     match keys {
         None => disks.list(&mut show),
         Some([forward, reverse]) => {
             disks.list_of(forward, &mut show);
-            if goes_on {
-                disks.list_of(reverse, &mut |stored| Object::of(&stored, now).is_none_or(&mut *see));
-            }
+            disks.list_of(reverse, &mut show);
         }
     }
+    let Some(memory) = memory else { return };
+    let mut show = |resident: &Resident, used: Used| {
+        for entry in resident.variants() {
+            if goes_on && !both.contains(&memory.variant(entry.key(), entry.signature())) {
+                goes_on = Object::in_memory(entry, used, now).is_none_or(&mut *see);
+            }
+        }
+    };
+    match keys {
+        None => memory.list(&mut show),
+        Some(keys) => {
+            keys.iter().filter_map(|key| memory.used(key)).for_each(|(resident, used)| show(&resident, used))
+        }
+    }
+}
+
+/// How the variant with this signature was used, if memory has it.
+fn in_memory(memory: &Memory, key: &[u8], signature: &[u8]) -> Option<Used> {
+    let (resident, used) = memory.used(key)?;
+    resident.variants().iter().any(|entry| entry.signature() == signature).then_some(used)
 }
 
 /// The head of a stored response as HTTP/1.1 has it, with its empty line.
@@ -149,30 +201,60 @@ pub fn verify(disks: &Disks, rate: u64, tell: &mut dyn FnMut(&Progress) -> bool)
 impl Object {
     /// `None` for what no request of ours was stored under.
     fn of(stored: &Stored<'_>, now: u32) -> Option<Self> {
-        let (role, target) = stored.key.split_last()?;
+        let object = Self::named(&stored.key, &stored.signature, &stored.freshness, now)?;
+        Some(Self {
+            name: stored.name.to_string(),
+            status: stored.status.as_u16(),
+            bytes: stored.len,
+            bytes_on_disk: stored.size,
+            stored: stored.stored,
+            used: stored.used,
+            disk: stored.directory.display().to_string(),
+            ..object
+        })
+    }
+
+    /// The same for what is in memory.
+    fn in_memory(entry: &Entry, used: Used, now: u32) -> Option<Self> {
+        let object = Self::named(entry.key(), entry.signature(), entry.freshness(), now)?;
+        let (status, bytes, stored) =
+            (entry.status().as_u16(), entry.body().len(), entry.freshness().received);
+        let (tier, used, hits) = (Where::Memory, used.last, Some(used.hits));
+        Some(Self { tier, status, bytes, stored, used, hits, ..object })
+    }
+
+    fn found_in_memory(self, used: Used) -> Self {
+        Self { tier: Where::Both, used: self.used.max(used.last), hits: Some(used.hits), ..self }
+    }
+
+    /// What key, signature and freshness say of an object on a disk.
+    fn named(key: &[u8], signature: &[u8], freshness: &Freshness, now: u32) -> Option<Self> {
+        let (role, target) = key.split_last()?;
         let role = match role {
             b'F' => "forward",
             b'R' => "reverse",
             _ => return None,
         };
         let (scheme, authority, path) = key::parse(target)?;
-        let Freshness { received, initial_age, lifetime, .. } = stored.freshness;
-        let fields = vary::fields(&stored.signature);
+        let Freshness { received, initial_age, lifetime, .. } = *freshness;
+        let fields = vary::fields(signature);
         Some(Self {
-            name: stored.name.to_string(),
+            name: String::new(),
+            tier: Where::Disk,
             url: format!("{scheme}://{}{}", text(authority), text(path)),
             role: role.to_owned(),
-            status: stored.status.as_u16(),
-            bytes: stored.len,
-            bytes_on_disk: stored.size,
-            stored: stored.stored,
-            used: stored.used,
+            status: 0,
+            bytes: 0,
+            bytes_on_disk: 0,
+            stored: 0,
+            used: 0,
+            hits: None,
             expires: i64::from(received) - i64::from(initial_age) + i64::from(lifetime),
-            fresh: stored.freshness.is_fresh(now),
+            fresh: freshness.is_fresh(now),
             vary: fields
                 .map(|(name, value)| (name.to_owned(), value.map(|v| text(v).into_owned())))
                 .collect(),
-            disk: stored.directory.display().to_string(),
+            disk: String::new(),
         })
     }
 }

@@ -1,5 +1,5 @@
-//! What is on the disks, for who asks the admin listener: `/cache` lists it, `/cache/NAME` is one response,
-//! `/cache/verify` checks all of it.
+//! What is stored, for who asks the admin listener: `/cache` lists it, `/cache/NAME` is one response on a disk,
+//! `/cache/verify` checks all of these.
 //!
 //! Answers are made by a thread that may wait for disks, and leave while they are made, so that they take the
 //! same little memory however long they are. Who leaves ends the work.
@@ -46,7 +46,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, path: &str, query: Option<&str>
         Err((status, why)) => return refuse(status, why),
     };
     let store = Arc::clone(&shared.store);
-    if store.disks.is_empty() {
+    if store.disks.is_empty() && !matches!(question, Question::List(_)) {
         return refuse(
             StatusCode::NOT_FOUND,
             "there is no disk cache here; larder serve --disk has one".into(),
@@ -62,7 +62,9 @@ pub(super) async fn answer(shared: &Arc<Shared>, path: &str, query: Option<&str>
     };
     match question {
         Question::List(keys) => made("application/x-ndjson", permit, None, move |outlet| {
-            inventory::list(&store.disks, keys.as_ref(), &mut |object| outlet.line(&object));
+            inventory::list(&store.disks, Some(&store.memory), keys.as_ref(), &mut |object| {
+                outlet.line(&object)
+            });
         }),
         Question::Verify(rate) => made("application/x-ndjson", permit, None, move |outlet| {
             verify(&store, rate, outlet);

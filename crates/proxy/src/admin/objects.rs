@@ -1,21 +1,18 @@
 //! `GET /objects`: what is stored in memory and on the disks, and how it is made up by size, age and host.
 //!
-//! It is looked through whole, up to a limit, by a thread that may wait, and without counting as a use. What is in
-//! memory and on a disk is shown twice, since each has it.
+//! It is looked through whole, up to a limit, by a thread that may wait, and without counting as a use.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use larder_semantics::key;
-use larder_store::{Entry, Store};
+use larder_store::Store;
 use serde::Serialize;
 
 use super::query::Query;
 use super::{Answer, TEXT, cache, json, response};
 use crate::clock;
-use crate::inventory;
-use crate::outcome::Tier;
+use crate::inventory::{self, Where};
 use crate::worker::Shared;
 
 mod groups;
@@ -58,7 +55,7 @@ struct Object {
     url: String,
     /// For clients of which listeners: `forward` or `reverse`.
     role: String,
-    tier: &'static str,
+    tier: Where,
     status: u16,
     /// Bytes of content.
     bytes: u64,
@@ -128,45 +125,15 @@ impl Question {
 fn find(store: &Store, question: &Question) -> Found {
     let (mut search, now) = (Search::new(question), clock::now());
     let of = store.memory.usage().objects + store.disks.records();
-    store.memory.list(&mut |resident, hits| {
-        if search.looked < MOST {
-            search.looked += 1;
-            let objects = resident.variants().iter().filter_map(|entry| Object::of(entry, hits, now));
-            objects.for_each(|object| search.see(object, now));
-        }
+    inventory::list(&store.disks, Some(&store.memory), None, &mut |object| {
+        search.looked += 1;
+        search.see(object.into(), now);
+        search.looked < MOST
     });
-    if search.looked < MOST {
-        inventory::list(&store.disks, None, &mut |object| {
-            search.looked += 1;
-            search.see(object.into(), now);
-            search.looked < MOST
-        });
-    }
     search.end(of)
 }
 
 impl Object {
-    /// `None` for what no request of ours was stored under.
-    fn of(entry: &Entry, hits: u32, now: u32) -> Option<Self> {
-        let (role, target) = entry.key().split_last()?;
-        let role = if *role == b'F' { "forward" } else { "reverse" };
-        let (scheme, authority, path) = key::parse(target)?;
-        let (host, path) = (String::from_utf8_lossy(authority), String::from_utf8_lossy(path));
-        let freshness = entry.freshness();
-        Some(Self {
-            url: format!("{scheme}://{host}{path}"),
-            role: role.to_owned(),
-            tier: Tier::Memory.name(),
-            status: entry.status().as_u16(),
-            bytes: entry.body().len(),
-            stored: freshness.received,
-            hits: Some(hits),
-            expires: i64::from(freshness.received) - i64::from(freshness.initial_age)
-                + i64::from(freshness.lifetime),
-            fresh: freshness.is_fresh(now),
-        })
-    }
-
     fn host(&self) -> &str {
         let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
         rest.split(['/', '?']).next().unwrap_or_default()
@@ -175,8 +142,8 @@ impl Object {
 
 impl From<inventory::Object> for Object {
     fn from(object: inventory::Object) -> Self {
-        let inventory::Object { url, role, status, bytes, stored, expires, fresh, .. } = object;
-        Self { url, role, tier: Tier::Disk.name(), status, bytes, stored, hits: None, expires, fresh }
+        let inventory::Object { url, role, tier, status, bytes, stored, hits, expires, fresh, .. } = object;
+        Self { url, role, tier, status, bytes, stored, hits, expires, fresh }
     }
 }
 
@@ -234,7 +201,7 @@ mod tests {
         Object {
             url: url.to_owned(),
             role: "reverse".to_owned(),
-            tier: "memory",
+            tier: Where::Memory,
             status: 200,
             bytes,
             stored,
