@@ -156,11 +156,6 @@ impl Entry {
         self.body().charge() + (shared + own) as u64
     }
 
-    /// Whether both are one and the same.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        self.0.heap_ptr() == other.0.heap_ptr()
-    }
-
     fn key_len(&self) -> usize {
         usize::from(self.0.header.header.key_len)
     }

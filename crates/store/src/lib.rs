@@ -15,6 +15,7 @@ pub mod lines;
 pub mod markers;
 pub mod memory;
 pub mod purges;
+pub mod reclaim;
 pub mod store;
 
 pub use arena::{Arena, Extent};

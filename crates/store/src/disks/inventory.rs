@@ -142,13 +142,6 @@ impl Disks {
         }
     }
 
-    /// How many responses are stored under `key`, and their bytes of content, as far as one record tells: variants
-    /// are one response of unknown size. Waits for the disks.
-    pub fn held(&self, key: &[u8]) -> (u64, u64) {
-        let pages = self.in_use().filter_map(|disk| disk.listed(&page_key(key)));
-        pages.fold((0, 0), |(count, bytes), page| (count + 1, bytes + page.len))
-    }
-
     /// The stored response with this name. Waits for the disks.
     pub fn named(&self, name: Name) -> Option<Held> {
         self.in_use().find_map(|disk| {
@@ -210,7 +203,7 @@ fn stored<'d>(directory: &'d Path, disk: &Disk, listed: &Listed) -> Option<Store
 }
 
 /// Whether a request can find the response in the record of this key: a variant needs the record that leads to it.
-fn is_found(disk: &Disk, key: &[u8]) -> bool {
+pub(super) fn is_found(disk: &Disk, key: &[u8]) -> bool {
     let Some(number) = variant_number(key) else { return true };
     let page = cache_key(key).and_then(|key| disk.peek(&page_key(key), 0));
     page.is_some_and(
@@ -219,7 +212,7 @@ fn is_found(disk: &Disk, key: &[u8]) -> bool {
 }
 
 /// What `read` makes of the newer head of a record, if it has one.
-fn newer_head<T>(
+pub(super) fn newer_head<T>(
     disk: &Disk,
     key: &[u8],
     serial: u64,

@@ -11,6 +11,7 @@ mod keep;
 mod meta;
 mod record;
 mod search;
+mod weed;
 
 use std::io;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use inventory::{Held, Name, NoName, Stored};
 pub(crate) use keep::Keeping;
 pub use larder_disk::{Event, OpenError, Verified};
 pub use record::Record;
+pub(crate) use weed::Lying;
 
 use crate::body::SENDFILE_FROM;
 use crate::purges::Written;
