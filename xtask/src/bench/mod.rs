@@ -13,8 +13,10 @@ mod load;
 mod measure;
 mod observe;
 mod origin;
+mod pace;
 mod peers;
 mod process;
+mod purge;
 mod replay;
 mod server;
 mod table;
@@ -44,10 +46,12 @@ enum Subject {
 const SUBJECTS: &[(&str, Subject)] =
     &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
 
-/// The bench of what does not speak HTTP, those of the disk tier and of statistics, and the one that starts no server.
+/// The bench of what does not speak HTTP, those of the disk tier, of statistics and of purges, and the one that starts
+/// no server.
 const DOORS: &str = "doors";
 const DISK: &str = "disk";
 const OBSERVE: &str = "observe";
+const PURGE: &str = "purge";
 const REPLAY: &str = "replay";
 
 /// Connections that the load keeps, but for very large objects.
@@ -79,6 +83,8 @@ pub(crate) enum Bench {
     Disk(disk::Options),
     /// The statistics database.
     Observe(observe::Options),
+    /// Purges.
+    Purge(purge::Options),
     /// Traces, without any server.
     Replay(replay::Options),
 }
@@ -93,6 +99,7 @@ impl Bench {
             Some((word, rest)) if word == DOORS => doors::Options::parse(rest).map(Self::Doors),
             Some((word, rest)) if word == DISK => disk::Options::parse(rest).map(Self::Disk),
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
+            Some((word, rest)) if word == PURGE => purge::Options::parse(rest).map(Self::Purge),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
             _ => Options::parse(words).map(Self::Servers),
         }
@@ -108,6 +115,7 @@ impl Bench {
             Self::Doors(options) => doors::run(options),
             Self::Disk(options) => disk::run(options),
             Self::Observe(options) => observe::run(options),
+            Self::Purge(options) => purge::run(options),
             Self::Replay(options) => replay::run(options),
         }
     }
@@ -131,7 +139,7 @@ impl Options {
     /// Names the word that is not known, or the value that makes no sense.
     fn parse(words: &[String]) -> Result<Self> {
         let names: Vec<_> =
-            SUBJECTS.iter().map(|(name, _)| *name).chain([DOORS, DISK, OBSERVE, REPLAY]).collect();
+            SUBJECTS.iter().map(|(name, _)| *name).chain([DOORS, DISK, OBSERVE, PURGE, REPLAY]).collect();
         let Some((word, rest)) = words.split_first() else {
             bail!("bench what? known are: {}", names.join(", "));
         };
@@ -307,7 +315,7 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         for (line, complaint) in [
-            ("", "bench what? known are: hits, misses, memory, doors, disk, observe, replay"),
+            ("", "bench what? known are: hits, misses, memory, doors, disk, observe, purge, replay"),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),
             ("hits --only ngnix", "unknown server `ngnix`; did you mean `nginx`?"),

@@ -1,7 +1,7 @@
 //! Load at a rate that does not depend on how fast it is answered, so that a server that stalls is found out.
 
-use super::super::client::Client;
-use super::super::measure::percentile;
+use super::client::Client;
+use super::measure::percentile;
 use anyhow::{Result, bail};
 use std::num::NonZeroU64;
 use std::thread;

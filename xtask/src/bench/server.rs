@@ -112,6 +112,20 @@ impl Running {
         serde_json::from_slice(&text).context("reading /stats")
     }
 
+    /// Lets a larder purge what `words` name, and gives what that came to.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub(super) fn purge(&self, words: &[&str]) -> Result<Value> {
+        let admin = format!("127.0.0.1:{}", self.admin);
+        let output =
+            Command::new(&self.program).args(["purge", "--json", "--admin", &admin]).args(words).output()?;
+        if !output.status.success() {
+            bail!("larder purge: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+        }
+        serde_json::from_slice(&output.stdout).context("reading what larder purge prints")
+    }
+
     fn ends_within(&mut self, limit: Duration) -> Result<bool> {
         let began = Instant::now();
         while self.child.try_wait()?.is_none() {

@@ -2,19 +2,18 @@
 //! kind: 5,000 requests a second, and as many as come through; and what is noticed of a database that stands still.
 
 mod entrants;
-mod pace;
 
 use super::goal::Goal;
 use super::load::{self, Script};
 use super::measure::median;
 use super::origin::Origin;
+use super::pace::{Latency, Pace};
 use super::peers::{self, Programs};
 use super::table::{self, Cell, Row};
 use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, positive, process, server, warn_if_busy};
 use crate::{args, packages};
 use anyhow::{Context, Result, bail};
 use entrants::{Entrant, KINDS, Kind, PACKAGES};
-use pace::{Latency, Pace};
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::PathBuf;

@@ -1,0 +1,207 @@
+//! `cargo x bench purge`: what those who are answered notice of a purge of 100,000 objects. Hits at a steady rate, in the
+//! seconds before a purge and in those around it.
+
+use super::goal::Goal;
+use super::lap::Lap;
+use super::measure::median;
+use super::origin::Origin;
+use super::pace::{Latency, Pace};
+use super::peers::{self, Programs, Which};
+use super::server::Running;
+use super::table::{self, Cell, Row};
+use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, positive, process, server, warn_if_busy};
+use crate::args;
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Objects that are purged, and those that are asked for.
+const PURGED: u64 = 100_000;
+const ASKED: u64 = 1_000;
+const LENGTH: u64 = 1_024;
+/// Requests a second, and their connections.
+const RATE: u32 = 5_000;
+const STEADY: u32 = 16;
+/// Requests that fill the cache, sent at once on each connection.
+const DEPTH: usize = 8;
+
+/// The slowest hundredth may take so many times what it takes otherwise.
+const SLOWEST: f64 = 1.5;
+
+/// Each way to purge: what it is called, and what is said to it.
+const WAYS: [(&str, &str); 2] = [("soft", "--soft"), ("hard", "--hard")];
+
+/// What a `cargo x bench purge` command line means.
+pub(crate) struct Options {
+    duration: Duration,
+    rounds: u32,
+    larder: Option<PathBuf>,
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `bench purge`.
+    ///
+    /// # Errors
+    /// Names the word that is not known, or the value that makes no sense.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let known = [
+            ("--quick", false),
+            ("--seconds", true),
+            ("--rounds", true),
+            ("--larder", true),
+            ("--json", true),
+        ];
+        let found = args::parse(words, &known)?;
+        let get = |name: &str| found.get(name).map(String::as_str);
+        let rounds = if get("--quick").is_some() { "1" } else { "5" };
+        Ok(Self {
+            duration: Duration::from_secs(positive("--seconds", get("--seconds").unwrap_or("3"))?.into()),
+            rounds: positive("--rounds", get("--rounds").unwrap_or(rounds))?,
+            larder: get("--larder").map(PathBuf::from),
+            json: get("--json").map(PathBuf::from),
+        })
+    }
+}
+
+/// A purge, and what was noticed of it.
+struct Sample {
+    before: Latency,
+    around: Latency,
+    /// From the command's start to its end.
+    took: Duration,
+    /// CPU time beyond that of the seconds before.
+    cpu: Duration,
+}
+
+/// Runs the bench and prints its table, and the goals with what became of them.
+///
+/// # Errors
+/// When a build fails, a request is not answered, or a purge reaches something else.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let larder = match &options.larder {
+        Some(larder) => larder.canonicalize().with_context(|| larder.display().to_string())?,
+        None => peers::build_larder()?,
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    pin_self(cores)?;
+    println!("{cores} cores; larder on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
+    warn_if_busy();
+    server::remove_leftovers(&server::in_memory());
+    let origin = Origin::start()?;
+    let Some(peer) = peers::ALL.iter().find(|peer| peer.which == Which::Larder) else { bail!("no larder") };
+    let larder = Running::start(peer, &Programs::given(&larder), &origin)?;
+    lap(&larder, &asked).run(0..ASKED)?;
+    let mut samples = WAYS.map(|_| Vec::new());
+    for round in 1..=options.rounds {
+        eprintln!("round {round} of {}", options.rounds);
+        for ((_, way), samples) in WAYS.iter().zip(&mut samples) {
+            samples.push(measure(options, &larder, way)?);
+        }
+    }
+    let named = || WAYS.iter().map(|(name, _)| *name).zip(&samples);
+    let rows: Vec<_> = named().map(|(name, samples)| row(name, samples)).collect();
+    let slower = |samples: &[Sample]| figure(samples, |it| it.around.p99 / it.before.p99);
+    let goal = |(name, samples): (&str, &Vec<Sample>)| {
+        Goal::new(format!("{name}: p99 around / before"), SLOWEST, slower(samples)).row()
+    };
+    let goals: Vec<_> = named().map(goal).collect();
+    println!("\npurges of {PURGED} objects, at {RATE} requests a second");
+    table::print(&rows);
+    println!("\ngoals");
+    table::print(&goals);
+    if let Some(path) = &options.json {
+        let report = json!({"purges": table::json(&rows), "goals": table::json(&goals)});
+        fs::write(path, format!("{report:#}\n"))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn asked(number: u64) -> String {
+    format!("/1k/asked/{}", number % ASKED)
+}
+
+fn purged(number: u64) -> String {
+    format!("/1k/purged/{number}")
+}
+
+fn lap<'a>(larder: &Running, path: &'a (dyn Fn(u64) -> String + Sync)) -> Lap<'a> {
+    Lap { port: larder.port, length: LENGTH, connections: CONNECTIONS as usize, depth: DEPTH, path }
+}
+
+fn measure(options: &Options, larder: &Running, way: &str) -> Result<Sample> {
+    lap(larder, &purged).run(0..PURGED)?;
+    let pace = Pace {
+        port: larder.port,
+        rate: RATE,
+        connections: STEADY,
+        duration: options.duration,
+        length: LENGTH,
+        path: &asked,
+    };
+    let processes = larder.processes()?;
+    let used = |begun: Duration| Ok::<_, anyhow::Error>(process::cpu_time(&processes)?.saturating_sub(begun));
+    let begun = used(Duration::ZERO)?;
+    let before = pace.run()?;
+    let cpu_before = used(begun)?;
+    let begun = used(Duration::ZERO)?;
+    let (around, took) = thread::scope(|scope| {
+        let purge = scope.spawn(|| {
+            thread::sleep(options.duration / 3);
+            purge(larder, way)
+        });
+        let around = pace.run();
+        match purge.join() {
+            Ok(took) => Ok((around?, took?)),
+            Err(_) => bail!("the purge panicked"),
+        }
+    })?;
+    Ok(Sample { before, around, took, cpu: used(begun)?.saturating_sub(cpu_before) })
+}
+
+fn purge(larder: &Running, way: &str) -> Result<Duration> {
+    let begun = Instant::now();
+    let prefix = format!("http://127.0.0.1:{}/1k/purged/", larder.port);
+    let purged = larder.purge(&["--prefix", &prefix, way])?;
+    match purged["objects"].as_u64() {
+        Some(PURGED) => Ok(begun.elapsed()),
+        _ => bail!("a purge of {PURGED} objects came to {purged}"),
+    }
+}
+
+fn figure(samples: &[Sample], figure: impl Fn(&Sample) -> f64) -> f64 {
+    median(samples.iter().map(figure).collect())
+}
+
+fn row(name: &str, samples: &[Sample]) -> Row {
+    let micros = |of: fn(&Sample) -> f64| Cell::number(figure(samples, of), 0);
+    vec![
+        ("purge", Cell::word(name)),
+        ("p50 before us", micros(|it| it.before.p50)),
+        ("p50 around us", micros(|it| it.around.p50)),
+        ("p99 before us", micros(|it| it.before.p99)),
+        ("p99 around us", micros(|it| it.around.p99)),
+        ("longest before us", micros(|it| it.before.longest)),
+        ("longest around us", micros(|it| it.around.longest)),
+        ("took ms", Cell::number(figure(samples, |it| it.took.as_secs_f64() * 1e3), 0)),
+        ("CPU ms", Cell::number(figure(samples, |it| it.cpu.as_secs_f64() * 1e3), 0)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+
+    #[test]
+    fn a_quick_run_is_one_round_unless_told_otherwise() {
+        let rounds = |line: &str| {
+            let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            Options::parse(&words).unwrap().rounds
+        };
+        assert_eq!([rounds(""), rounds("--quick"), rounds("--quick --rounds 3")], [5, 1, 3]);
+    }
+}
