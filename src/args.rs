@@ -99,10 +99,10 @@ pub(crate) enum Command {
     /// Watch what is asked for most
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
-    /// Forget what is stored for a URL
+    /// Have origins asked again for what is stored, or forget it
     #[command(after_help = PURGE_EXAMPLES)]
     Purge(Purge),
-    /// Look at what is on the disks: list it, print one object, check all of it
+    /// Look at what is stored: list it, print an object of a disk, check all of these
     Cache(Cache),
     /// Fetch pages through a proxy, or replay a workload on it
     #[command(after_help = FETCH_EXAMPLES)]

@@ -1,4 +1,4 @@
-//! `larder purge`: lets a running larder forget what it has of a URL.
+//! `larder purge`: has a running larder ask origins again, or forget what it has.
 
 use serde_json::Value;
 
@@ -8,41 +8,136 @@ use crate::watch_args::Purge;
 use crate::words::printable;
 use crate::{Failure, say};
 
-/// Forgets, and says how much that was.
+/// Names and values of a query.
+type Query = Vec<(&'static str, String)>;
+
+/// Purges one thing after the other, and says how much each was.
 pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
     let remote = Remote::new(&purge.listener).map_err(Failure::Failed)?;
-    for url in &purge.urls {
-        let purged: Value = remote.post("purge", &[("url", url.clone())])?;
+    for query in queries(purge) {
+        let purged: Value = remote.post("purge", &query)?;
         say(&if purge.json { purged.to_string() } else { sentence(&purged) });
     }
     Ok(())
 }
 
-fn sentence(purged: &Value) -> String {
-    let url = printable(purged["url"].as_str().unwrap_or_default());
-    let number = |name: &str| purged[name].as_u64().unwrap_or_default();
-    match number("objects") {
-        0 => format!("{url}: nothing was stored"),
-        1 => format!("{url}: 1 object forgotten, {}", about_size(number("bytes"))),
-        many => format!("{url}: {} objects forgotten, {}", about_count(many), about_size(number("bytes"))),
+fn queries(purge: &Purge) -> Vec<Query> {
+    let flag = |name, is_set: bool| is_set.then(|| (name, String::new()));
+    let how = [flag("hard", purge.hard), flag("wait", purge.wait)];
+    let how: Query = how.into_iter().flatten().collect();
+    let each = |name: &'static str, values: &[String]| -> Vec<Query> {
+        values.iter().map(|value| vec![(name, value.clone())]).collect()
+    };
+    let mut things =
+        [each("url", &purge.urls), each("prefix", &purge.prefix), each("tag", &purge.tag)].concat();
+    let host = purge.host.iter().map(|host| ("host", host.clone()));
+    match &purge.group[..] {
+        [] => things.extend(host.map(|host| vec![host])),
+        groups => things.extend(
+            each("group", groups).into_iter().map(|group| group.into_iter().chain(host.clone()).collect()),
+        ),
     }
+    things.extend(flag("all", purge.all).map(|all| vec![all]));
+    things.into_iter().map(|thing| [thing, how.clone()].concat()).collect()
+}
+
+fn sentence(purged: &Value) -> String {
+    let number = |name: &str| purged[name].as_u64().unwrap_or_default();
+    let (objects, size) = (number("objects"), about_size(number("bytes")));
+    let done = if purged["effect"] == "removed" { "forgotten" } else { "marked stale" };
+    let is_under_way = purged["disk"] == "under-way";
+    let mut sentence = match objects {
+        0 if is_under_way => format!("{}: nothing was stored in memory", subject(purged)),
+        0 => format!("{}: nothing was stored", subject(purged)),
+        1 => format!("{}: 1 object {done}, {size}", subject(purged)),
+        many => format!("{}: {} objects {done}, {size}", subject(purged), about_count(many)),
+    };
+    if is_under_way {
+        sentence.push_str("; what is on disks is not counted");
+    }
+    sentence
+}
+
+/// What was purged.
+fn subject(purged: &Value) -> String {
+    let word = |name: &str| purged[name].as_str().map(printable);
+    let group = |name| format!("group {name} of {}", word("host").unwrap_or_default());
+    None.or_else(|| word("url"))
+        .or_else(|| word("prefix").map(|prefix| format!("{prefix}...")))
+        .or_else(|| word("tag").map(|tag| format!("tag {tag}")))
+        .or_else(|| word("group").map(group))
+        .or_else(|| word("host").map(|host| format!("host {host}")))
+        .unwrap_or_else(|| "everything".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn a_sentence_says_what_is_gone() {
-        for (objects, expected) in [
-            (0, "http://a/\\n: nothing was stored"),
-            (1, "http://a/\\n: 1 object forgotten, 2.00 KiB"),
-            (1_200, "http://a/\\n: 1,200 objects forgotten, 2.00 KiB"),
+    fn a_sentence_says_what_was_reached() {
+        for (purged, expected) in [
+            (json!({"url": "http://a/\n", "objects": 0}), "http://a/\\n: nothing was stored"),
+            (
+                json!({"url": "http://a/", "objects": 1, "effect": "stale"}),
+                "http://a/: 1 object marked stale, 2.00 KiB",
+            ),
+            (
+                json!({"tag": "t", "objects": 1_200, "effect": "removed", "disk": "done"}),
+                "tag t: 1,200 objects forgotten, 2.00 KiB",
+            ),
+            (
+                json!({"group": "g", "host": "a", "objects": 2, "effect": "stale", "disk": "under-way"}),
+                "group g of a: 2 objects marked stale, 2.00 KiB; what is on disks is not counted",
+            ),
+            (
+                json!({"all": "", "objects": 0, "disk": "under-way"}),
+                "everything: nothing was stored in memory; what is on disks is not counted",
+            ),
         ] {
-            let purged = json!({"url": "http://a/\n", "objects": objects, "bytes": 2048});
+            let mut purged = purged;
+            purged["bytes"] = json!(2048);
             assert_eq!(sentence(&purged), expected);
+        }
+    }
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        purge: Purge,
+    }
+
+    #[test]
+    fn each_thing_is_a_purge_of_its_own() {
+        let words = |line: &str| {
+            let line = Line::try_parse_from(line.split(' ')).map_err(|error| error.kind())?;
+            let word = |(name, value): &(&str, String)| format!("{name}={value}");
+            let query = |query: &Query| query.iter().map(word).collect::<Vec<_>>().join("&");
+            Ok::<_, clap::error::ErrorKind>(
+                queries(&line.purge).iter().map(query).collect::<Vec<_>>().join(" "),
+            )
+        };
+        for (line, expected) in [
+            ("purge http://a/ http://b/ --soft", "url=http://a/ url=http://b/"),
+            ("purge --tag a --tag b --hard", "tag=a&hard= tag=b&hard="),
+            ("purge --group g --group h --host a", "group=g&host=a group=h&host=a"),
+            ("purge --host a --wait", "host=a&wait="),
+            ("purge --prefix http://a/b", "prefix=http://a/b"),
+            ("purge --all", "all="),
+        ] {
+            assert_eq!(words(line).as_deref(), Ok(expected), "{line}");
+        }
+        for wrong in [
+            "purge",
+            "purge http://a/ --all",
+            "purge --group g",
+            "purge --tag t --host a",
+            "purge --all --soft --hard",
+        ] {
+            assert!(words(wrong).is_err(), "{wrong}");
         }
     }
 }

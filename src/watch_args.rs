@@ -41,8 +41,15 @@ Hit ratio = hits / (hits + misses). In a pipe it looks for 5 seconds and prints 
 pub(crate) const PURGE_EXAMPLES: &str = "\
 Examples:
   larder purge http://127.0.0.1:8080/index.html
+      the next request for it asks the origin; what is stored may stand in if that fails
+  larder purge --tag product-17 --hard
+      whatever has this tag is gone
+  larder purge --prefix http://127.0.0.1:8080/img/
+  larder purge --group users --host 127.0.0.1:8080
+  larder purge --all --hard --wait
 
-All variants go, from memory and disk, for clients of all listeners, and what is being fetched is not stored.";
+A purge reaches all variants, in memory and on disk, for clients of all listeners, and wins over what is being fetched.
+It is in force when this command ends; to have what lies on disks counted, too, write --wait.";
 
 /// What `why` explains.
 #[derive(Debug, Args)]
@@ -116,12 +123,37 @@ pub(crate) struct Top {
     pub(crate) listener: Listener,
 }
 
-/// What `purge` forgets.
+/// What `purge` purges, and how.
 #[derive(Debug, Args)]
+#[group(skip)]
 pub(crate) struct Purge {
     /// The URLs, as clients write them
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required_unless_present_any = OTHERS, conflicts_with_all = OTHERS)]
     pub(crate) urls: Vec<String>,
+    /// All that begins like this URL; repeatable
+    #[arg(long, value_name = "URL", conflicts_with_all = ["tag", "group", "host", "all"])]
+    pub(crate) prefix: Vec<String>,
+    /// All that has this tag (Cache-Tag, Surrogate-Key, xkey); repeatable
+    #[arg(long, conflicts_with_all = ["group", "host", "all"])]
+    pub(crate) tag: Vec<String>,
+    /// All of this cache group (Cache-Groups) of the host; repeatable
+    #[arg(long, requires = "host", conflicts_with = "all")]
+    pub(crate) group: Vec<String>,
+    /// All of this host; the host of the group
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) host: Option<String>,
+    /// Everything
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Keep it, marked stale: it is validated before it is used again, and may stand in if the origin fails [default]
+    #[arg(long, conflicts_with = "hard")]
+    pub(crate) soft: bool,
+    /// Remove it
+    #[arg(long)]
+    pub(crate) hard: bool,
+    /// Wait until the disks have been looked through
+    #[arg(long)]
+    pub(crate) wait: bool,
     /// Print JSON, a line for each
     #[arg(long)]
     pub(crate) json: bool,
@@ -129,3 +161,6 @@ pub(crate) struct Purge {
     #[command(flatten)]
     pub(crate) listener: Listener,
 }
+
+/// What can be purged besides URLs.
+const OTHERS: [&str; 5] = ["prefix", "tag", "group", "host", "all"];

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, MemoryTier, Origin, Schedule,
@@ -79,6 +80,7 @@ pub(super) struct SiteDraft {
     pub(super) fail_timeout: Duration,
     pub(super) health: Option<String>,
     pub(super) health_interval: Duration,
+    pub(super) purge_from: Vec<IpNet>,
     pub(super) rules: Rules,
     pub(super) control: control::Draft,
 }
@@ -136,6 +138,7 @@ impl Default for SiteDraft {
             fail_timeout: Duration::from_secs(10),
             health: None,
             health_interval: Duration::from_secs(10),
+            purge_from: Vec::new(),
             rules: Rules::default(),
             control: control::Draft::default(),
         }

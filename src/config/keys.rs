@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, LineForm, Origin, Times, Token};
 use larder_semantics::storable::Rules;
@@ -55,6 +56,8 @@ pub(super) use key;
 
 const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
+const NETWORK: Text<IpNet> =
+    Text { words: "address or network", parse: names::network, show: names::show_network };
 const POLICY: Text<Spec> =
     Text { words: "policy, [filter+]name[:param=value,..]", parse: names::policy, show: Spec::to_string };
 const TOKEN: Text<String> = Text { words: "token", parse: names::token, show: String::clone };
@@ -419,6 +422,12 @@ pub(super) const SITE: &[Key<SiteDraft>] = &[
     key!("fail_timeout", AtLeast(1), fail_timeout, "how long it is left alone"),
     key!("health", Or("off", PATH), health, "path that must answer 2xx or 3xx, asked of each origin"),
     key!("health_interval", AtLeast(100), health_interval, "time between two such checks"),
+    key!(
+        "purge_from",
+        List(NETWORK),
+        purge_from,
+        "addresses and networks that may send PURGE (docs/purge.md), as may who shows admin_token"
+    ),
 ];
 
 /// What both a `[[site]]` and `[forward]` say of caching.

@@ -1,10 +1,11 @@
 //! The words of a config that stand for something: addresses, hosts, origins, tokens, policies.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use http::Uri;
 use http::uri::Authority;
+use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Origin};
 
@@ -30,6 +31,28 @@ pub(super) const CLIENT_ADDRESSES: &[(&str, ClientAddress)] = &[
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| format!("{} is not an address with a port, such as '127.0.0.1:8080'", quoted(text)))
+}
+
+/// An address, or a network such as `10.0.0.0/8`.
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+    let network = text.parse().ok().or_else(address);
+    let network = network.ok_or_else(|| {
+        format!("{} is neither an address nor a network such as '10.0.0.0/8'", quoted(text))
+    })?;
+    let whole = network.trunc();
+    match whole == network {
+        true => Ok(network),
+        false => Err(format!("{}: a network of {} bits is '{whole}'", quoted(text), network.prefix_len())),
+    }
+}
+
+/// How [`network`] is written.
+pub(super) fn show_network(network: &IpNet) -> String {
+    match network.prefix_len() == network.max_prefix_len() {
+        true => network.addr().to_string(),
+        false => network.to_string(),
+    }
 }
 
 /// An address, or `off`.
@@ -236,6 +259,21 @@ mod tests {
         ];
         for (text, error) in wrong {
             assert_eq!(origin(text), Err(error.to_owned()));
+        }
+    }
+
+    #[test]
+    fn networks_are_whole_ones_or_addresses() {
+        for right in ["127.0.0.1", "10.0.0.0/8", "::1", "fd00::/8"] {
+            assert_eq!(network(right).map(|network| show_network(&network)), Ok(right.to_owned()));
+        }
+        let wrong = [
+            ("10.0.0.1/8", "'10.0.0.1/8': a network of 8 bits is '10.0.0.0/8'"),
+            ("10.0.0.0/33", "'10.0.0.0/33' is neither an address nor a network such as '10.0.0.0/8'"),
+            ("localhost", "'localhost' is neither an address nor a network such as '10.0.0.0/8'"),
+        ];
+        for (text, error) in wrong {
+            assert_eq!(network(text), Err(error.to_owned()));
         }
     }
 

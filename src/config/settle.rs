@@ -256,10 +256,23 @@ fn machine_memory() -> u64 {
 fn settle_site(at: usize, site: SiteDraft) -> Site {
     let (cache, tags, rules) = control::settle(&site);
     let SiteDraft { name, hosts, origins, host, retries, max_fails, fail_timeout, .. } = site;
-    let interval = site.health_interval;
+    let (interval, purge_from) = (site.health_interval, site.purge_from);
     let name = name.or_else(|| hosts.first().cloned()).unwrap_or_else(|| format!("site{}", at + 1));
     let health = site.health.map(|path| Health { path, interval });
-    Site { name, hosts, origins, host, rules, cache, tags, retries, max_fails, fail_timeout, health }
+    Site {
+        name,
+        hosts,
+        origins,
+        host,
+        rules,
+        cache,
+        tags,
+        retries,
+        max_fails,
+        fail_timeout,
+        health,
+        purge_from,
+    }
 }
 
 /// Where the first of `keys` that was written stands: what to blame.

@@ -1,19 +1,12 @@
 //! Who may ask the admin listener for what, over real sockets. The rules one by one are tested where they are.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::process::Command;
 
 use super::{Events, command};
-use crate::support::{Client, Larder, Origin, site};
+use crate::support::{Client, Larder, Origin, outer, site};
 
 const TOKEN: &str = "0123456789abcdef";
-
-/// An address of this machine that is not loopback, if it has one. Nothing is sent there.
-fn outer() -> Option<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    socket.connect("192.0.2.1:9").ok()?;
-    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
-}
 
 fn origin() -> Origin {
     Origin::always("200 OK\nCache-Control: max-age=100\n\nbody")

@@ -8,6 +8,7 @@ mod support;
 mod access;
 mod explained;
 mod live;
+mod purge_method;
 mod purged;
 mod reasons;
 

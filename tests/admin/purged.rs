@@ -1,4 +1,5 @@
-//! Purges: what is stored for a URL goes, from every tier, whatever selects it and whoever asked for it.
+//! Purges: what is stored of a URL, a tag, a group, a host or all is asked for again, or goes; from every tier, whatever
+//! selects it and whoever asked for it.
 
 use serde_json::{Value, json};
 
@@ -7,14 +8,30 @@ use crate::support::{Larder, Origin, Response, eventually, site};
 
 const URL: &str = "http://site.test/page";
 
-fn purge(larder: &Larder, url: &str) -> Response {
-    larder.ask_admin(&format!("POST /purge?url={url}\nLarder-Admin: 1"))
+fn purge(larder: &Larder, query: &str) -> Response {
+    larder.ask_admin(&format!("POST /purge?{query}\nLarder-Admin: 1"))
+}
+
+/// What a purge came to: objects, and what became of them.
+fn purged(larder: &Larder, query: &str) -> (u64, String) {
+    let answer: Value = serde_json::from_slice(&purge(larder, query).body).expect("json");
+    (answer["objects"].as_u64().expect("a number"), answer["effect"].as_str().expect("a word").to_owned())
 }
 
 fn origin() -> Origin {
     Origin::by(|seen| {
         let number = seen.number;
         format!("200 OK\nCache-Control: max-age=100\nVary: V\n\nanswer {number}")
+    })
+}
+
+/// Everything is of two tags, a group and a class of paths, by its last digit.
+fn tagged() -> Origin {
+    Origin::by(|seen| {
+        let class = seen.target.chars().last().unwrap_or_default();
+        format!(
+            "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nCache-Tag: all, t{class}\nCache-Groups: \"g{class}\"\n\nbody"
+        )
     })
 }
 
@@ -25,14 +42,70 @@ fn the_next_request_after_a_purge_asks_the_origin() {
     larder.get("/page");
     larder.ask("GET /page\nV: 1");
     larder.get("/other");
-    let purged: Value = serde_json::from_slice(&purge(&larder, URL).body).expect("json");
-    assert_eq!((&purged["url"], &purged["objects"]), (&json!(URL), &json!(2)));
-    assert!(purged["bytes"].as_u64() > Some(16), "{purged}");
+    let answer: Value =
+        serde_json::from_slice(&purge(&larder, &format!("url={URL}&hard")).body).expect("json");
+    assert_eq!((&answer["url"], &answer["objects"]), (&json!(URL), &json!(2)));
+    assert!(answer["bytes"].as_u64() > Some(16), "{answer}");
     assert_eq!(larder.get("/page").text(), "answer 3");
     assert_eq!(larder.ask("GET /page\nV: 1").text(), "answer 4");
     assert!(larder.get("/other").is_hit());
-    let again: Value = serde_json::from_slice(&purge(&larder, "http://site.test/none").body).expect("json");
-    assert_eq!((&again["objects"], &again["bytes"]), (&json!(0), &json!(0)));
+    assert_eq!(purged(&larder, "url=http://site.test/none"), (0, "stale".to_owned()));
+}
+
+#[test]
+fn what_was_purged_softly_stands_in_when_the_origin_fails() {
+    let origin = Origin::in_order([
+        "200 OK\nCache-Control: max-age=100, stale-if-error=100\nETag: \"1\"\n\nbody",
+        "503 Service Unavailable",
+        "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=100, stale-if-error=100",
+    ]);
+    let larder = Larder::before(&origin);
+    larder.get("/page");
+    assert_eq!(purged(&larder, &format!("url={URL}")), (1, "stale".to_owned()));
+    assert_eq!((larder.get("/page").text(), origin.count()), ("body", 2));
+    assert_eq!((larder.get("/page").text(), origin.count()), ("body", 3));
+    assert_eq!(origin.last().field("if-none-match"), Some("\"1\""));
+    assert!(larder.get("/page").is_hit());
+}
+
+#[test]
+fn a_purge_reaches_what_it_names_and_nothing_else() {
+    let all = ["/a/1", "/a/2", "/b/1"];
+    let table: [(&str, &[&str]); 9] = [
+        ("url=http://site.test/a/1", &["/a/1"]),
+        ("prefix=http://site.test/a/", &["/a/1", "/a/2"]),
+        ("tag=t1", &["/a/1", "/b/1"]),
+        ("tag=t1&tag=t2", &all),
+        ("tag=T1", &[]),
+        ("group=g2&host=site.test", &["/a/2"]),
+        ("group=g2&host=http://site.test:81", &[]),
+        ("host=SITE.test", &all),
+        ("all", &all),
+    ];
+    let origin = tagged();
+    let larder = Larder::before(&origin);
+    for effect in ["hard", "soft"] {
+        for (query, reached) in table {
+            all.iter().for_each(|path| drop(larder.get(path)));
+            assert!(all.map(|path| larder.get(path)).iter().all(Response::is_hit));
+            assert_eq!(purged(&larder, &format!("{query}&{effect}")).0, reached.len() as u64, "{query}");
+            let missed = all.into_iter().filter(|path| !larder.get(path).is_hit());
+            assert_eq!(missed.collect::<Vec<_>>(), reached, "{query} {effect}");
+        }
+    }
+}
+
+#[test]
+fn what_goes_leaves_its_room_at_once() {
+    let origin = tagged();
+    let larder = Larder::before(&origin);
+    (0..600).for_each(|number| drop(larder.client().ask(&format!("GET /{number}"))));
+    larder.settle();
+    assert_eq!(larder.stat("objects"), 600);
+    assert_eq!(purged(&larder, "tag=t7&hard"), (60, "removed".to_owned()));
+    assert_eq!(larder.stat("objects"), 540);
+    assert_eq!(purged(&larder, "all&hard"), (540, "removed".to_owned()));
+    assert_eq!((larder.stat("objects"), larder.stat("bytes_stored")), (0, 0));
 }
 
 #[test]
@@ -40,24 +113,42 @@ fn a_purge_reaches_the_disk() {
     let (directory, origin) = (tempfile::tempdir().expect("a directory"), origin());
     let disk = format!("[[disk]]\npath = '{}'\n[memory]\nentries = 1\n", directory.path().display());
     let larder = Larder::start(&format!("{disk}{}", site(&[&origin], "")));
+    let on_disk = || {
+        let stats = larder.stats();
+        (stats["disks"][0]["bytes_queued"] == 0).then(|| stats["disks"][0]["objects"].as_u64())?
+    };
     larder.get("/page");
+    larder.ask("GET /page\nV: 1");
     larder.get("/other");
-    eventually("both on the disk", || (larder.stats()["disks"][0]["bytes_queued"] == 0).then_some(()));
-    let purged = json(&larder, &["purge", "--json", URL]);
-    assert_eq!(purged["objects"], 1);
-    assert_eq!(larder.get("/page").text(), "answer 2");
+    let before = eventually("all on the disk", on_disk);
+    let purged = json(&larder, &["purge", "--json", URL, "--hard", "--wait"]);
+    assert_eq!((&purged["objects"], &purged["disk"]), (&json!(2), &json!("done")));
+    assert_eq!(larder.get("/page").text(), "answer 3");
+    larder.get("/other");
+    eventually("all on the disk again", on_disk);
+    let all = json(&larder, &["purge", "--json", "--host", "site.test", "--hard", "--wait"]);
+    assert_eq!((&all["objects"], &all["disk"]), (&json!(2), &json!("done")));
+    eventually("room on the disk", || on_disk().filter(|objects| *objects < before));
+    assert_eq!(larder.get("/other").text(), "answer 4");
 }
 
 #[test]
-fn the_command_says_what_is_gone() {
-    let origin = origin();
+fn the_command_says_what_was_reached() {
+    let origin = tagged();
     let larder = Larder::before(&origin);
     larder.get("/page");
     let said = printed(&larder, &["purge", URL, "http://site.test/none"]);
     let lines: Vec<_> = said.lines().collect();
-    assert!(lines[0].starts_with("http://site.test/page: 1 object forgotten, "), "{said}");
+    assert!(lines[0].starts_with("http://site.test/page: 1 object marked stale, "), "{said}");
     assert_eq!(lines[1], "http://site.test/none: nothing was stored");
-    assert_eq!(command(&larder, &["purge"]).status.code(), Some(2));
+    larder.get("/page");
+    let said = printed(&larder, &["purge", "--group", "ge", "--host", "site.test", "--hard"]);
+    assert!(said.starts_with("group ge of site.test: 1 object forgotten, "), "{said}");
+    for wrong in [&["purge"][..], &["purge", "--group", "g"], &["purge", "--all", "--soft", "--hard"]] {
+        assert_eq!(command(&larder, wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    let misspelt = command(&larder, &["purge", "--tags", "x"]);
+    assert!(String::from_utf8_lossy(&misspelt.stderr).contains("'--tag'"), "{misspelt:?}");
 }
 
 #[test]
@@ -67,7 +158,7 @@ fn what_is_no_purge_is_refused() {
     let ask = |request: &str| larder.ask_admin(request);
     let get = ask("GET /purge?url=http://site.test/page");
     assert_eq!((get.status, get.field("allow")), (405, Some("POST")));
-    for query in ["", "?url=x", "?url=http://a/&soft"] {
+    for query in ["", "?url=x", "?url=http://a/&sotf", "?url=http://a/&tag=b", "?group=g"] {
         let refused = ask(&format!("POST /purge{query}\nLarder-Admin: 1"));
         assert_eq!((refused.status, refused.text().lines().count()), (400, 1), "{query}");
     }

@@ -9,6 +9,8 @@ mod browser;
 mod pictures;
 mod traffic;
 
+use std::net::SocketAddr;
+
 use browser::Browser;
 use serde_json::Value;
 use support::{Larder, Origin, Seen};
@@ -79,16 +81,55 @@ fn a_purge_from_the_page_makes_the_next_request_a_miss() {
     browser.until("document.querySelector('#objects tbody th').innerText.endsWith('/a/page')");
     browser.click("#objects .act button");
     browser.until("document.querySelector('#purge').open");
-    assert_eq!(browser.text("#purge-url"), "http://site.test/a/page");
+    assert_eq!(browser.text("#purge-what"), "http://site.test/a/page");
     browser.click("#purge-no");
     browser.until("!document.querySelector('#purge').open");
     assert!(larder.get("/a/page").is_hit());
     browser.click("#objects .act button");
     browser.until("document.querySelector('#purge').open");
+    browser.click("[name=effect][value=hard]");
     browser.click("#purge-yes");
     browser.until("document.querySelector('#said').innerText.startsWith('Purged 1 response')");
     assert_eq!(larder.get("/a/page").cache(), "fwd=uri-miss; fwd-status=200; stored");
     browser.is_content(larder.admin);
+}
+
+#[test]
+fn all_that_has_a_tag_is_purged_at_once() {
+    let origin = Origin::by(|seen| {
+        let tag = if seen.target.ends_with('7') { "seven" } else { "other" };
+        format!("200 OK\nCache-Control: max-age=600\nETag: \"1\"\nCache-Tag: {tag}\n\nbody")
+    });
+    let larder = Larder::before(&origin);
+    (0..20).for_each(|number| drop(larder.get(&format!("/{number}"))));
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("document.querySelectorAll('#objects tbody button').length === 15");
+    browser.eval("document.querySelector('#purge-value').value = 'seven'");
+    assert_eq!(browser.eval("document.querySelector('#purge-host').hidden"), true);
+    browser.click("#purge-form button");
+    browser.until("document.querySelector('#purge').open");
+    assert_eq!(browser.text("#purge-what"), "tag seven");
+    browser.click("#purge-yes");
+    browser.until("document.querySelector('#said').innerText.startsWith('Marked stale: 2 responses')");
+    assert!(larder.get("/1").is_hit() && !larder.get("/7").is_hit() && !larder.get("/17").is_hit());
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn who_shows_the_token_sees_the_figures() {
+    let Some(outer) = support::outer() else { return };
+    let (origin, right) = (Origin::by(mixed), "0123456789abcdef");
+    let config = format!("admin_token = '{right}'\n{}", support::site(&[&origin], ""));
+    let larder = Larder::start_at(&config, "0.0.0.0:0");
+    let mut browser = Browser::at(SocketAddr::new(outer, larder.admin.port()), WIDE);
+    for token in ["fedcba9876543210", right] {
+        // Who shows a token gets a new page, which does not know that it was tried.
+        browser.until("!window.tried && !document.querySelector('#login').hidden");
+        browser.eval(&format!("window.tried = true; document.querySelector('#token').value = '{token}'"));
+        browser.click("#login button");
+    }
+    browser.until("!window.tried && document.querySelector('#state').innerText === 'live'");
+    assert_eq!(browser.eval("document.querySelector('#login').hidden"), true);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod clients;
 mod curl;
 mod documents;
 mod https;
+mod purges;
 mod servers;
 mod slow;
 

@@ -25,6 +25,8 @@ pub mod origin;
 pub mod outcome;
 mod own_tag;
 mod pass;
+mod purge;
+mod purge_method;
 pub mod reply;
 mod request;
 mod route;

@@ -24,7 +24,7 @@ use crate::reply::{Reply, Source};
 use crate::request::{Address, Request, cached_site, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Worker};
-use crate::{answer, clock, fetch, pass, tagpools, validator};
+use crate::{answer, clock, fetch, pass, purge_method, tagpools, validator};
 
 /// What the cache answers without waiting.
 pub(crate) struct Answer {
@@ -86,6 +86,9 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
 pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
     if let Some(reply) = pass::answer_ourselves(plan, request) {
         return reply;
+    }
+    if let Some(site) = purge_method::site(request) {
+        return Box::pin(purge_method::answer(worker, plan, site, request)).await;
     }
     let route = request.route.clone();
     if let Some(pools) = route.tags() {

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
 use larder_semantics::storable::Rules;
@@ -211,6 +212,8 @@ pub struct Site {
     pub fail_timeout: Duration,
     /// Active checks of each origin, if any.
     pub health: Option<Health>,
+    /// Who may send `PURGE`, besides those who show the admin token.
+    pub purge_from: Vec<IpNet>,
 }
 
 /// An active health check: `GET path` that must answer 2xx or 3xx.

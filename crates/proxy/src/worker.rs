@@ -36,6 +36,7 @@ use crate::observe::trace::Tracer;
 use crate::observe::verdicts::Verdicts;
 use crate::observe::watch::{Queue, Watch};
 use crate::origin::{Client, Connector, Gate, connect};
+use crate::purge::Reclaim;
 use crate::reply::{Banner, Reply};
 use crate::route::Sites;
 use crate::settings::{AccessLog, Door, Role, Settings};
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) budget: Budget,
     /// What the purge schedule did.
     pub(crate) done: Done,
+    /// Purges that are to free room on the disks.
+    pub(crate) reclaim: Reclaim,
     /// Places for those who look through the disks.
     pub(crate) looks: Arc<Semaphore>,
     /// The statistics database, if there is one.
@@ -177,6 +180,7 @@ impl Shared {
             figures: Figures::default(),
             budget: Budget::default(),
             done: Done::default(),
+            reclaim: Reclaim::default(),
             looks: Arc::new(Semaphore::new(cache::MOST)),
             ledger,
             tracer,

@@ -1,57 +1,112 @@
-//! `POST /purge`: forgets what is stored for a URL, and what is being fetched for it.
+//! `POST /purge`: lets what is stored be validated, or forgotten, and what is being fetched, too: of a URL, of all that
+//! begin like one, with a tag, of a group, of a host, or all.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
+use larder_store::Effect;
 use serde::Serialize;
 
 use super::query::Query;
-use super::{Answer, TEXT, json, response};
-use crate::inventory::{self, Keys};
+use super::{Answer, TEXT, cache, json, response};
+use crate::purge::{Asked, Kind, Purged, purge};
 use crate::worker::Shared;
 
-/// What a purge came to.
+/// What is purged, in the words that asked for it, and what that came to.
 #[derive(Debug, Serialize)]
-struct Purged<'u> {
-    url: &'u str,
-    /// Responses that are forgotten. Of variants that only a disk had, one is counted.
-    objects: u64,
-    /// Their bytes.
-    bytes: u64,
+struct Told {
+    #[serde(flatten)]
+    words: BTreeMap<&'static str, String>,
+    #[serde(flatten)]
+    purged: Purged,
 }
 
-/// Forgets what is stored for the URL that `query` names, for clients of all listeners.
+/// Purges what `query` names.
 pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
-    let query = match read(query) {
-        Ok(query) => query,
-        Err(why) => return response(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n").into()),
+    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
+    let (words, asked) = match read(query) {
+        Ok(read) => read,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
-    let (url, keys) = query;
+    let permit = asked.waits.then(|| Arc::clone(&shared.looks).try_acquire_owned()).transpose();
+    let Ok(permit) = permit else {
+        let why =
+            format!("{} such answers are under way already; ask again later, or do not wait", cache::MOST);
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
+    };
     let shared = Arc::clone(shared);
-    // What a disk has of it has to be read to be counted.
-    match tokio::task::spawn_blocking(move || purge(&shared, &keys)).await {
-        Ok((objects, bytes)) => {
-            tracing::info!("purged {}: {objects} objects, {bytes} bytes", url.escape_debug());
-            json(&Purged { url: &url, objects, bytes })
+    let purged = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        purge(&shared, asked)
+    });
+    match purged.await {
+        Ok(purged) => {
+            tracing::info!("purged {words:?}: {purged:?}");
+            json(&Told { words, purged })
         }
-        Err(error) => response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n").into()),
+        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 
-fn read(query: Option<&str>) -> Result<(String, Keys), String> {
-    let query = Query::read(query, &["url"])?;
-    let url = query.get("url").ok_or("which url? write ?url=URL, percent-encoded")?;
-    Ok((url.to_owned(), inventory::keys(url)?))
+type Read = (BTreeMap<&'static str, String>, Asked);
+
+fn read(query: Option<&str>) -> Result<Read, String> {
+    const HOW: [&str; 3] = ["soft", "hard", "wait"];
+    let kinds: Vec<_> = Kind::ALL.iter().map(|(name, _)| *name).collect();
+    let query = Query::read(query, &[&kinds[..], &HOW[..]].concat())?;
+    let has = |name: &str| query.get(name).is_some();
+    // A group needs the host that it belongs to.
+    let is_named = |name: &str| has(name) && !(name == "host" && has("group"));
+    let mut named = Kind::ALL.iter().filter(|(name, _)| is_named(name));
+    let (name, kind) = match (named.next(), named.next()) {
+        (Some((name, kind)), None) => (*name, *kind),
+        (None, _) => return Err(format!("what is to be purged? write one of {}", kinds.join(", "))),
+        (Some((one, _)), Some((other, _))) => return Err(format!("{one} and {other}: write one of them")),
+    };
+    let effect = match (has("soft"), has("hard")) {
+        (true, true) => return Err("soft and hard: write one of them".to_owned()),
+        (_, true) => Effect::Remove,
+        (_, false) => Effect::Stale,
+    };
+    let host = query.get("host").filter(|_| kind == Kind::Group);
+    let scopes =
+        query.all(name).map(|value| kind.scopes(value, host)).collect::<Result<Vec<_>, _>>()?.concat();
+    let values = query.all(name).collect::<Vec<_>>().join(" ");
+    let words = [(name, values)].into_iter().chain(host.map(|host| ("host", host.to_owned()))).collect();
+    Ok((words, Asked { scopes, effect, waits: has("wait") }))
 }
 
-fn purge(shared: &Shared, keys: &Keys) -> (u64, u64) {
-    let mut sum = (0, 0);
-    for key in keys {
-        let (on_disk, bytes_on_disk) = shared.store.disks.held(key);
-        let (in_memory, bytes_in_memory) = shared.fills.purge(key);
-        // What both have is the same.
-        sum.0 += on_disk.max(in_memory as u64);
-        sum.1 += bytes_on_disk.max(bytes_in_memory);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_kind_of_thing_is_purged_in_one_way() {
+        for (query, words, effect, waits) in [
+            ("url=http://a/", "url=http://a/", Effect::Stale, false),
+            ("tag=a&tag=b&hard", "tag=a b", Effect::Remove, false),
+            ("group=g&host=a&soft&wait", "group=g host=a", Effect::Stale, true),
+            ("host=a", "host=a", Effect::Stale, false),
+            ("all&hard=1", "all=", Effect::Remove, false),
+        ] {
+            let (read, asked) = read(Some(query)).unwrap();
+            let read: Vec<_> = read.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            assert_eq!((&*read.join(" "), asked.effect, asked.waits), (words, effect, waits), "{query}");
+        }
     }
-    sum
+
+    #[test]
+    fn what_is_no_purge_is_told_in_a_line() {
+        for (query, error) in [
+            ("", "what is to be purged? write one of url, prefix, tag, group, host, all"),
+            ("soft", "what is to be purged? write one of url, prefix, tag, group, host, all"),
+            ("url=http://a/&tag=b", "url and tag: write one of them"),
+            ("tag=b&soft&hard", "soft and hard: write one of them"),
+            ("group=g", "whose group? write host=HOST, or host=http://HOST:PORT"),
+            ("x=b", "unknown parameter 'x'; known: url, prefix, tag, group, host, all, soft, hard, wait"),
+        ] {
+            assert_eq!(read(Some(query)).unwrap_err(), error, "{query}");
+        }
+    }
 }

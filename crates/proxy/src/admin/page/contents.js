@@ -2,7 +2,7 @@
 
 import { bar, byId, make, say } from "./dom.js";
 import { brief, count, percent, size, span } from "./format.js";
-import { ask } from "./purge.js";
+import { ask, listen } from "./purge.js";
 import { Refused, get } from "./source.js";
 import { Table } from "./table.js";
 
@@ -58,7 +58,7 @@ export async function search() {
       { title: "Hits", text: (row) => (row.hits == null ? "–" : count(row.hits)), class: "n wide" },
       { title: "Tier", text: (row) => row.tier, class: "wide" },
     ],
-    actions: [{ title: "Purge", act: (row) => ask(row.url, search) }],
+    actions: [{ title: "Purge", act: (row) => ask({ url: row.url }, search) }],
   });
   const parameters = { sort: byId("order").value, limit: SHOWN };
   const words = byId("words").value.trim();
@@ -79,3 +79,4 @@ byId("search").addEventListener("submit", (event) => {
   search();
 });
 byId("order").addEventListener("change", search);
+listen(search);

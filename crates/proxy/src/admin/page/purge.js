@@ -1,4 +1,4 @@
-// Purging, which asks first.
+// Purging: of what a row shows, or of what the form names. It asks first.
 
 import { byId, say, tell } from "./dom.js";
 import { count, size } from "./format.js";
@@ -6,23 +6,48 @@ import { purge } from "./source.js";
 
 let pending = null;
 
-/** Asks whether to forget `url`, and does so; then calls `done`. */
-export function ask(url, done = () => {}) {
-  pending = { url, done };
-  say(byId("purge-url"), url);
+/** Asks whether and how to purge what `words` name, and does so; then calls `done`. */
+export function ask(words, done = () => {}) {
+  pending = { words, done };
+  say(byId("purge-what"), Object.entries(words).map(([name, value]) => (name === "url" ? value : `${name} ${value}`)).join(", "));
   byId("purge").showModal();
 }
 
+/** What a purge came to, in a sentence. */
+function outcome({ effect, objects, bytes, disk }) {
+  const rest = disk === "under-way" ? "; what is on disks is not counted" : "";
+  if (objects === 0) return `Nothing was stored${rest ? " in memory" : ""}${rest}`;
+  const responses = `${count(objects)} ${objects === 1 ? "response" : "responses"}, ${size(bytes)}`;
+  return `${effect === "removed" ? "Purged" : "Marked stale:"} ${responses}${rest}`;
+}
+
 async function go() {
-  const { url, done } = pending;
+  const { words, done } = pending;
+  const effect = document.querySelector("[name=effect]:checked").value;
   byId("purge").close();
   try {
-    const { objects, bytes } = await purge(url);
-    tell(objects > 0 ? `Purged ${count(objects)} ${objects === 1 ? "response" : "responses"}, ${size(bytes)}: ${url}` : `Nothing was stored for ${url}`);
+    tell(`${outcome(await purge({ ...words, [effect]: "" }))}: ${byId("purge-what").textContent}`);
     done();
   } catch (error) {
     tell(`Not purged: ${error.message}`);
   }
+}
+
+/** Lets the form that names more than one URL purge; then calls `done`. */
+export function listen(done) {
+  const kind = byId("purge-kind"), host = byId("purge-host");
+  const show = () => {
+    host.hidden = kind.value !== "group";
+    host.required = !host.hidden;
+  };
+  kind.addEventListener("change", show);
+  show();
+  byId("purge-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const words = { [kind.value]: byId("purge-value").value.trim() };
+    if (!host.hidden) words.host = host.value.trim();
+    ask(words, done);
+  });
 }
 
 byId("purge-yes").addEventListener("click", go);

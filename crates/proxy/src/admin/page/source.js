@@ -34,9 +34,9 @@ export async function get(path, parameters = {}) {
   return (await ask(query ? `${path}?${query}` : path)).json();
 }
 
-/** Forgets what is stored for `url`. */
-export async function purge(url) {
-  const query = new URLSearchParams({ url });
+/** Purges what `words` name, as `POST /purge` understands them. */
+export async function purge(words) {
+  const query = new URLSearchParams(words);
   return (await ask(`/purge?${query}`, { method: "POST", headers: { "Larder-Admin": "1" } })).json();
 }
 

@@ -10,7 +10,7 @@ const SHOWN = 10;
 const shared = {
   key: (row) => row.url,
   detail: (row, place) => explain(row.url, place),
-  actions: [{ title: "Purge", act: (row) => ask(row.url) }],
+  actions: [{ title: "Purge", act: (row) => ask({ url: row.url }) }],
 };
 const url = { title: "URL", text: (row) => brief(row.url), hint: (row) => row.url, class: "name" };
 const requests = { title: "Requests", text: (row) => count(row.requests), class: "n" };

@@ -1,0 +1,89 @@
+//! `PURGE` on a site's listener: who may send it, and what it reaches.
+
+use crate::support::{Client, Larder, Origin, Response, site};
+
+const TOKEN: &str = "0123456789abcdef";
+const FROM_HERE: &str = "purge_from = ['127.0.0.1', '10.0.0.0/8']";
+
+fn origin() -> Origin {
+    Origin::by(|seen| {
+        let class = seen.target.chars().last().unwrap_or_default();
+        format!(
+            "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nxkey: all t{class}\nCache-Groups: \"g{class}\"\n\nbody"
+        )
+    })
+}
+
+fn reached(answer: &Response) -> u64 {
+    let answer: serde_json::Value = serde_json::from_slice(&answer.body).expect("json");
+    answer["objects"].as_u64().expect("a number")
+}
+
+#[test]
+fn fields_say_what_goes_besides_the_target() {
+    let origin = origin();
+    let larder = Larder::with_site(&[&origin], FROM_HERE);
+    let all = ["/a/1", "/a/2", "/b/1"];
+    let table: [(&str, &[&str]); 8] = [
+        ("/a/1", &["/a/1"]),
+        ("/none", &[]),
+        ("/a/\nLarder-Purge: prefix", &["/a/1", "/a/2"]),
+        ("/none\nLarder-Purge: host, hard", &all),
+        ("/\nxkey: t1", &["/a/1", "/b/1"]),
+        ("/\nCache-Tag: t1, t2\nLarder-Purge: hard", &all),
+        ("/\nSurrogate-Key: t2 t3", &["/a/2"]),
+        ("/\nCache-Groups: \"g1\"", &["/a/1", "/b/1"]),
+    ];
+    for (request, expected) in table {
+        all.iter().for_each(|path| drop(larder.get(path)));
+        let answer = larder.ask(&format!("PURGE {request}"));
+        assert_eq!((answer.status, reached(&answer)), (200, expected.len() as u64), "{request}");
+        let missed = all.into_iter().filter(|path| !larder.get(path).is_hit());
+        assert_eq!(missed.collect::<Vec<_>>(), expected, "{request}");
+    }
+    for wrong in ["/a\nLarder-Purge: prefixes", "/a\nCache-Groups: bare", "/a\nxkey: "] {
+        let answer = larder.ask(&format!("PURGE {wrong}"));
+        assert_eq!((answer.status, answer.text().lines().count()), (400, 1), "{wrong}");
+    }
+}
+
+#[test]
+fn only_those_whom_the_site_names_may_purge() {
+    let origin = origin();
+    let larder = Larder::with_site(&[&origin], "purge_from = ['10.0.0.0/8', '::1']");
+    larder.get("/page");
+    let refused = larder.ask("PURGE /page\nX-Forwarded-For: 10.0.0.1");
+    assert_eq!((refused.status, refused.text().lines().count()), (403, 1));
+    assert!(refused.text().contains("127.0.0.1 may not purge"), "{refused:?}");
+    assert!(larder.get("/page").is_hit());
+    assert_eq!(origin.count(), 1, "nobody else was asked");
+}
+
+#[test]
+fn without_anybody_named_it_is_off() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    let refused = larder.ask("PURGE /page");
+    assert_eq!((refused.status, origin.count()), (405, 0));
+    assert!(refused.text().starts_with("405: PURGE is off here; purge_from"), "{refused:?}");
+}
+
+#[test]
+fn the_admin_token_is_as_good() {
+    let origin = origin();
+    let larder = Larder::start(&format!("admin_token = '{TOKEN}'\n{}", site(&[&origin], "")));
+    larder.get("/page");
+    assert_eq!(larder.ask("PURGE /page\nAuthorization: Bearer fedcba9876543210").status, 403);
+    assert_eq!(larder.ask("PURGE /page").status, 403);
+    assert!(larder.get("/page").is_hit());
+    assert_eq!(larder.ask(&format!("PURGE /page\nAuthorization: Bearer {TOKEN}")).status, 200);
+    assert!(!larder.get("/page").is_hit());
+}
+
+#[test]
+fn a_forward_proxy_passes_it_on() {
+    let origin = origin();
+    let larder = Larder::start("[forward]\nallow_private = true");
+    let answer = Client::to(larder.forward).ask(&format!("PURGE {}/page", origin.url()));
+    assert_eq!((answer.status, origin.last().method), (200, "PURGE".to_owned()));
+}
