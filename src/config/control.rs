@@ -128,3 +128,64 @@ impl Kind<Coupled> for Couple {
         if rows.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", rows.join(", ")) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Flags;
+    use crate::config::{ConfigError, parse};
+    use larder_proxy::settings::Site;
+
+    fn site(keys: &str) -> Result<Site, ConfigError> {
+        let text = format!("[[site]]\norigin = 'http://a'\n{keys}");
+        parse("f", &text, &Flags::default()).map(|mut settings| settings.sites.remove(0))
+    }
+
+    #[test]
+    fn what_does_not_agree_is_said() {
+        for (keys, problem) in [
+            ("role = 'tag'", "f:3: site.role: unknown word 'tag'; did you mean 'tags'?; known: cache tags"),
+            (
+                "role = 'tags'\nvalidate = 'always'",
+                "f:1: role = \"tags\" stores nothing that validate = \"always\" could be about",
+            ),
+            (
+                "cache = false\nvalidate = 'always'",
+                "f:1: cache = false stores nothing that validate = \"always\" could be about",
+            ),
+            ("push = true", "f:1: couple, push and what begins with tag are for role = \"tags\""),
+            (
+                "role = 'tags'\ncouple = { users = ['a/b'] }",
+                "f:4: site.couple: 'a/b' is not one segment of a path, such as 'users'",
+            ),
+            (
+                "role = 'tags'\ncouple = 'users'",
+                "f:4: site.couple: expected a table of lists of first path segments, such as `{ users = [\"paths\"] }`, got type string",
+            ),
+        ] {
+            assert_eq!(site(keys).expect_err(keys).problems, [problem]);
+        }
+    }
+
+    #[test]
+    fn a_gateway_has_pools_and_no_cache() {
+        let gateway = site(
+            "role = 'tags'\ncouple = { '/USERS' = 'paths', paths = ['feeds'] }\ncouple_transitively = true",
+        )
+        .unwrap();
+        let tags = gateway.tags.unwrap();
+        assert_eq!((gateway.cache, tags.push), (false, None));
+        assert_eq!(tags.couplings.of("users").join(" "), "feeds paths");
+    }
+
+    #[test]
+    fn nothing_stands_in_where_all_is_validated_unless_that_is_said() {
+        for (keys, validated, stands_in) in [
+            ("", false, 3_600),
+            ("validate = 'always'", true, 0),
+            ("validate = 'always'\nstale_if_error = '1h'", true, 3_600),
+        ] {
+            let rules = site(keys).unwrap().rules;
+            assert_eq!((rules.validated, rules.stale_if_error), (validated, stands_in), "{keys}");
+        }
+    }
+}

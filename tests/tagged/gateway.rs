@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, Seen, eventually};
+use crate::support::{Answer, Client, Gate, Larder, Origin, Seen, eventually, site};
 use crate::{gateway, is_current};
 
 /// A backend without tags, whose content is the number of changes it has seen.
@@ -219,4 +219,17 @@ fn doubt_ends() {
         is_current(&larder, "/users", &tag).then(std::time::Instant::now)
     });
     assert!(ended.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn pools_outlive_a_reload_that_does_not_concern_them() {
+    let origin = counting();
+    let config = |keys: &str| site(&[&origin], &format!("role = 'tags'\n{keys}"));
+    let larder = Larder::start(&config(""));
+    let tag = tag(&larder, "/users");
+    larder.reload(&config("retries = 5"));
+    larder.wait_for_log("config reloaded");
+    assert!(is_current(&larder, "/users", &tag));
+    larder.reload(&config("tags = 5"));
+    eventually("new pools", || (!is_current(&larder, "/users", &tag)).then_some(()));
 }

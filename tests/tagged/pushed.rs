@@ -1,7 +1,9 @@
 //! A gateway that tells caches what belongs together, and what is invalid (RFC 9875).
 
-use crate::gateway;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::support::Origin;
+use crate::{cache, gateway};
 
 #[test]
 fn answers_say_where_they_belong_and_changes_what_they_spoil() {
@@ -56,4 +58,29 @@ fn without_push_nothing_is_told() {
     let larder = gateway(&Origin::always("200 OK"), "");
     assert_eq!(larder.get("/users").field("cache-groups"), None);
     assert_eq!(larder.ask("POST /users\n\nx").field("cache-group-invalidation"), None);
+}
+
+#[test]
+fn a_cache_in_front_keeps_answers_until_it_is_told() {
+    let changes = AtomicU32::new(0);
+    let origin = Origin::by(move |seen| match seen.method.as_str() {
+        "GET" => format!("200 OK\n\nversion {}", changes.load(Ordering::SeqCst)),
+        _ => format!("204 No Content\nX-Version: {}", changes.fetch_add(1, Ordering::SeqCst)),
+    });
+    let behind = gateway(&origin, "push = true");
+    let front = cache(&format!("http://{}", behind.address()), "");
+    for (request, text, asked) in [
+        ("GET /paths/1", "version 0", 1),
+        ("GET /paths/1", "version 0", 1),
+        ("POST /feeds\n\nx", "", 2),
+        ("GET /paths/1", "version 0", 2),
+        ("POST /users\n\nx", "", 3),
+        ("GET /paths/1", "version 2", 4),
+        ("GET /paths/1", "version 2", 4),
+        ("DELETE /x/../y", "", 5),
+        ("GET /paths/1", "version 3", 6),
+        ("GET /paths/1\nCookie: me", "version 3", 7),
+    ] {
+        assert_eq!((front.ask(request).text(), origin.count()), (text, asked), "{request}");
+    }
 }
