@@ -73,10 +73,8 @@ fn what_is_taken_away_meanwhile_was_not_stale() {
     let (gate, number) = (Gate::default(), AtomicU32::new(1));
     let held = gate.clone();
     let origin = Origin::answering(move |seen| {
-        let body = match seen.method.as_str() {
-            "POST" => number.fetch_add(1, Ordering::AcqRel),
-            _ => number.load(Ordering::Acquire),
-        };
+        let changes = seen.target == "/other";
+        let body = number.fetch_add(u32::from(changes), Ordering::AcqRel);
         let answer = if is_marked(seen) { Answer::default().then_wait(&held) } else { Answer::default() };
         let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=900\r\nContent-Length: 1\r\n\r\n";
         answer.then(format!("{head}{body}").into_bytes())
