@@ -179,6 +179,17 @@ fn the_same_is_asked_for_without_conditions() {
 }
 
 #[test]
+fn a_stored_part_is_not_compared_with_the_whole() {
+    let part =
+        "206 Partial Content\nCache-Control: max-age=900\nETag: \"1\"\nContent-Range: bytes 0-1/6\n\nab";
+    let origin = Origin::always(part);
+    let larder = validating(&origin, "");
+    larder.ask("GET /\nRange: bytes=0-1");
+    assert!(larder.ask("GET /\nRange: bytes=0-1").is_hit());
+    assert_eq!((counts(&larder, 0), origin.count()), ([0; 5], 1));
+}
+
+#[test]
 fn so_many_are_checked_in_a_second() {
     let (origin, _) = numbered("Cache-Control: max-age=900");
     let larder = validating(&origin, "rate = 1");

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
+use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_store::Entry;
 use tokio::sync::OwnedSemaphorePermit;
@@ -94,8 +94,10 @@ impl Served {
     fn of(method: &Method, fields: &impl Fields, reply: &Reply) -> Option<Self> {
         let (Source::Entry(entry) | Source::NotModified(entry)) = &reply.fields else { return None };
         let is_get = *method == Method::GET && !is_marked(fields);
+        // What is fetched again is whole.
+        let is_part = entry.status() == StatusCode::PARTIAL_CONTENT;
         let (entry, outcome) = (entry.clone(), reply.outcome);
-        (is_get && reply.outcome.is_stored()).then(|| Self { entry, outcome, at: clock::now() })
+        (is_get && !is_part && reply.outcome.is_stored()).then(|| Self { entry, outcome, at: clock::now() })
     }
 }
 
