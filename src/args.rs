@@ -15,13 +15,14 @@ use crate::cache::args::Line as Cache;
 use crate::config::names::ACCESS_LOGS;
 use crate::config::statistics::{self, Place};
 use crate::config::{DISK, ENTRIES, MEMORY, THREADS, names};
+use crate::experiment::EXAMPLES as EXPERIMENT_EXAMPLES;
 use crate::fetch::args::{EXAMPLES as FETCH_EXAMPLES, Fetch};
 use crate::findings::Findings;
 use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
 use crate::records::Asked;
 use crate::remote::Listener;
 use crate::watch_args::{LOG_EXAMPLES, Log, PURGE_EXAMPLES, Purge, TOP_EXAMPLES, Top, WHY_EXAMPLES, Why};
-use crate::{units, workload};
+use crate::{experiment, units, workload};
 
 /// Where the admin listener is unless told otherwise.
 pub(crate) const ADMIN: &str = "127.0.0.1:9145";
@@ -115,6 +116,9 @@ pub(crate) enum Command {
     Describe(Describe),
     /// Make a workload up and write it down
     Workload(workload::Line),
+    /// Run the laboratory's experiments on a live proxy, and write their report
+    #[command(after_help = EXPERIMENT_EXAMPLES)]
+    Experiment(experiment::Line),
     /// Print the version
     #[command(after_help = VERSION_EXAMPLES)]
     Version,

@@ -8,6 +8,7 @@ mod check;
 mod columns;
 mod config;
 mod describe;
+mod experiment;
 mod fetch;
 mod findings;
 mod heap;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Simulate(simulate) => simulate::run(&simulate),
         Command::Describe(describe) => describe::run(&describe),
         Command::Workload(line) => workload::run(line),
+        Command::Experiment(line) => experiment::run(&line),
         Command::Version => {
             say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
             Ok(())

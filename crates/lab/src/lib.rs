@@ -3,10 +3,11 @@
 //! A [`trace`] is read from a file or generated, its objects are numbered once, and then it is replayed through
 //! the policies of `larder-evict`: the very code that serves.
 //!
-//! Not here: sockets. A live experiment starts the real binary and talks to it as a user would.
+//! Only [`live`] knows sockets: its experiments start the real program and talk to it as a user would.
 
 pub mod curve;
 pub mod describe;
+pub mod live;
 pub mod plot;
 pub mod replay;
 pub mod stack;

@@ -22,6 +22,9 @@ const LINE_HEIGHT: i32 = 17;
 /// Edge of the squares that scattered points are gathered in, in pixels.
 const DOT: i32 = 2;
 
+/// Diameter of a mark, in pixels.
+const MARK: i32 = 7;
+
 /// Stands for the colour of the surrounding text until the picture is done.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_WRITTEN: &str = "#010203";
@@ -91,6 +94,7 @@ impl Axis {
 enum Shape {
     Line(Vec<(f64, f64)>),
     Dots(Vec<(f64, f64)>),
+    Marks(Vec<(f64, f64)>),
     /// From, to, and height.
     Bars(Vec<(f64, f64, f64)>),
 }
@@ -126,6 +130,12 @@ impl Plot {
     /// Adds dots at `points`, as many as there may be: those that fall on the same spot are one.
     pub fn dots(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
         self.series.push((name.into(), Shape::Dots(points)));
+        self
+    }
+
+    /// Adds a mark at each of a few `points`.
+    pub fn marks(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.series.push((name.into(), Shape::Marks(points)));
         self
     }
 
@@ -185,7 +195,9 @@ impl Plot {
 
     fn xs(&self) -> impl Iterator<Item = f64> {
         self.series.iter().flat_map(|(_, shape)| match shape {
-            Shape::Line(points) | Shape::Dots(points) => points.iter().map(|point| point.0).collect(),
+            Shape::Line(points) | Shape::Dots(points) | Shape::Marks(points) => {
+                points.iter().map(|point| point.0).collect()
+            }
             Shape::Bars(bars) => bars.iter().flat_map(|bar| [bar.0, bar.1]).collect::<Vec<_>>(),
         })
     }
@@ -193,7 +205,9 @@ impl Plot {
     fn ys(&self) -> impl Iterator<Item = f64> {
         let is_linear = !self.y.log;
         self.series.iter().flat_map(move |(_, shape)| match shape {
-            Shape::Line(points) | Shape::Dots(points) => points.iter().map(|point| point.1).collect(),
+            Shape::Line(points) | Shape::Dots(points) | Shape::Marks(points) => {
+                points.iter().map(|point| point.1).collect()
+            }
             Shape::Bars(bars) => {
                 bars.iter().map(|bar| bar.2).chain(is_linear.then_some(0.0)).collect::<Vec<_>>()
             }
@@ -242,6 +256,15 @@ fn element(shape: &Shape, pen: &Pen, floor: f64, place: &impl Fn(f64, f64) -> Op
             let places = points.iter().filter_map(|&(x, y)| place(x, y)).collect();
             let path = dots_path(places);
             format!("<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{DOT}\"/>\n")
+        }
+        Shape::Marks(points) => {
+            let places = points.iter().filter_map(|&(x, y)| place(x, y));
+            // A line of no length with round ends is a disc.
+            let path: String = places.map(|(x, y)| format!("M{x} {y}h0")).collect();
+            format!(
+                "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{MARK}\" \
+                 stroke-linecap=\"round\"/>\n"
+            )
         }
         Shape::Bars(bars) => {
             let corners = bars
@@ -400,10 +423,19 @@ mod tests {
             .line("lru", vec![(1024.0, 0.9), (1_048_576.0, 0.1)])
             .steps("fifo", &[(1024.0, 0.95), (4096.0, 0.5)])
             .bars("share", vec![(1024.0, 2048.0, 0.3)])
+            .marks("measured", vec![(4096.0, 0.4)])
             .svg();
-        for text in
-            ["aria-label=\"a &lt; b\"", "cache size", "miss ratio", "lru", "fifo", "share", "%", "B\n"]
-        {
+        for text in [
+            "aria-label=\"a &lt; b\"",
+            "cache size",
+            "miss ratio",
+            "lru",
+            "fifo",
+            "share",
+            "measured",
+            "%",
+            "B\n",
+        ] {
             assert!(svg.contains(text), "{text} in {svg}");
         }
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));

@@ -16,7 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "larder-proxy",
         &["larder-evict", "larder-semantics", "larder-rpc", "larder-store", "larder-stats", "larder-tags"],
     ),
-    ("larder-lab", &["larder-evict"]),
+    ("larder-lab", &["larder-evict", "larder-rpc"]),
     (
         "larder",
         &[

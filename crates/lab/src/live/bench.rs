@@ -1,0 +1,95 @@
+//! Where experiments measure: what they are given, and where their measurements go.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Halt, Journal};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Size {
+    /// A few requests, to see that everything works: the numbers mean nothing.
+    Smoke,
+    /// Every figure, from few measurements.
+    Quick,
+    /// What the claims deserve.
+    Full,
+}
+
+impl Size {
+    /// As users read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// What an experiment is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// How much of it.
+    pub size: Size,
+    /// What everything random comes from.
+    pub seed: u64,
+}
+
+/// Who sees how far an experiment is.
+pub trait Watch {
+    /// So many measurements are to come.
+    fn begin(&self, measurements: usize);
+    /// One more is done.
+    fn advance(&self);
+}
+
+/// The means of an experiment.
+pub struct Bench<'a> {
+    /// The program that serves.
+    pub program: PathBuf,
+    /// The Python beside whose asyncio it is measured.
+    pub python: PathBuf,
+    /// How much to do.
+    pub scale: Scale,
+    /// Set when the user wants it to end.
+    pub stop: Arc<AtomicBool>,
+    /// What was measured.
+    pub journal: Journal,
+    /// Who looks on.
+    pub watch: &'a dyn Watch,
+}
+
+impl Bench<'_> {
+    /// Takes the measurements of `cells`, each by its key, but for those that were taken before.
+    ///
+    /// # Errors
+    /// When one cannot be taken, or the user wants an end; those before it are written down.
+    pub fn measure<C, M: Serialize>(
+        &mut self,
+        cells: &[C],
+        key: impl Fn(&C) -> String,
+        mut take: impl FnMut(&Self, &C) -> Result<M, Halt>,
+    ) -> Result<(), Halt> {
+        self.watch.begin(cells.len());
+        for cell in cells {
+            let key = key(cell);
+            if !self.journal.has(&key) {
+                let measured = self.unless_stopped().and_then(|()| take(self, cell));
+                // What goes wrong while everything ends is no failure.
+                let measured = measured.map_err(|halt| self.unless_stopped().err().unwrap_or(halt))?;
+                self.journal.add(&key, &measured)?;
+            }
+            self.watch.advance();
+        }
+        Ok(())
+    }
+
+    fn unless_stopped(&self) -> Result<(), Halt> {
+        if self.stop.load(Ordering::Relaxed) { Err(Halt::Stopped) } else { Ok(()) }
+    }
+}

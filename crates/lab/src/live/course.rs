@@ -1,0 +1,90 @@
+//! A workload as it is sent: pages by number, and the order in which they are asked for.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use crate::trace::{Builder, Record, Trace};
+use crate::workload::Workload;
+
+/// A page of the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// In bytes.
+    pub size: u64,
+    /// What the origin takes for it, in microseconds.
+    pub cost: u32,
+}
+
+/// Pages, numbered as they first come, and requests for them.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// The pages, by number.
+    pub pages: Vec<Page>,
+    /// The pages' numbers, as they are asked for.
+    pub order: Vec<u32>,
+}
+
+impl Course {
+    /// The GETs of `workload`.
+    pub fn new(workload: Workload) -> Self {
+        let mut numbers = HashMap::new();
+        let (mut pages, mut order) = (Vec::new(), Vec::new());
+        for step in workload.steps {
+            let number = *numbers.entry(step.path).or_insert_with(|| {
+                pages.push(Page { size: step.size, cost: step.cost });
+                pages.len() as u32 - 1
+            });
+            order.push(number);
+        }
+        Self { pages, order }
+    }
+
+    /// Each of `count` pages of one kind, once.
+    pub fn once(count: u32, page: Page) -> Self {
+        Self { pages: vec![page; count as usize], order: (0..count).collect() }
+    }
+
+    /// Where the pages are on `origin`.
+    pub fn urls(&self, origin: SocketAddr) -> Vec<String> {
+        (0..self.pages.len()).map(|page| format!("http://{origin}/page/{page}")).collect()
+    }
+
+    /// The requests as a trace, in which a page weighs what `weigh` says of its number.
+    pub fn trace(&self, weigh: impl Fn(u32) -> u64) -> Trace {
+        let mut builder = Builder::default();
+        for (at, &page) in self.order.iter().enumerate() {
+            let cost = self.pages[page as usize].cost;
+            let record = Record { key: u64::from(page), time: at as u64, size: weigh(page), cost };
+            // More requests than a trace can hold do not fit an experiment.
+            let _ = builder.push_number(record);
+        }
+        builder.finish()
+    }
+
+    /// What all pages together weigh in bytes, by `weigh`.
+    pub fn distinct(&self, weigh: impl Fn(u32) -> u64) -> u64 {
+        (0..self.pages.len() as u32).map(weigh).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{self, Dataset, Latency, Order, Pages, Rate, Sizes};
+
+    #[test]
+    fn pages_are_numbered_as_they_come() {
+        let pages = Pages { sizes: Sizes::Fixed(1), latency: Latency::Constant(7) };
+        let course = Course::new(workload::pages(&Order::Browsing(Dataset::One), &pages, Rate(10.0), 1));
+        assert_eq!((course.pages.len(), course.order.len()), (68, 997));
+        assert_eq!(course.order[0], 0);
+        let mut frontier = 0;
+        for &page in &course.order {
+            assert!(page <= frontier);
+            frontier = frontier.max(page + 1);
+        }
+        let trace = course.trace(|page| course.pages[page as usize].size + 100);
+        assert_eq!((trace.len(), trace.ids()), (997, &course.order[..]));
+        assert_eq!(trace.distinct_bytes(), course.distinct(|page| course.pages[page as usize].size + 100));
+    }
+}

@@ -1,0 +1,173 @@
+//! Two people's browsing over the ONC door, under five policies: the report on a web proxy with Sun RPC.
+//!
+//! Capacity counts URLs. The datasets are made up to the report's figures (`larder workload browsing`).
+
+mod anomaly;
+mod claims;
+mod pictures;
+
+use larder_evict::By;
+use serde::{Deserialize, Serialize};
+
+use super::Experiment;
+use super::cell::{Cell, Measured, Straight, Trial, part, side_by_side, straight, straight_table};
+use crate::live::bench::{Scale, Size};
+use crate::live::course::Course;
+use crate::live::findings::Findings;
+use crate::live::load::Via;
+use crate::live::origin::Model;
+use crate::live::{Bench, Halt, Journal};
+use crate::workload::{self, Dataset, Latency, Order, Pages, Rate, Sizes};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "browsing",
+    title: "What a cache saves two people who browse",
+    shows: "total time and hit rate of five policies and of no cache, hits and misses over time, Belady's anomaly; over ONC RPC",
+    seconds: (140, 3_600),
+    measure,
+    conclude,
+};
+
+const REPORT: &str = "Kumar and Viswanathan, RPC-based web proxy server";
+const POLICIES: [&str; 5] = ["lru", "lfu", "fifo", "rand", "maxs"];
+/// Where nothing may be stored.
+const NONE: &str = "none";
+const COURSES: [(&str, &str); 2] = [("one", "Dataset 1"), ("two", "Dataset 2")];
+const COST: &str = "per-size";
+
+/// How much is measured.
+struct Plan {
+    percents: &'static [u32],
+    repetitions: u64,
+    latency: Latency,
+    /// Requests beyond these are left out.
+    requests: usize,
+    /// Datasets that Belady's anomaly is looked for in, beside those of the repetitions.
+    searched: u64,
+}
+
+impl Plan {
+    fn new(size: Size) -> Self {
+        let latency = Latency::PerSize { start: 500, rate: 100 << 20 };
+        let (percents, requests) = (&[10, 20, 30, 40, 50, 80][..], usize::MAX);
+        match size {
+            Size::Smoke => Self { percents: &[10], repetitions: 1, latency, requests: 30, searched: 1 },
+            Size::Quick => Self { percents, repetitions: 3, latency, requests, searched: 20 },
+            Size::Full => {
+                let latency = Latency::PerSize { start: 5_000, rate: 20 << 20 };
+                Self { percents, repetitions: 5, latency, requests, searched: 200 }
+            }
+        }
+    }
+
+    fn course(&self, name: &str, seed: u64) -> Course {
+        let dataset = if name == "one" { Dataset::One } else { Dataset::Two };
+        let pages = Pages { sizes: Sizes::Web, latency: self.latency };
+        let mut course = Course::new(workload::pages(&Order::Browsing(dataset), &pages, Rate(100.0), seed));
+        course.order.truncate(self.requests);
+        course
+    }
+}
+
+/// Repetitions have datasets of their own, the same under every policy and size.
+fn seed(scale: Scale, repetition: u64) -> u64 {
+    scale.seed.wrapping_mul(1_000).wrapping_add(repetition)
+}
+
+/// What was asked for, for the pictures.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Asked {
+    course: String,
+    order: Vec<u32>,
+    sizes: Vec<u64>,
+}
+
+fn measure(bench: &mut Bench) -> Result<(), Halt> {
+    let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
+    let names = COURSES.map(|(name, _)| name);
+    let first = |name: &str| plan.course(name, seed(scale, 0));
+    bench.measure(
+        &names,
+        |name| format!("asked/{name}"),
+        |_, name| {
+            let Course { pages, order } = first(name);
+            let sizes = pages.iter().map(|page| page.size).collect();
+            Ok(Asked { course: (*name).to_owned(), order, sizes })
+        },
+    )?;
+    bench.measure(
+        &names,
+        |name| format!("straight/{name}"),
+        |bench, name| straight(bench, name, &first(name)),
+    )?;
+    anomaly::measure(bench, &plan)?;
+    bench.measure(&cells(&plan), key, |bench, cell| {
+        let course = plan.course(&cell.course, seed(scale, cell.repetition));
+        let pages = course.pages.len() as u64;
+        let is_storable = cell.policy != NONE;
+        let trial = Trial {
+            model: Model { is_storable, ..Model::of(&course.pages) },
+            via: Via::Onc,
+            capacity: part(By::Entries, pages, cell.percent),
+            trace: &course.trace(|page| course.pages[page as usize].size),
+            course: &course,
+        };
+        trial.take(bench, cell)
+    })
+}
+
+fn cells(plan: &Plan) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    let cell = |course: &str, policy: &str, percent, repetition| Cell {
+        course: course.to_owned(),
+        latency: COST.to_owned(),
+        policy: policy.to_owned(),
+        percent,
+        repetition,
+    };
+    for repetition in 0..plan.repetitions {
+        for (course, _) in COURSES {
+            cells.push(cell(course, NONE, 0, repetition));
+            for &percent in plan.percents {
+                cells.extend(POLICIES.map(|policy| cell(course, policy, percent, repetition)));
+            }
+        }
+    }
+    cells
+}
+
+fn key(cell: &Cell) -> String {
+    let Cell { course, policy, percent, repetition, .. } = cell;
+    format!("cell/{course}/{repetition}/{percent:02}/{policy}")
+}
+
+fn conclude(journal: &Journal) -> Findings {
+    let cells: Vec<Measured> = journal.all("cell/");
+    let mut findings = Findings { setup: setup(), ..Findings::default() };
+    for asked in journal.all::<Asked>("asked/") {
+        findings.figures.extend(pictures::trace(&asked));
+    }
+    findings.figures.extend(pictures::sizes(&cells));
+    findings.findings.extend(claims::claims(&cells));
+    let (figures, finding) = anomaly::conclude(journal);
+    findings.figures.extend(figures);
+    findings.findings.push(finding);
+    let (figure, agreement) = side_by_side("browsing-simulated", &cells);
+    findings.findings.push(agreement);
+    if !cells.is_empty() {
+        findings.figures.push(figure);
+    }
+    findings.figures.extend(pictures::timelines(&cells));
+    findings.tables.push(straight_table(&journal.all::<Straight>("straight/")));
+    findings
+}
+
+fn setup() -> Vec<String> {
+    let data = "The histories that the authors were lent are not published. The datasets here are drawn to the figures that \
+         are: 997 visits to 68 URLs, 446 of them to one of 20 kB; and 985 visits to 74 URLs, evenly. Each repetition draws \
+         its own.";
+    let way = "One client asks for one page after the other over ONC RPC (TCP); a request is a hit if the origin saw none \
+         meanwhile. Capacity is a number of URLs, whatever their pages' sizes. A miss takes a start and its page's size \
+         over a fixed rate. Without a cache, the origin forbids to store anything.";
+    vec![data.to_owned(), way.to_owned()]
+}

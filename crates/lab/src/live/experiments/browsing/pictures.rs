@@ -1,0 +1,177 @@
+//! Pictures of the datasets, of times and hit rates, and of hits and misses over time.
+
+use super::{Asked, COURSES, NONE, POLICIES};
+use crate::live::Interval;
+use crate::live::experiments::cell::{Measured, curves, percents, those};
+use crate::live::findings::{Figure, Grid};
+use crate::plot::{Axis, Plot, Unit};
+
+/// How far apart the two rows of dots are that a miss is drawn as, on an axis of shares.
+const ROW: f64 = 0.005;
+
+/// What was asked for: the pattern, how often each URL, and how large what was asked for is.
+pub(super) fn trace(asked: &Asked) -> [Figure; 3] {
+    let title = |what: &str| format!("Dataset {}: {what}", if asked.course == "one" { 1 } else { 2 });
+    let named = |what: &str| format!("browsing-{}-{what}", asked.course);
+    let pattern = title("access pattern");
+    let mut data = Grid::new(&pattern, &["request", "URL"]);
+    (0..).zip(&asked.order).for_each(|(at, url): (u32, _)| data.row([at.to_string(), url.to_string()]));
+    let dots = (0..).zip(&asked.order).map(|(at, url)| (f64::from(at), f64::from(*url))).collect();
+    let (x, y) = (Axis::linear("request", Unit::Count), Axis::linear("URL, as first seen", Unit::Count));
+    let pattern = Figure {
+        name: named("pattern"),
+        plot: Plot::new(&pattern, x, y).dots("request", dots),
+        caption: "Each dot is a request. Rows are URLs asked for again, gaps in them what a cache must bridge; the upper \
+             edge is the frontier of new URLs, and where it is steep a cache fills quickly."
+            .to_owned(),
+        data,
+    };
+    [
+        pattern,
+        popularity(&title("requests for each URL"), named("popularity"), asked),
+        size(&title("size of what is asked for"), named("sizes"), asked),
+    ]
+}
+
+fn popularity(title: &str, name: String, asked: &Asked) -> Figure {
+    let mut counts = vec![0_u32; asked.sizes.len()];
+    asked.order.iter().for_each(|&url| counts[url as usize] += 1);
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    let mut data = Grid::new(title, &["rank", "requests"]);
+    (1..).zip(&counts).for_each(|(rank, count): (u32, _)| data.row([rank.to_string(), count.to_string()]));
+    let bars = (1..)
+        .zip(&counts)
+        .map(|(rank, count)| (f64::from(rank) - 0.5, f64::from(rank) + 0.5, f64::from(*count)));
+    let (x, y) = (Axis::linear("rank of the URL", Unit::Count), Axis::linear("requests", Unit::Count));
+    let top = crate::replay::ratio(counts.first().copied().unwrap_or(0).into(), asked.order.len() as f64);
+    Figure {
+        name,
+        plot: Plot::new(title, x, y).bars("requests", bars.collect()),
+        caption: format!("The most popular URL has {:.1}% of the requests.", top * 100.0),
+        data,
+    }
+}
+
+fn size(title: &str, name: String, asked: &Asked) -> Figure {
+    let mut sizes: Vec<u64> = asked.order.iter().map(|&url| asked.sizes[url as usize]).collect();
+    sizes.sort_unstable();
+    let share = |at: usize| (at + 1) as f64 / sizes.len() as f64;
+    let points: Vec<_> = sizes.iter().enumerate().map(|(at, size)| (*size as f64, share(at))).collect();
+    let mut data = Grid::new(title, &["bytes", "share of requests"]);
+    points.iter().for_each(|(size, share)| data.row([size.to_string(), format!("{share:.4}")]));
+    let small =
+        crate::replay::ratio(sizes.partition_point(|&size| size <= 20_480) as f64, sizes.len() as f64);
+    let (x, y) = (Axis::log("page size", Unit::Bytes), Axis::linear("share of requests", Unit::Share));
+    Figure {
+        name,
+        plot: Plot::new(title, x, y).steps("requests", &points),
+        caption: format!("{:.0}% of the requests are for pages of at most 20 KiB.", small * 100.0),
+        data,
+    }
+}
+
+/// Total time and hit rate against cache size.
+pub(super) fn sizes(cells: &[Measured]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (course, title) in COURSES {
+        let all = those(cells, |cell| cell.course == course);
+        let cached: Vec<_> = all.iter().filter(|measured| measured.cell.policy != NONE).copied().collect();
+        if cached.is_empty() {
+            continue;
+        }
+        let none: Vec<_> =
+            all.iter().filter(|measured| measured.cell.policy == NONE).map(|one| one.seconds).collect();
+        let none = Interval::of(&none);
+        let mut time = curves(
+            (&format!("browsing-{course}-time"), &format!("{title}: total time")),
+            &cached,
+            &POLICIES,
+            (Axis::linear("total time in s", Unit::Seconds), 3),
+            |measured| measured.seconds,
+            String::new(),
+        );
+        if let Some(none) = none {
+            let sizes = percents(&cached);
+            let at = |percent: Option<&u32>| f64::from(percent.copied().unwrap_or(0)) / 100.0;
+            let (least, most) = (at(sizes.first()), at(sizes.last()));
+            time.plot = time.plot.line("no cache", vec![(least, none.mean), (most, none.mean)]);
+            time.data.row([
+                NONE.to_owned(),
+                "0".to_owned(),
+                format!("{:.3}", none.mean),
+                format!("{:.3}", none.margin),
+                none.count.to_string(),
+            ]);
+            time.caption = format!(
+                "All requests, one after the other. Without a cache they take {:.2} s; the lower a line, the more is saved.",
+                none.mean
+            );
+        }
+        figures.push(time);
+        figures.push(curves(
+            (&format!("browsing-{course}-hits"), &format!("{title}: hit rate")),
+            &cached,
+            &POLICIES,
+            (Axis::linear("hit rate", Unit::Share), 4),
+            |measured| measured.hit_ratio,
+            "Hits over requests: nearly the mirror image of the times, as far as misses cost alike."
+                .to_owned(),
+        ));
+    }
+    figures
+}
+
+/// When each policy missed, at each size, in the first repetition.
+pub(super) fn timelines(cells: &[Measured]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (course, title) in COURSES {
+        for policy in POLICIES {
+            let of = those(cells, |cell| {
+                (cell.course.as_str(), cell.policy.as_str(), cell.repetition) == (course, policy, 0)
+            });
+            if !of.is_empty() {
+                figures.push(timeline(
+                    &format!("browsing-{course}-{policy}-timeline"),
+                    &format!("{title}, {policy}: misses over time"),
+                    &of,
+                ));
+            }
+        }
+    }
+    figures
+}
+
+fn timeline(name: &str, title: &str, cells: &[&Measured]) -> Figure {
+    let mut data = Grid::new(
+        title,
+        &["cache size in %", "room for URLs", "first request that finds it full", "h: hit, m: miss"],
+    );
+    let (mut misses, mut line) = (Vec::new(), Vec::new());
+    for measured in cells {
+        let height = f64::from(measured.cell.percent) / 100.0;
+        let at =
+            measured.outcomes.char_indices().filter(|(_, outcome)| *outcome == 'm').map(|(at, _)| at as f64);
+        misses.extend(at.flat_map(|at| [(at, height), (at, height + ROW)]));
+        let full = first_beyond(measured);
+        line.extend(full.map(|at| (at as f64, height)));
+        let full = full.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        data.row([
+            measured.cell.percent.to_string(),
+            measured.capacity.to_string(),
+            full,
+            measured.outcomes.clone(),
+        ]);
+    }
+    line.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (x, y) = (Axis::linear("request", Unit::Count), Axis::linear("cache size, of all URLs", Unit::Share));
+    let caption = "Each dot is a miss; empty stretches are hits. The line joins the requests that found the cache full for the \
+         first time (the initial cache miss line): left of it, all misses are for URLs that were never asked for before.";
+    let plot = Plot::new(title, x, y).dots("miss", misses).line("cache is full", line);
+    Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }
+}
+
+/// The first miss for which something had to leave: until then, every miss filled a place.
+fn first_beyond(measured: &Measured) -> Option<usize> {
+    let misses = measured.outcomes.char_indices().filter(|(_, outcome)| *outcome == 'm');
+    misses.map(|(at, _)| at).nth(measured.capacity as usize)
+}

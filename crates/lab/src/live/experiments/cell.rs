@@ -1,0 +1,338 @@
+//! One policy at one cache size over one list of requests: what was seen of the live proxy, and what the simulation of
+//! the same requests says.
+
+use std::collections::BTreeSet;
+
+use larder_evict::{By, Capacity, Spec};
+use serde::{Deserialize, Serialize};
+
+use crate::live::course::Course;
+use crate::live::findings::{Figure, Finding, Grid, told};
+use crate::live::load::{Load, Outcome, Pace, Seen, Via};
+use crate::live::origin::{Model, Origin};
+use crate::live::proxy::{Proxy, Setting};
+use crate::live::replayed::{outcomes, share};
+use crate::live::{Bench, Contrast, Halt, Interval, Verdict};
+use crate::plot::{Axis, Plot, Unit};
+use crate::trace::Trace;
+
+/// Replays of a policy that draws lots.
+const DRAWS: u64 = 20;
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cell {
+    /// Which requests.
+    pub(super) course: String,
+    /// What misses cost.
+    pub(super) latency: String,
+    /// The policy; `none` where nothing may be stored.
+    pub(super) policy: String,
+    /// The cache's size, of what all pages take together.
+    pub(super) percent: u32,
+    /// Counted from 0; each has requests of its own.
+    pub(super) repetition: u64,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Measured {
+    #[serde(flatten)]
+    pub(super) cell: Cell,
+    /// The capacity: bytes or entries.
+    pub(super) capacity: u64,
+    pub(super) requests: u64,
+    /// Hits over requests, live.
+    pub(super) hit_ratio: f64,
+    /// The same by simulation.
+    pub(super) simulated: f64,
+    /// For each request `h` or `m`.
+    pub(super) outcomes: String,
+    /// From the first request to the last answer.
+    pub(super) seconds: f64,
+    /// What the client waited for an answer, on average, in milliseconds.
+    pub(super) mean_ms: f64,
+    /// The same for hits.
+    pub(super) hit_ms: f64,
+    /// The same for misses.
+    pub(super) miss_ms: f64,
+    /// What 99 of 100 answers took at most.
+    pub(super) p99_ms: f64,
+    /// What the proxy took of the processor for a request, in microseconds.
+    pub(super) proxy_us: f64,
+    /// The same for the origin, over its own requests.
+    pub(super) origin_us: f64,
+}
+
+/// How a cell is measured.
+pub(super) struct Trial<'a> {
+    pub(super) course: &'a Course,
+    pub(super) model: Model,
+    pub(super) via: Via,
+    pub(super) capacity: Capacity,
+    /// The requests, as the simulation weighs them.
+    pub(super) trace: &'a Trace,
+}
+
+impl Trial<'_> {
+    /// Sends the requests one after the other through a new proxy.
+    pub(super) fn take(self, bench: &Bench, cell: &Cell) -> Result<Measured, Halt> {
+        let is_cached = self.model.is_storable;
+        let origin = Origin::start(self.model)?;
+        let policy = if is_cached { cell.policy.as_str() } else { "lru" };
+        let setting = Setting { capacity: self.capacity, policy: policy.to_owned(), in_flight: None };
+        let mut proxy = Proxy::start(&bench.program, &setting)?;
+        let load = one_by_one(bench, self.course, &origin, proxy.door(self.via)?, self.via);
+        let before = proxy.processor();
+        let seen = load.run().map_err(|halt| proxy.explain(halt))?;
+        let proxy_spent = proxy.processor().saturating_sub(before);
+        let requests = seen.answers.len() as f64;
+        let misses = seen.count(Outcome::Miss).max(1) as f64;
+        let simulated = if is_cached { simulate(self.trace, policy, self.capacity)? } else { 0.0 };
+        Ok(Measured {
+            cell: cell.clone(),
+            capacity: self.capacity.amount,
+            requests: seen.answers.len() as u64,
+            hit_ratio: seen.hit_ratio(),
+            simulated,
+            outcomes: letters(&seen),
+            seconds: seen.elapsed.as_secs_f64(),
+            mean_ms: seen.mean(None),
+            hit_ms: seen.mean(Some(Outcome::Hit)),
+            miss_ms: seen.mean(Some(Outcome::Miss)),
+            p99_ms: seen.percentile(0.99),
+            proxy_us: proxy_spent.as_secs_f64() * 1e6 / requests,
+            origin_us: origin.processor().as_secs_f64() * 1e6 / misses,
+        })
+    }
+}
+
+fn one_by_one(bench: &Bench, course: &Course, origin: &Origin, to: std::net::SocketAddr, via: Via) -> Load {
+    Load {
+        to,
+        via,
+        urls: course.urls(origin.address()),
+        order: course.order.clone(),
+        pace: Pace::Closed { clients: 1 },
+        origin: Some(origin.requests().clone()),
+        stop: bench.stop.clone(),
+    }
+}
+
+/// The hit ratio by simulation; the mean over some draws for a policy that draws lots.
+fn simulate(trace: &Trace, policy: &str, capacity: Capacity) -> Result<f64, Halt> {
+    let spec = Spec::parse(policy).map_err(|error| Halt::Failed(error.to_string()))?;
+    let draws = if policy == "rand" { DRAWS } else { 1 };
+    let ratios = (0..draws).map(|seed| share(&outcomes(trace, &spec, capacity, seed)));
+    Ok(ratios.sum::<f64>() / draws as f64)
+}
+
+fn letters(seen: &Seen) -> String {
+    seen.answers.iter().map(|(outcome, _)| if *outcome == Outcome::Hit { 'h' } else { 'm' }).collect()
+}
+
+/// What each page takes of a cache that counts bytes: asked of a proxy with room for all.
+///
+/// # Errors
+/// As any measurement.
+pub(super) fn weigh(bench: &Bench, course: &Course) -> Result<Vec<u64>, Halt> {
+    let origin = Origin::start(Model::of(&course.pages))?;
+    let mut proxy = Proxy::start(&bench.program, &Setting::roomy())?;
+    let (mut weights, mut before) = (Vec::new(), 0);
+    for page in 0..course.pages.len() as u32 {
+        let mut load = one_by_one(bench, course, &origin, proxy.door(Via::Http)?, Via::Http);
+        load.order = vec![page];
+        load.run().map_err(|halt| proxy.explain(halt))?;
+        proxy.settle()?;
+        let stored = proxy.figure("bytes_stored")?;
+        weights.push(stored.saturating_sub(before));
+        before = stored;
+    }
+    Ok(weights)
+}
+
+/// What straight requests to the origin take, so that nobody takes its limits for the proxy's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Straight {
+    /// Which requests.
+    pub(super) course: String,
+    /// How long they took in all.
+    pub(super) seconds: f64,
+    /// How long one took on average, in milliseconds.
+    pub(super) mean_ms: f64,
+    /// What the origin took of the processor for one, in microseconds.
+    pub(super) origin_us: f64,
+}
+
+/// Sends the requests straight to the origin.
+///
+/// # Errors
+/// As any measurement.
+pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<Straight, Halt> {
+    let origin = Origin::start(Model::of(&course.pages))?;
+    let seen = one_by_one(bench, course, &origin, origin.address(), Via::Http).run()?;
+    Ok(Straight {
+        course: name.to_owned(),
+        seconds: seen.elapsed.as_secs_f64(),
+        mean_ms: seen.mean(None),
+        origin_us: origin.processor().as_secs_f64() * 1e6 / seen.answers.len() as f64,
+    })
+}
+
+/// A table of what straight requests take.
+pub(super) fn straight_table(all: &[Straight]) -> Grid {
+    let title = "Straight to the origin, without the proxy";
+    let columns =
+        ["requests", "total time in s", "mean time in ms", "origin's processor time per request in us"];
+    let mut grid = Grid::new(title, &columns);
+    for one in all {
+        let Straight { course, seconds, mean_ms, origin_us } = one;
+        grid.row([
+            course.clone(),
+            format!("{seconds:.2}"),
+            format!("{mean_ms:.3}"),
+            format!("{origin_us:.0}"),
+        ]);
+    }
+    grid
+}
+
+/// The cells that satisfy `is_it`.
+pub(super) fn those<'a>(cells: &'a [Measured], is_it: impl Fn(&Cell) -> bool) -> Vec<&'a Measured> {
+    cells.iter().filter(|measured| is_it(&measured.cell)).collect()
+}
+
+/// The sizes that there are, ascending.
+pub(super) fn percents(cells: &[&Measured]) -> BTreeSet<u32> {
+    cells.iter().map(|measured| measured.cell.percent).collect()
+}
+
+/// By how much `value` is larger under `one` policy than under another, by cache size.
+pub(super) fn contrast(
+    cells: &[&Measured],
+    (one, other): (&str, &str),
+    value: impl Fn(&Measured) -> f64,
+) -> Contrast {
+    let find = |policy: &str, percent: u32, repetition: u64| {
+        let is_it =
+            |cell: &Cell| cell.policy == policy && cell.percent == percent && cell.repetition == repetition;
+        cells.iter().find(|measured| is_it(&measured.cell)).map(|measured| value(measured))
+    };
+    let repetitions: BTreeSet<u64> = cells.iter().map(|measured| measured.cell.repetition).collect();
+    let mut contrast = Contrast::default();
+    for percent in percents(cells) {
+        let difference = |&at: &u64| Some(find(one, percent, at)? - find(other, percent, at)?);
+        let differences: Vec<_> = repetitions.iter().filter_map(difference).collect();
+        if !differences.is_empty() {
+            contrast.add(&format!("{percent}%"), differences);
+        }
+    }
+    contrast
+}
+
+/// The mean of `value` for a policy at a size.
+pub(super) fn mean(
+    cells: &[&Measured],
+    policy: &str,
+    percent: u32,
+    value: impl Fn(&Measured) -> f64,
+) -> Option<Interval> {
+    let of =
+        cells.iter().filter(|measured| measured.cell.policy == policy && measured.cell.percent == percent);
+    Interval::of(&of.map(|measured| value(measured)).collect::<Vec<_>>())
+}
+
+/// A line for each policy over the cache sizes.
+pub(super) fn curves(
+    (name, title): (&str, &str),
+    cells: &[&Measured],
+    policies: &[&str],
+    (axis, decimals): (Axis, usize),
+    value: impl Fn(&Measured) -> f64 + Copy,
+    caption: String,
+) -> Figure {
+    let mut data =
+        Grid::new(title, &["policy", "cache size in %", "mean", "95% to either side", "repetitions"]);
+    let mut plot = Plot::new(title, Axis::linear("cache size, of all pages", Unit::Share), axis);
+    for policy in policies {
+        let mut points = Vec::new();
+        for percent in percents(cells) {
+            let Some(interval) = mean(cells, policy, percent, value) else { continue };
+            points.push((f64::from(percent) / 100.0, interval.mean));
+            data.row([
+                (*policy).to_owned(),
+                percent.to_string(),
+                format!("{:.decimals$}", interval.mean),
+                format!("{:.decimals$}", interval.margin),
+                interval.count.to_string(),
+            ]);
+        }
+        plot = plot.line(policy, points);
+    }
+    Figure { name: name.to_owned(), plot, caption, data }
+}
+
+/// Live hit ratios against simulated ones, and the claim that they are the same.
+pub(super) fn side_by_side(name: &str, cells: &[Measured]) -> (Figure, Finding) {
+    let cached: Vec<_> = cells.iter().filter(|measured| measured.cell.policy != "none").collect();
+    let title = "Live and simulated hit ratios of the same requests";
+    let columns = ["requests", "misses cost", "policy", "cache size in %", "repetition", "live", "simulated"];
+    let mut data = Grid::new(title, &columns);
+    let policies: BTreeSet<&str> = cached.iter().map(|measured| measured.cell.policy.as_str()).collect();
+    let ratio = |name: &str| Axis::linear(name, Unit::Share);
+    let mut plot = Plot::new(title, ratio("hit ratio, simulated"), ratio("hit ratio, live"));
+    plot = plot.line("equal", vec![(0.0, 0.0), (1.0, 1.0)]);
+    for policy in policies {
+        let of = cached.iter().filter(|measured| measured.cell.policy == policy);
+        plot = plot.marks(policy, of.map(|measured| (measured.simulated, measured.hit_ratio)).collect());
+    }
+    for Measured { cell, hit_ratio, simulated, .. } in &cached {
+        data.row([
+            cell.course.clone(),
+            cell.latency.clone(),
+            cell.policy.clone(),
+            cell.percent.to_string(),
+            cell.repetition.to_string(),
+            format!("{hit_ratio:.4}"),
+            format!("{simulated:.4}"),
+        ]);
+    }
+    let caption = "Each mark is a run. On the line, the live proxy had exactly the hits that the simulation of the same \
+         requests has. RAND draws other lots each time, and scatters around it.";
+    (Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }, agreement(&cached))
+}
+
+fn agreement(cells: &[&Measured]) -> Finding {
+    let difference = |measured: &&&Measured| (measured.hit_ratio - measured.simulated).abs();
+    let exact = cells.iter().filter(|measured| measured.cell.policy != "rand");
+    let worst = exact.clone().map(|measured| difference(&measured)).fold(0.0, f64::max);
+    let equal = exact.clone().filter(|measured| difference(measured) < 1e-9).count();
+    let drawn = cells.iter().filter(|measured| measured.cell.policy == "rand");
+    let drawn: Vec<_> = drawn.map(|measured| measured.hit_ratio - measured.simulated).collect();
+    let drawn = Interval::of(&drawn);
+    let count = exact.count();
+    let verdict = match count {
+        0 => Verdict::Open("it was not measured".to_owned()),
+        _ if worst <= 0.005 => Verdict::Holds,
+        _ => Verdict::Fails,
+    };
+    let rand = drawn.map_or_else(String::new, |drawn| {
+        format!(" RAND, which draws other lots live, is off by {} on average.", told(&drawn, 100.0, "points"))
+    });
+    Finding {
+        claim: "Simulated and live hit ratios of the same requests agree".to_owned(),
+        source: "Larder",
+        verdict,
+        effect: format!("at most {:.2} points apart", worst * 100.0),
+        text: format!(
+            "Of {count} runs under policies that draw no lots, {equal} had exactly the hits that were simulated; the \
+             claim is that no run is off by more than half a point. The policy code is the same in both, so that what \
+             could differ is what a cache counts: the simulation weighs pages as the proxy does.{rand}"
+        ),
+    }
+}
+
+/// Capacity in bytes or entries: `percent` of `all`, at least 1.
+pub(super) fn part(by: By, all: u64, percent: u32) -> Capacity {
+    Capacity { by, amount: (all * u64::from(percent)).div_ceil(100).max(1) }
+}

@@ -1,0 +1,80 @@
+//! The experiments: one file each, and one line in [`EXPERIMENTS`].
+//!
+//! To add one, write how its measurements are taken and what they show, and list it; `larder experiment`, its help, its
+//! report and its tests go by the list.
+
+mod browsing;
+mod cell;
+mod parallel;
+mod thrift;
+
+use std::time::Duration;
+
+use super::bench::Size;
+use super::{Bench, Findings, Halt, Journal};
+
+/// An experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// What users call it.
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// What it shows, in one line.
+    pub shows: &'static str,
+    /// About how many seconds it takes: the quick run and the full one.
+    pub seconds: (u64, u64),
+    /// Takes its measurements, but for those that the bench's journal has.
+    pub measure: fn(&mut Bench) -> Result<(), Halt>,
+    /// What was measured so far shows.
+    pub conclude: fn(&Journal) -> Findings,
+}
+
+impl Experiment {
+    /// About how long it takes.
+    pub fn estimate(&self, size: Size) -> Duration {
+        Duration::from_secs(match size {
+            Size::Smoke => 10,
+            Size::Quick => self.seconds.0,
+            Size::Full => self.seconds.1,
+        })
+    }
+}
+
+/// All of them, in the order in which they run.
+pub const EXPERIMENTS: &[Experiment] = &[thrift::EXPERIMENT, browsing::EXPERIMENT, parallel::EXPERIMENT];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::live::journal::Head;
+
+    #[test]
+    fn every_experiment_can_be_told_from_the_others() {
+        let names: HashSet<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        assert_eq!(names.len(), EXPERIMENTS.len());
+        for experiment in EXPERIMENTS {
+            assert!(
+                experiment.name.bytes().all(|byte| byte.is_ascii_lowercase()) && experiment.name != "all"
+            );
+            assert!(experiment.seconds.0 <= 150 && experiment.seconds.0 < experiment.seconds.1);
+        }
+    }
+
+    #[test]
+    fn nothing_measured_decides_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        for experiment in EXPERIMENTS {
+            let head = Head { experiment: experiment.name.to_owned(), seed: 1, size: Size::Quick };
+            let journal = Journal::open(directory.path(), &head, false).unwrap();
+            let findings = (experiment.conclude)(&journal);
+            assert!(!findings.findings.is_empty());
+            for finding in findings.findings {
+                let is_open = matches!(finding.verdict, crate::live::Verdict::Open(_));
+                assert!(is_open, "{}: {:?}", finding.claim, finding.verdict);
+            }
+        }
+    }
+}

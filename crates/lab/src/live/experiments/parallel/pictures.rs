@@ -1,0 +1,156 @@
+//! Time, speedup, efficiency and throughput against the number of workers.
+
+use std::collections::BTreeSet;
+
+use super::{Measured, ORIGINS, URLS, WORKERS};
+use crate::live::Interval;
+use crate::live::findings::{Figure, Grid};
+use crate::plot::{Axis, Plot, Unit};
+
+/// One quantity: name for files, title, axis, caption, and the value of some measurements against one worker's throughput.
+struct Quantity {
+    name: &'static str,
+    title: &'static str,
+    axis: fn() -> Axis,
+    caption: &'static str,
+    value: fn(&Measured, f64) -> f64,
+}
+
+const QUANTITIES: [Quantity; 4] = [
+    Quantity {
+        name: "time",
+        title: "time for all pages",
+        axis: || Axis::log("time in s", Unit::Seconds),
+        caption: "Both axes are logarithmic: where a line falls as steeply as it can, twice the workers take half the time.",
+        value: |measured, _| measured.seconds,
+    },
+    Quantity {
+        name: "speedup",
+        title: "speedup",
+        axis: || Axis::log("speedup against one worker", Unit::Count),
+        caption: "Throughput against that of one worker. The line called perfect is the best there can be: as many times as there are workers.",
+        value: |measured, alone| measured.throughput() / alone,
+    },
+    Quantity {
+        name: "efficiency",
+        title: "efficiency",
+        axis: || Axis::linear("efficiency", Unit::Count),
+        caption: "Speedup for each worker: 1 is perfect.",
+        value: |measured, alone| measured.throughput() / alone / measured.cell.workers as f64,
+    },
+    Quantity {
+        name: "throughput",
+        title: "throughput",
+        axis: || Axis::log("pages a second", Unit::Count),
+        caption: "Pages a second, all systems on the same origin.",
+        value: |measured, _| measured.throughput(),
+    },
+];
+
+pub(super) fn pictures(cells: &[Measured]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (origin, away) in ORIGINS {
+        let of: Vec<&Measured> = cells.iter().filter(|measured| measured.cell.origin == origin).collect();
+        if !of.is_empty() {
+            figures.extend(QUANTITIES.iter().map(|quantity| picture((origin, away), quantity, &of)));
+        }
+    }
+    figures
+}
+
+fn systems(cells: &[&Measured]) -> BTreeSet<String> {
+    cells.iter().map(|measured| measured.cell.system.clone()).collect()
+}
+
+fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]) -> Figure {
+    let Quantity { name, title, axis, caption, value } = quantity;
+    let title = format!("{} origin ({away} ms): {title}", if origin == "far" { "Far" } else { "Near" });
+    let mut data =
+        Grid::new(&title, &["system", "URLs", "workers", "mean", "95% to either side", "repetitions"]);
+    let mut plot = Plot::new(&title, Axis::log("workers", Unit::Count), axis());
+    for system in systems(cells) {
+        let own: Vec<_> = cells.iter().filter(|measured| measured.cell.system == system).copied().collect();
+        let alone: Vec<f64> = own
+            .iter()
+            .filter(|measured| measured.cell.workers == 1)
+            .map(|measured| measured.throughput())
+            .collect();
+        let Some(alone) = Interval::of(&alone) else { continue };
+        for urls in URLS {
+            let mut points = Vec::new();
+            for workers in WORKERS {
+                let is_it =
+                    |measured: &&&Measured| (measured.cell.urls, measured.cell.workers) == (urls, workers);
+                let values: Vec<f64> =
+                    own.iter().filter(is_it).map(|measured| value(measured, alone.mean)).collect();
+                let Some(interval) = Interval::of(&values) else { continue };
+                points.push((workers as f64, interval.mean));
+                data.row([
+                    system.clone(),
+                    urls.to_string(),
+                    workers.to_string(),
+                    format!("{:.4}", interval.mean),
+                    format!("{:.4}", interval.margin),
+                    interval.count.to_string(),
+                ]);
+            }
+            if !points.is_empty() {
+                plot = plot.line(&format!("{}, {urls} URLs", short(&system)), points);
+            }
+        }
+    }
+    if *name == "speedup" {
+        plot = plot.line("perfect", WORKERS.map(|workers| (workers as f64, workers as f64)).to_vec());
+    }
+    Figure { name: format!("parallel-{origin}-{name}"), plot, caption: (*caption).to_owned(), data }
+}
+
+/// A system's name where there is little room.
+fn short(system: &str) -> &str {
+    system.strip_prefix("asyncio ").unwrap_or(system)
+}
+
+/// What a page takes of the processor.
+pub(super) fn table(cells: &[Measured]) -> Grid {
+    let columns = [
+        "origin",
+        "system",
+        "URLs",
+        "workers",
+        "s",
+        "pages a second",
+        "processor time per page in us",
+        "origin's in us",
+    ];
+    let mut grid = Grid::new("With the most workers, and with one", &columns);
+    for (origin, _) in ORIGINS {
+        let of: Vec<&Measured> = cells.iter().filter(|measured| measured.cell.origin == origin).collect();
+        for system in systems(&of) {
+            let own = of.iter().filter(|measured| measured.cell.system == system);
+            let own = own.filter(|measured| [1, 64].contains(&measured.cell.workers));
+            let pairs: BTreeSet<_> =
+                own.clone().map(|measured| (measured.cell.workers, measured.cell.urls)).collect();
+            for (workers, urls) in pairs {
+                let those = own
+                    .clone()
+                    .filter(|measured| (measured.cell.workers, measured.cell.urls) == (workers, urls));
+                let mean = |value: fn(&Measured) -> f64, decimals: usize| {
+                    let values: Vec<f64> = those.clone().map(|measured| value(measured)).collect();
+                    Interval::of(&values)
+                        .map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
+                };
+                grid.row([
+                    origin.to_owned(),
+                    system.clone(),
+                    urls.to_string(),
+                    workers.to_string(),
+                    mean(|measured| measured.seconds, 3),
+                    mean(Measured::throughput, 0),
+                    mean(|measured| measured.processor_us, 0),
+                    mean(|measured| measured.origin_us, 0),
+                ]);
+            }
+        }
+    }
+    grid
+}

@@ -1,0 +1,186 @@
+//! Measurements, written down one by one as JSON lines, so that a run that was stopped can go on.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Halt;
+use super::bench::Size;
+
+/// What a journal's first line says, so that measurements of different runs are not mixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The experiment's name.
+    pub experiment: String,
+    /// What everything random came from.
+    pub seed: u64,
+    /// How much was to be measured.
+    pub size: Size,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    key: String,
+    value: Value,
+}
+
+/// The measurements of one experiment, by key.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    lines: BTreeMap<String, Value>,
+}
+
+impl Journal {
+    /// The journal of `head` in `directory`: the one there, to go on with, if `resume` says so, and else a new one.
+    ///
+    /// # Errors
+    /// If it cannot be written, is of another run, or is there and was not to be gone on with.
+    pub fn open(directory: &Path, head: &Head, resume: bool) -> Result<Self, Halt> {
+        let path = directory.join(format!("{}.jsonl", head.experiment));
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(unreadable(&path, error)),
+        };
+        if !text.is_empty() && !resume {
+            let why =
+                "it has measurements of an earlier run; say --resume to go on, or name another directory";
+            return Err(Halt::because(&path.display().to_string(), why));
+        }
+        let (lines, whole) = read(&path, &text, head)?;
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.map_err(|error| unwritable(&path, error))?;
+        // A line that was cut short when the machine stopped is no measurement.
+        file.set_len(whole as u64).map_err(|error| unwritable(&path, error))?;
+        let mut journal = Self { path, file, lines };
+        if whole == 0 {
+            journal.write(head)?;
+        }
+        Ok(journal)
+    }
+
+    /// Whether this was measured.
+    pub fn has(&self, key: &str) -> bool {
+        self.lines.contains_key(key)
+    }
+
+    /// Writes a measurement down.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn add(&mut self, key: &str, value: &impl Serialize) -> Result<(), Halt> {
+        let value = serde_json::to_value(value).map_err(|error| unwritable(&self.path, error))?;
+        self.write(&Line { key: key.to_owned(), value: value.clone() })?;
+        self.lines.insert(key.to_owned(), value);
+        Ok(())
+    }
+
+    /// The measurements whose key begins with `prefix`, in order of their keys. One of another shape is left out.
+    pub fn all<T: DeserializeOwned>(&self, prefix: &str) -> Vec<T> {
+        let range = self.lines.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
+        range.filter_map(|(_, value)| T::deserialize(value).ok()).collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    fn write(&mut self, line: &impl Serialize) -> Result<(), Halt> {
+        let mut text = serde_json::to_string(line).map_err(|error| unwritable(&self.path, error))?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes()).map_err(|error| unwritable(&self.path, error))
+    }
+}
+
+/// The measurements in `text`, and how many bytes of it are whole lines.
+fn read(path: &Path, text: &str, head: &Head) -> Result<(BTreeMap<String, Value>, usize), Halt> {
+    let whole = text.rfind('\n').map_or(0, |at| at + 1);
+    let mut lines = text[..whole].lines();
+    let Some(first) = lines.next() else { return Ok((BTreeMap::new(), 0)) };
+    let broken = |number: usize| {
+        Halt::because(&path.display().to_string(), format!("line {number} is no line of a journal"))
+    };
+    let there: Head = serde_json::from_str(first).map_err(|_| broken(1))?;
+    if there != *head {
+        let told = |head: &Head| format!("seed {} ({})", head.seed, head.size.name());
+        let why = format!("it is of a run with {}, and this one has {}", told(&there), told(head));
+        return Err(Halt::because(&path.display().to_string(), why));
+    }
+    let mut found = BTreeMap::new();
+    for (number, line) in (2..).zip(lines) {
+        let Line { key, value } = serde_json::from_str(line).map_err(|_| broken(number))?;
+        found.insert(key, value);
+    }
+    Ok((found, whole))
+}
+
+fn unreadable(path: &Path, why: impl std::fmt::Display) -> Halt {
+    Halt::because(&format!("cannot read '{}'", path.display()), why)
+}
+
+fn unwritable(path: &Path, why: impl std::fmt::Display) -> Halt {
+    Halt::because(&format!("cannot write to '{}'", path.display()), why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(seed: u64) -> Head {
+        Head { experiment: "some".to_owned(), seed, size: Size::Quick }
+    }
+
+    #[test]
+    fn what_was_measured_is_there_when_it_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path(), &head(1), false).unwrap();
+        journal.add("a/1", &7).unwrap();
+        journal.add("b/1", &8).unwrap();
+        let again = Journal::open(directory.path(), &head(1), true).unwrap();
+        assert!(again.has("a/1") && !again.has("a/2"));
+        assert_eq!((again.all::<u64>("a/"), again.all::<u64>("")), (vec![7], vec![7, 8]));
+    }
+
+    #[test]
+    fn a_line_that_was_cut_short_is_measured_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path(), &head(1), false).unwrap();
+        journal.add("a", &1).unwrap();
+        let path = directory.path().join("some.jsonl");
+        let whole = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("{whole}{{\"key\":\"b\",\"va")).unwrap();
+        let mut again = Journal::open(directory.path(), &head(1), true).unwrap();
+        assert_eq!(again.len(), 1);
+        again.add("b", &2).unwrap();
+        assert_eq!(Journal::open(directory.path(), &head(1), true).unwrap().all::<u64>(""), [1, 2]);
+    }
+
+    #[test]
+    fn runs_are_not_mixed() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |head: &Head, resume| match Journal::open(directory.path(), head, resume) {
+            Ok(_) => String::new(),
+            Err(halt) => halt.to_string().rsplit("some.jsonl: ").next().unwrap().to_owned(),
+        };
+        assert_eq!(open(&head(1), false), "");
+        let again = "it has measurements of an earlier run; say --resume to go on, or name another directory";
+        assert_eq!(open(&head(1), false), again);
+        let other = "it is of a run with seed 1 (quick), and this one has seed 2 (quick)";
+        assert_eq!(open(&head(2), true), other);
+        fs::write(directory.path().join("some.jsonl"), "nonsense\n").unwrap();
+        assert_eq!(open(&head(1), true), "line 1 is no line of a journal");
+    }
+}

@@ -1,0 +1,55 @@
+//! Live experiments: the real program, started as a child and asked over sockets as a user would, in front of an
+//! origin whose pages and delays are known.
+//!
+//! An [`experiments::Experiment`] takes its measurements through a [`Bench`], which writes each down at once; what they
+//! show is concluded from what was written down, so that a run that was stopped has a report too.
+//!
+//! Not here: what goes on inside of the proxy. It is seen from outside only.
+
+mod bench;
+pub mod course;
+pub mod experiments;
+mod findings;
+mod journal;
+pub mod load;
+mod machine;
+pub mod origin;
+mod proxy;
+mod replayed;
+mod report;
+mod statistics;
+
+use std::fmt::{self, Display};
+
+pub use bench::{Bench, Scale, Size, Watch};
+pub use findings::{Figure, Finding, Findings, Grid};
+pub use journal::{Head, Journal};
+pub use report::{Part, Provenance, write as write_report};
+pub use statistics::{Contrast, Interval, Verdict};
+
+/// Why a measurement, and the experiment with it, came to an end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// The user asked for it.
+    Stopped,
+    /// It cannot be done: one line.
+    Failed(String),
+}
+
+impl Halt {
+    /// That `what` failed, and how.
+    fn because(what: &str, why: impl Display) -> Self {
+        Self::Failed(format!("{what}: {why}"))
+    }
+}
+
+impl Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("stopped"),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Halt {}

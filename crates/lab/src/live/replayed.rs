@@ -1,0 +1,55 @@
+//! What the simulation says of the requests of a live run: for each, whether it is a hit.
+
+use larder_evict::{Capacity, Policy, Replay, Select, Shape, Spec};
+
+use crate::trace::Trace;
+
+/// Whether each request of `trace` finds its object in a cache of `capacity` under `spec`.
+pub(crate) fn outcomes(trace: &Trace, spec: &Spec, capacity: Capacity, seed: u64) -> Vec<bool> {
+    spec.select(Each { trace, capacity, seed })
+}
+
+struct Each<'a> {
+    trace: &'a Trace,
+    capacity: Capacity,
+    seed: u64,
+}
+
+impl Select for Each<'_> {
+    type Output = Vec<bool>;
+
+    fn run<P: Policy>(self, params: P::Params) -> Vec<bool> {
+        // A cache that serves keeps every object's size and cost, even where all are alike.
+        let shape = Shape { sized: true, costed: true, ..self.trace.shape() };
+        let mut cache = Replay::<P>::new(self.capacity, shape, params, self.seed);
+        (0..self.trace.len()).map(|at| cache.request(self.trace.request(at))).collect()
+    }
+}
+
+/// The share of `outcomes` that is true.
+pub(crate) fn share(outcomes: &[bool]) -> f64 {
+    let hits = outcomes.iter().filter(|is_hit| **is_hit).count();
+    crate::replay::ratio(hits as f64, outcomes.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_evict::By;
+
+    use super::*;
+    use crate::trace::{Builder, Record};
+
+    #[test]
+    fn fifo_misses_more_with_more_room_on_beladys_sequence() {
+        let mut builder = Builder::default();
+        for key in [1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5] {
+            builder.push_number(Record { key, time: 0, size: 1, cost: 0 }).unwrap();
+        }
+        let (trace, fifo) = (builder.finish(), Spec::parse("fifo").unwrap());
+        let misses = |amount| {
+            let outcomes = outcomes(&trace, &fifo, Capacity { by: By::Entries, amount }, 1);
+            outcomes.iter().filter(|is_hit| !**is_hit).count()
+        };
+        assert_eq!((misses(3), misses(4)), (9, 10));
+    }
+}

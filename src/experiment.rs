@@ -1,0 +1,250 @@
+//! `larder experiment`: runs the laboratory's live experiments, and writes the report.
+//!
+//! What is measured is written down at once. So whoever stops it, or whatever goes wrong, leaves a report of what is
+//! done, and `--resume` goes on from there.
+
+use std::cell::RefCell;
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Zoned;
+use larder_lab::live::experiments::{EXPERIMENTS, Experiment};
+use larder_lab::live::{self, Bench, Halt, Head, Journal, Part, Provenance, Scale, Size, Watch};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::progress::Bar;
+use crate::{Failure, say, words};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  larder experiment list
+  larder experiment thrift -o report --quick
+      one experiment, every figure of it, from few measurements
+  larder experiment all -o report
+      all of them
+  larder experiment all -o report --resume
+      the same, going on where it was stopped
+
+The report is DIR/report.html: one page that needs nothing else. Beside it are the figures' numbers (CSV) and all
+measurements (JSON lines). Each proxy that is measured is a larder serve of its own, on free ports of loopback.
+Ctrl-C ends it with a report of what is done and exits with 1; a second one stops at once.";
+
+/// Which experiments to run, and how much of them.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Line {
+    /// An experiment, all, or list
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Write the report here
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Every figure from few measurements: under five minutes for all
+    #[arg(long)]
+    quick: bool,
+    /// A few requests, to see that it works here: its numbers mean nothing
+    #[arg(long, hide = true, conflicts_with = "quick")]
+    smoke: bool,
+    /// Where everything random comes from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// The Python beside whose asyncio parallel runs; aiohttp is measured if it has it
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    python: PathBuf,
+    /// Go on with the measurements that are in DIR
+    #[arg(long)]
+    resume: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(line: &Line) -> Result<(), Failure> {
+    if line.name == "list" {
+        list();
+        return Ok(());
+    }
+    let chosen = chosen(&line.name).map_err(Failure::Refused)?;
+    let directory = line.output.as_deref();
+    let directory = directory
+        .ok_or_else(|| Failure::Refused("say where the report is to go: --output DIR".to_owned()))?;
+    let stop = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
+    let journals = journals(line, directory, &chosen).map_err(|halt| Failure::Failed(halt.to_string()))?;
+    let estimate: Duration = chosen.iter().map(|experiment| experiment.estimate(line.size())).sum();
+    eprintln!("larder: {} takes about {}", names(&chosen), about(estimate));
+    let (parts, halted) = measure(line, &chosen, journals, &stop);
+    let size = line.size();
+    let provenance = Provenance {
+        commands: vec![env::args().collect::<Vec<_>>().join(" ")],
+        scale: Scale { size, seed: line.seed },
+        date: Zoned::now().strftime("%-d %B %Y").to_string(),
+    };
+    live::write_report(directory, &parts, &provenance).map_err(|halt| Failure::Failed(halt.to_string()))?;
+    say(&format!("report in {}", directory.join("report.html").display()));
+    match halted {
+        None => Ok(()),
+        Some(Halt::Stopped) => {
+            Err(Failure::Failed("stopped; what is done is in the report, and --resume goes on".to_owned()))
+        }
+        Some(Halt::Failed(why)) => Err(Failure::Failed(why)),
+    }
+}
+
+impl Line {
+    fn size(&self) -> Size {
+        match (self.smoke, self.quick) {
+            (true, _) => Size::Smoke,
+            (_, true) => Size::Quick,
+            _ => Size::Full,
+        }
+    }
+}
+
+fn list() {
+    let widest = EXPERIMENTS.iter().map(|experiment| experiment.name.len()).max().unwrap_or(0);
+    for experiment in EXPERIMENTS {
+        let [quick, full] = [Size::Quick, Size::Full].map(|size| about(experiment.estimate(size)));
+        say(&format!("{:<widest$}  {} (quick: {quick}, full: {full})", experiment.name, experiment.title));
+        say(&format!("{:<widest$}  {}", "", experiment.shows));
+    }
+}
+
+/// The experiments of this name, or all.
+fn chosen(name: &str) -> Result<Vec<&'static Experiment>, String> {
+    if name == "all" {
+        return Ok(EXPERIMENTS.iter().collect());
+    }
+    let known = || EXPERIMENTS.iter().map(|experiment| experiment.name);
+    let found = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
+    found.map(|experiment| vec![experiment]).ok_or_else(|| {
+        let hint = words::hint(name, known().chain(["all", "list"]));
+        let known: Vec<_> = known().collect();
+        format!("unknown experiment '{}'{hint} known: all list {}", name.escape_debug(), known.join(" "))
+    })
+}
+
+/// A journal for each experiment, before anything is measured, so that what is wrong with one is said at once.
+fn journals(line: &Line, directory: &Path, chosen: &[&Experiment]) -> Result<Vec<Journal>, Halt> {
+    let failed =
+        |error: io::Error| Halt::Failed(format!("cannot write to '{}': {error}", directory.display()));
+    fs::create_dir_all(directory).map_err(failed)?;
+    let head = |experiment: &&Experiment| Head {
+        experiment: experiment.name.to_owned(),
+        seed: line.seed,
+        size: line.size(),
+    };
+    chosen.iter().map(|experiment| Journal::open(directory, &head(experiment), line.resume)).collect()
+}
+
+/// Runs them one after the other, until one cannot go on; says what all found, and why it ended early.
+fn measure(
+    line: &Line,
+    chosen: &[&'static Experiment],
+    journals: Vec<Journal>,
+    stop: &Arc<AtomicBool>,
+) -> (Vec<Part>, Option<Halt>) {
+    let (mut parts, mut halted) = (Vec::new(), None);
+    for (experiment, journal) in chosen.iter().zip(journals) {
+        let progress = Progress { name: experiment.name, bar: RefCell::new(None) };
+        let mut bench = Bench {
+            program: env::current_exe().unwrap_or_else(|_| "larder".into()),
+            python: line.python.clone(),
+            scale: Scale { size: line.size(), seed: line.seed },
+            stop: Arc::clone(stop),
+            journal,
+            watch: &progress,
+        };
+        let outcome = if halted.is_none() { (experiment.measure)(&mut bench).err() } else { halted.clone() };
+        progress.end();
+        if bench.journal.is_empty() && outcome.is_some() {
+            halted = halted.or(outcome);
+            continue;
+        }
+        parts.push(Part {
+            name: experiment.name,
+            title: experiment.title,
+            shows: experiment.shows,
+            findings: (experiment.conclude)(&bench.journal),
+            halted: outcome.as_ref().map(Halt::to_string),
+        });
+        halted = halted.or(outcome);
+    }
+    (parts, halted)
+}
+
+/// A bar for each round of measurements.
+struct Progress {
+    name: &'static str,
+    bar: RefCell<Option<Bar>>,
+}
+
+impl Progress {
+    fn end(&self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish();
+        }
+    }
+}
+
+impl Watch for Progress {
+    fn begin(&self, measurements: usize) {
+        self.end();
+        *self.bar.borrow_mut() = Some(Bar::new(self.name, measurements));
+    }
+
+    fn advance(&self) {
+        if let Some(bar) = &*self.bar.borrow() {
+            bar.advance(1);
+        }
+    }
+}
+
+/// Set once the user asks to stop; asking twice ends the process at once. Children hear Ctrl-C as well, and end.
+fn watch_for_interrupt() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn names(chosen: &[&Experiment]) -> String {
+    chosen.iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ")
+}
+
+/// A time as one says it.
+fn about(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..90 => format!("{seconds} s"),
+        seconds @ 90..5_400 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{:.1} h", seconds as f64 / 3_600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_roughly() {
+        let table = [(10, "10 s"), (100, "2 min"), (3_000, "50 min"), (9_000, "2.5 h")];
+        for (seconds, text) in table {
+            assert_eq!(about(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn the_nearest_experiment_is_proposed() {
+        let refused = chosen("thift").unwrap_err();
+        assert!(
+            refused.starts_with("unknown experiment 'thift'; did you mean 'thrift'? known: all list thrift"),
+            "{refused}"
+        );
+        assert_eq!(chosen("all").unwrap().len(), EXPERIMENTS.len());
+    }
+}

@@ -1,0 +1,158 @@
+//! `larder experiment`: runs, reports, and what is left when something or somebody puts an end to it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tempfile::TempDir;
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    command.arg("experiment").args(words).env_remove("LARDER_LOG").env_remove("RUST_LOG");
+    command
+}
+
+fn larder(words: &[&str]) -> Output {
+    command(words).output().expect("it runs")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A run of the experiment on Thrift that takes a while.
+fn start(directory: &TempDir) -> Child {
+    let words = ["thrift", "--quick", "--output", path(directory)];
+    command(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+fn path(directory: &TempDir) -> &str {
+    directory.path().to_str().expect("text")
+}
+
+fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A proxy that `experiment` has started, once something was measured with others.
+fn proxy_of(experiment: &Child, directory: &TempDir) -> Pid {
+    let journal = directory.path().join("thrift.jsonl");
+    eventually("some measurements", || {
+        (fs::read_to_string(&journal).ok()?.lines().count() > 12).then_some(())
+    });
+    let children = format!("/proc/{0}/task/{0}/children", experiment.id());
+    eventually("a proxy", || {
+        let children = fs::read_to_string(&children).expect("the experiment runs");
+        Pid::from_raw(children.split_whitespace().next()?.parse().expect("a number"))
+    })
+}
+
+fn report(directory: &Path) -> String {
+    fs::read_to_string(directory.join("report.html")).expect("a report")
+}
+
+#[test]
+fn the_list_tells_what_there_is_and_how_long_it_takes() {
+    let output = larder(&["list"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for name in ["thrift", "browsing", "parallel", "quick: ", "full: "] {
+        assert!(text.contains(name), "{name} in {text}");
+    }
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn wrong_words_are_refused_in_one_line() {
+    let table = [
+        (&["thrfit", "-o", "x"][..], "larder: unknown experiment 'thrfit'; did you mean 'thrift'?"),
+        (&["all"], "larder: say where the report is to go: --output DIR"),
+    ];
+    for (words, expected) in table {
+        let output = larder(words);
+        assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
+        assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(2), 1));
+    }
+    let output = larder(&["all", "--output", "/proc/nowhere"]);
+    assert!(stderr(&output).starts_with("larder: cannot write to '/proc/nowhere': "), "{}", stderr(&output));
+    assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(1), 1));
+}
+
+#[test]
+fn a_run_makes_a_report_and_is_not_repeated() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for name in ["thrift", "browsing", "parallel"] {
+        let words = [name, "--smoke", "-o", path(&directory)];
+        let output = larder(&words);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("{name} takes about ")), "{}", stderr(&output));
+        let page = report(directory.path());
+        assert!(page.contains("<svg") && page.contains("smoke run") && page.contains(name));
+        assert!(!page.contains("is not whole"));
+
+        let again = larder(&words);
+        assert!(stderr(&again).contains("--resume"), "{}", stderr(&again));
+        assert_eq!(again.status.code(), Some(1));
+        let journal = directory.path().join(format!("{name}.jsonl"));
+        let measured = fs::read(&journal).expect("a journal");
+        let resumed = larder(&[name, "--smoke", "--resume", "-o", path(&directory)]);
+        assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+        assert_eq!(fs::read(&journal).expect("a journal"), measured);
+    }
+    let table =
+        fs::read_to_string(directory.path().join("thrift-shuffled-per-size-hits.csv")).expect("a table");
+    assert!(table.starts_with("policy,cache size in %,mean,"), "{table}");
+}
+
+#[test]
+fn live_and_simulated_hits_are_the_same() {
+    let directory = tempfile::tempdir().expect("a directory");
+    assert_eq!(larder(&["thrift", "--smoke", "-o", path(&directory)]).status.code(), Some(0));
+    let journal = fs::read_to_string(directory.path().join("thrift.jsonl")).expect("a journal");
+    let mut compared = 0;
+    for line in journal.lines().skip(1) {
+        let line: serde_json::Value = serde_json::from_str(line).expect("json");
+        let value = &line["value"];
+        if let (Some(live), Some(simulated)) = (value["hit_ratio"].as_f64(), value["simulated"].as_f64())
+            && value["policy"] != "rand"
+        {
+            assert!(live > 0.0 && (live - simulated).abs() < 1e-9, "{line}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 4);
+}
+
+#[test]
+fn who_is_interrupted_leaves_a_report_and_no_child() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let experiment = start(&directory);
+    let proxy = proxy_of(&experiment, &directory);
+    kill_process(Pid::from_child(&experiment), Signal::INT).expect("it runs");
+    let output = experiment.wait_with_output().expect("it ends");
+    assert!(stderr(&output).contains("stopped; what is done is in the report"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(test_kill_process(proxy).is_err(), "a proxy is left");
+    assert!(report(directory.path()).contains("is not whole (stopped)"));
+}
+
+#[test]
+fn a_child_that_dies_is_told_and_ends_the_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let experiment = start(&directory);
+    kill_process(proxy_of(&experiment, &directory), Signal::KILL).expect("it runs");
+    let output = experiment.wait_with_output().expect("it ends");
+    let told = stderr(&output);
+    let last = told.lines().last().expect("a line");
+    assert!(last.starts_with("larder: larder serve: "), "{told}");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(report(directory.path()).contains("is not whole"));
+}
