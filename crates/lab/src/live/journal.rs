@@ -82,6 +82,11 @@ impl Journal {
         Ok(())
     }
 
+    /// What was measured under `key`, if it was, and has this shape.
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        T::deserialize(self.lines.get(key)?).ok()
+    }
+
     /// The measurements whose key begins with `prefix`, in order of their keys. One of another shape is left out.
     pub fn all<T: DeserializeOwned>(&self, prefix: &str) -> Vec<T> {
         let range = self.lines.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
@@ -151,6 +156,10 @@ mod tests {
         journal.add("b/1", &8).unwrap();
         let again = Journal::open(directory.path(), &head(1), true).unwrap();
         assert!(again.has("a/1") && !again.has("a/2"));
+        assert_eq!(
+            (again.get::<u64>("a/1"), again.get::<u64>("a/"), again.get::<String>("a/1")),
+            (Some(7), None, None)
+        );
         assert_eq!((again.all::<u64>("a/"), again.all::<u64>("")), (vec![7], vec![7, 8]));
     }
 

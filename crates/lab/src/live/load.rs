@@ -133,7 +133,7 @@ impl Seen {
 
     /// What `share` of the requests took at most, in milliseconds.
     pub fn percentile(&self, share: f64) -> f64 {
-        let Ok(mut times) = Histogram::<u64>::new(3) else { return f64::NAN };
+        let Ok(mut times) = Histogram::<u64>::new_with_bounds(1, u32::MAX.into(), 3) else { return f64::NAN };
         self.answers.iter().for_each(|(_, time)| times.saturating_record(u64::from(*time)));
         times.value_at_quantile(share) as f64 / 1e3
     }

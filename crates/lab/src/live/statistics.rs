@@ -134,7 +134,10 @@ impl Contrast {
 mod tests {
     use super::*;
 
-    fn contrast(conditions: &[(&str, &[f64])]) -> Contrast {
+    /// Names, and a value for each repetition.
+    type Conditions<'a> = &'a [(&'a str, &'a [f64])];
+
+    fn contrast(conditions: Conditions) -> Contrast {
         let mut contrast = Contrast::default();
         conditions.iter().for_each(|(name, values)| contrast.add(name, values.to_vec()));
         contrast
@@ -164,7 +167,7 @@ mod tests {
     fn verdicts_follow_the_intervals() {
         let (up, down, noise) = (&[1.0, 1.1, 0.9][..], &[-1.0, -1.1, -0.9][..], &[1.0, -1.0, 0.1][..]);
         let depends = |text: &str| Verdict::Depends(text.to_owned());
-        let table: [(&[(&str, &[f64])], Verdict); 7] = [
+        let table: [(Conditions, Verdict); 7] = [
             (&[("10%", up), ("20%", up)], Verdict::Holds),
             (&[("10%", down), ("20%", down)], Verdict::Fails),
             (&[("10%", up), ("20%", down)], depends("it holds at 10%, and the contrary at 20%")),

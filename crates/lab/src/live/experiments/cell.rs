@@ -131,11 +131,31 @@ fn letters(seen: &Seen) -> String {
     seen.answers.iter().map(|(outcome, _)| if *outcome == Outcome::Hit { 'h' } else { 'm' }).collect()
 }
 
-/// What each page takes of a cache that counts bytes: asked of a proxy with room for all.
+/// Asks a proxy with room for all what each page of some courses takes of a cache, for each repetition of a name.
 ///
 /// # Errors
 /// As any measurement.
-pub(super) fn weigh(bench: &Bench, course: &Course) -> Result<Vec<u64>, Halt> {
+pub(super) fn weigh(
+    bench: &mut Bench,
+    courses: &[(&str, u64)],
+    course: impl Fn(&str, u64) -> Course,
+) -> Result<(), Halt> {
+    bench
+        .measure(courses, weights_key, |bench, &(name, repetition)| weights(bench, &course(name, repetition)))
+}
+
+/// What [`weigh`] found: the weight of a page of `cell`'s requests.
+pub(super) fn weighed(bench: &Bench, cell: &Cell) -> impl Fn(u32) -> u64 + use<> {
+    let found: Vec<u64> =
+        bench.journal.get(&weights_key(&(&cell.course, cell.repetition))).unwrap_or_default();
+    move |page| found.get(page as usize).copied().unwrap_or(1)
+}
+
+fn weights_key((course, repetition): &(&str, u64)) -> String {
+    format!("weights/{course}/{repetition}")
+}
+
+fn weights(bench: &Bench, course: &Course) -> Result<Vec<u64>, Halt> {
     let origin = Origin::start(Model::of(&course.pages))?;
     let mut proxy = Proxy::start(&bench.program, &Setting::roomy())?;
     let (mut weights, mut before) = (Vec::new(), 0);
@@ -198,7 +218,7 @@ pub(super) fn straight_table(all: &[Straight]) -> Grid {
 }
 
 /// The cells that satisfy `is_it`.
-pub(super) fn those<'a>(cells: &'a [Measured], is_it: impl Fn(&Cell) -> bool) -> Vec<&'a Measured> {
+pub(super) fn those(cells: &[Measured], is_it: impl Fn(&Cell) -> bool) -> Vec<&Measured> {
     cells.iter().filter(|measured| is_it(&measured.cell)).collect()
 }
 

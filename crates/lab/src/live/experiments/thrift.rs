@@ -6,7 +6,9 @@
 use larder_evict::By;
 
 use super::Experiment;
-use super::cell::{Cell, Measured, Trial, contrast, curves, part, percents, side_by_side, those, weigh};
+use super::cell::{
+    Cell, Measured, Trial, contrast, curves, part, percents, side_by_side, those, weigh, weighed,
+};
 use super::cell::{Straight, mean, straight, straight_table};
 use crate::live::bench::{Scale, Size};
 use crate::live::course::Course;
@@ -21,7 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "thrift",
     title: "Which policy for an RPC proxy with Apache Thrift",
     shows: "hit ratio and access time of LRU, MAXS and RAND against cache size, on two workloads over Thrift",
-    seconds: (100, 3_000),
+    seconds: (80, 2_700),
     measure,
     conclude,
 };
@@ -45,21 +47,24 @@ struct Plan {
     repetitions: u64,
     /// What a miss costs at least, in microseconds.
     start: u32,
+    /// Bytes a second of what it costs beyond, where size counts.
+    rate: u64,
 }
 
 impl Plan {
     fn new(size: Size) -> Self {
-        let latencies = &LATENCIES[..1];
+        let quick = Self {
+            pages: 40,
+            rounds: 50,
+            percents: &[10, 20, 40, 70],
+            latencies: &LATENCIES[..1],
+            repetitions: 3,
+            start: 1_000,
+            rate: 100 << 20,
+        };
         match size {
-            Size::Smoke => Self { pages: 4, rounds: 5, percents: &[40], latencies, repetitions: 1, start: 0 },
-            Size::Quick => Self {
-                pages: 40,
-                rounds: 50,
-                percents: &[10, 20, 40, 70],
-                latencies,
-                repetitions: 3,
-                start: 1_000,
-            },
+            Size::Smoke => Self { pages: 4, rounds: 5, percents: &[40], repetitions: 1, ..quick },
+            Size::Quick => quick,
             Size::Full => Self {
                 pages: 100,
                 rounds: 150,
@@ -67,6 +72,7 @@ impl Plan {
                 latencies: &LATENCIES,
                 repetitions: 5,
                 start: 5_000,
+                rate: 20 << 20,
             },
         }
     }
@@ -78,7 +84,7 @@ impl Plan {
         };
         let latency = match latency {
             "constant" => Latency::Constant(self.start * 2),
-            _ => Latency::PerSize { start: self.start, rate: 20 << 20 },
+            _ => Latency::PerSize { start: self.start, rate: self.rate },
         };
         let pages = Pages { sizes: Sizes::Quantiles(SIZES.to_vec()), latency };
         Course::new(workload::pages(&order, &pages, Rate(100.0), seed))
@@ -95,7 +101,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let courses = COURSES.iter().flat_map(|(course, _)| (0..plan.repetitions).map(move |at| (*course, at)));
     let courses: Vec<_> = courses.collect();
     let of = |course: &str, latency: &str, at: u64| plan.course(course, latency, seed(scale, at));
-    bench.measure(&courses, weights_key, |bench, (name, at)| weigh(bench, &of(name, "per-size", *at)))?;
+    weigh(bench, &courses, |name, at| of(name, "per-size", at))?;
     let firsts: Vec<_> = courses.iter().filter(|(_, at)| *at == 0).copied().collect();
     bench.measure(
         &firsts,
@@ -118,21 +124,16 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     }
     bench.measure(&cells, key, |bench, cell| {
         let course = of(&cell.course, &cell.latency, cell.repetition);
-        let weights: Vec<Vec<u64>> = bench.journal.all(&weights_key(&(&cell.course, cell.repetition)));
-        let weight = |page: u32| weights.first().and_then(|of| of.get(page as usize)).copied().unwrap_or(0);
+        let weight = weighed(bench, cell);
         let trial = Trial {
             model: Model::of(&course.pages),
             via: Via::Thrift,
-            capacity: part(By::Bytes, course.distinct(weight), cell.percent),
-            trace: &course.trace(weight),
+            capacity: part(By::Bytes, course.distinct(&weight), cell.percent),
+            trace: &course.trace(&weight),
             course: &course,
         };
         trial.take(bench, cell)
     })
-}
-
-fn weights_key((course, repetition): &(&str, u64)) -> String {
-    format!("weights/{course}/{repetition}")
 }
 
 fn key(cell: &Cell) -> String {
@@ -166,7 +167,7 @@ fn conclude(journal: &Journal) -> Findings {
 
 fn setup() -> Vec<String> {
     let sizes = "Pages have sizes from 500 bytes to 700 kB, of which nine in ten are below 60 kB. A page that misses takes \
-         a start and then its size over 20 MiB/s; in the full run the same is measured with a cost that does not depend on \
+         a start and then its size over a fixed rate; in the full run the same is measured with a cost that does not depend on \
          the size.";
     let way = "One client asks for one page after the other over Thrift (framed, binary); a request is a hit if the origin \
          saw none meanwhile. Capacity counts bytes, heads and bookkeeping included, and is a share of what all pages take \

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Experiment;
 use super::cell::{Cell, Measured, Straight, Trial, part, side_by_side, straight, straight_table};
+use super::cell::{weigh, weighed};
 use crate::live::bench::{Scale, Size};
 use crate::live::course::Course;
 use crate::live::findings::Findings;
@@ -23,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "browsing",
     title: "What a cache saves two people who browse",
     shows: "total time and hit rate of five policies and of no cache, hits and misses over time, Belady's anomaly; over ONC RPC",
-    seconds: (140, 3_600),
+    seconds: (120, 2_700),
     measure,
     conclude,
 };
@@ -48,7 +49,7 @@ struct Plan {
 
 impl Plan {
     fn new(size: Size) -> Self {
-        let latency = Latency::PerSize { start: 500, rate: 100 << 20 };
+        let latency = Latency::PerSize { start: 0, rate: 200 << 20 };
         let (percents, requests) = (&[10, 20, 30, 40, 50, 80][..], usize::MAX);
         match size {
             Size::Smoke => Self { percents: &[10], repetitions: 1, latency, requests: 30, searched: 1 },
@@ -101,6 +102,9 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
         |bench, name| straight(bench, name, &first(name)),
     )?;
     anomaly::measure(bench, &plan)?;
+    let repetitions = |name| (0..plan.repetitions).map(move |at| (name, at));
+    let courses: Vec<_> = names.into_iter().flat_map(repetitions).collect();
+    weigh(bench, &courses, |name, at| plan.course(name, seed(scale, at)))?;
     bench.measure(&cells(&plan), key, |bench, cell| {
         let course = plan.course(&cell.course, seed(scale, cell.repetition));
         let pages = course.pages.len() as u64;
@@ -109,7 +113,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
             model: Model { is_storable, ..Model::of(&course.pages) },
             via: Via::Onc,
             capacity: part(By::Entries, pages, cell.percent),
-            trace: &course.trace(|page| course.pages[page as usize].size),
+            trace: &course.trace(weighed(bench, cell)),
             course: &course,
         };
         trial.take(bench, cell)

@@ -6,6 +6,7 @@
 mod claims;
 mod pictures;
 mod python;
+mod table;
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "parallel",
     title: "How many pages at once, beside asyncio",
     shows: "time, speedup, efficiency, throughput and weak scaling over 1 to 64 workers, beside Python's asyncio",
-    seconds: (60, 3_600),
+    seconds: (90, 4_800),
     measure,
     conclude,
 };
@@ -70,6 +71,7 @@ impl Measured {
 }
 
 fn measure(bench: &mut Bench) -> Result<(), Halt> {
+    table::measure(bench)?;
     let systems: Vec<&str> = [LARDER].into_iter().chain(python::importable(&bench.python)).collect();
     let cells = cells(bench.scale.size, &systems);
     bench.measure(&cells, key, |bench, cell| {
@@ -164,11 +166,14 @@ fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result
 
 fn conclude(journal: &Journal) -> Findings {
     let cells: Vec<Measured> = journal.all("cell/");
+    let (aligned, table) = table::conclude(journal);
+    let mut findings = claims::claims(&cells);
+    findings.push(aligned);
     Findings {
         setup: setup(&cells),
-        findings: claims::claims(&cells),
+        findings,
         figures: pictures::pictures(&cells),
-        tables: vec![pictures::table(&cells)],
+        tables: vec![pictures::table(&cells), table],
     }
 }
 

@@ -70,39 +70,47 @@ fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]
     let mut plot = Plot::new(&title, Axis::log("workers", Unit::Count), axis());
     for system in systems(cells) {
         let own: Vec<_> = cells.iter().filter(|measured| measured.cell.system == system).copied().collect();
-        let alone: Vec<f64> = own
-            .iter()
-            .filter(|measured| measured.cell.workers == 1)
-            .map(|measured| measured.throughput())
-            .collect();
+        let alone = own.iter().filter(|measured| measured.cell.workers == 1);
+        let alone: Vec<f64> = alone.map(|measured| measured.throughput()).collect();
         let Some(alone) = Interval::of(&alone) else { continue };
-        for urls in URLS {
-            let mut points = Vec::new();
-            for workers in WORKERS {
-                let is_it =
-                    |measured: &&&Measured| (measured.cell.urls, measured.cell.workers) == (urls, workers);
-                let values: Vec<f64> =
-                    own.iter().filter(is_it).map(|measured| value(measured, alone.mean)).collect();
-                let Some(interval) = Interval::of(&values) else { continue };
-                points.push((workers as f64, interval.mean));
+        let groups: BTreeSet<String> = own.iter().map(|measured| group(measured)).collect();
+        for group_name in groups {
+            let of: Vec<_> = own.iter().filter(|measured| group(measured) == group_name).copied().collect();
+            let points = line(&of, |measured| value(measured, alone.mean));
+            for (workers, interval) in &points {
                 data.row([
                     system.clone(),
-                    urls.to_string(),
+                    group_name.trim().to_owned(),
                     workers.to_string(),
                     format!("{:.4}", interval.mean),
                     format!("{:.4}", interval.margin),
                     interval.count.to_string(),
                 ]);
             }
-            if !points.is_empty() {
-                plot = plot.line(&format!("{}, {urls} URLs", short(&system)), points);
-            }
+            let points =
+                points.into_iter().map(|(workers, interval)| (workers as f64, interval.mean)).collect();
+            plot = plot.line(&format!("{}, {}", short(&system), group_name.trim()), points);
         }
     }
     if *name == "speedup" {
         plot = plot.line("perfect", WORKERS.map(|workers| (workers as f64, workers as f64)).to_vec());
     }
     Figure { name: format!("parallel-{origin}-{name}"), plot, caption: (*caption).to_owned(), data }
+}
+
+/// Which line a measurement is of: numbers of pages beside the report's, for few workers, share one.
+fn group(measured: &Measured) -> String {
+    let urls = measured.cell.urls;
+    if URLS.contains(&urls) { format!("{urls:>4}") } else { " few".to_owned() }
+}
+
+/// The mean of `value` for each number of workers.
+fn line(cells: &[&Measured], value: impl Fn(&Measured) -> f64) -> Vec<(usize, Interval)> {
+    let at = |workers: usize| {
+        let of = cells.iter().filter(|measured| measured.cell.workers == workers);
+        Some((workers, Interval::of(&of.map(|measured| value(measured)).collect::<Vec<_>>())?))
+    };
+    WORKERS.into_iter().filter_map(at).collect()
 }
 
 /// A system's name where there is little room.
