@@ -55,25 +55,21 @@ fn repetitions(cells: &[&Measured]) -> std::collections::BTreeSet<u64> {
 fn without(cells: &[&Measured], title: &str, times: f64) -> Finding {
     let cached: Vec<_> = cells.iter().filter(|measured| measured.cell.policy != NONE).copied().collect();
     let least = percents(&cached).first().copied().unwrap_or(0);
-    let slowest =
-        |repetition: u64| of_all(&cached, least, repetition).max_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let fastest =
-        |repetition: u64| of_all(&cached, least, repetition).min_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let against = |one: &dyn Fn(u64) -> Option<&'_ Measured>| -> Vec<f64> {
-        let ratio = |&repetition: &u64| {
-            let none = of_all(cells, 0, repetition).find(|measured| measured.cell.policy == NONE)?;
-            Some(none.seconds / one(repetition)?.seconds)
-        };
-        repetitions(cells).iter().filter_map(ratio).collect()
+    let by_time = |&repetition: &u64| {
+        let none = of_all(cells, 0, repetition).find(|measured| measured.cell.policy == NONE)?;
+        let mut policies: Vec<_> = of_all(&cached, least, repetition).collect();
+        policies.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        Some((none.seconds, *policies.first()?, *policies.last()?))
     };
-    let ratios = against(&slowest);
+    let runs: Vec<_> = repetitions(cells).iter().filter_map(by_time).collect();
+    let ratios: Vec<f64> = runs.iter().map(|(none, _, slowest)| none / slowest.seconds).collect();
+    let best: Vec<f64> = runs.iter().map(|(none, fastest, _)| none / fastest.seconds).collect();
+    let hits: Vec<f64> = runs.iter().map(|(_, _, slowest)| slowest.hit_ratio).collect();
+    let [best, hits] = [best, hits].map(|values| Interval::of(&values).map_or(0.0, |interval| interval.mean));
     let mut contrast = Contrast::default();
     if !ratios.is_empty() {
         contrast.add(&format!("{least}%"), ratios.iter().map(|ratio| ratio - times).collect());
     }
-    let hits: Vec<f64> = repetitions(cells).iter().filter_map(|&at| Some(slowest(at)?.hit_ratio)).collect();
-    let hits = Interval::of(&hits).map_or(0.0, |interval| interval.mean);
-    let best = Interval::of(&against(&fastest)).map_or(0.0, |interval| interval.mean);
     Finding {
         claim: format!(
             "{title}: without a cache it takes at least {times} times what the slowest policy takes at {least}%"
@@ -82,7 +78,9 @@ fn without(cells: &[&Measured], title: &str, times: f64) -> Finding {
         verdict: contrast.verdict(),
         effect: Interval::of(&ratios).map_or_else(String::new, |ratio| told(&ratio, 1.0, "times as long")),
         text: format!(
-            "What a cache saves is bounded by its misses. The slowest policy hits {:.0}% of the requests here, so that, if all              misses cost the same, no cache can take {:.1} times as long at most: the factor tells a policy's hit rate more              than a proxy's speed. Against the fastest policy at the same size it is {best:.1} times.",
+            "What a cache saves is bounded by its misses. The slowest policy hits {:.0}% of the requests here, so that, if \
+             all misses cost the same, no cache can take {:.1} times as long at most: the factor tells a policy's hit rate \
+             more than a proxy's speed. Against the fastest policy at the same size it is {best:.1} times.",
             hits * 100.0,
             1.0 / (1.0 - hits).max(1e-9)
         ),
