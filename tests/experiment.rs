@@ -43,17 +43,18 @@ fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A proxy that `experiment` has started, once something was measured with others.
-fn proxy_of(experiment: &Child, directory: &TempDir) -> Pid {
+/// Waits until something was measured with some proxies.
+fn measured(directory: &TempDir) {
     let journal = directory.path().join("thrift.jsonl");
     eventually("some measurements", || {
         (fs::read_to_string(&journal).ok()?.lines().count() > 12).then_some(())
     });
-    let children = format!("/proc/{0}/task/{0}/children", experiment.id());
-    eventually("a proxy", || {
-        let children = fs::read_to_string(&children).expect("the experiment runs");
-        Pid::from_raw(children.split_whitespace().next()?.parse().expect("a number"))
-    })
+}
+
+/// The proxy that `experiment` has started, if there is one at this moment.
+fn proxy_of(experiment: &Child) -> Option<Pid> {
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", experiment.id())).ok()?;
+    Pid::from_raw(children.split_whitespace().next()?.parse().expect("a number"))
 }
 
 fn report(directory: &Path) -> String {
@@ -135,7 +136,8 @@ fn live_and_simulated_hits_are_the_same() {
 fn who_is_interrupted_leaves_a_report_and_no_child() {
     let directory = tempfile::tempdir().expect("a directory");
     let experiment = start(&directory);
-    let proxy = proxy_of(&experiment, &directory);
+    measured(&directory);
+    let proxy = eventually("a proxy", || proxy_of(&experiment));
     kill_process(Pid::from_child(&experiment), Signal::INT).expect("it runs");
     let output = experiment.wait_with_output().expect("it ends");
     assert!(stderr(&output).contains("stopped; what is done is in the report"), "{}", stderr(&output));
@@ -147,9 +149,16 @@ fn who_is_interrupted_leaves_a_report_and_no_child() {
 #[test]
 fn a_child_that_dies_is_told_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
-    let experiment = start(&directory);
-    kill_process(proxy_of(&experiment, &directory), Signal::KILL).expect("it runs");
-    let output = experiment.wait_with_output().expect("it ends");
+    let mut experiment = start(&directory);
+    measured(&directory);
+    eventually("the end", || {
+        // One that has just done its work is no loss; the next one is.
+        if let Some(proxy) = proxy_of(&experiment) {
+            let _ = kill_process(proxy, Signal::KILL);
+        }
+        experiment.try_wait().expect("a child")
+    });
+    let output = experiment.wait_with_output().expect("it has ended");
     let told = stderr(&output);
     let last = told.lines().last().expect("a line");
     assert!(last.starts_with("larder: larder serve: "), "{told}");
