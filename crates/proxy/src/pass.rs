@@ -95,7 +95,7 @@ pub(crate) async fn through(
     }
     if invalidate::is_unsafe(&request.method) {
         invalidate(worker, request, status, &*fields);
-        invalidate_groups(worker, request, &*fields).await;
+        invalidate_groups(worker, request, &fields).await;
         worker.shared.couplings.answered(plan, request, status);
     }
     if request.method == Method::POST
