@@ -285,6 +285,15 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>, is_ours: bool) {
+            let header = if is_ours { &HEADER[..] } else { b"" };
+            let purges = Purges::default();
+            let read = load(&mut &[header, &bytes].concat()[..], &purges);
+            let is_whole = is_ours && bytes.is_empty();
+            prop_assert_eq!(matches!(read, Ok(Contents::Rules(0))), is_whole);
+        }
+
+        #[test]
         fn a_damaged_file_makes_everything_invalid(place: prop::sample::Index, flip in 1_u8.., cut: bool) {
             let directory = tempfile::tempdir().expect("a directory");
             journal(directory.path());

@@ -228,7 +228,8 @@ async fn a_purge_wins_over_a_fill_and_nobody_who_comes_later_follows_it() {
 
 /// What is found after a new start.
 async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> {
-    let (_, fills) = open(disks(&[directory]));
+    let (store, fills) = open(disks(&[directory]));
+    eventually(async || store.disks.unknown().is_none().then_some(())).await;
     let found = fills.recall(key, &HeaderMap::new(), THEN).await;
     found.map(|entry| *entry.freshness())
 }
