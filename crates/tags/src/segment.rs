@@ -66,7 +66,8 @@ fn normal(segment: &[u8]) -> String {
         let (byte, is_coded) = decoded.map_or((*byte, false), |byte| (byte, true));
         rest = if is_coded { &after[2..] } else { after };
         let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        if is_unreserved || (!is_coded && byte.is_ascii_graphic()) {
+        // A star stands for all pools, wherever pools are named.
+        if is_unreserved || (!is_coded && byte.is_ascii_graphic() && byte != b'*') {
             name.push(char::from(byte.to_ascii_lowercase()));
         } else {
             name.push_str(&format!("%{byte:02x}"));
@@ -99,6 +100,7 @@ mod tests {
             ("/a%20b", "a%20b"),
             ("/a%2Bb", "a%2bb"),
             ("/%zz%4", "%zz%4"),
+            ("/*", "%2a"),
             ("/\u{e9}", "%c3%a9"),
             ("/", ""),
             ("/?q", ""),
