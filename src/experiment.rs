@@ -75,7 +75,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
     let stop = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
     let journals = journals(line, directory, &chosen).map_err(|halt| Failure::Failed(halt.to_string()))?;
     let estimate: Duration = chosen.iter().map(|experiment| experiment.estimate(line.size())).sum();
-    eprintln!("larder: {} takes about {}", names(&chosen), about(estimate));
+    eprintln!("larder: {}: about {}", names(&chosen), about(estimate));
     let (parts, halted) = measure(line, &chosen, journals, &stop);
     let size = line.size();
     let provenance = Provenance {

@@ -94,7 +94,7 @@ fn a_run_makes_a_report_and_is_not_repeated() {
         let words = [name, "--smoke", "-o", path(&directory)];
         let output = larder(&words);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert!(stderr(&output).contains(&format!("{name} takes about ")), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("{name}: about ")), "{}", stderr(&output));
         let page = report(directory.path());
         assert!(page.contains("<svg") && page.contains("smoke run") && page.contains(name));
         assert!(!page.contains("is not whole"));

@@ -72,7 +72,7 @@ fn without(cells: &[&Measured], title: &str, times: f64) -> Finding {
     }
     Finding {
         claim: format!(
-            "{title}: without a cache it takes at least {times} times what the slowest policy takes at {least}%"
+            "{title}: without a cache it takes at least {times} times what the slowest policy takes in the smallest cache"
         ),
         source: REPORT,
         verdict: contrast.verdict(),
