@@ -19,6 +19,7 @@ use crate::experiment::EXAMPLES as EXPERIMENT_EXAMPLES;
 use crate::fetch::args::{EXAMPLES as FETCH_EXAMPLES, Fetch};
 use crate::findings::Findings;
 use crate::lab_args::{DESCRIBE_EXAMPLES, Describe, SIMULATE_EXAMPLES, Simulate};
+use crate::live::Live;
 use crate::records::Asked;
 use crate::remote::Listener;
 use crate::watch_args::{LOG_EXAMPLES, Log, PURGE_EXAMPLES, Purge, TOP_EXAMPLES, Top, WHY_EXAMPLES, Why};
@@ -119,6 +120,9 @@ pub(crate) enum Command {
     /// Run the laboratory's experiments on a live proxy, and write their report
     #[command(after_help = EXPERIMENT_EXAMPLES)]
     Experiment(experiment::Line),
+    /// Be a part of a live experiment
+    #[command(subcommand, hide = true)]
+    Live(Live),
     /// Print the version
     #[command(after_help = VERSION_EXAMPLES)]
     Version,

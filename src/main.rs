@@ -13,6 +13,7 @@ mod fetch;
 mod findings;
 mod heap;
 mod lab_args;
+mod live;
 mod log;
 mod logs;
 mod progress;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Describe(describe) => describe::run(&describe),
         Command::Workload(line) => workload::run(line),
         Command::Experiment(line) => experiment::run(&line),
+        Command::Live(live) => live::run(&live),
         Command::Version => {
             say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
             Ok(())

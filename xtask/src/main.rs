@@ -36,6 +36,9 @@ usage: cargo x COMMAND
              --only A,B      of hits, cold, writes, start (all)
              --folder DIR    where, on the file system to measure (that of temporary files)
              --larder PATH   measure this program instead of building one
+           control: reads and writes of a backend, straight and through a cache and a gateway
+             --quick         less of everything: 1 second, 1 round
+             --seconds N, --rounds N, --json FILE, --larder PATH  as above
            observe: the same load without statistics and with each kind of database
              --quick         less of everything: 3 seconds, 2 rounds, 10 seconds of outage
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above

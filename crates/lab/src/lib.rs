@@ -3,7 +3,8 @@
 //! A [`trace`] is read from a file or generated, its objects are numbered once, and then it is replayed through
 //! the policies of `larder-evict`: the very code that serves.
 //!
-//! Only [`live`] knows sockets: its experiments start the real program and talk to it as a user would.
+//! Only [`live`] knows sockets: its experiments start the real program and talk to it as a user would, and it has what
+//! they need at both ends, a backend and clients.
 
 pub mod curve;
 pub mod describe;

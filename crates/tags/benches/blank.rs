@@ -1,12 +1,18 @@
-//! What it costs to ask a pool of a million tags, and to blank it. `cargo bench -p larder-tags` measures; a plain
-//! build runs it once over few tags, to see that it still works.
+//! What it costs to ask a pool of a million tags, and to blank it; and what those notice of that who ask another pool.
+//! `cargo bench -p larder-tags` measures; a plain build runs it once over few tags, to see that it still works.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use http::header::IF_NONE_MATCH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use larder_tags::{Asked, Pools, Settings};
+
+/// Times that the pool is blanked while others ask, and the pause between.
+const BLANKS: u32 = 500;
+const PAUSE: Duration = Duration::from_millis(1);
 
 fn main() {
     let count: u32 = if std::env::args().any(|word| word == "--bench") { 1_000_000 } else { 1_000 };
@@ -14,36 +20,50 @@ fn main() {
     let pools = Arc::new(Pools::new(settings, || 0));
     let shown = HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static("\"1\""))]);
     let answer = HeaderMap::from_iter([(http::header::ETAG, HeaderValue::from_static("\"1\""))]);
-    let ask =
-        |method: &Method, id: u32| pools.ask(method, b"site.test", format!("/users/{id}").as_bytes(), &shown);
-    let store = |id| match ask(&Method::GET, id) {
+    let ask_at = |method: &Method, target: String| pools.ask(method, b"site.test", target.as_bytes(), &shown);
+    let ask = |method: &Method, id: u32| ask_at(method, format!("/users/{id}"));
+    let store = |asked| match asked {
         Asked::Forward(ticket) => drop(ticket.answer(&shown, StatusCode::OK, &answer, None)),
         _ => panic!("a tag that nobody stored"),
     };
-    print("store a tag", count, timed(|| (0..count).for_each(store)));
-    let hit = |id| assert!(matches!(ask(&Method::GET, id), Asked::NotModified(_)), "a tag has gone");
-    print("match a tag", count, timed(|| (0..count).for_each(hit)));
-    print(
-        "blank them all, twice",
-        1,
-        timed(|| match ask(&Method::POST, 0) {
-            Asked::Change(mut change) => change.answered(StatusCode::OK),
-            _ => panic!("a POST is a change"),
-        }),
-    );
-    print(
-        "find none of them",
-        count,
-        timed(|| {
-            (0..count).for_each(|id| assert!(!matches!(ask(&Method::GET, id), Asked::NotModified(_))));
-        }),
-    );
+    print("store a tag", count, timed(|| (0..count).for_each(|id| store(ask(&Method::GET, id)))));
+    let hit = |asked| assert!(matches!(asked, Asked::NotModified(_)), "a tag has gone");
+    print("match a tag", count, timed(|| (0..count).for_each(|id| hit(ask(&Method::GET, id)))));
+    store(ask_at(&Method::GET, "/paths/1".to_owned()));
+    let beside = || timed(|| hit(ask_at(&Method::GET, "/paths/1".to_owned())));
+    print("match beside it, p99", 1, p99((0..count).map(|_| beside()).collect()));
+    let blank = || match ask(&Method::POST, 0) {
+        Asked::Change(mut change) => change.answered(StatusCode::OK),
+        _ => panic!("a POST is a change"),
+    };
+    let stop = AtomicBool::new(false);
+    let meanwhile = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let asks = std::iter::repeat_with(beside);
+            asks.take_while(|_| !stop.load(Ordering::Relaxed)).collect::<Vec<_>>()
+        });
+        print("blank them all, twice", 1, timed(blank));
+        for _ in 1..BLANKS {
+            thread::sleep(PAUSE);
+            blank();
+        }
+        stop.store(true, Ordering::Relaxed);
+        asking.join().expect("it asks until it is told to stop")
+    });
+    print("the same while blanked", 1, p99(meanwhile));
+    let miss = |id| assert!(!matches!(ask(&Method::GET, id), Asked::NotModified(_)));
+    print("find none of them", count, timed(|| (0..count).for_each(miss)));
 }
 
 fn timed(run: impl FnOnce()) -> Duration {
     let begun = Instant::now();
     run();
     begun.elapsed()
+}
+
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() * 99 / 100).copied().unwrap_or_default()
 }
 
 fn print(what: &str, times: u32, took: Duration) {

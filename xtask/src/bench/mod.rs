@@ -4,6 +4,7 @@
 //! the servers. Machines are noisy: rounds are interleaved, and ratios compare measurements of the same round.
 
 mod client;
+mod control;
 mod disk;
 mod doors;
 mod fill;
@@ -46,8 +47,9 @@ enum Subject {
 const SUBJECTS: &[(&str, Subject)] =
     &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
 
-/// The bench of what does not speak HTTP, those of the disk tier, of statistics and of purges, and the one that starts
-/// no server.
+/// The bench of what does not speak HTTP, those of the disk tier, of statistics, of purges and of data that changes, and
+/// the one that starts no server.
+const CONTROL: &str = "control";
 const DOORS: &str = "doors";
 const DISK: &str = "disk";
 const OBSERVE: &str = "observe";
@@ -79,6 +81,8 @@ pub(crate) enum Bench {
     Servers(Options),
     /// The doors of one server.
     Doors(doors::Options),
+    /// Data that changes.
+    Control(control::Options),
     /// The disk tier.
     Disk(disk::Options),
     /// The statistics database.
@@ -97,6 +101,7 @@ impl Bench {
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         match words.split_first() {
             Some((word, rest)) if word == DOORS => doors::Options::parse(rest).map(Self::Doors),
+            Some((word, rest)) if word == CONTROL => control::Options::parse(rest).map(Self::Control),
             Some((word, rest)) if word == DISK => disk::Options::parse(rest).map(Self::Disk),
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
             Some((word, rest)) if word == PURGE => purge::Options::parse(rest).map(Self::Purge),
@@ -113,6 +118,7 @@ impl Bench {
         match self {
             Self::Servers(options) => run(options),
             Self::Doors(options) => doors::run(options),
+            Self::Control(options) => control::run(options),
             Self::Disk(options) => disk::run(options),
             Self::Observe(options) => observe::run(options),
             Self::Purge(options) => purge::run(options),
@@ -138,8 +144,11 @@ impl Options {
     /// # Errors
     /// Names the word that is not known, or the value that makes no sense.
     fn parse(words: &[String]) -> Result<Self> {
-        let names: Vec<_> =
-            SUBJECTS.iter().map(|(name, _)| *name).chain([DOORS, DISK, OBSERVE, PURGE, REPLAY]).collect();
+        let names: Vec<_> = SUBJECTS
+            .iter()
+            .map(|(name, _)| *name)
+            .chain([CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY])
+            .collect();
         let Some((word, rest)) = words.split_first() else {
             bail!("bench what? known are: {}", names.join(", "));
         };
@@ -315,7 +324,7 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         for (line, complaint) in [
-            ("", "bench what? known are: hits, misses, memory, doors, disk, observe, purge, replay"),
+            ("", "bench what? known are: hits, misses, memory, control, doors, disk, observe, purge, replay"),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),
             ("hits --only ngnix", "unknown server `ngnix`; did you mean `nginx`?"),

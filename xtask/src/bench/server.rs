@@ -12,6 +12,7 @@ use std::fs::{self, OpenOptions};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -48,10 +49,10 @@ impl Running {
     /// # Errors
     /// As [`Running::start`].
     pub(super) fn start_in(base: &Path, peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
-        Self::start_with(base, peer, programs, origin, &[])
+        Self::start_with(base, peer, programs, origin.port(), &[])
     }
 
-    /// As [`Running::start_in`], with these arguments behind its own.
+    /// As [`Running::start_in`], with the origin at a port, and these arguments behind its own.
     ///
     /// # Errors
     /// As [`Running::start`].
@@ -59,12 +60,12 @@ impl Running {
         base: &Path,
         peer: &Peer,
         programs: &Programs,
-        origin: &Origin,
+        origin: u16,
         more: &[&str],
     ) -> Result<Self> {
         let folder = make_folder(base, peer.name)?;
         let (port, admin) = (free_port()?, free_port()?);
-        let mut start = peer.configure(&Setup { folder: &folder, port, admin, origin: origin.port() })?;
+        let mut start = peer.configure(&Setup { folder: &folder, port, admin, origin })?;
         start.arguments.extend(more.iter().map(|&word| word.to_owned()));
         let program = peer.program(programs)?;
         let child = spawn(&program, &start, &folder)?;
@@ -220,8 +221,11 @@ pub(super) fn in_memory() -> PathBuf {
 
 const FOLDER_PREFIX: &str = "larder-bench-";
 
+/// Several servers may have one name.
 fn make_folder(base: &Path, name: &str) -> Result<PathBuf> {
-    let folder = base.join(format!("{FOLDER_PREFIX}{}-{name}", std::process::id()));
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let folder = base.join(format!("{FOLDER_PREFIX}{}-{name}-{number}", std::process::id()));
     fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
 }

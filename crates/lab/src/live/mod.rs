@@ -4,26 +4,34 @@
 //! An [`experiments::Experiment`] takes its measurements through a [`Bench`], which writes each down at once; what they
 //! show is concluded from what was written down, so that a run that was stopped has a report too.
 //!
+//! Data that changes is served by three small [`services`] and asked for by clients that [`drive`] them; a [`Ledger`]
+//! finds answers that were out of date.
+//!
 //! Not here: what goes on inside of the proxy. It is seen from outside only.
 
 mod bench;
 pub mod course;
+mod drive;
 pub mod experiments;
 mod findings;
 mod journal;
+mod ledger;
 pub mod load;
 mod machine;
 pub mod origin;
 mod proxy;
 mod replayed;
 mod report;
+pub mod services;
 mod statistics;
 
 use std::fmt::{self, Display};
 
 pub use bench::{Bench, Scale, Size, Watch};
+pub use drive::{Outcome, Plan, Times, drive};
 pub use findings::{Figure, Finding, Findings, Grid};
 pub use journal::{Head, Journal};
+pub use ledger::{Ledger, Stale, Versions};
 pub use report::{Part, Provenance, write as write_report};
 pub use statistics::{Contrast, Interval, Verdict};
 

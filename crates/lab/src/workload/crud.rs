@@ -10,7 +10,7 @@ use rand_distr::{Distribution, Zipf};
 use super::{Clock, Method, Pages, Random, Rate, Step, Workload};
 
 /// Kinds of things the service keeps, and what can be read of one.
-const KINDS: &[(&str, &[&str])] = &[
+pub(crate) const KINDS: &[(&str, &[&str])] = &[
     ("users", &["", "/info", "/skills"]),
     ("paths", &["", "/info", "/skills", "/steps"]),
     ("skills", &["", "/paths"]),

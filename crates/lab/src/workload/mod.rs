@@ -16,6 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 pub use browsing::Dataset;
+pub(crate) use crud::KINDS;
 pub use crud::{Crud, Endpoint};
 pub use import::import;
 pub use order::Order;

@@ -70,7 +70,8 @@ impl Entrant {
             (_, Some(server)) => server.make(),
         };
         let peer = Peer::apart(name, Which::Larder, None, configure);
-        let larder = Running::start_with(&server::in_memory(), &peer, programs, origin, &["--stats", &url])?;
+        let more = ["--stats", &url];
+        let larder = Running::start_with(&server::in_memory(), &peer, programs, origin.port(), &more)?;
         let mut client = super::super::client::Client::connect(larder.port)?;
         for number in 0..OBJECTS {
             client.get(&path(number))?;

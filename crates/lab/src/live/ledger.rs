@@ -1,0 +1,136 @@
+//! Whether an answer was out of date when it was asked for. Pure: it can be shown that it finds what is planted.
+//!
+//! Whatever services keep has a version, which each write raises; an answer names the versions of all that it was built
+//! from. It is *stale* if one of them had been superseded by a write that was acknowledged before the request was sent.
+//! A write that is under way may be seen or not.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+/// What an answer was built from, such as `users/7`, and of which version each was.
+pub type Versions = BTreeMap<String, u64>;
+
+/// Which version of everything was acknowledged when. Times count from a moment that all calls have in common.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Times and versions, both ascending.
+    acknowledged: HashMap<String, Vec<(Duration, u64)>>,
+}
+
+/// What is wrong with a stale answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stale {
+    /// What it shows of an old version.
+    pub resource: String,
+    /// That version.
+    pub shown: u64,
+    /// The latest that was acknowledged when the request was sent.
+    pub newest: u64,
+    /// How long before that the version shown had been superseded.
+    pub by: Duration,
+}
+
+impl Ledger {
+    /// Notes that at `at` a client was told of these versions, which its write has made.
+    pub fn acknowledge(&mut self, made: &Versions, at: Duration) {
+        for (resource, &version) in made {
+            let known = match self.acknowledged.get_mut(resource) {
+                Some(known) => known,
+                None => self.acknowledged.entry(resource.clone()).or_default(),
+            };
+            match known.last() {
+                // Two writes may be acknowledged in another order than they were made.
+                Some(&(_, latest)) if latest >= version => {}
+                Some(&(before, _)) => known.push((at.max(before), version)),
+                None => known.push((at, version)),
+            }
+        }
+    }
+
+    /// What is stale in an answer with these versions to a request sent at `sent`; the one superseded longest.
+    pub fn judge(&self, shown: &Versions, sent: Duration) -> Option<Stale> {
+        let stale = |(resource, &shown): (&String, &u64)| {
+            let known = self.acknowledged.get(resource)?;
+            let before = &known[..known.partition_point(|&(at, _)| at < sent)];
+            let &(_, newest) = before.last()?;
+            let &(superseded, _) = before.get(before.partition_point(|&(_, version)| version <= shown))?;
+            Some(Stale { resource: resource.clone(), shown, newest, by: sent - superseded })
+        };
+        shown.iter().filter_map(stale).max_by_key(|stale| stale.by)
+    }
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, shown, newest, by } = self;
+        write!(f, "{resource} of version {shown}, {newest} known, superseded {} us before", by.as_micros())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    fn versions(of: &[(&str, u64)]) -> Versions {
+        of.iter().map(|&(name, version)| (name.to_owned(), version)).collect()
+    }
+
+    fn ledger(acknowledged: &[(&str, u64, u32)]) -> Ledger {
+        let mut ledger = Ledger::default();
+        for &(name, version, at) in acknowledged {
+            ledger.acknowledge(&versions(&[(name, version)]), at * US);
+        }
+        ledger
+    }
+
+    #[test]
+    fn a_planted_stale_answer_is_found() {
+        let ledger = ledger(&[("users/1", 2, 10), ("users/1", 3, 20), ("paths/1", 9, 15)]);
+        for (shown, sent, newest_and_by) in [
+            (&[("users/1", 1)][..], 11, Some((2, 1))),
+            (&[("users/1", 1)], 25, Some((3, 15))),
+            (&[("users/1", 2)], 25, Some((3, 5))),
+            (&[("users/1", 2), ("paths/1", 8)], 25, Some((9, 10))),
+            // Nothing was acknowledged yet, or at that very moment; what is newer than all that is known; what nobody wrote.
+            (&[("users/1", 1)], 9, None),
+            (&[("users/1", 1)], 10, None),
+            (&[("users/1", 2)], 20, None),
+            (&[("users/1", 4)], 25, None),
+            (&[("skills/1", 1)], 25, None),
+            (&[], 25, None),
+        ] {
+            let found = ledger.judge(&versions(shown), sent * US).map(|stale| (stale.newest, stale.by));
+            let expected = newest_and_by.map(|(newest, by)| (newest, by * US));
+            assert_eq!(found, expected, "{shown:?} sent at {sent}");
+        }
+    }
+
+    #[test]
+    fn acknowledgements_out_of_order_take_nothing_back() {
+        let ledger = ledger(&[("users/1", 3, 20), ("users/1", 2, 21), ("users/1", 4, 19)]);
+        assert_eq!(ledger.judge(&versions(&[("users/1", 3)]), 20 * US), None);
+        let stale = ledger.judge(&versions(&[("users/1", 3)]), 22 * US).unwrap();
+        assert_eq!(stale.to_string(), "users/1 of version 3, 4 known, superseded 2 us before");
+    }
+
+    proptest! {
+        /// As the definition says, word for word.
+        #[test]
+        fn it_judges_by_the_definition(
+            writes in proptest::collection::vec(1_u32..5, 0..20),
+            shown in 0_u64..25,
+            sent in 0_u32..60,
+        ) {
+            let mut at = 0;
+            let history: Vec<_> = (1..).zip(&writes).map(|(version, gap)| { at += gap; (version, at) }).collect();
+            let acknowledged: Vec<_> = history.iter().map(|&(version, at)| ("users/1", version, at)).collect();
+            let found = ledger(&acknowledged).judge(&versions(&[("users/1", shown)]), sent * US).is_some();
+            prop_assert_eq!(found, history.iter().any(|&(version, at)| version > shown && at < sent));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The backend of three services, a gateway beside it, a cache before that, and clients.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use larder_lab::live::services::{Backend, Cost, Options};
+use larder_lab::live::{Outcome, Plan, drive};
+use larder_lab::workload::Crud;
+use serde_json::Value;
+
+use crate::support::{Larder, eventually};
+
+/// How many users, paths and skills there are, each: few, so that writes and reads meet.
+const ENTITIES: u32 = 8;
+
+/// Who learns of writes when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mode {
+    /// The cache asks the gateway each time.
+    Always,
+    /// The gateway tells the cache.
+    Push,
+}
+
+/// What runs.
+pub(crate) struct Stack {
+    // In this order, so that the cache ends first.
+    pub(crate) cache: Larder,
+    _gateway: Larder,
+}
+
+impl Stack {
+    /// All of it, with couplings as a config says them, and every answer of the cache compared with the backend's.
+    pub(crate) fn start(mode: Mode, couple: &str) -> Self {
+        let backend = backend();
+        let push = mode == Mode::Push;
+        let gateway = Larder::start(&format!(
+            "[[site]]\norigin = 'http://{backend}'\nrole = 'tags'\npush = {push}\ncouple = {couple}\n"
+        ));
+        let validate = if push { "stale" } else { "always" };
+        let cache = Larder::start(&format!(
+            "[validate]\nsample = 1.0\nrate = 10000\n[[site]]\norigin = 'http://{}'\nvalidate = '{validate}'\n",
+            gateway.address()
+        ));
+        Self { cache, _gateway: gateway }
+    }
+
+    /// Lets clients work; `writes` is the share of requests that change something.
+    pub(crate) fn work(&self, clients: u32, requests: u64, writes: f64, seed: u64) -> Outcome {
+        let workload = Crud { requests, entities: ENTITIES, writes, exponent: 0.99 };
+        let plan = Plan { to: self.cache.address(), clients, workload, seed, limit: None };
+        let outcome = drive(&plan).unwrap();
+        assert_eq!(outcome.failed, 0, "{clients} clients, seed {seed}: {:?}", outcome.statuses);
+        outcome
+    }
+
+    /// What the cache has found out about its own answers, once it looks into none any more.
+    pub(crate) fn validated(&self) -> Value {
+        eventually("nothing under way", || {
+            let told = self.tell("/validator");
+            (told["under_way"] == 0).then_some(told)
+        })
+    }
+
+    /// JSON of the cache's admin listener.
+    pub(crate) fn tell(&self, path: &str) -> Value {
+        let response = self.cache.ask_admin(&format!("GET {path}"));
+        assert_eq!(response.status, 200, "{path}");
+        serde_json::from_slice(&response.body).unwrap()
+    }
+}
+
+/// A backend that runs until the tests end. An answer takes a moment, so that reads and writes overlap.
+fn backend() -> SocketAddr {
+    let cost = Cost { time: Duration::from_micros(200), is_busy: false };
+    let options = Options { entities: ENTITIES, cost, etags: false, lifetime: None };
+    let backend = Backend::bind(SocketAddr::from(([127, 0, 0, 1], 0)), options).unwrap();
+    let address = backend.address().unwrap();
+    thread::spawn(|| backend.run());
+    address
+}

@@ -1,0 +1,53 @@
+//! What blanking a pool of a million tags takes, and those who ask another pool meanwhile: what the bench of the pools'
+//! own crate prints, which knows nothing of HTTP.
+
+use super::super::goal::Goal;
+use crate::cargo;
+use anyhow::{Context, Result, bail};
+
+/// Microseconds that blanking may take.
+const AT_ONCE: f64 = 1_000.0;
+/// What asking another pool may take meanwhile, over what it takes else.
+const NO_PAUSE: f64 = 1.5;
+
+/// Runs the bench of `larder-tags`, and shows it.
+///
+/// # Errors
+/// When it fails, or does not print what it should.
+pub(super) fn goals() -> Result<Vec<Goal>> {
+    let output = cargo()
+        .args(["bench", "--quiet", "--package", "larder-tags", "--bench", "blank"])
+        .output()
+        .context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("`cargo bench -p larder-tags` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("\na pool of a million tags\n{}", text.trim());
+    let [blank, alone, meanwhile] =
+        ["blank them all, twice", "match beside it, p99", "the same while blanked"]
+            .map(|what| figure(&text, what));
+    Ok(vec![
+        Goal::new("a million tags blanked, us".to_owned(), AT_ONCE, blank?),
+        Goal::new("p99 of asking another pool meanwhile / alone".to_owned(), NO_PAUSE, meanwhile? / alone?),
+    ])
+}
+
+/// The microseconds in the line that begins with `what`.
+fn figure(text: &str, what: &str) -> Result<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(what));
+    let number = line.and_then(|line| line.trim().strip_suffix("us")?.trim().parse().ok());
+    number.with_context(|| format!("no figure of '{what}' in: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure;
+
+    #[test]
+    fn figures_are_found_by_name() {
+        let text = "store a tag                 1.250 us\nblank them all, twice       0.700 us\n";
+        assert_eq!(figure(text, "blank them all, twice").unwrap(), 0.7);
+        assert!(figure(text, "match a tag").is_err());
+    }
+}

@@ -1,0 +1,313 @@
+//! `cargo x bench control`: what it costs to read data that changes, straight from a backend and through a cache before it,
+//! with a gateway that knows what was written: asked each time, or telling the cache.
+//!
+//! The backend and the clients are `larder live`'s: three coupled services, and a closed loop that finds stale answers.
+
+mod blank;
+mod ways;
+
+use super::goal::Goal;
+use super::measure::median;
+use super::peers::{self, Programs};
+use super::table::{self, Cell, Row};
+use super::{LOAD_CORE, SERVER_CORE, pin_self, positive, server, warn_if_busy};
+use crate::args;
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use ways::{ENTITIES, Open, Way};
+
+/// Microseconds that a cheap answer of the backend takes, and a dear one.
+const COSTS: [u64; 2] = [200, 20_000];
+
+/// Microseconds of CPU time that asking each time may cost beyond two hops.
+const BEYOND_HOPS: f64 = 60.0;
+/// What a hit that can be revoked may cost, over one that cannot.
+const OVER_MEMORY: f64 = 1.05;
+/// Milliseconds that an answer may cost and still be had sooner without a cache that asks each time.
+const BREAK_EVEN: f64 = 1.0;
+
+/// A load: how many clients, and the share of their requests that change something.
+#[derive(Clone, Copy, PartialEq)]
+struct Load {
+    name: &'static str,
+    clients: u32,
+    writes: f64,
+}
+
+/// One client after nothing but its own answers, for latency; as many as keep a core busy, for CPU time; and the
+/// microservice report's workload.
+const LOADS: [Load; 3] = [
+    Load { name: "reads, 1 client", clients: 1, writes: 0.0 },
+    Load { name: "reads, 16 clients", clients: 16, writes: 0.0 },
+    Load { name: "80% reads, 16 clients", clients: 16, writes: 0.2 },
+];
+
+/// What a `cargo x bench control` command line means.
+pub(crate) struct Options {
+    seconds: u32,
+    rounds: u32,
+    larder: Option<PathBuf>,
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `bench control`.
+    ///
+    /// # Errors
+    /// Names the word that is not known, or the value that makes no sense.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let known = [
+            ("--quick", false),
+            ("--seconds", true),
+            ("--rounds", true),
+            ("--larder", true),
+            ("--json", true),
+        ];
+        let found = args::parse(words, &known)?;
+        let get = |name: &str| found.get(name).map(String::as_str);
+        let [seconds, rounds] = if get("--quick").is_some() { ["1", "1"] } else { ["2", "3"] };
+        Ok(Self {
+            seconds: positive("--seconds", get("--seconds").unwrap_or(seconds))?,
+            rounds: positive("--rounds", get("--rounds").unwrap_or(rounds))?,
+            larder: get("--larder").map(PathBuf::from),
+            json: get("--json").map(PathBuf::from),
+        })
+    }
+}
+
+/// One load on one way.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    /// Of GET, in microseconds.
+    mean: f64,
+    p50: f64,
+    p99: f64,
+    /// CPU time a request, in microseconds: of what stands before the backend, and of the backend.
+    cpu: f64,
+    backend: f64,
+    per_second: f64,
+}
+
+/// A way under a load, and its sample of each round.
+struct Measured {
+    way: Way,
+    cost: u64,
+    load: Load,
+    samples: Vec<Sample>,
+}
+
+/// Runs the bench and prints its tables, and the goals with what became of them.
+///
+/// # Errors
+/// When a build fails, a request is not answered, or an answer is stale.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let larder = match &options.larder {
+        Some(larder) => larder.canonicalize().with_context(|| larder.display().to_string())?,
+        None => peers::build_larder()?,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    pin_self(cores)?;
+    println!(
+        "{cores} cores; all servers on core {SERVER_CORE}, clients on core {}",
+        LOAD_CORE.min(cores - 1)
+    );
+    warn_if_busy();
+    let blanked = blank::goals()?;
+    server::remove_leftovers(&server::in_memory());
+    let programs = Programs::given(&larder);
+    let folder = tempfile::tempdir()?;
+    let mut ways = vec![Open::start(Way::Memory, COSTS[0], &programs, folder.path())?];
+    for cost in COSTS {
+        for way in [Way::Direct, Way::Hops, Way::Always, Way::Push] {
+            ways.push(Open::start(way, cost, &programs, folder.path())?);
+        }
+    }
+    let measured = measure(options, &ways, &programs)?;
+    let mut goals = goals(&measured);
+    goals.extend(blanked);
+    show(options, &measured, &goals)
+}
+
+fn measure(options: &Options, ways: &[Open], programs: &Programs) -> Result<Vec<Measured>> {
+    let mut measured = Vec::new();
+    for load in LOADS {
+        // A cache that nobody tells of writes has no place beside those that are told.
+        for open in ways.iter().filter(|open| load.writes == 0.0 || open.way != Way::Memory) {
+            measured.push(Measured { way: open.way, cost: open.cost, load, samples: Vec::new() });
+        }
+    }
+    for open in ways {
+        ask(programs, open, LOADS[1], &["--requests", "4000", "--exponent", "0"])?;
+    }
+    for round in 1..=options.rounds {
+        eprintln!("round {round} of {}", options.rounds);
+        for own in &mut measured {
+            let Some(open) = ways.iter().find(|open| (open.way, open.cost) == (own.way, own.cost)) else {
+                continue;
+            };
+            own.samples.push(sample(options, programs, open, own.load)?);
+        }
+    }
+    Ok(measured)
+}
+
+fn sample(options: &Options, programs: &Programs, open: &Open, load: Load) -> Result<Sample> {
+    let seconds = options.seconds.to_string();
+    let before = open.cpu()?;
+    let told = ask(programs, open, load, &["--requests", "100000000", "--seconds", &seconds])?;
+    let after = open.cpu()?;
+    let number = |path: &str| {
+        told.pointer(path).and_then(Value::as_f64).with_context(|| format!("no {path} in {told}"))
+    };
+    let requests = number("/reads/count")? + number("/writes/count")?;
+    let cpu = |which: usize| (after[which].saturating_sub(before[which])).as_secs_f64() * 1e6 / requests;
+    Ok(Sample {
+        mean: number("/reads/mean")?,
+        p50: number("/reads/p50")?,
+        p99: number("/reads/p99")?,
+        cpu: cpu(0),
+        backend: cpu(1),
+        per_second: requests / number("/seconds")?,
+    })
+}
+
+/// Lets clients work, and gives what they tell; none of them may be told what is old.
+fn ask(programs: &Programs, open: &Open, load: Load, more: &[&str]) -> Result<Value> {
+    let [clients, entities] = [load.clients, ENTITIES].map(|number| number.to_string());
+    let to = format!("127.0.0.1:{}", open.port());
+    let output = Command::new(programs.larder())
+        .args(["live", "drive", "--to", &to, "--clients", &clients, "--entities", &entities])
+        .args(["--writes", &load.writes.to_string()])
+        .args(more)
+        .output()
+        .context("cannot start larder")?;
+    if !output.status.success() {
+        bail!("larder: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let told: Value = serde_json::from_slice(&output.stdout).context("reading what clients tell")?;
+    if told["failed"] != 0 || told["stale"] != 0 {
+        bail!("{} at {} us: answers failed or were stale: {told}", open.way.name(), open.cost);
+    }
+    Ok(told)
+}
+
+/// The samples of a way under a load.
+fn samples(measured: &[Measured], way: Way, cost: u64, load: Load) -> &[Sample] {
+    let own = measured.iter().find(|own| (own.way, own.cost, own.load) == (way, cost, load));
+    own.map_or(&[], |own| &own.samples)
+}
+
+/// The median over rounds of what two ways' samples give.
+fn compare(own: &[Sample], base: &[Sample], figure: impl Fn(&Sample, &Sample) -> f64) -> f64 {
+    median(own.iter().zip(base).map(|(own, base)| figure(own, base)).collect())
+}
+
+fn goals(measured: &[Measured]) -> Vec<Goal> {
+    let [one, many, _] = LOADS;
+    let of = |way, cost, load| samples(measured, way, cost, load);
+    let [cheap, dear] = COSTS;
+    let memory = of(Way::Memory, cheap, many);
+    let mut goals = Vec::new();
+    for cost in [cheap, dear] {
+        let name = |what: &str| format!("{}: {what}", endpoint(cost));
+        let [always, hops, push] = [Way::Always, Way::Hops, Way::Push].map(|way| of(way, cost, many));
+        goals.push(Goal::new(
+            name("always, CPU us beyond two hops"),
+            BEYOND_HOPS,
+            compare(always, hops, |own, base| own.cpu - base.cpu),
+        ));
+        goals.push(Goal::new(
+            name("push, CPU of a hit / of a memory hit"),
+            OVER_MEMORY,
+            compare(push, memory, |own, base| own.cpu / base.cpu),
+        ));
+        let [always, straight] = [Way::Always, Way::Direct].map(|way| of(way, cost, one));
+        goals.push(Goal::new(
+            name("always is sooner from this cost of an answer on, ms"),
+            BREAK_EVEN,
+            compare(always, straight, |own, base| (own.p50 - (base.p50 - cost as f64)) / 1e3),
+        ));
+    }
+    goals
+}
+
+fn endpoint(cost: u64) -> String {
+    format!("{} ms", cost as f64 / 1e3)
+}
+
+fn rows(measured: &[Measured], load: Load) -> Vec<Row> {
+    let row = |own: &Measured| {
+        let straight = samples(measured, Way::Direct, own.cost, load);
+        let figure = |figure: fn(&Sample) -> f64| median(own.samples.iter().map(figure).collect());
+        vec![
+            ("endpoint", Cell::word(&endpoint(own.cost))),
+            ("way", Cell::word(own.way.name())),
+            ("mean us", Cell::number(figure(|it| it.mean), 0)),
+            ("p50 us", Cell::number(figure(|it| it.p50), 0)),
+            ("p99 us", Cell::number(figure(|it| it.p99), 0)),
+            (
+                "mean x straight",
+                Cell::number(compare(&own.samples, straight, |own, base| own.mean / base.mean), 2),
+            ),
+            ("CPU us/request", Cell::number(figure(|it| it.cpu), 1)),
+            ("backend's", Cell::number(figure(|it| it.backend), 1)),
+            ("requests/s", Cell::number(figure(|it| it.per_second), 0)),
+        ]
+    };
+    measured.iter().filter(|own| own.load == load).map(row).collect()
+}
+
+fn show(options: &Options, measured: &[Measured], goals: &[Goal]) -> Result<()> {
+    let mut report = Map::new();
+    let goals: Vec<_> = goals.iter().map(Goal::row).collect();
+    let tables = LOADS.iter().map(|load| (load.name, rows(measured, *load)));
+    for (name, rows) in tables.chain([("goals", goals)]) {
+        println!("\n{name}");
+        table::print(&rows);
+        report.insert(name.to_owned(), table::json(&rows));
+    }
+    println!("\nno request failed, and no answer was stale");
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&Value::Object(report))?;
+        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COSTS, LOADS, Measured, Sample, goals};
+    use crate::bench::control::ways::Way;
+    use crate::bench::table;
+
+    #[test]
+    fn goals_compare_samples_of_one_round() {
+        let sample = |cpu, p50| Sample { mean: p50, p50, p99: p50, cpu, backend: 0.0, per_second: 1.0 };
+        let mut measured = Vec::new();
+        for load in LOADS {
+            for cost in COSTS {
+                let answer = cost as f64;
+                for (way, cpu, p50) in [
+                    (Way::Direct, 0.0, answer + 100.0),
+                    (Way::Hops, 50.0, answer + 300.0),
+                    (Way::Always, 90.0, 400.0),
+                    (Way::Push, 10.0, 90.0),
+                    (Way::Memory, 10.0, 90.0),
+                ] {
+                    measured.push(Measured { way, cost, load, samples: vec![sample(cpu, p50)] });
+                }
+            }
+        }
+        let rows: Vec<_> = goals(&measured).iter().map(super::Goal::row).collect();
+        let figures: Vec<_> = table::json(&rows)
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["figure"].as_f64().unwrap())
+            .collect();
+        assert_eq!(figures, [40.0, 1.0, 0.3, 40.0, 1.0, 0.3]);
+    }
+}
