@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::support::{Larder, Origin};
+use super::support::{Larder, Origin, eventually};
 use super::{mixed, site};
 
 /// Whether the program can send spans.
@@ -61,8 +61,8 @@ fn scrape(larder: &Larder) -> String {
     response.text().to_owned()
 }
 
-/// A proxy that has something of everything to tell.
-fn full(origin: &Origin) -> (Larder, TempDir) {
+/// A proxy that has something of everything to tell, and of what these tables say.
+fn full(origin: &Origin, more: &str) -> (Larder, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let (disk, database) = (folder.path().join("disk"), folder.path().join("s.db"));
     let tables = format!(
@@ -72,7 +72,7 @@ fn full(origin: &Origin) -> (Larder, TempDir) {
     );
     // The collector is not there.
     let traces = if TRACES { "[trace]\nendpoint = 'http://127.0.0.1:9'\n" } else { "" };
-    (Larder::with(origin, &[traces, &tables].concat()), folder)
+    (Larder::with(origin, &[traces, &tables, "\n", more].concat()), folder)
 }
 
 /// Requests of every kind.
@@ -107,7 +107,7 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn figures_are_those_of_the_stats() {
     let origin = Origin::by(mixed);
-    let (larder, _folder) = full(&origin);
+    let (larder, _folder) = full(&origin, "");
     load(&larder);
     let (page, stats) = (Page::of(&larder), larder.stats());
     let requests = |label: &str| page.sum("larder_requests_total", label);
@@ -157,7 +157,7 @@ fn figures_are_those_of_the_stats() {
 #[test]
 fn prometheus_finds_nothing_wrong_with_it() {
     let origin = Origin::by(mixed);
-    let (larder, _folder) = full(&origin);
+    let (larder, _folder) = full(&origin, "");
     load(&larder);
     let page = scrape(&larder);
     let mut tool = Command::new("promtool")
@@ -175,9 +175,13 @@ fn prometheus_finds_nothing_wrong_with_it() {
 #[test]
 fn every_metric_is_there_and_in_the_reference() {
     let origin = Origin::by(mixed);
-    let (larder, _folder) = full(&origin);
-    larder.get("/a");
-    larder.wait_for("requests", 1);
+    let gateway = format!("[[site]]\nhosts = ['pools.test']\nrole = 'tags'\norigin = '{}'\n", origin.url());
+    let (larder, _folder) = full(&origin, &format!("[validate]\nsample = 1.0\n{gateway}"));
+    for request in ["GET /a", "GET /a", "GET /a\nCookie: a=b", "GET /a\nHost: pools.test"] {
+        larder.ask(request);
+    }
+    larder.wait_for("requests", 4);
+    eventually("a hit that was validated", || scrape(&larder).contains("verdict=\"ok\"} 1").then_some(()));
     let page = scrape(&larder);
     let there: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();

@@ -101,7 +101,7 @@ struct After {
 }
 
 /// The last look at a URL.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Place {
     url: u64,
     at: u64,
@@ -113,7 +113,7 @@ struct Place {
 struct History {
     segments: Vec<Segment>,
     /// Empty until it is needed.
-    places: Vec<Place>,
+    places: Vec<Option<Place>>,
     looks: u64,
     writes: u64,
     left_out: u64,
@@ -128,11 +128,11 @@ impl History {
             // The two kinds of looks do not know of each other.
             Look::Content(content) => (!url, content),
         };
-        self.places.resize(PLACES, Place::default());
-        let place = &mut self.places[url as usize % PLACES];
-        let before = std::mem::replace(place, Place { url, at: now, content });
+        self.places.resize(PLACES, None);
+        let before = self.places[url as usize % PLACES].replace(Place { url, at: now, content });
+        let Some(before) = before.filter(|before| before.url == url) else { return };
         let span = now.saturating_sub(before.at);
-        if before.url != url || span >= FURTHEST {
+        if span >= FURTHEST {
             return;
         }
         let changed = match look {
