@@ -45,10 +45,12 @@ fn a_forgotten_coupling_is_found() {
     for mode in [Mode::Always, Mode::Push] {
         let stack = Stack::start(mode, FORGOTTEN);
         let outcome = stack.work(4, 8_000, 0.05, 1);
-        assert!(outcome.stale > 10, "{mode:?}: {} stale answers", outcome.stale);
+        assert!(outcome.stale > 0, "{mode:?}: nobody was told what is old");
         for (path, stale) in &outcome.examples {
             assert!(path.starts_with("/skills/") && stale.resource.starts_with("users/"), "{path}: {stale}");
         }
+        // Among so many writes nothing is stale for long, and everything changes after everything.
+        stack.change_users_alone();
         let found = stack.validated();
         assert!(found["stale"].as_u64() > Some(0), "{mode:?}: {found}");
         let stale_routes = found["routes"].as_array().unwrap().iter().filter(|route| route["stale"] != 0);

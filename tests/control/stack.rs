@@ -14,6 +14,9 @@ use crate::support::{Larder, eventually};
 /// How many users, paths and skills there are, each: few, so that writes and reads meet.
 const ENTITIES: u32 = 8;
 
+/// How often something is tried that can be told from chance only by how often it was.
+const ROUNDS: u32 = 30;
+
 /// Who learns of writes when.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
@@ -53,6 +56,25 @@ impl Stack {
         let outcome = drive(&plan).unwrap();
         assert_eq!(outcome.failed, 0, "{clients} clients, seed {seed}: {:?}", outcome.statuses);
         outcome
+    }
+
+    /// Writes all users again and again while nobody else writes, and reads all skills after that, and as often without.
+    pub(crate) fn change_users_alone(&self) {
+        let words = "\n\n{\"name\":\"n\",\"description\":\"d\"}";
+        let each = |method: &str, kind: &str, content: &str| {
+            for id in 1..=ENTITIES {
+                let response = self.cache.ask(&format!("{method} /{kind}/{id}{content}"));
+                assert_eq!(response.status, 200, "{method} /{kind}/{id}");
+            }
+        };
+        each("PUT", "users", words);
+        each("PUT", "skills", words);
+        for _ in 0..ROUNDS {
+            each("GET", "users", "");
+            each("GET", "skills", "");
+            each("PUT", "users", words);
+            each("GET", "skills", "");
+        }
     }
 
     /// What the cache has found out about its own answers, once it looks into none any more.
