@@ -137,7 +137,7 @@ impl Proxy {
     /// # Errors
     /// When it does not answer, or has no such number.
     pub(crate) fn figure(&self, name: &str) -> Result<u64, Halt> {
-        let admin = self.address("admin on http://", "/stats")?;
+        let admin = self.address("admin on http://", "/")?;
         let stats = stats(admin).map_err(|error| self.ended(&format!("its /stats do not come: {error}")))?;
         let missing = || self.ended(&format!("its /stats have no {name}"));
         serde_json::from_str::<Value>(&stats).ok().and_then(|stats| stats[name].as_u64()).ok_or_else(missing)
