@@ -45,7 +45,7 @@ pub(crate) struct Line {
     /// Write the report here
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Every figure from few measurements: under five minutes for all
+    /// Every figure from few measurements: some five minutes for all
     #[arg(long)]
     quick: bool,
     /// A few requests, to see that it works here: its numbers mean nothing

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::remote::Listener;
 use crate::units::parse_duration;
@@ -128,19 +129,19 @@ pub(crate) struct Top {
 #[group(skip)]
 pub(crate) struct Purge {
     /// The URLs, as clients write them
-    #[arg(value_name = "URL", required_unless_present_any = OTHERS, conflicts_with_all = OTHERS)]
+    #[arg(value_name = "URL", value_parser = NonEmptyStringValueParser::new(), required_unless_present_any = OTHERS, conflicts_with_all = OTHERS)]
     pub(crate) urls: Vec<String>,
     /// All that begins like this URL; repeatable
-    #[arg(long, value_name = "URL", conflicts_with_all = ["tag", "group", "host", "all"])]
+    #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["tag", "group", "host", "all"])]
     pub(crate) prefix: Vec<String>,
     /// All that has this tag (Cache-Tag, Surrogate-Key, xkey); repeatable
-    #[arg(long, conflicts_with_all = ["group", "host", "all"])]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["group", "host", "all"])]
     pub(crate) tag: Vec<String>,
     /// All of this cache group (Cache-Groups) of the host; repeatable
-    #[arg(long, requires = "host", conflicts_with = "all")]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new(), requires = "host", conflicts_with = "all")]
     pub(crate) group: Vec<String>,
     /// All of this host; the host of the group
-    #[arg(long, conflicts_with = "all")]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new(), conflicts_with = "all")]
     pub(crate) host: Option<String>,
     /// Everything
     #[arg(long)]

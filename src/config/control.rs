@@ -78,6 +78,9 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Vec<String>) {
     if validate == Validate::Always && !site.cache {
         problem("cache = false stores nothing that validate = \"always\" could be about");
     }
+    if role == Role::Tags && !site.cache {
+        problem("cache = false and role = \"tags\": a gateway answers from its tags");
+    }
     if role == Role::Cache && site.control != only_defaults {
         problem("couple, push and what begins with tag are for role = \"tags\"");
     }
@@ -144,6 +147,10 @@ mod tests {
     fn what_does_not_agree_is_said() {
         for (keys, problem) in [
             ("role = 'tag'", "f:3: site.role: unknown word 'tag'; did you mean 'tags'?; known: cache tags"),
+            (
+                "role = 'tags'\ncache = false",
+                "f:1: cache = false and role = \"tags\": a gateway answers from its tags",
+            ),
             (
                 "role = 'tags'\nvalidate = 'always'",
                 "f:1: role = \"tags\" stores nothing that validate = \"always\" could be about",

@@ -41,7 +41,13 @@ fn fields_say_what_goes_besides_the_target() {
         let missed = all.into_iter().filter(|path| !larder.get(path).is_hit());
         assert_eq!(missed.collect::<Vec<_>>(), expected, "{request}");
     }
-    for wrong in ["/a\nLarder-Purge: prefixes", "/a\nCache-Groups: bare", "/a\nxkey: "] {
+    for wrong in [
+        "/a\nLarder-Purge: prefixes",
+        "/a\nLarder-Purge: soft, hard",
+        "/a\nxkey: b\nLarder-Purge: prefix",
+        "/a\nCache-Groups: bare",
+        "/a\nxkey: ",
+    ] {
         let answer = larder.ask(&format!("PURGE {wrong}"));
         assert_eq!((answer.status, answer.text().lines().count()), (400, 1), "{wrong}");
     }

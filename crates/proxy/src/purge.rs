@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::{mem, thread};
+use std::{fmt, mem, thread};
 
 use larder_semantics::key;
 use larder_store::reclaim::{Counted, Ordered, Reached};
@@ -120,6 +120,14 @@ pub(crate) struct Purged {
     /// `done`: what the disks have is in these figures; `under-way`: it is not, since they are looked through yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<&'static str>,
+}
+
+impl fmt::Display for Purged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { effect, objects, bytes, disk } = self;
+        write!(f, "{objects} objects {effect}, {bytes} bytes")?;
+        disk.map_or(Ok(()), |disk| write!(f, ", disks {disk}"))
+    }
 }
 
 /// Purges, and says what that came to. May wait long: for a thread of its own.

@@ -46,7 +46,7 @@ pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, 
     let shared = Arc::clone(&worker.shared);
     match tokio::task::spawn_blocking(move || purge::purge(&shared, asked)).await {
         Ok(purged) => {
-            tracing::info!("{PURGE} {url} from {}: {purged:?}", request.client.ip());
+            tracing::info!("{PURGE} {url} from {}: {purged}", request.client.ip());
             done(&purged)
         }
         Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
@@ -80,14 +80,14 @@ fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<(), Refu
 /// What a `PURGE` of `url` with these fields asks for.
 fn read(url: &str, fields: &HeaderMap) -> Result<Asked, Refused> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-    let (mut effect, mut kind, mut waits) = (Effect::Stale, Kind::Url, false);
+    let (mut effects, mut kinds, mut waits) = (Vec::new(), Vec::new(), false);
     for word in fields.get_all(MORE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
         match word.trim_ascii() {
             b"" => {}
-            b"soft" => effect = Effect::Stale,
-            b"hard" => effect = Effect::Remove,
-            b"prefix" => kind = Kind::Prefix,
-            b"host" => kind = Kind::Host,
+            b"soft" => effects.push(Effect::Stale),
+            b"hard" => effects.push(Effect::Remove),
+            b"prefix" => kinds.push(Kind::Prefix),
+            b"host" => kinds.push(Kind::Host),
             b"wait" => waits = true,
             other => {
                 let other = String::from_utf8_lossy(other);
@@ -99,6 +99,12 @@ fn read(url: &str, fields: &HeaderMap) -> Result<Asked, Refused> {
             }
         }
     }
+    if effects.len() > 1 || kinds.len() > 1 || (!kinds.is_empty() && groups::is_tagged(fields)) {
+        let why = "larder-purge: write one of soft and hard, and one of prefix, host, tags and groups";
+        return Err(bad(why.to_owned()));
+    }
+    let effect = effects.pop().unwrap_or(Effect::Stale);
+    let kind = kinds.pop().unwrap_or(Kind::Url);
     let tags = groups::tags(fields).map(|tag| Scope::Tag(tag.to_vec()));
     let of_origin =
         groups::groups(fields).into_iter().map(|name| Kind::Group.scopes(&name, Some(origin(url))));

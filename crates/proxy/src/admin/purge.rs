@@ -42,7 +42,9 @@ pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Respons
     });
     match purged.await {
         Ok(purged) => {
-            tracing::info!("purged {words:?}: {purged:?}");
+            let shown: Vec<_> =
+                words.iter().map(|(name, value)| format!("{name} {}", value.escape_debug())).collect();
+            tracing::info!("purged {}: {purged}", shown.join(", "));
             json(&Told { words, purged })
         }
         Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
