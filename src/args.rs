@@ -12,6 +12,7 @@ use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, Origin};
 
 use crate::cache::args::Line as Cache;
+use crate::cluster::{self, EXAMPLES as CLUSTER_EXAMPLES};
 use crate::config::names::ACCESS_LOGS;
 use crate::config::statistics::{self, Place};
 use crate::config::{DISK, ENTRIES, MEMORY, THREADS, names};
@@ -75,6 +76,9 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "larder", after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Line {
+    /// End when standard input does, for programs that start this one as a part of theirs
+    #[arg(long, hide = true)]
+    pub(crate) tethered: bool,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -104,6 +108,9 @@ pub(crate) enum Command {
     /// Have origins asked again for what is stored, or forget it
     #[command(after_help = PURGE_EXAMPLES)]
     Purge(Purge),
+    /// Look at the nodes that serve as one cache
+    #[command(after_help = CLUSTER_EXAMPLES)]
+    Cluster(cluster::Line),
     /// Look at what is stored: list it, print an object of a disk, check all of these
     Cache(Cache),
     /// Fetch pages through a proxy, or replay a workload on it

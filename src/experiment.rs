@@ -10,17 +10,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use jiff::Zoned;
 use larder_lab::live::experiments::{EXPERIMENTS, Experiment};
-use larder_lab::live::{self, Bench, Halt, Head, Journal, Part, Provenance, Scale, Size, Watch};
+use larder_lab::live::{self, Bench, Halt, Head, Journal, Part, Prices, Provenance, Scale, Size, Watch};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::progress::Bar;
-use crate::{Failure, say, words};
+use crate::{Failure, prices, say, words};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -31,6 +31,8 @@ Examples:
       all of them
   larder experiment all -o report --resume
       the same, going on where it was stopped
+  larder experiment prices > prices.toml
+      what machines cost, to be changed and given back by --prices prices.toml
 
 The report is DIR/report.html: one page that needs nothing else. Beside it are the figures' numbers (CSV) and all
 measurements (JSON lines). Each proxy that is measured is a larder serve of its own, on free ports of loopback.
@@ -39,7 +41,7 @@ Ctrl-C ends it with a report of what is done and exits with 1; a second one stop
 /// Which experiments to run, and how much of them.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Line {
-    /// An experiment, all, or list
+    /// An experiment, all, list, or prices
     #[arg(value_name = "NAME")]
     name: String,
     /// Write the report here
@@ -54,9 +56,15 @@ pub(crate) struct Line {
     /// Where everything random comes from
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// The Python beside whose asyncio parallel runs; aiohttp is measured if it has it
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
-    python: PathBuf,
+    /// The Python beside whose asyncio parallel runs, by default python3 or the system's; aiohttp is measured if it has it
+    #[arg(long, value_name = "PROGRAM")]
+    python: Option<PathBuf>,
+    /// What machines cost, in the form that 'larder experiment prices' prints
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// Measure this larder, and not the one that runs the experiment
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    larder: Option<PathBuf>,
     /// Go on with the measurements that are in DIR
     #[arg(long)]
     resume: bool,
@@ -64,26 +72,36 @@ pub(crate) struct Line {
 
 /// Runs the command.
 pub(crate) fn run(line: &Line) -> Result<(), Failure> {
-    if line.name == "list" {
-        list();
-        return Ok(());
+    match line.name.as_str() {
+        "list" => return show_list(),
+        "prices" => return show_prices(),
+        _ => {}
     }
     let chosen = chosen(&line.name).map_err(Failure::Refused)?;
     let directory = line.output.as_deref();
     let directory = directory
         .ok_or_else(|| Failure::Refused("say where the report is to go: --output DIR".to_owned()))?;
+    let prices = prices::read(line.prices.as_deref()).map_err(Failure::Refused)?;
     let stop = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
     let journals = journals(line, directory, &chosen).map_err(|halt| Failure::Failed(halt.to_string()))?;
+    let mut machine = live::describe_machine();
+    let begun = Instant::now();
     let estimate: Duration = chosen.iter().map(|experiment| experiment.estimate(line.size())).sum();
     eprintln!("larder: {}: about {}", names(&chosen), about(estimate));
-    let (parts, halted) = measure(line, &chosen, journals, &stop);
+    let (parts, halted) = measure(line, &chosen, journals, (&prices, &stop));
+    machine.push(("time", took(begun.elapsed(), estimate, line.resume)));
     let size = line.size();
     let provenance = Provenance {
         commands: vec![env::args().collect::<Vec<_>>().join(" ")],
         scale: Scale { size, seed: line.seed },
+        machine,
         date: Zoned::now().strftime("%-d %B %Y").to_string(),
     };
-    live::write_report(directory, &parts, &provenance).map_err(|halt| Failure::Failed(halt.to_string()))?;
+    if let Err(unwritten) = live::write_report(directory, &parts, &provenance) {
+        // What came first is most often why nothing can be written, and else worth more.
+        let first = halted.map(|halt| format!("{halt}; and there is no report: ")).unwrap_or_default();
+        return Err(Failure::Failed(format!("{first}{unwritten}")));
+    }
     say(&format!("report in {}", directory.join("report.html").display()));
     match halted {
         None => Ok(()),
@@ -92,6 +110,12 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
         }
         Some(Halt::Failed(why)) => Err(Failure::Failed(why)),
     }
+}
+
+/// How long a run took, so that whoever plans another knows.
+fn took(time: Duration, estimate: Duration, is_resumed: bool) -> String {
+    let part = if is_resumed { ", for what was left of it" } else { "" };
+    format!("{} s{part}; the estimate for all was {} s", time.as_secs(), estimate.as_secs())
 }
 
 impl Line {
@@ -104,27 +128,47 @@ impl Line {
     }
 }
 
-fn list() {
+fn show_prices() -> Result<(), Failure> {
+    say(prices::DEFAULT.trim_end());
+    Ok(())
+}
+
+fn show_list() -> Result<(), Failure> {
     let widest = EXPERIMENTS.iter().map(|experiment| experiment.name.len()).max().unwrap_or(0);
     for experiment in EXPERIMENTS {
         let [quick, full] = [Size::Quick, Size::Full].map(|size| about(experiment.estimate(size)));
         say(&format!("{:<widest$}  {} (quick: {quick}, full: {full})", experiment.name, experiment.title));
         say(&format!("{:<widest$}  {}", "", experiment.shows));
     }
+    Ok(())
 }
 
-/// The experiments of this name, or all.
+/// The experiment of this name, or all for which this machine has what they take.
 fn chosen(name: &str) -> Result<Vec<&'static Experiment>, String> {
     if name == "all" {
-        return Ok(EXPERIMENTS.iter().collect());
+        return Ok(EXPERIMENTS.iter().filter(|experiment| is_possible(experiment)).collect());
     }
     let known = || EXPERIMENTS.iter().map(|experiment| experiment.name);
-    let found = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
-    found.map(|experiment| vec![experiment]).ok_or_else(|| {
-        let hint = words::hint(name, known().chain(["all", "list"]));
-        let known: Vec<_> = known().collect();
-        format!("unknown experiment '{}'{hint} known: all list {}", name.escape_debug(), known.join(" "))
-    })
+    if let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.name == name) {
+        let lacking = (experiment.missing)();
+        return lacking.map_or_else(|| Ok(vec![experiment]), |what| Err(format!("{name}: {what}")));
+    }
+    let hint = words::hint(name, known().chain(["all", "list", "prices"]));
+    let known: Vec<_> = known().collect();
+    Err(format!(
+        "unknown experiment '{}'{hint} known: all list prices {}",
+        name.escape_debug(),
+        known.join(" ")
+    ))
+}
+
+/// Whether this machine has what the experiment takes; says so if not.
+fn is_possible(experiment: &Experiment) -> bool {
+    let lacking = (experiment.missing)();
+    if let Some(what) = &lacking {
+        eprintln!("larder: {} is left out: {what}", experiment.name);
+    }
+    lacking.is_none()
 }
 
 /// A journal for each experiment, before anything is measured, so that what is wrong with one is said at once.
@@ -145,14 +189,19 @@ fn measure(
     line: &Line,
     chosen: &[&'static Experiment],
     journals: Vec<Journal>,
-    stop: &Arc<AtomicBool>,
+    (prices, stop): (&Prices, &Arc<AtomicBool>),
 ) -> (Vec<Part>, Option<Halt>) {
     let (mut parts, mut halted) = (Vec::new(), None);
     for (experiment, journal) in chosen.iter().zip(journals) {
         let progress = Progress { name: experiment.name, bar: RefCell::new(None) };
         let mut bench = Bench {
-            program: env::current_exe().unwrap_or_else(|_| "larder".into()),
+            program: line
+                .larder
+                .clone()
+                .or_else(|| env::current_exe().ok())
+                .unwrap_or_else(|| "larder".into()),
             python: line.python.clone(),
+            prices: prices.clone(),
             scale: Scale { size: line.size(), seed: line.seed },
             stop: Arc::clone(stop),
             journal,
@@ -201,6 +250,11 @@ impl Watch for Progress {
             bar.advance(1);
         }
     }
+
+    fn tell(&self, line: &str) {
+        self.end();
+        eprintln!("larder: {}: {line}", self.name);
+    }
 }
 
 /// Set once the user asks to stop; asking twice ends the process at once. Children hear Ctrl-C as well, and end.
@@ -242,9 +296,12 @@ mod tests {
     fn the_nearest_experiment_is_proposed() {
         let refused = chosen("thift").unwrap_err();
         assert!(
-            refused.starts_with("unknown experiment 'thift'; did you mean 'thrift'? known: all list thrift"),
+            refused.starts_with(
+                "unknown experiment 'thift'; did you mean 'thrift'? known: all list prices thrift"
+            ),
             "{refused}"
         );
-        assert_eq!(chosen("all").unwrap().len(), EXPERIMENTS.len());
+        let possible = EXPERIMENTS.iter().filter(|experiment| (experiment.missing)().is_none());
+        assert_eq!(chosen("all").unwrap().len(), possible.count());
     }
 }

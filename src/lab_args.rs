@@ -1,6 +1,6 @@
 //! The command line of the laboratory: commands that read traces.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -20,6 +20,8 @@ Examples:
       capacities in numbers of objects; the result as JSON
   larder simulate huge.zst --sample 0.01 --curve --plot curves.svg
       miss-ratio curves from a hundredth of the objects
+  larder simulate access.log --policy lru --capacity 1GiB --nodes 1,3,10
+      clusters of one, three and ten nodes of 1 GiB: what they keep together, and ask of each other
   larder simulate --list
       the policies, their parameters, papers and costs
 
@@ -128,6 +130,9 @@ pub(crate) struct Simulate {
     /// Draw the miss ratios into this SVG file; with several traces, one file each
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
+    /// Clusters.
+    #[command(flatten)]
+    pub(crate) cluster: Cluster,
     /// List the policies and stop
     #[arg(long, conflicts_with = "traces")]
     pub(crate) list: bool,
@@ -137,6 +142,40 @@ pub(crate) struct Simulate {
     /// How to read the files.
     #[command(flatten)]
     pub(crate) reading: Reading,
+}
+
+/// Which clusters `simulate` replays.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Clusters")]
+pub(crate) struct Cluster {
+    /// Replay through clusters of so many nodes, such as 1,3,10, each of them with the capacity
+    #[arg(
+        long,
+        value_name = "NUMBERS",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=1000),
+        conflicts_with_all = ["curve", "reference"]
+    )]
+    pub(crate) nodes: Vec<u16>,
+    /// Shares of each node's capacity for copies of hot objects, which other nodes own
+    #[arg(
+        long,
+        value_name = "SHARES",
+        value_delimiter = ',',
+        value_parser = hot,
+        default_value = "0%,10%",
+        requires = "nodes"
+    )]
+    pub(crate) hot: Vec<f64>,
+    /// The share of the requests that a balancer brings to the object's owner; the rest arrives anywhere
+    #[arg(long, value_name = "SHARE", value_parser = units::parse_share, default_value = "0%", requires = "nodes")]
+    pub(crate) affinity: f64,
+    /// Lose so many nodes half-way
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "nodes")]
+    pub(crate) lose: u16,
+    /// Share objects out by a fixed pool of so many slots, not by the ring
+    #[arg(long, value_name = "NUMBER", requires = "nodes")]
+    pub(crate) slots: Option<NonZeroU16>,
 }
 
 /// What capacities count.
@@ -193,6 +232,13 @@ fn sample(text: &str) -> Result<f64, String> {
 fn warmup(text: &str) -> Result<f64, String> {
     match units::parse_share(text)? {
         1.0 => Err("a warm-up of 100% leaves nothing to count".to_owned()),
+        share => Ok(share),
+    }
+}
+
+fn hot(text: &str) -> Result<f64, String> {
+    match units::parse_share(text)? {
+        1.0 => Err("hot objects cannot have 100%: nothing is left for what a node owns".to_owned()),
         share => Ok(share),
     }
 }

@@ -2,6 +2,7 @@
 //! users, and not in the help.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -41,6 +42,9 @@ pub(crate) struct Services {
     /// Let answers be fresh for so many seconds
     #[arg(long, value_name = "SECONDS")]
     lifetime: Option<u32>,
+    /// Bytes that every answer to a GET has beside what it says
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    filler: u32,
 }
 
 #[derive(Debug, Args)]
@@ -80,10 +84,11 @@ pub(crate) fn run(live: &Live) -> Result<(), Failure> {
 }
 
 fn serve(services: &Services) -> Result<(), Failure> {
-    let Services { listen, entities, cost, busy, etags, lifetime } = *services;
+    let Services { listen, entities, cost, busy, etags, lifetime, filler } = *services;
     let cost = Cost { time: Duration::from_micros(cost), is_busy: busy };
     let failed = |error| Failure::Failed(format!("cannot serve at {listen}: {error}"));
-    let backend = Backend::bind(listen, Options { entities, cost, etags, lifetime }).map_err(failed)?;
+    let options = Options { entities, cost, etags, lifetime, filler };
+    let backend = Backend::bind(listen, options).map_err(failed)?;
     say(&format!("listening on {}", backend.address().map_err(failed)?));
     backend.run().map_err(failed)
 }
@@ -92,8 +97,8 @@ fn ask(clients: &Drive) -> Result<(), Failure> {
     let Drive { to, clients, requests, writes, entities, exponent, seed, seconds } = *clients;
     let workload = Crud { requests, entities, writes, exponent };
     let limit = seconds.map(Duration::from_secs);
-    let outcome = drive(&Plan { to, clients, workload, seed, limit })
-        .map_err(|error| Failure::Failed(format!("cannot ask {to}: {error}")))?;
+    let plan = Plan { to: to.into(), clients, workload, seed, limit, stop: Arc::default() };
+    let outcome = drive(&plan).map_err(|error| Failure::Failed(format!("cannot ask {to}: {error}")))?;
     say(&show(&outcome).to_string());
     Ok(())
 }

@@ -13,17 +13,39 @@ type Query = Vec<(&'static str, String)>;
 
 /// Purges one thing after the other, and says how much each was.
 pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
+    let queries = queries(purge);
+    if queries.is_empty() {
+        let what = "purge what? name URLs, or --prefix, --tag, --group, --host or --all";
+        return Err(Failure::Refused(what.to_owned()));
+    }
     let remote = Remote::new(&purge.listener).map_err(Failure::Failed)?;
-    for query in queries(purge) {
+    let mut troubles = Vec::new();
+    for query in queries {
         let purged: Value = remote.post("purge", &query)?;
         say(&if purge.json { purged.to_string() } else { sentence(&purged) });
+        troubles.extend(trouble(&purged).map(|trouble| format!("{}: {trouble}", subject(&purged))));
     }
-    Ok(())
+    if troubles.is_empty() { Ok(()) } else { Err(Failure::Failed(troubles.join("\n"))) }
+}
+
+/// Why other nodes of the cluster may not have a purge in force, if that was to be known.
+fn trouble(purged: &Value) -> Option<String> {
+    let nodes = purged.get("nodes")?;
+    let why = nodes["trouble"].as_str().map(printable);
+    let missing = nodes["missing"].as_array().into_iter().flatten();
+    let missing: Vec<_> = missing.filter_map(Value::as_str).map(printable).collect();
+    match (nodes["published"].as_bool()?, why, &missing[..]) {
+        (false, why, _) => Some(format!("the other nodes were not told: {}", why.unwrap_or_default())),
+        (true, Some(why), _) => Some(format!("which nodes have it in force is not known: {why}")),
+        (true, None, []) => None,
+        (true, None, missing) => Some(format!("not yet in force on {}", missing.join(", "))),
+    }
 }
 
 fn queries(purge: &Purge) -> Vec<Query> {
     let flag = |name, is_set: bool| is_set.then(|| (name, String::new()));
-    let how = [flag("hard", purge.hard), flag("wait", purge.wait)];
+    let timeout = purge.timeout.map(|timeout| ("timeout", timeout.as_secs_f64().to_string()));
+    let how = [flag("hard", purge.hard), flag("wait", purge.wait), timeout];
     let how: Query = how.into_iter().flatten().collect();
     let each = |name: &'static str, values: &[String]| -> Vec<Query> {
         values.iter().map(|value| vec![(name, value.clone())]).collect()
@@ -54,6 +76,10 @@ fn sentence(purged: &Value) -> String {
     };
     if is_under_way {
         sentence.push_str("; what is on disks is not counted");
+    }
+    let nodes = &purged["nodes"];
+    if let (Some(acknowledged), Some(of)) = (nodes["acknowledged"].as_u64(), nodes["of"].as_u64()) {
+        sentence.push_str(&format!("; in force on {acknowledged} of {of} nodes"));
     }
     sentence
 }
@@ -97,11 +123,42 @@ mod tests {
                 json!({"all": "", "objects": 0, "disk": "under-way"}),
                 "everything: nothing was stored in memory; what is on disks is not counted",
             ),
+            (
+                json!({"url": "http://a/", "objects": 0, "nodes": {"published": true, "acknowledged": 2, "of": 3}}),
+                "http://a/: nothing was stored; in force on 2 of 3 nodes",
+            ),
+            (
+                json!({"url": "http://a/", "objects": 0, "nodes": {"published": true, "of": 3}}),
+                "http://a/: nothing was stored",
+            ),
         ] {
             let mut purged = purged;
             purged["bytes"] = json!(2048);
             assert_eq!(sentence(&purged), expected);
         }
+    }
+
+    #[test]
+    fn a_purge_that_is_not_in_force_everywhere_is_a_trouble() {
+        for (nodes, expected) in [
+            (json!({"published": true, "of": 3}), None),
+            (json!({"published": true, "acknowledged": 3, "of": 3}), None),
+            (
+                json!({"published": true, "acknowledged": 1, "of": 3, "missing": ["b", "c"]}),
+                Some("not yet in force on b, c"),
+            ),
+            (
+                json!({"published": false, "of": 0, "trouble": "refused"}),
+                Some("the other nodes were not told: refused"),
+            ),
+            (
+                json!({"published": true, "of": 3, "trouble": "refused"}),
+                Some("which nodes have it in force is not known: refused"),
+            ),
+        ] {
+            assert_eq!(trouble(&json!({"nodes": nodes})).as_deref(), expected);
+        }
+        assert_eq!(trouble(&json!({"objects": 1})), None);
     }
 
     #[derive(Parser)]
@@ -125,17 +182,19 @@ mod tests {
             ("purge --tag a --tag b --hard", "tag=a&hard= tag=b&hard="),
             ("purge --group g --group h --host a", "group=g&host=a group=h&host=a"),
             ("purge --host a --wait", "host=a&wait="),
+            ("purge --host a --wait --timeout 1500ms", "host=a&wait=&timeout=1.5"),
             ("purge --prefix http://a/b", "prefix=http://a/b"),
             ("purge --all", "all="),
+            ("purge", ""),
         ] {
             assert_eq!(words(line).as_deref(), Ok(expected), "{line}");
         }
         for wrong in [
-            "purge",
             "purge http://a/ --all",
             "purge --group g",
             "purge --tag t --host a",
             "purge --all --soft --hard",
+            "purge --all --timeout 5s",
         ] {
             assert!(words(wrong).is_err(), "{wrong}");
         }

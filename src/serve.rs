@@ -92,6 +92,7 @@ fn announce(server: &Server, settings: &Settings) {
         let name = match front {
             Front::Http(role) => config::role_name(*role),
             Front::Door(door) => door.name(),
+            Front::Peer => "peers",
         };
         say(&format!("listening on {address} ({name})"));
     }
@@ -115,6 +116,7 @@ fn example(front: Front, address: SocketAddr, settings: &Settings) -> String {
             Some(host) => format!("curl -i -H 'Host: {}' http://{address}/", host.replacen('*', "www", 1)),
             None => format!("curl -i http://{address}/"),
         },
+        Front::Peer => format!("curl -i http://{address}/"),
         Front::Door(door) => {
             format!("larder fetch http://example.com/ --via {} --server {address}", door.name())
         }

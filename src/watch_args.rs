@@ -50,7 +50,8 @@ Examples:
   larder purge --all --hard --wait
 
 A purge reaches all variants, in memory and on disk, for clients of all listeners, and wins over what is being fetched.
-It is in force when this command ends; to have what lies on disks counted, too, write --wait.";
+It is in force when this command ends; to have what lies on disks counted, too, and to hear which nodes of the cluster
+have it in force, write --wait.";
 
 /// What `why` explains.
 #[derive(Debug, Args)]
@@ -129,7 +130,7 @@ pub(crate) struct Top {
 #[group(skip)]
 pub(crate) struct Purge {
     /// The URLs, as clients write them
-    #[arg(value_name = "URL", value_parser = NonEmptyStringValueParser::new(), required_unless_present_any = OTHERS, conflicts_with_all = OTHERS)]
+    #[arg(value_name = "URL", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = OTHERS)]
     pub(crate) urls: Vec<String>,
     /// All that begins like this URL; repeatable
     #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["tag", "group", "host", "all"])]
@@ -152,9 +153,12 @@ pub(crate) struct Purge {
     /// Remove it
     #[arg(long)]
     pub(crate) hard: bool,
-    /// Wait until the disks have been looked through
+    /// Wait until the disks have been looked through, and all nodes of the cluster have it in force
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Wait no longer for the nodes than this [default: 5s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    pub(crate) timeout: Option<Duration>,
     /// Print JSON, a line for each
     #[arg(long)]
     pub(crate) json: bool,

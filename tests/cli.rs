@@ -102,6 +102,7 @@ fn misspelt_words_get_the_nearest_one() {
         (&["check", "--threads", "0"], "from 1 to 1024"),
         (&["check", "--memory", "1GiB", "--entries", "7"], "cannot be used with"),
         (&["cache", "l"], "'ls'"),
+        (&["purge", "--hard"], "purge what? name URLs, or --prefix, --tag, --group, --host or --all"),
         (&["cache", "get", "a.test"], "write the scheme too, such as 'http://a.test'"),
         (&["cache", "get", "00ff"], "neither a name of 16 hex digits nor a URL; larder cache ls shows both"),
         (&["cache", "verify", "--rate", "1KiB"], "expected at least 64KiB"),
@@ -132,6 +133,7 @@ fn misspelt_words_get_the_nearest_one() {
         let output = larder(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(stderr(&output).contains(advice), "{words:?}: {}", stderr(&output));
+        assert_eq!(stderr(&output).lines().count(), 1, "{words:?}: {}", stderr(&output));
     }
 }
 

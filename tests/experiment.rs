@@ -1,5 +1,8 @@
 //! `larder experiment`: runs, reports, and what is left when something or somebody puts an end to it.
 
+#[path = "experiment/faults.rs"]
+mod faults;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -65,7 +68,7 @@ fn report(directory: &Path) -> String {
 fn the_list_tells_what_there_is_and_how_long_it_takes() {
     let output = larder(&["list"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for name in ["thrift", "browsing", "parallel", "quick: ", "full: "] {
+    for name in ["thrift", "browsing", "parallel", "services", "quick: ", "full: "] {
         assert!(text.contains(name), "{name} in {text}");
     }
     assert_eq!(output.status.code(), Some(0));
@@ -90,7 +93,7 @@ fn wrong_words_are_refused_in_one_line() {
 #[test]
 fn a_run_makes_a_report_and_is_not_repeated() {
     let directory = tempfile::tempdir().expect("a directory");
-    for name in ["thrift", "browsing", "parallel"] {
+    for name in ["thrift", "browsing", "parallel", "services"] {
         let words = [name, "--smoke", "-o", path(&directory)];
         let output = larder(&words);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -133,6 +136,53 @@ fn live_and_simulated_hits_are_the_same() {
 }
 
 #[test]
+fn the_price_table_can_be_printed_changed_and_given_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let printed = larder(&["prices"]);
+    assert_eq!(printed.status.code(), Some(0), "{}", stderr(&printed));
+    let table = String::from_utf8_lossy(&printed.stdout)
+        .replace("Azure B-series machine, the report's", "A machine of mine");
+    let file = directory.path().join("prices.toml");
+    fs::write(&file, table).expect("it can be written");
+    let run = |more: &[&str]| {
+        let prices = file.to_str().expect("text");
+        larder(&[&["services", "--smoke", "-o", path(&directory), "--prices", prices], more].concat())
+    };
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(report(directory.path()).contains("A machine of mine"));
+
+    fs::write(&file, "currency = 'USD'\nbeside = '1MiB'\nmachine = []\n").expect("it can be written");
+    let output = run(&["--resume"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!report(directory.path()).contains("A machine of mine"));
+
+    fs::write(&file, "currency = 7\n").expect("it can be written");
+    let refused = run(&["--resume"]);
+    assert_eq!((refused.status.code(), stderr(&refused).lines().count()), (Some(2), 1));
+    assert!(stderr(&refused).starts_with("larder: prices '"), "{}", stderr(&refused));
+}
+
+#[test]
+fn services_hit_live_as_they_do_simulated() {
+    let directory = tempfile::tempdir().expect("a directory");
+    assert_eq!(larder(&["services", "--smoke", "-o", path(&directory)]).status.code(), Some(0));
+    let journal = fs::read_to_string(directory.path().join("services.jsonl")).expect("a journal");
+    let lines =
+        journal.lines().skip(1).map(|line| serde_json::from_str::<serde_json::Value>(line).expect("json"));
+    let mut compared = 0;
+    for line in lines {
+        let value = &line["value"];
+        if let (Some(live), Some(simulated)) = (value["hit_ratio"].as_f64(), value["simulated"].as_f64()) {
+            assert!(live > 0.0 && (live - simulated).abs() < 0.02, "{line}");
+            compared += 1;
+        }
+        assert!(value["stale"].as_u64().is_none_or(|stale| stale == 0), "{line}");
+    }
+    assert_eq!(compared, 10);
+}
+
+#[test]
 fn who_is_interrupted_leaves_a_report_and_no_child() {
     let directory = tempfile::tempdir().expect("a directory");
     let experiment = start(&directory);
@@ -144,6 +194,20 @@ fn who_is_interrupted_leaves_a_report_and_no_child() {
     assert_eq!(output.status.code(), Some(1));
     assert!(test_kill_process(proxy).is_err(), "a proxy is left");
     assert!(report(directory.path()).contains("is not whole (stopped)"));
+}
+
+#[test]
+fn who_is_killed_leaves_no_child() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut experiment = start(&directory);
+    measured(&directory);
+    let proxy = eventually("a proxy", || proxy_of(&experiment));
+    experiment.kill().expect("it runs");
+    experiment.wait().expect("it ends");
+    // Whoever inherits it may not have asked how it ended.
+    let is_over = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
+    let stat = || fs::read_to_string(format!("/proc/{}/stat", proxy.as_raw_nonzero()));
+    eventually("the proxy's end", || stat().map_or(true, is_over).then_some(()));
 }
 
 #[test]

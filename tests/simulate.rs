@@ -228,6 +228,71 @@ fn every_policy_and_filter_is_listed_with_its_paper_and_price() {
     }
 }
 
+/// Figures of the laboratory's nodes on a trace that ships.
+#[test]
+fn clusters_keep_more_and_ask_each_other() {
+    let words = [SHOP, "--policy", "lru,belady", "--capacity", "10%", "--nodes", "1,3", "--hot", "0%,10%"];
+    let output = simulate(&[&words[..], &["--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("belady: left out, for a cluster is of nodes that serve"), "{said}");
+    let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cells = page["cells"].as_array().expect("cells");
+    let figures = |name: &str| cells.iter().map(|cell| cell[name].clone()).collect::<Vec<_>>();
+    assert_eq!(figures("nodes"), [1, 3, 3]);
+    assert_eq!(figures("hot"), [0.0, 0.0, 0.1]);
+    assert_eq!(figures("capacity"), [1_375; 3]);
+    assert_eq!(figures("hits"), [65_474, 75_753, 74_892]);
+    assert_eq!(figures("peer_requests"), [0, 63_659, 42_145]);
+}
+
+#[test]
+fn a_table_of_clusters_says_what_its_figures_are() {
+    let words = [SHOP, "--policy", "lru", "--capacity", "1%", "--nodes", "4", "--hot", "10%", "--lose", "1"];
+    let page = stdout(&simulate(&words));
+    let lines: Vec<_> = page.lines().collect();
+    assert_eq!(lines[0], "cache2k_web12: 95,607 requests counted");
+    assert!(lines[1].starts_with("capacity each  policy  nodes  hot  hit ratio"), "{page}");
+    assert!(lines[1].ends_with("around the loss"), "{page}");
+    assert!(lines[2].starts_with("137            lru         4  10% "), "{page}");
+    assert!(page.contains("busiest: requests and bytes that the busiest node answers"), "{page}");
+    let csv = stdout(&simulate(&[&words[..], &["--csv"]].concat()));
+    assert_eq!(csv.lines().count(), 2);
+    assert!(csv.starts_with("trace,policy,capacity,by,nodes,hot,requests,hits,"), "{csv}");
+}
+
+#[test]
+fn clusters_are_drawn_against_their_nodes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let picture = folder.path().join("nodes.svg");
+    let picture_name = picture.display().to_string();
+    let words = [SHOP, "--policy", "lru", "--capacity", "1%", "--nodes", "1,10", "--plot", &picture_name];
+    assert!(simulate(&words).status.success());
+    let svg = fs::read_to_string(picture).expect("a picture");
+    assert!(svg.contains(">\nlru, 137 each, 0% hot\n<") && svg.contains(">\nlru, 137 each, 10% hot\n<"));
+}
+
+#[test]
+fn wrong_clusters_are_one_clear_line() {
+    let table: &[(&[&str], &str)] = &[
+        (&["--nodes", "0"], "0 is not in 1..=1000"),
+        (&["--nodes", "3", "--hot", "100%"], "nothing is left for what a node owns"),
+        (&["--nodes", "3", "--sample", "0.1"], "a sample does not tell how nodes share the load"),
+        (&["--nodes", "9,3", "--lose", "3"], "3 nodes cannot lose 3 and go on"),
+        (
+            &["--nodes", "3", "--policy", "belady"],
+            "belady cannot serve, and a cluster is of nodes that serve",
+        ),
+        (&["--lose", "1"], "--nodes <NUMBERS>"),
+        (&["--nodes", "3", "--curve"], "cannot be used with"),
+    ];
+    for (words, expected) in table {
+        let output = simulate(&[&[SHOP], *words].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(expected), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn the_page_on_policies_is_in_step() {
     let traces =

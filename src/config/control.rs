@@ -83,6 +83,8 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Vec<String>) {
     }
     if role == Role::Cache && site.control != only_defaults {
         problem("couple, push and what begins with tag are for role = \"tags\"");
+    } else if !site.control.push && site.control.push_lifetime != Draft::default().push_lifetime {
+        problem("push_lifetime says nothing without push = true");
     }
 }
 
@@ -160,6 +162,7 @@ mod tests {
                 "f:1: cache = false stores nothing that validate = \"always\" could be about",
             ),
             ("push = true", "f:1: couple, push and what begins with tag are for role = \"tags\""),
+            ("role = 'tags'\npush_lifetime = '1m'", "f:1: push_lifetime says nothing without push = true"),
             (
                 "role = 'tags'\ncouple = { users = ['a/b'] }",
                 "f:4: site.couple: 'a/b' is not one segment of a path, such as 'users'",

@@ -19,8 +19,8 @@ override the file. Every key is optional except a site's `origin`; an unknown ke
 Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of bytes. Durations are a number and a
 unit (`ms` `s` `m` `h` `d`). A list of one thing needs no brackets.
 
-`SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `[stats]`, `[trace]`, the listeners, the
-capacity of the memory and which directories make the disk tier, which wait for a restart; a file with an error changes
+`SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `[stats]`, `[cluster]`, `[trace]`, the listeners,
+the capacity of the memory and which directories make the disk tier, which wait for a restart; a file with an error changes
 nothing. A new policy takes over what is stored.
 
 A policy is a name with its parameters, if any, as in `s3fifo:small=0.2`. An admission filter may stand before it and

@@ -13,7 +13,7 @@ use larder_proxy::settings::{
 };
 use larder_semantics::storable::Rules;
 
-use super::{control, statistics};
+use super::{cluster, control, statistics};
 
 /// What was written, on top of the defaults.
 #[derive(Clone, Debug)]
@@ -30,6 +30,7 @@ pub(super) struct Draft {
     pub(super) disks: Vec<DiskDraft>,
     pub(super) schedule: Schedule,
     pub(super) statistics: statistics::Draft,
+    pub(super) cluster: cluster::Draft,
     pub(super) trace: Tracing,
     pub(super) validate: Validate,
     pub(super) limits: Limits,
@@ -101,6 +102,7 @@ impl Default for Draft {
             disks: Vec::new(),
             schedule: Schedule::default(),
             statistics: statistics::Draft::default(),
+            cluster: cluster::Draft::default(),
             trace: Tracing::default(),
             validate: Validate::default(),
             limits: Limits::default(),

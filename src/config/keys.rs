@@ -16,7 +16,7 @@ use super::kinds::{
     AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Share, Size, Text, Words,
 };
 use super::statistics;
-use super::{DISK, ENTRIES, MEMORY, THREADS, control, names};
+use super::{DISK, ENTRIES, MEMORY, THREADS, cluster, control, names};
 
 /// One key of a `T`.
 pub(super) struct Key<T> {
@@ -54,18 +54,18 @@ macro_rules! key {
 
 pub(super) use key;
 
-const ADDRESS: Text<SocketAddr> =
+pub(super) const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
 const NETWORK: Text<IpNet> =
     Text { words: "address or network", parse: names::network, show: names::show_network };
 const POLICY: Text<Spec> =
     Text { words: "policy, [filter+]name[:param=value,..]", parse: names::policy, show: Spec::to_string };
-const TOKEN: Text<String> = Text { words: "token", parse: names::token, show: String::clone };
+pub(super) const TOKEN: Text<String> = Text { words: "token", parse: names::token, show: String::clone };
 const FIELD: Text<String> = Text { words: "field name", parse: names::field_name, show: String::clone };
 const HOST: Text<String> = Text { words: "host", parse: names::host, show: String::clone };
 const PATH: Text<String> = Text { words: "path", parse: names::path, show: String::clone };
 const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
-const ORIGIN: Text<Origin> =
+pub(super) const ORIGIN: Text<Origin> =
     Text { words: "http://host:port", parse: names::origin, show: names::show_origin };
 const COLLECTOR: Text<String> =
     Text { words: "http://host:port", parse: names::collector, show: String::clone };
@@ -74,7 +74,7 @@ const HOST_HEADER: Text<HostHeader> = Text {
     parse: names::host_header,
     show: names::show_host_header,
 };
-const ADMIN_TOKEN: Text<Token> = Text {
+pub(super) const ADMIN_TOKEN: Text<Token> = Text {
     words: "at least 16 characters",
     parse: |text| text.parse(),
     show: |token| token.secret().to_owned(),
@@ -177,6 +177,11 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "stats",
         about: "The statistics database, in which every request is recorded (docs/statistics.md). No request waits for it.",
         keys: statistics::KEYS,
+    },
+    Section {
+        name: "cluster",
+        about: "The nodes that serve as one cache, and the Valkey or Redis by which they know of each other (docs/cluster.md).",
+        keys: cluster::KEYS,
     },
     Section {
         name: "trace",

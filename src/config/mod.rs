@@ -4,6 +4,7 @@
 //! `raw` turns text into a draft by the table in `keys`; here the flags come on top, and what the values mean
 //! together is decided and checked.
 
+mod cluster;
 mod control;
 pub(crate) mod docs;
 mod draft;
@@ -178,6 +179,7 @@ pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String
         ("memory", show_capacity(running), show_capacity(wanted)),
         ("disk", show_directories(running), show_directories(wanted)),
         ("stats", statistics::summary(&running.statistics), statistics::summary(&wanted.statistics)),
+        ("cluster", cluster::summary(running), cluster::summary(wanted)),
         ("trace", show_trace(running), show_trace(wanted)),
     ];
     let changed = rows.into_iter().filter(|(_, now, then)| now != then);
@@ -199,6 +201,9 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         ("disk", format!("{path}, {size}, {}", disk.policy))
     }));
     rows.push(("stats", statistics::summary(&settings.statistics)));
+    if settings.cluster.is_some() {
+        rows.push(("cluster", cluster::summary(settings)));
+    }
     if settings.trace.endpoint.is_some() {
         rows.push(("trace", show_trace(settings)));
     }

@@ -10,7 +10,7 @@ use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Si
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::names::covers;
 use super::statistics;
-use super::{TOKEN, control};
+use super::{TOKEN, cluster, control};
 use crate::units::show_size;
 
 const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -27,6 +27,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_memory(&draft, &mut problems);
     check_disks(&draft.disks, &mut problems);
     check_trace(&draft, &mut problems);
+    let cluster = cluster::settle(&draft, &mut problems);
     if draft.limits.head_bytes < draft.limits.target_bytes {
         let (head, uri) =
             (show_size(draft.limits.head_bytes as u64), show_size(draft.limits.target_bytes as u64));
@@ -56,6 +57,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
         statistics: statistics::settle(draft.statistics, first),
+        cluster,
         trace: draft.trace,
         validate: draft.validate,
         name: draft.name,
@@ -145,7 +147,9 @@ fn check_addresses(
         Door::Onc => ("onc.listen", *address),
         Door::Line => ("line.listen", *address),
     });
-    let asked: Vec<_> = asked.chain(doors).chain(draft.admin.map(|admin| ("admin", admin))).collect();
+    let peers = draft.cluster.engine.as_ref().map(|_| ("cluster.listen", draft.cluster.listen));
+    let admin = draft.admin.map(|admin| ("admin", admin));
+    let asked: Vec<_> = asked.chain(doors).chain(admin).chain(peers).collect();
     for (at, (later, address)) in asked.iter().enumerate() {
         for (earlier, other) in asked[..at].iter().filter(|(_, other)| clash(*other, *address)) {
             let place = place(draft, &[later, earlier]);
@@ -276,7 +280,7 @@ fn settle_site(at: usize, site: SiteDraft) -> Site {
 }
 
 /// Where the first of `keys` that was written stands: what to blame.
-fn place(draft: &Draft, keys: &[&str]) -> String {
+pub(super) fn place(draft: &Draft, keys: &[&str]) -> String {
     let written = keys.iter().find_map(|key| draft.places.get(*key));
     written.cloned().unwrap_or_else(|| "defaults".to_owned())
 }

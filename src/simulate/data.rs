@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::Findings;
 
 /// A column's name, and what a cell has there.
-type Column = (&'static str, fn(&Cell) -> Value);
+pub(super) type Column<C> = (&'static str, fn(&C) -> Value);
 
-/// The columns of [`csv`], and the keys of a cell in [`json`].
-const COLUMNS: &[Column] = &[
+/// What a policy at one capacity has.
+pub(super) const COLUMNS: &[Column<Cell>] = &[
     ("trace", |cell| json!(cell.trace)),
     ("policy", |cell| json!(cell.spec.to_string())),
     ("capacity", |cell| json!(cell.capacity.amount)),
@@ -34,15 +34,19 @@ pub(super) fn is_offline(spec: &Spec) -> bool {
 
 /// One object: the cells, and what was noticed beside them.
 pub(super) fn json(findings: &Findings) -> String {
-    let cell = |cell: &Cell| {
-        COLUMNS.iter().map(|(name, value)| ((*name).to_owned(), value(cell))).collect::<Value>()
-    };
     json!({
-        "cells": findings.cells.iter().map(cell).collect::<Vec<_>>(),
+        "cells": objects(COLUMNS, &findings.cells),
         "anomalies": findings.anomalies.iter().map(anomaly).collect::<Vec<_>>(),
         "curves": findings.curves.iter().map(curve).collect::<Vec<_>>(),
     })
     .to_string()
+}
+
+/// An object for each cell, with a key for each column.
+pub(super) fn objects<C>(columns: &[Column<C>], cells: &[C]) -> Value {
+    let object =
+        |cell| columns.iter().map(|(name, value)| ((*name).to_owned(), value(cell))).collect::<Value>();
+    cells.iter().map(object).collect()
 }
 
 fn anomaly(anomaly: &Anomaly) -> Value {
@@ -67,11 +71,11 @@ fn curve(curve: &Curve) -> Value {
 }
 
 /// A line of names, and a line for each cell. Nothing stands for what is not known.
-pub(super) fn csv(cells: &[Cell]) -> String {
-    let names: Vec<_> = COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
+pub(super) fn csv<C>(columns: &[Column<C>], cells: &[C]) -> String {
+    let names: Vec<_> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut text = names.join(",") + "\n";
     for cell in cells {
-        let fields: Vec<_> = COLUMNS.iter().map(|(_, value)| field(&value(cell))).collect();
+        let fields: Vec<_> = columns.iter().map(|(_, value)| field(&value(cell))).collect();
         text += &(fields.join(",") + "\n");
     }
     text

@@ -3,6 +3,7 @@
 //! Traces are taken one by one, so that memory holds one. What is done when something goes wrong, or the user
 //! loses patience, is printed.
 
+mod clusters;
 mod data;
 mod policies;
 mod reference;
@@ -18,6 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use larder_evict::{By, Capacity};
 use larder_lab::curve::{self, Curve};
+use larder_lab::nodes;
+use larder_lab::plot::Plot;
 use larder_lab::sweep::{Anomaly, Cell, Plan, Size, Subject, Unsuitable, anomalies};
 use larder_lab::trace;
 use signal_hook::consts::SIGINT;
@@ -36,6 +39,13 @@ struct Findings {
     cells: Vec<Cell>,
     curves: Vec<Curve>,
     anomalies: Vec<Anomaly>,
+    clusters: Vec<nodes::Cell>,
+}
+
+/// What to run over each trace.
+enum Work {
+    Policies(Plan),
+    Clusters(nodes::Plan),
 }
 
 /// Runs the command.
@@ -53,26 +63,30 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
             .or_else(|| std::thread::available_parallelism().ok())
             .unwrap_or(NonZeroUsize::MIN),
     };
+    let work = match args.cluster.nodes.is_empty() {
+        true => Work::Policies(plan),
+        false => Work::Clusters(clusters::plan(args, plan).map_err(Failure::Refused)?),
+    };
     let interrupted = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
     let mut findings = Findings::default();
     let mut outcome = Ok(());
     for (path, name) in args.traces.iter().zip(names(&args.traces)) {
-        outcome = one(args, &plan, path, name, &interrupted, &mut findings);
+        outcome = one(args, &work, path, name, &interrupted, &mut findings);
         if outcome.is_err() {
             break;
         }
     }
-    if !findings.cells.is_empty() || outcome.is_ok() {
+    if !findings.cells.is_empty() || !findings.clusters.is_empty() || outcome.is_ok() {
         findings.anomalies = anomalies(&findings.cells);
         show(args, &findings);
     }
     outcome
 }
 
-/// Reads a trace, runs the plan over it, and adds to `findings`.
+/// Reads a trace, runs the work over it, and adds to `findings`.
 fn one(
     args: &Simulate,
-    plan: &Plan,
+    work: &Work,
     path: &Path,
     name: String,
     interrupted: &AtomicBool,
@@ -88,26 +102,30 @@ fn one(
     }
     let subject = Subject { name, trace, sample: options.sample, requests: reading.requests };
     let capacities = capacities(args, &subject).map_err(|error| refused(&error))?;
-    let expected = capacities.len() * plan.specs.len();
+    let expected = capacities.len() * work.cells();
     let progress = Bar::new(&subject.name, expected * subject.trace.len());
     let watch = |requests| {
         progress.advance(requests);
         !interrupted.load(Ordering::Relaxed)
     };
-    let cells = plan.run(&subject, &capacities, &watch);
+    let (done, picture) = match work {
+        Work::Policies(plan) => {
+            let cells = plan.run(&subject, &capacities, &watch);
+            if args.curve {
+                findings.curves.push(Curve::lru(&subject, unit(args, &subject), plan.warmup));
+            }
+            let exact = findings.curves.iter().filter(|curve| curve.trace == subject.name);
+            let picture = curve::plot(&subject.name, &cells, exact);
+            (append(&mut findings.cells, cells), picture)
+        }
+        Work::Clusters(plan) => {
+            let cells = plan.run(&subject, &capacities, &watch);
+            let picture = clusters::plot(&subject.name, &cells);
+            (append(&mut findings.clusters, cells), picture)
+        }
+    };
     progress.finish();
-    let done = cells.len();
-    if args.curve {
-        findings.curves.push(Curve::lru(&subject, unit(args, &subject), plan.warmup));
-    }
-    if let Some(file) = &args.plot {
-        let exact = findings.curves.iter().filter(|curve| curve.trace == subject.name);
-        let picture = curve::plot(&subject.name, &cells, exact);
-        let file = picture_file(file, &subject.name, args.traces.len());
-        fs::write(&file, picture.svg())
-            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", file.display())))?;
-    }
-    findings.cells.extend(cells);
+    draw(args, &subject.name, &picture)?;
     match done == expected {
         true => Ok(()),
         false => Err(Failure::Failed(format!(
@@ -115,6 +133,31 @@ fn one(
             subject.name
         ))),
     }
+}
+
+impl Work {
+    /// How many cells there are at each capacity.
+    fn cells(&self) -> usize {
+        match self {
+            Self::Policies(plan) => plan.specs.len(),
+            Self::Clusters(plan) => plan.cells(),
+        }
+    }
+}
+
+/// Adds `new` to `all`. How many that are.
+fn append<T>(all: &mut Vec<T>, new: Vec<T>) -> usize {
+    let count = new.len();
+    all.extend(new);
+    count
+}
+
+/// Draws the picture of a trace, if anyone wants it.
+fn draw(args: &Simulate, name: &str, picture: &Plot) -> Result<(), Failure> {
+    let Some(file) = &args.plot else { return Ok(()) };
+    let file = picture_file(file, name, args.traces.len());
+    fs::write(&file, picture.svg())
+        .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", file.display())))
 }
 
 /// The capacities that the user names, or else the usual ones as far as they suit the trace; each once.
@@ -164,10 +207,14 @@ fn show(args: &Simulate, findings: &Findings) {
         say(reference::page(&findings.cells).trim_end());
         return;
     }
+    if !args.cluster.nodes.is_empty() {
+        say(clusters::page(args, &findings.clusters).trim_end());
+        return;
+    }
     if args.json {
         say(&data::json(findings));
     } else if args.csv {
-        say(data::csv(&findings.cells).trim_end());
+        say(data::csv(data::COLUMNS, &findings.cells).trim_end());
     } else {
         say(table::page(&findings.cells).trim_end());
     }

@@ -1,6 +1,6 @@
 //! The outcome for people: a table for each trace, a row for each cell, the best of each column marked.
 
-use larder_evict::By;
+use larder_evict::{By, Capacity};
 use larder_lab::sweep::Cell;
 
 use super::data::is_offline;
@@ -72,7 +72,7 @@ fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
         let best: Vec<_> = COLUMNS.iter().map(|column| best(column, group)).collect();
         for cell in group {
             let mark = if is_offline(&cell.spec) { " (offline)" } else { "" };
-            let mut row = vec![capacity(cell), format!("{}{mark} ", cell.spec)];
+            let mut row = vec![format!("{} ", capacity(cell.capacity)), format!("{}{mark} ", cell.spec)];
             for (column, best) in COLUMNS.iter().zip(&best) {
                 let is_best = mark.is_empty() && *best == Some((column.text)(cell));
                 row.push(format!("{}{}", (column.text)(cell), if is_best { '*' } else { ' ' }));
@@ -92,10 +92,11 @@ fn best(column: &Column, cells: &[Cell]) -> Option<String> {
     able.iter().any(|cell| (column.text)(cell) != text).then_some(text)
 }
 
-fn capacity(cell: &Cell) -> String {
-    match cell.capacity.by {
-        By::Bytes => format!("{} ", about_size(cell.capacity.amount)),
-        By::Entries => format!("{} ", about_count(cell.capacity.amount)),
+/// A capacity in its unit, cut to what people read.
+pub(super) fn capacity(capacity: Capacity) -> String {
+    match capacity.by {
+        By::Bytes => about_size(capacity.amount),
+        By::Entries => about_count(capacity.amount),
     }
 }
 
@@ -106,6 +107,6 @@ fn hit_ratio(cell: &Cell) -> String {
     }
 }
 
-fn percent(ratio: f64) -> String {
+pub(super) fn percent(ratio: f64) -> String {
     format!("{:.2}%", ratio * 100.0)
 }

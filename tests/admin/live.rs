@@ -73,6 +73,9 @@ fn a_log_shows_what_it_was_asked_for() {
         let refused = larder.ask_admin(&format!("GET /log?{query}"));
         assert!(refused.status == 400 && refused.text().starts_with(why), "{refused:?}");
     }
+    for path in ["pools", "validator", "couplings"] {
+        assert_eq!(larder.ask_admin(&format!("GET /{path}?colour=red")).status, 400, "{path}");
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use larder_semantics::storable::{Rules, Times, storable, storable_post};
 use serde_json::Value;
 
 use super::Events;
+use crate::engine::Engine;
+use crate::nodes::{node, wait_for};
 use crate::support::{Answer, Client, Gate, Larder, Origin, eventually};
 
 /// How a reason comes about.
@@ -88,6 +90,7 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginForbidden => Staged(forbidden),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
+        Why::OwnedElsewhere => Staged(owned_elsewhere),
     }
 }
 
@@ -196,6 +199,18 @@ fn overloaded() -> Value {
     gate.open();
     first.receive("GET");
     seen
+}
+
+/// One of some URLs, which are not all the node's own that is asked.
+fn owned_elsewhere() -> Value {
+    let (engine, origin) = (Engine::start(), Origin::always(FRESH));
+    let nodes = ["a", "b"].map(|name| node(&engine, &origin, name, ""));
+    wait_for(&nodes, &["a", "b"]);
+    let log = Events::of(&nodes[0], "/log");
+    let paths: Vec<_> = (0..32).map(|number| format!("/{number}")).collect();
+    paths.iter().for_each(|path| drop(nodes[0].get(path)));
+    let mut seen = log.take(paths.len());
+    seen.find(|event| event["reason"] != "absent").unwrap_or_default()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The backend of three services, a gateway beside it, a cache before that, and clients.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -52,7 +53,8 @@ impl Stack {
     /// Lets clients work; `writes` is the share of requests that change something.
     pub(crate) fn work(&self, clients: u32, requests: u64, writes: f64, seed: u64) -> Outcome {
         let workload = Crud { requests, entities: ENTITIES, writes, exponent: 0.99 };
-        let plan = Plan { to: self.cache.address(), clients, workload, seed, limit: None };
+        let to = self.cache.address().into();
+        let plan = Plan { to, clients, workload, seed, limit: None, stop: Arc::default() };
         let outcome = drive(&plan).unwrap();
         assert_eq!(outcome.failed, 0, "{clients} clients, seed {seed}: {:?}", outcome.statuses);
         outcome
@@ -96,7 +98,7 @@ impl Stack {
 /// A backend that runs until the tests end. An answer takes a moment, so that reads and writes overlap.
 fn backend() -> SocketAddr {
     let cost = Cost { time: Duration::from_micros(200), is_busy: false };
-    let options = Options { entities: ENTITIES, cost, etags: false, lifetime: None };
+    let options = Options { entities: ENTITIES, cost, etags: false, lifetime: None, filler: 0 };
     let backend = Backend::bind(SocketAddr::from(([127, 0, 0, 1], 0)), options).unwrap();
     let address = backend.address().unwrap();
     thread::spawn(|| backend.run());

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -54,6 +55,15 @@ impl Browser {
         let mut browser = Self::open();
         browser.resize(width, 900, false);
         browser.call("Page.navigate", json!({"url": format!("http://{admin}/")}));
+        browser
+    }
+
+    /// Looks at a file, in a window of this width.
+    pub(crate) fn of(file: &Path, width: u32) -> Self {
+        let mut browser = Self::open();
+        browser.resize(width, 900, false);
+        browser.call("Page.navigate", json!({"url": format!("file://{}", file.display())}));
+        browser.until("document.readyState === 'complete'");
         browser
     }
 
@@ -148,12 +158,16 @@ impl Browser {
 
     /// Fails if a page complained, broke its own rules, or asked anybody but `admin` for anything.
     pub(crate) fn is_content(&mut self, admin: SocketAddr) {
+        self.is_content_with(&format!("http://{admin}/"));
+    }
+
+    /// The same, where what it may ask for begins with `ours`.
+    pub(crate) fn is_content_with(&mut self, ours: &str) {
         self.eval("0");
-        let ours = format!("http://{admin}/");
         let is_wrong = |event: &&Value| match event["method"].as_str().unwrap_or_default() {
             "Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded" => true,
             "Network.requestWillBeSent" => {
-                !event["params"]["request"]["url"].as_str().is_some_and(|url| url.starts_with(&ours))
+                !event["params"]["request"]["url"].as_str().is_some_and(|url| url.starts_with(ours))
             }
             _ => false,
         };

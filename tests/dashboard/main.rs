@@ -5,8 +5,17 @@
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 mod support;
 
+#[path = "../cluster/engine.rs"]
+#[allow(dead_code, reason = "the tests of clusters use the rest")]
+mod engine;
+#[path = "../cluster/nodes.rs"]
+#[allow(dead_code, reason = "the tests of clusters use the rest")]
+mod nodes;
+
 mod browser;
+mod cluster;
 mod pictures;
+mod report;
 mod traffic;
 
 use std::net::SocketAddr;

@@ -4,6 +4,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../cluster/engine.rs"]
+#[allow(dead_code, reason = "the tests of clusters use the rest")]
+mod engine;
+
 mod figures;
 mod logs;
 mod metrics;

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::engine::Engine;
 use super::support::{Larder, Origin, eventually};
 use super::{mixed, site};
 
@@ -174,9 +175,13 @@ fn prometheus_finds_nothing_wrong_with_it() {
 
 #[test]
 fn every_metric_is_there_and_in_the_reference() {
-    let origin = Origin::by(mixed);
+    let (origin, engine) = (Origin::by(mixed), Engine::start());
     let gateway = format!("[[site]]\nhosts = ['pools.test']\nrole = 'tags'\norigin = '{}'\n", origin.url());
-    let (larder, _folder) = full(&origin, &format!("[validate]\nsample = 1.0\n{gateway}"));
+    let cluster = format!("[cluster]\nengine = '{}'\nlisten = '127.0.0.1:0'\ntier = '8MiB'\n", engine.url());
+    let (larder, _folder) = full(&origin, &format!("{cluster}[validate]\nsample = 1.0\n{gateway}"));
+    eventually("the engine to be heard", || {
+        scrape(&larder).contains("\nlarder_cluster_trusted 1").then_some(())
+    });
     for request in ["GET /a", "GET /a", "GET /a\nCookie: a=b", "GET /a\nHost: pools.test"] {
         larder.ask(request);
     }

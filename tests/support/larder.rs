@@ -1,5 +1,6 @@
 //! The real binary, started on ports of its own.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -172,8 +173,20 @@ impl Larder {
         self.signal(Signal::HUP);
     }
 
+    /// Sends a signal; one that stops the process is waited for, as each thread stops when it comes to it.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+        if signal == Signal::STOP {
+            eventually("all threads to stop", || self.has_stopped().then_some(()));
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.id())).expect("it runs");
+        threads.flatten().all(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('T'))
+        })
     }
 
     /// The process.

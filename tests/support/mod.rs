@@ -30,13 +30,18 @@ pub(crate) fn outer() -> Option<IpAddr> {
 }
 
 /// Waits until `condition` gives something.
-pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, what, condition)
+}
+
+/// The same, for what takes others than the proxy their time: so long at most.
+pub(crate) fn within<T>(patience: Duration, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(value) = condition() {
             return value;
         }
-        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(started.elapsed() < patience, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

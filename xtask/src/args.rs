@@ -2,15 +2,56 @@
 
 use anyhow::{Result, anyhow, bail};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// An option: its name and whether a value follows.
 pub(crate) type Known = (&'static str, bool);
 
-/// Reads options; a switch without a value maps to the empty string.
+/// The options of a command line.
+#[derive(Debug)]
+pub(crate) struct Words(BTreeMap<&'static str, String>);
+
+impl Words {
+    /// The value of an option, if it was given; of a switch, the empty string.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    /// The number of an option, or the usual one.
+    ///
+    /// # Errors
+    /// A value that is no whole number above 0.
+    pub(crate) fn number(&self, name: &str, usual: u32) -> Result<u32> {
+        let Some(value) = self.get(name) else { return Ok(usual) };
+        match value.parse() {
+            Ok(number) if number > 0 => Ok(number),
+            _ => bail!("option `{name}` needs a whole number above 0, but got `{value}`"),
+        }
+    }
+
+    /// The seconds of an option, or so many.
+    ///
+    /// # Errors
+    /// As those of [`number`](Self::number).
+    pub(crate) fn seconds(&self, name: &str, usual: u32) -> Result<Duration> {
+        self.number(name, usual).map(|seconds| Duration::from_secs(seconds.into()))
+    }
+}
+
+/// Reads options.
 ///
 /// # Errors
 /// A name that is not in `known`, a value that is missing, a name given twice, or a word that is no option.
-pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<BTreeMap<&'static str, String>> {
+pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<Words> {
     let mut found = BTreeMap::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -32,7 +73,7 @@ pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<BTreeMap<&'stat
             bail!("option `{name}` is given twice");
         }
     }
-    Ok(found)
+    Ok(Words(found))
 }
 
 /// "unknown KIND `word`", with the nearest known name when one is near.
@@ -61,8 +102,8 @@ mod tests {
     fn values_follow_or_are_joined() {
         for line in ["--seconds 5 --install", "--install --seconds=5"] {
             let found = parse(&words(line), KNOWN).unwrap();
-            assert_eq!(found["--seconds"], "5", "{line}");
-            assert_eq!(found["--install"], "", "{line}");
+            assert_eq!(found.number("--seconds", 1).unwrap(), 5, "{line}");
+            assert!(found.has("--install"), "{line}");
         }
     }
 

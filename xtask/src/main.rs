@@ -17,7 +17,7 @@ usage: cargo x COMMAND
 
   test     install what the tests need, then formatting, lints, tidy and every test
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
-  pictures make the pictures of the dashboard in docs/pictures anew, in two minutes
+  pictures make the pictures of the dashboard and of docs/report in docs/pictures anew, in two minutes
   bench    hits | misses | memory: this proxy beside its peers, in one run (bench/README.md)
              --seconds N     how long each measurement lasts (5)
              --rounds N      measurements per server, interleaved (3)
@@ -39,6 +39,9 @@ usage: cargo x COMMAND
            control: reads and writes of a backend, straight and through a cache and a gateway
              --quick         less of everything: 1 second, 1 round
              --seconds N, --rounds N, --json FILE, --larder PATH  as above
+           cluster: what a request costs nodes, by where its answer comes from, beside one node by itself
+             --quick         less of everything: 1 second, 2 rounds
+             --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            observe: the same load without statistics and with each kind of database
              --quick         less of everything: 3 seconds, 2 rounds, 10 seconds of outage
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above

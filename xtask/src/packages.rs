@@ -27,9 +27,19 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("thrift-compiler", "thrift", "Thrift's compiler, for clients in two languages"),
     package("rpcsvc-proto", "rpcgen", "the compiler of ONC RPC, for a client in C"),
     package(
+        "python3-yaml",
+        "/usr/lib/python3/dist-packages/yaml/__init__.py",
+        "a reader of the examples' manifests",
+    ),
+    package(
         "python3-thrift",
         "/usr/lib/python3/dist-packages/thrift/Thrift.py",
         "Thrift's library for Python",
+    ),
+    package(
+        "python3-aiohttp",
+        "/usr/lib/python3/dist-packages/aiohttp/__init__.py",
+        "what larder experiment measures the proxy beside",
     ),
     package("libthrift-dev", "/usr/include/thrift/Thrift.h", "Thrift's library for C++"),
     package("libboost-dev", "/usr/include/boost/version.hpp", "what Thrift's library for C++ needs"),
@@ -45,6 +55,8 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("mariadb-server", "mariadbd", "a server for the statistics database"),
     // Its programs are in a folder that is named by its version.
     package("postgresql", "pg_ctlcluster", "another server for the statistics database"),
+    package("redis-server", "redis-server", "the engine of a cluster"),
+    package("redis-tools", "redis-cli", "what makes a cluster of engines"),
     package("prometheus", "promtool", "Prometheus' own check of what it would scrape"),
     package("chromium", "chromium", "a browser for the dashboard"),
     package("fonts-dejavu-core", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "letters for it"),

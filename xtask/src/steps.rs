@@ -34,7 +34,7 @@ pub(crate) fn test() -> Result<()> {
     run(STEPS)
 }
 
-/// Has the browser of the dashboard's tests take its pictures.
+/// Has the browser of the dashboard's tests take its pictures, and those of the experiments' report.
 ///
 /// # Errors
 /// Where packages are missing, or the pictures cannot be taken.

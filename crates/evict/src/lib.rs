@@ -23,6 +23,7 @@ mod spec;
 pub use filter::{Filter, Filtered, FilteredParams};
 pub use filters::*;
 pub use numbered::{Alike, Attributes, Differing};
+pub use parts::sketch::Sketch;
 pub use policies::*;
 pub use policy::{By, Capacity, Object, Param, Params, Policy, Residents, Slot};
 pub use registry::{FILTERS, Listing, POLICIES, Select};

@@ -9,6 +9,7 @@
 pub mod curve;
 pub mod describe;
 pub mod live;
+pub mod nodes;
 pub mod plot;
 pub mod replay;
 pub mod stack;

@@ -5,14 +5,15 @@
 //!
 //! Not here: what is worth showing.
 
+mod axis;
+
 use std::fmt::Write as _;
-use std::ops::Range;
 
 use plotters::coord::Shift;
-use plotters::coord::combinators::{IntoLogRange, LogCoord};
-use plotters::coord::ranged1d::{AsRangedCoord, DefaultFormatting, KeyPointHint, Ranged};
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+
+use axis::label;
+pub use axis::{Axis, Unit};
 
 /// In pixels: the whole picture, and its part to the right where the series are named.
 const SIZE: (u32, u32) = (900, 440);
@@ -25,6 +26,10 @@ const DOT: i32 = 2;
 /// Diameter of a mark, in pixels.
 const MARK: i32 = 7;
 
+/// Lines through so few points show where these are, by discs of this diameter in pixels.
+const FEW: usize = 16;
+const SPOT: i32 = 5;
+
 /// Stands for the colour of the surrounding text until the picture is done.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_WRITTEN: &str = "#010203";
@@ -32,62 +37,7 @@ const INK_WRITTEN: &str = "#010203";
 /// Colours that most people tell apart, on light and dark ground; series beyond them are dashed.
 const COLOURS: [&str; 8] =
     ["#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#3D7FD9", "#9B6FD0", "#8A8A8A"];
-const DASHES: [&str; 3] = ["none", "7 3", "2 2"];
-
-/// What the numbers along an axis are, for their labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Counts of anything: `12k`.
-    Count,
-    /// Bytes: `4 MiB`.
-    Bytes,
-    /// Shares from 0 to 1: `25%`.
-    Share,
-    /// Seconds: `90`.
-    Seconds,
-}
-
-/// One axis.
-#[derive(Clone, Debug)]
-pub struct Axis {
-    label: String,
-    unit: Unit,
-    log: bool,
-}
-
-impl Axis {
-    /// An axis with even steps.
-    pub fn linear(label: &str, unit: Unit) -> Self {
-        Self { label: label.into(), unit, log: false }
-    }
-
-    /// An axis whose steps are factors of ten. Points at 0 or below are left out.
-    pub fn log(label: &str, unit: Unit) -> Self {
-        Self { log: true, ..Self::linear(label, unit) }
-    }
-
-    fn shows(&self, value: f64) -> bool {
-        value.is_finite() && (value > 0.0 || !self.log)
-    }
-
-    /// From the least to the greatest of `values`, never empty; from 0 where a linear axis would begin near it.
-    fn span(&self, values: impl Iterator<Item = f64>) -> Range<f64> {
-        let shown = values.filter(|&value| self.shows(value));
-        let (low, high) = shown
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
-        match (low <= high, self.log) {
-            (false, _) => 1.0..10.0,
-            (true, true) if low == high => low / 2.0..high * 2.0,
-            (true, false) if low == high => low.min(0.0)..high.max(low.min(0.0) + 1.0),
-            (true, false) if low > 0.0 && low < high / 2.0 => 0.0..high,
-            (true, _) => low..high,
-        }
-    }
-
-    fn coordinates(&self, span: Range<f64>) -> Scale {
-        if self.log { Scale::Log(span.log_scale().into()) } else { Scale::Linear(span.into()) }
-    }
-}
+const DASHES: [&str; 4] = ["none", "7 3", "2 2", "9 3 2 3"];
 
 /// How a series is drawn.
 #[derive(Clone, Debug)]
@@ -105,7 +55,15 @@ pub struct Plot {
     title: String,
     x: Axis,
     y: Axis,
-    series: Vec<(String, Shape)>,
+    series: Vec<Series>,
+}
+
+/// What is drawn, with its name.
+#[derive(Clone, Debug)]
+struct Series {
+    name: String,
+    shape: Shape,
+    pen: Pen,
 }
 
 impl Plot {
@@ -115,8 +73,20 @@ impl Plot {
     }
 
     /// Adds a line through `points`.
-    pub fn line(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
-        self.series.push((name.into(), Shape::Line(points)));
+    pub fn line(self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.with(name, Shape::Line(points))
+    }
+
+    /// Adds a line that belongs with others: families have a colour each, and their members other dashes.
+    pub fn member(mut self, (family, member): (usize, usize), name: &str, points: Vec<(f64, f64)>) -> Self {
+        let pen = Pen { colour: COLOURS[family % COLOURS.len()], dashes: DASHES[member % DASHES.len()] };
+        self.series.push(Series { name: name.into(), shape: Shape::Line(points), pen });
+        self
+    }
+
+    fn with(mut self, name: &str, shape: Shape) -> Self {
+        let pen = Pen::new(self.series.len());
+        self.series.push(Series { name: name.into(), shape, pen });
         self
     }
 
@@ -128,21 +98,25 @@ impl Plot {
     }
 
     /// Adds dots at `points`, as many as there may be: those that fall on the same spot are one.
-    pub fn dots(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
-        self.series.push((name.into(), Shape::Dots(points)));
-        self
+    pub fn dots(self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.with(name, Shape::Dots(points))
     }
 
     /// Adds a mark at each of a few `points`.
-    pub fn marks(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
-        self.series.push((name.into(), Shape::Marks(points)));
+    pub fn marks(self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.with(name, Shape::Marks(points))
+    }
+
+    /// The same, in the colour of a family's lines.
+    pub fn member_marks(mut self, family: usize, name: &str, points: Vec<(f64, f64)>) -> Self {
+        let pen = Pen { colour: COLOURS[family % COLOURS.len()], dashes: DASHES[0] };
+        self.series.push(Series { name: name.into(), shape: Shape::Marks(points), pen });
         self
     }
 
     /// Adds bars, each from, to and how high; on a logarithmic height axis they stand on its lower end.
-    pub fn bars(mut self, name: &str, bars: Vec<(f64, f64, f64)>) -> Self {
-        self.series.push((name.into(), Shape::Bars(bars)));
-        self
+    pub fn bars(self, name: &str, bars: Vec<(f64, f64, f64)>) -> Self {
+        self.with(name, Shape::Bars(bars))
     }
 
     /// The picture: one `<svg>` element.
@@ -154,7 +128,7 @@ impl Plot {
         };
         // Only files fail to be drawn on, and this is a string.
         let series = drawn.unwrap_or_default();
-        finish(&svg, &self.title, &series)
+        finish(&svg, &self.title, &series, &self.series)
     }
 
     /// Draws axes and names, and gives back the series as SVG elements.
@@ -186,15 +160,15 @@ impl Plot {
             shown.then(|| chart.backend_coord(&(x, y)))
         };
         let mut elements = String::new();
-        for (at, (name, shape)) in self.series.iter().enumerate() {
-            elements += &element(shape, &Pen::new(at), floor, &place);
+        for (at, Series { name, shape, pen }) in self.series.iter().enumerate() {
+            elements += &element(shape, pen, floor, &place);
             name_series(&legend, at, name)?;
         }
         Ok(elements)
     }
 
     fn xs(&self) -> impl Iterator<Item = f64> {
-        self.series.iter().flat_map(|(_, shape)| match shape {
+        self.series.iter().flat_map(|series| match &series.shape {
             Shape::Line(points) | Shape::Dots(points) | Shape::Marks(points) => {
                 points.iter().map(|point| point.0).collect()
             }
@@ -203,8 +177,8 @@ impl Plot {
     }
 
     fn ys(&self) -> impl Iterator<Item = f64> {
-        let is_linear = !self.y.log;
-        self.series.iter().flat_map(move |(_, shape)| match shape {
+        let is_linear = self.y.is_even();
+        self.series.iter().flat_map(move |series| match &series.shape {
             Shape::Line(points) | Shape::Dots(points) | Shape::Marks(points) => {
                 points.iter().map(|point| point.1).collect()
             }
@@ -218,13 +192,15 @@ impl Plot {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Failure = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>;
 
-/// How the series at a place in the list is told from the others.
+/// How a series is told from the others.
+#[derive(Clone, Copy, Debug)]
 struct Pen {
     colour: &'static str,
     dashes: &'static str,
 }
 
 impl Pen {
+    /// For the series at a place in the list.
     fn new(at: usize) -> Self {
         Self { colour: COLOURS[at % COLOURS.len()], dashes: DASHES[at / COLOURS.len() % DASHES.len()] }
     }
@@ -246,11 +222,12 @@ fn element(shape: &Shape, pen: &Pen, floor: f64, place: &impl Fn(f64, f64) -> Op
     match shape {
         Shape::Line(points) => {
             let places = points.iter().filter_map(|&(x, y)| place(x, y));
-            let path = line_path(places);
-            format!(
+            let path = line_path(places.clone());
+            let line = format!(
                 "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.7\" \
                  stroke-dasharray=\"{dashes}\" stroke-linejoin=\"round\"/>\n"
-            )
+            );
+            if points.len() <= FEW { line + &discs(places, colour, SPOT) } else { line }
         }
         Shape::Dots(points) => {
             let places = points.iter().filter_map(|&(x, y)| place(x, y)).collect();
@@ -259,12 +236,7 @@ fn element(shape: &Shape, pen: &Pen, floor: f64, place: &impl Fn(f64, f64) -> Op
         }
         Shape::Marks(points) => {
             let places = points.iter().filter_map(|&(x, y)| place(x, y));
-            // A line of no length with round ends is a disc.
-            let path: String = places.map(|(x, y)| format!("M{x} {y}h0")).collect();
-            format!(
-                "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{MARK}\" \
-                 stroke-linecap=\"round\"/>\n"
-            )
+            discs(places, colour, MARK)
         }
         Shape::Bars(bars) => {
             let corners = bars
@@ -278,6 +250,14 @@ fn element(shape: &Shape, pen: &Pen, floor: f64, place: &impl Fn(f64, f64) -> Op
             format!("<path d=\"{path}\" fill=\"{colour}\" fill-opacity=\"0.75\"/>\n")
         }
     }
+}
+
+/// A line of no length with round ends is a disc.
+fn discs(places: impl Iterator<Item = (i32, i32)>, colour: &str, diameter: i32) -> String {
+    let path: String = places.map(|(x, y)| format!("M{x} {y}h0")).collect();
+    format!(
+        "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{diameter}\" stroke-linecap=\"round\"/>\n"
+    )
 }
 
 fn line_path(places: impl Iterator<Item = (i32, i32)>) -> String {
@@ -308,25 +288,27 @@ fn dots_path(places: Vec<(i32, i32)>) -> String {
 }
 
 /// Joins what the library drew with the series, and lets the surroundings decide about size and ink.
-fn finish(svg: &str, title: &str, series: &str) -> String {
+fn finish(svg: &str, title: &str, drawn_series: &str, series: &[Series]) -> String {
     let (width, height) = SIZE;
     let begun = svg.find("<svg").and_then(|at| svg[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
     let end = svg.rfind("</svg>").unwrap_or(svg.len());
     let drawn = svg[begun..end].replace(INK_WRITTEN, "currentColor");
-    let strokes: String = (0..series.lines().count()).map(legend_stroke).collect();
+    let strokes: String = series.iter().enumerate().map(|(at, series)| legend_stroke(at, series)).collect();
     format!(
         "<svg class=\"plot\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {width} {height}\" \
          style=\"max-width:{width}px;width:100%;height:auto\" xmlns=\"http://www.w3.org/2000/svg\">\n\
          <style>.plot{{color:#222}}@media(prefers-color-scheme:dark){{.plot{{color:#ddd}}}}</style>{}\n\
-         {series}{strokes}</svg>\n",
+         {drawn_series}{strokes}</svg>\n",
         escape(title),
         drawn.trim_end(),
     )
 }
 
-fn legend_stroke(at: usize) -> String {
-    let Pen { colour, dashes } = Pen::new(at);
+fn legend_stroke(at: usize, Series { shape, pen: Pen { colour, dashes }, .. }: &Series) -> String {
     let (x, y) = ((SIZE.0 - LEGEND) as i32, legend_line(at) + 6);
+    if matches!(shape, Shape::Marks(_)) {
+        return discs([(x + 10, y)].into_iter(), colour, MARK);
+    }
     format!(
         "<path d=\"M{x} {y}h20\" stroke=\"{colour}\" stroke-width=\"3\" stroke-dasharray=\"{dashes}\"/>\n"
     )
@@ -336,77 +318,6 @@ fn legend_stroke(at: usize) -> String {
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
-
-/// A value as the axis says it, short.
-fn label(unit: Unit, value: f64) -> String {
-    const COUNTS: &[(f64, &str)] = &[(1e9, "G"), (1e6, "M"), (1e3, "k")];
-    const BYTES: &[(f64, &str)] =
-        &[(1_099_511_627_776.0, " TiB"), (1_073_741_824.0, " GiB"), (1_048_576.0, " MiB"), (1_024.0, " KiB")];
-    let scaled = |units: &[(f64, &str)], rest: &str| {
-        let unit = units.iter().find(|(scale, _)| value.abs() >= *scale);
-        let (scale, name) = unit.copied().unwrap_or((1.0, rest));
-        format!("{}{name}", digits(value / scale))
-    };
-    match unit {
-        Unit::Count => scaled(COUNTS, ""),
-        Unit::Bytes => scaled(BYTES, " B"),
-        Unit::Share => format!("{}%", digits(value * 100.0)),
-        Unit::Seconds => digits(value),
-    }
-}
-
-/// Three digits or so, without noughts that say nothing.
-fn digits(value: f64) -> String {
-    let decimals = match value.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 0.01 || size == 0.0 => 2,
-        _ => return format!("{value:.0e}"),
-    };
-    let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
-}
-
-/// An axis of either kind, since the library has a type for each.
-enum Scale {
-    Linear(RangedCoordf64),
-    Log(LogCoord<f64>),
-}
-
-impl Ranged for Scale {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        match self {
-            Self::Linear(axis) => axis.map(value, limit),
-            Self::Log(axis) => axis.map(value, limit),
-        }
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        match self {
-            Self::Linear(axis) => axis.key_points(hint),
-            Self::Log(axis) => axis.key_points(hint),
-        }
-    }
-
-    fn range(&self) -> Range<f64> {
-        match self {
-            Self::Linear(axis) => axis.range(),
-            Self::Log(axis) => axis.range(),
-        }
-    }
-}
-
-// The chart's builder takes what converts into coordinates; these are coordinates already.
-const _: fn() = || {
-    fn takes<T: AsRangedCoord>() {}
-    takes::<Scale>();
-};
 
 #[cfg(test)]
 mod tests {
@@ -457,23 +368,6 @@ mod tests {
             let (x, y) = axes();
             let svg = Plot::new("odd", x, y).line("lru", points.clone()).dots("same", points).svg();
             assert!(svg.contains("</svg>") && !svg.contains("NaN"));
-        }
-    }
-
-    #[test]
-    fn labels_are_short() {
-        let table = [
-            (Unit::Count, 1_500.0, "1.5k"),
-            (Unit::Count, 0.0, "0"),
-            (Unit::Count, 20.0, "20"),
-            (Unit::Bytes, 4_194_304.0, "4 MiB"),
-            (Unit::Bytes, 10.0, "10 B"),
-            (Unit::Share, 0.125, "12.5%"),
-            (Unit::Share, 0.00001, "1e-3%"),
-            (Unit::Seconds, 90.0, "90"),
-        ];
-        for (unit, value, expected) in table {
-            assert_eq!(label(unit, value), expected);
         }
     }
 

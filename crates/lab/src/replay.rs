@@ -57,20 +57,15 @@ impl Run<'_> {
     pub fn go(&self, watch: &dyn Fn(usize) -> bool) -> Option<Counts> {
         self.spec.select(Loop { run: self, watch })
     }
+}
 
-    /// Objects stand for one unit each where sizes do not differ.
-    fn capacity(&self) -> Capacity {
-        let shape = self.trace.shape();
-        match self.trace.len() {
-            0 => self.capacity,
-            _ if shape.sized => self.capacity,
-            _ => {
-                let each = self.capacity.weigh(self.trace.size(0));
-                let amount = self.capacity.amount.checked_div(each).unwrap_or(u64::MAX);
-                Capacity { amount, ..self.capacity }
-            }
-        }
+/// `capacity` as a replay of `trace` counts it: objects stand for one unit each where sizes do not differ.
+pub(crate) fn in_units(trace: &Trace, capacity: Capacity) -> Capacity {
+    if trace.is_empty() || trace.shape().sized {
+        return capacity;
     }
+    let each = capacity.weigh(trace.size(0));
+    Capacity { amount: capacity.amount.checked_div(each).unwrap_or(u64::MAX), ..capacity }
 }
 
 struct Loop<'a> {
@@ -83,7 +78,7 @@ impl Select for Loop<'_> {
 
     fn run<P: Policy>(self, params: P::Params) -> Option<Counts> {
         let Run { trace, by_object, seed, .. } = *self.run;
-        let (capacity, shape) = (self.run.capacity(), trace.shape());
+        let (capacity, shape) = (in_units(trace, self.run.capacity), trace.shape());
         let nexts = if P::OFFLINE { trace.nexts() } else { &[] };
         if shape.sized || shape.costed || by_object {
             let mut misses = if by_object { vec![0; shape.objects as usize] } else { Vec::new() };

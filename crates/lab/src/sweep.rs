@@ -167,24 +167,7 @@ impl Plan {
             .iter()
             .flat_map(|&capacity| self.specs.iter().map(move |spec| (capacity, spec)))
             .collect();
-        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(cells.len())));
-        let work = || {
-            while let Some((at, &(capacity, spec))) =
-                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, cells.get(at)?)))
-            {
-                let Some(cell) = self.cell(subject, spec, capacity, watch) else { return };
-                done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((at, cell));
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 1..self.threads.get().min(cells.len()) {
-                scope.spawn(work);
-            }
-            work();
-        });
-        let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        done.sort_by_key(|(at, _)| *at);
-        done.into_iter().map(|(_, cell)| cell).collect()
+        in_parallel(&cells, self.threads, |&(capacity, spec)| self.cell(subject, spec, capacity, watch))
     }
 
     fn cell(
@@ -220,6 +203,33 @@ impl Plan {
             metadata_bytes_per_object: counts.metadata_bytes_per_object,
         })
     }
+}
+
+/// What `run` makes of each of `jobs`, in their order, on several threads. A thread stops at the first job that
+/// `run` gives nothing for.
+pub(crate) fn in_parallel<J: Sync, R: Send>(
+    jobs: &[J],
+    threads: NonZeroUsize,
+    run: impl Fn(&J) -> Option<R> + Sync,
+) -> Vec<R> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(jobs.len())));
+    let work = || {
+        while let Some((at, job)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, jobs.get(at)?)))
+        {
+            let Some(result) = run(job) else { return };
+            done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((at, result));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads.get().min(jobs.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Counts for the whole trace.

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ use larder_lab::workload::Crud;
 /// A backend that runs until the tests end.
 fn backend(cost: Cost, etags: bool) -> SocketAddr {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let backend = Backend::bind(any, Options { entities: 10, cost, etags, lifetime: None }).unwrap();
+    let backend =
+        Backend::bind(any, Options { entities: 10, cost, etags, lifetime: None, filler: 0 }).unwrap();
     let address = backend.address().unwrap();
     thread::spawn(|| backend.run());
     address
@@ -22,7 +24,8 @@ fn backend(cost: Cost, etags: bool) -> SocketAddr {
 
 fn work(to: SocketAddr, clients: u32, requests: u64) -> Outcome {
     let workload = Crud { requests, entities: 10, writes: 0.2, exponent: 0.99 };
-    drive(&Plan { to, clients, workload, seed: 7, limit: None }).unwrap()
+    let stop = Arc::default();
+    drive(&Plan { to: to.into(), clients, workload, seed: 7, limit: None, stop }).unwrap()
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod access;
 pub(crate) mod cache;
+mod cluster;
 mod explain;
 mod history;
 mod live;
@@ -45,6 +46,7 @@ use crate::tagpools::Holdings;
 use crate::upkeep;
 use crate::worker::Shared;
 
+use self::query::Query;
 use self::sites::Site;
 
 /// What `GET /stats` answers.
@@ -80,6 +82,9 @@ struct Stats {
     /// The pools of tags of each gateway.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gateways: Vec<Holdings>,
+    /// The cluster, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<crate::cluster::Report>,
     /// What became of the rows for the statistics database, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     statistics: Option<ledger::Report>,
@@ -193,6 +198,7 @@ impl Stats {
             reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
             sites: sites::report(shared),
             gateways: shared.gateways.report(),
+            cluster: shared.cluster.as_deref().map(crate::cluster::Report::of),
             statistics: shared.ledger.as_deref().map(Ledger::report),
             traces: shared.tracer.as_ref().map(Tracer::report),
             doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
@@ -246,6 +252,9 @@ async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Respons
     let changes = CHANGES.contains(&path);
     match *method {
         Method::POST if path == "/purge" => return purge::answer(shared, query).await,
+        Method::POST if changes && path.starts_with("/cluster/") => {
+            return cluster::answer(shared, path, query).await;
+        }
         Method::POST if changes => return cache::answer(shared, path, query).await,
         Method::GET | Method::HEAD if !changes => {}
         _ => {
@@ -269,15 +278,19 @@ async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Respons
         "/recent" => recent::answer(shared, query),
         "/history" => history::answer(shared, query).await,
         "/objects" => objects::answer(shared, query).await,
-        "/pools" => json(&shared.gateways.report()),
-        "/about" => json(&page::About::of(shared)),
-        "/validator" => json(&shared.validator.report(&shared.plan())),
-        "/couplings" => json(&shared.couplings.found(&shared.plan())),
+        "/cluster" => cluster::answer(shared, path, query).await,
+        "/pools" => plain(query, || shared.gateways.report()),
+        "/about" => plain(query, || page::About::of(shared)),
+        "/validator" => plain(query, || shared.validator.report(&shared.plan())),
+        "/couplings" => plain(query, || shared.couplings.found(&shared.plan())),
         "/why" => explain::answer(shared, query).await,
         "/live" | "/top" | "/log" => live::answer(shared, path, query),
         "/healthz" => response(StatusCode::OK, TEXT, "alive\n".into()),
         "/readyz" if shared.is_draining() => {
             response(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".into())
+        }
+        "/readyz" if shared.cluster.as_ref().is_some_and(|cluster| !cluster.is_ready()) => {
+            response(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not in the cluster\n".into())
         }
         "/readyz" => response(StatusCode::OK, TEXT, "ready\n".into()),
         _ => response(StatusCode::NOT_FOUND, TEXT, format!("try {}\n", PATHS.join(", ")).into()),
@@ -285,7 +298,7 @@ async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Respons
 }
 
 /// What takes something away: it is understood with POST, and everything else is not.
-const CHANGES: &[&str] = &["/purge", "/cache/verify"];
+const CHANGES: &[&str] = &["/purge", "/cache/verify", "/cluster/drain", "/cluster/resume"];
 
 /// What there is to ask for.
 const PATHS: &[&str] = &[
@@ -303,11 +316,20 @@ const PATHS: &[&str] = &[
     "/purge",
     "/objects",
     "/cache",
+    "/cluster",
     "/pools",
     "/about",
     "/healthz",
     "/readyz",
 ];
+
+/// What takes no parameters.
+fn plain<T: Serialize>(query: Option<&str>, value: impl FnOnce() -> T) -> Response<Answer> {
+    match Query::read(query, &[]) {
+        Ok(_) => json(&value()),
+        Err(why) => response(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n").into()),
+    }
+}
 
 fn json(value: &impl Serialize) -> Response<Answer> {
     match serde_json::to_vec_pretty(value) {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use larder_cluster::Follower;
 use larder_semantics::range::ContentRange;
 use larder_store::fill::Lead;
 use larder_store::{Body, Entry};
@@ -21,13 +22,15 @@ pub(crate) struct Carrier {
     pub(crate) whole: Option<u64>,
     /// The stored response that the new one supersedes.
     pub(crate) replaces: Option<Entry>,
+    /// Where its fetch stood with what is purged, if it may be kept on the cluster's engine.
+    pub(crate) place: Option<Follower>,
     pub(crate) worker: Arc<Worker>,
 }
 
 impl Carrier {
     /// For an answer that is all there is to store.
     pub(crate) fn new(worker: &Arc<Worker>, lead: Lead) -> Self {
-        Self { lead, expected: None, whole: None, replaces: None, worker: Arc::clone(worker) }
+        Self { lead, expected: None, whole: None, replaces: None, place: None, worker: Arc::clone(worker) }
     }
 
     /// Begins to carry `download`, behind the content of `prefix`, and publishes it when it is whole.
@@ -63,7 +66,7 @@ impl Carrier {
             return;
         }
         match self.expected {
-            None => drop(self.lead.finish(self.replaces.as_ref())),
+            None => self.publish(),
             Some(range) => self.publish_part(&range).await,
         }
     }
@@ -76,6 +79,20 @@ impl Carrier {
             self.lead.append(&piece).await?;
         }
         Ok(())
+    }
+
+    fn publish(self) {
+        let head = self.place.is_some().then(|| (self.lead.key().to_vec(), self.lead.signature()));
+        let entry = self.lead.finish(self.replaces.as_ref());
+        let tier = self.worker.shared.cluster.as_ref().and_then(|cluster| cluster.tier.as_ref());
+        match (tier.zip(self.place), entry, head) {
+            (Some((tier, place)), Some(entry), _) => tier.offer(&entry, place),
+            // It is newer than what may be there.
+            (Some((tier, _)), None, Some((key, signature))) => {
+                tier.forget(&key, &signature.unwrap_or_default());
+            }
+            _ => {}
+        }
     }
 
     /// A part is worth less than the whole, and two parts that join are worth more than one.

@@ -3,9 +3,8 @@
 //! The client that caused the fetch waits here for the answer's head; from then on the content is
 //! carried by a task of its own, so that this client may leave without taking it from others.
 
-use std::borrow::Cow;
-
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use larder_cluster::Follower;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::range::{self, ContentRange};
@@ -15,11 +14,13 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
 use larder_semantics::vary;
 use larder_store::Entry;
-use larder_store::fill::{Ending, Head, Lead, Moment, Piece, Reader, Verdict};
+use larder_store::fill::{Ending, Head, Kept, Lead, Moment, Piece, Reader, Verdict};
 
 use crate::carry::Carrier;
-use crate::origin::{Download, Lines, OriginError, Upload};
+use crate::cluster::tier::Tier;
+use crate::origin::{Download, OriginError, Upload};
 use crate::outcome::{Kind, Outcome};
+use crate::question::Question;
 use crate::reply::{Content, Reply, Source};
 use crate::request::Request;
 use crate::serve::{Context, failure};
@@ -29,16 +30,6 @@ use crate::{answer, clock, own_tag};
 
 /// How long a URL whose answer could not be stored is remembered, in seconds.
 const MARK: u32 = 120;
-
-/// What is asked of the origin about what is stored.
-enum Question {
-    /// Everything, whatever is stored.
-    Whole,
-    /// Whether this is still good.
-    Validate(Entry),
-    /// The part that this one lacks.
-    Rest(Entry, ContentRange),
-}
 
 /// For whom a fetch is made.
 pub(crate) enum Fetching {
@@ -83,70 +74,30 @@ pub(crate) async fn fetch(
             own_tag::show(asked.to_mut(), tag);
         }
         let requested = clock::now();
+        let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
         let sent = upstream::send(cx.worker, cx.plan, request, &asked, &mut Upload::Empty).await;
-        let times = Times { requested, received: clock::now() };
+        let received = clock::now();
         let answer = match sent {
             Ok(answer) => answer,
             Err(error) => return failed(cx, request, fetching, why, stored.as_ref(), error),
         };
-        let fetched = Fetched { cx, request, why, times, stored: stored.as_ref(), own_tag: own_tag.as_ref() };
+        // Nodes need not agree what time it is.
+        let times = Times { requested, received, by_age: answer.by_peer };
+        let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
+        let by_peer = answer.by_peer;
+        let place = place.filter(|_| !by_peer);
+        let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place };
         if let Question::Validate(entry) = &question {
             cx.worker.shared.couplings.validated(cx, request, entry, &answer);
         }
-        match fetched.understand(&question, answer.status, &answer.fields) {
+        match fetched.understand(&question, &answer) {
             Meaning::AskAgain => question = Question::Whole,
-            Meaning::StillGood(entry) => return fetched.still_good(fetching, entry, &answer.fields.to_map()),
+            Meaning::StillGood(entry) => {
+                return fetched.still_good(fetching, entry, &answer.written());
+            }
             Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
             Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
             Meaning::Answer => return fetched.answer(fetching, answer),
-        }
-    }
-}
-
-impl Question {
-    fn about(stored: Option<&Entry>, wants_part: bool) -> Self {
-        let Some(entry) = stored else { return Self::Whole };
-        if entry.status() != StatusCode::PARTIAL_CONTENT {
-            return Self::Validate(entry.clone());
-        }
-        let held = ContentRange::of(&entry.fields());
-        match held.filter(|held| !wants_part && *held.range().start() == 0 && held.rest().is_some()) {
-            Some(held) => Self::Rest(entry.clone(), held),
-            None => Self::Whole,
-        }
-    }
-
-    /// The fields that put the question to the origin, for a request with fields `own`.
-    fn fields<'f>(&self, own: &'f HeaderMap, wants_part: bool) -> Cow<'f, HeaderMap> {
-        if matches!(self, Self::Whole) && !revalidate::has_conditions(own) {
-            return Cow::Borrowed(own);
-        }
-        let mut fields = own.clone();
-        self.ask(&mut fields, wants_part);
-        Cow::Owned(fields)
-    }
-
-    /// Puts the question into the fields that go to the origin.
-    fn ask(&self, fields: &mut HeaderMap, wants_part: bool) {
-        match self {
-            // What is fetched whole is stored for all; the client's own conditions are evaluated here.
-            Self::Whole if !wants_part => revalidate::remove_conditions(fields),
-            Self::Whole => {
-                for name in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE] {
-                    fields.remove(name);
-                }
-            }
-            Self::Validate(entry) => revalidate::condition(&entry.fields(), fields),
-            Self::Rest(entry, held) => {
-                revalidate::remove_conditions(fields);
-                if let Some(rest) = held.rest().and_then(|rest| HeaderValue::try_from(rest).ok()) {
-                    fields.insert(header::RANGE, rest);
-                }
-                let tag = entry.fields().first("etag").and_then(|tag| HeaderValue::from_bytes(tag).ok());
-                if let Some(tag) = tag.filter(|tag| !tag.as_bytes().starts_with(b"W/")) {
-                    fields.insert(header::IF_RANGE, tag);
-                }
-            }
         }
     }
 }
@@ -187,10 +138,16 @@ struct Fetched<'f> {
     stored: Option<&'f Entry>,
     /// The tag that we showed for it, if it came without.
     own_tag: Option<&'f HeaderValue>,
+    /// It comes from the node that owns the key.
+    by_peer: bool,
+    /// Where it stands with what is purged, if it may be kept on the cluster's engine.
+    place: Option<Follower>,
 }
 
 impl Fetched<'_> {
-    fn understand(&self, question: &Question, status: StatusCode, fields: &Lines) -> Meaning {
+    fn understand(&self, question: &Question, answer: &Answer) -> Meaning {
+        let Answer { status, fields, .. } = answer;
+        let (status, fields) = (*status, &**fields);
         match question {
             Question::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
                 let is_own = self.own_tag.is_some_and(|own| fields.first("etag") == Some(own.as_bytes()));
@@ -202,7 +159,7 @@ impl Fetched<'_> {
             Question::Rest(entry, held) if status == StatusCode::PARTIAL_CONTENT => {
                 let part = ContentRange::of(fields).filter(|part| *part.range().start() == held.length());
                 let joined = part.and_then(|part| range::combined((held, &entry.fields()), (&part, fields)));
-                match joined.filter(ContentRange::is_whole).and_then(|_| self.join(entry, fields)) {
+                match joined.filter(ContentRange::is_whole).and_then(|_| self.join(entry, answer)) {
                     Some(joined) => Meaning::Completes(entry.clone(), joined),
                     None => Meaning::AskAgain,
                 }
@@ -216,9 +173,9 @@ impl Fetched<'_> {
     }
 
     /// What a stored beginning and the rest of it make, if that may be stored.
-    fn join(&self, entry: &Entry, rest: &Lines) -> Option<Joined> {
-        let length = ContentRange::of(rest)?.complete();
-        let mut fields = revalidate::update(&entry.fields().to_map(), &rest.to_map());
+    fn join(&self, entry: &Entry, rest: &Answer) -> Option<Joined> {
+        let length = ContentRange::of(&*rest.fields)?.complete();
+        let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
         fields.remove(header::CONTENT_RANGE);
         let keeping = self.judge(StatusCode::OK, &fields).ok()?;
         Some(Joined { fields, length, keeping })
@@ -259,6 +216,9 @@ impl Fetched<'_> {
         let fresh = match fresh {
             Some(fresh) => {
                 lead.put(&fresh, Some(&entry));
+                if let Some((tier, place)) = self.tier().zip(self.place.clone()) {
+                    tier.offer(&fresh, place);
+                }
                 fresh
             }
             None => {
@@ -308,12 +268,12 @@ impl Fetched<'_> {
 
     /// Shares and stores the answer if that is allowed; else passes it to this client alone.
     fn answer(&self, fetching: Fetching, answer: Answer) -> Reply {
-        let Answer { status, fields, download } = answer;
-        let keeping = match self.judge(status, &*fields) {
+        let keeping = match self.judge(answer.status, &*answer.fields) {
             Ok(keeping) => keeping,
-            Err(why) => return self.pass(fetching, why, Answer { status, fields, download }),
+            Err(why) => return self.pass(fetching, why, answer),
         };
-        let map = fields.to_map();
+        let map = answer.written();
+        let Answer { status, fields, download, .. } = answer;
         let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&map)).flatten();
         let head = self.head(status, &map, keeping, download.length());
         let lead = fetching.into_lead(self.cx.worker, &self.request.key);
@@ -341,8 +301,8 @@ impl Fetched<'_> {
     }
 
     fn carrier(&self, lead: Lead, expected: Option<ContentRange>, whole: Option<u64>) -> Carrier {
-        let replaces = self.stored.cloned();
-        Carrier { expected, whole, replaces, ..Carrier::new(self.cx.worker, lead) }
+        let (replaces, place) = (self.stored.cloned(), self.place.clone());
+        Carrier { expected, whole, replaces, place, ..Carrier::new(self.cx.worker, lead) }
     }
 
     /// Stores what arrives, behind what is there of it already, and lets this client read along.
@@ -360,19 +320,34 @@ impl Fetched<'_> {
         if let Some(whole) = carrier.whole {
             reader.narrow(0, whole);
         }
+        let kept = self.kept(head);
+        carrier.lead.limit(kept);
         let stored = carrier.lead.stream(head.clone());
+        let unstored = if kept == Kept::Nowhere { Why::OwnedElsewhere } else { Why::TooLarge };
         if !stored {
-            self.note(Why::TooLarge, head.status, &head.fields.view());
+            self.note(unstored, head.status, &head.fields.view());
         }
         let ttl = stored.then(|| head.freshness.ttl(self.times.received));
-        let why = if stored { self.why } else { Why::TooLarge };
+        let why = if stored { self.why } else { unstored };
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
         carrier.start(download, beginning);
         reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
     }
 
+    /// Where the answer is kept. What another node owns is kept here if it is asked for often.
+    fn kept(&self, head: &Head) -> Kept {
+        match self.cx.worker.shared.cluster.as_deref().filter(|_| self.by_peer) {
+            None => Kept::Everywhere,
+            Some(cluster) => cluster.kept(&self.cx.worker.shared.store, &self.request.key, head.length),
+        }
+    }
+
+    fn tier(&self) -> Option<&Tier> {
+        self.cx.worker.shared.cluster.as_ref()?.tier.as_ref()
+    }
+
     fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {
-        let Answer { status, fields, download } = answer;
+        let Answer { status, fields, download, .. } = answer;
         self.note(why, status, &*fields);
         let shared = &self.cx.worker.shared;
         fetching.settle(Verdict::Released);
@@ -383,6 +358,9 @@ impl Fetched<'_> {
             // The origin's newer word on this URL is that nothing of it be kept.
             if self.stored.is_some() && !status.is_server_error() {
                 shared.store.remove(&self.request.key);
+                if let Some(tier) = self.tier() {
+                    tier.forget(&self.request.key, &[]);
+                }
             }
         }
         upstream::pass_on(false, status, fields, download, outcome)
@@ -421,8 +399,8 @@ fn failed(
 ) -> Reply {
     tracing::warn!("{}: {error}", request.url());
     let now = clock::now();
-    let times = Times { requested: now, received: now };
-    let fetched = Fetched { cx, request, why, times, stored, own_tag: None };
+    let times = Times { requested: now, received: now, by_age: false };
+    let fetched = Fetched { cx, request, why, times, stored, own_tag: None, by_peer: false, place: None };
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
         Some(entry) => fetched.stale(fetching, entry, None),
         None => {

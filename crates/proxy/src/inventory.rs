@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
+use http::uri::Authority;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::{key, vary};
 use larder_store::disks::{Held, Stored, Verified};
@@ -116,6 +117,9 @@ pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     if authority.is_empty() {
         return Err(format!("'{shown}': no host in it"));
+    }
+    if authority.parse::<Authority>().is_err() {
+        return Err(format!("'{shown}': '{}' is no host", authority.escape_debug()));
     }
     Ok(Address { scheme, authority, path })
 }

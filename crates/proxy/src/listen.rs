@@ -15,6 +15,7 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::admin;
+use crate::cluster::follow;
 use crate::doors::{self, Registration};
 use crate::error::Error;
 use crate::health;
@@ -28,6 +29,9 @@ use crate::worker::{Shared, Worker};
 
 /// Connections the kernel holds for us between two accepts.
 const BACKLOG: i32 = 4096;
+/// How long the end of a process waits until other nodes have been told what was purged. Longer than is waited between two
+/// tries to reach the engine.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A proxy that is bound to its addresses.
 pub struct Server {
@@ -46,6 +50,8 @@ pub enum Front {
     Http(Role),
     /// RPC.
     Door(Door),
+    /// HTTP, among the nodes of a cluster.
+    Peer,
 }
 
 /// What one worker listens to.
@@ -78,7 +84,8 @@ impl Server {
         let mut addresses = Vec::new();
         let http = settings.listen.iter().map(|Listener { address, role }| (Front::Http(*role), address));
         let doors = settings.doors.listen.iter().map(|(door, address)| (Front::Door(*door), address));
-        for (front, address) in http.chain(doors) {
+        let peers = settings.cluster.iter().map(|cluster| (Front::Peer, &cluster.listen));
+        for (front, address) in http.chain(doors).chain(peers) {
             let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
             // SO_REUSEPORT would let a second process share the address unnoticed: look first.
             let probe = socket(*address, false).map_err(busy)?;
@@ -100,6 +107,11 @@ impl Server {
         let shared = Shared::new(settings)?;
         let upkeep = Upkeep::start(&shared)?;
         contents::start(&shared)?;
+        let peers = addresses.iter().find(|(front, _)| *front == Front::Peer);
+        if let (Some(cluster), Some((_, address))) = (&shared.cluster, peers) {
+            cluster.start(*address)?;
+            follow::start(&shared);
+        }
         Ok(Self { admin, upkeep, shared, sockets, addresses })
     }
 
@@ -252,7 +264,8 @@ fn welcome(worker: &Arc<Worker>, front: Front, stream: TcpStream, client: Socket
     // Heads and bodies are written whole; waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
     match front {
-        Front::Http(role) => {
+        Front::Http(_) | Front::Peer => {
+            let role = if let Front::Http(role) = front { Some(role) } else { None };
             let connection = Connection::new(Arc::clone(worker), role, stream, client, seat);
             worker.lobby.enter(Box::new(connection));
         }
@@ -330,6 +343,9 @@ async fn supervise(
     let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
     let drains = until_told(shared, control).await;
     if drains {
+        if let Some(cluster) = &shared.cluster {
+            cluster.leave().await;
+        }
         shared.drain();
     }
     if let Some(registration) = registration {
@@ -345,7 +361,11 @@ async fn supervise(
             return false;
         }
     }
-    true
+    let Some(cluster) = &shared.cluster else { return true };
+    tokio::select! {
+        () = cluster.finish_telling(limit.min(LAST_WORDS)) => true,
+        () = stopped(control) => false,
+    }
 }
 
 /// Reloads as told, until told to end: true for a drain.

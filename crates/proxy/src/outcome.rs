@@ -32,17 +32,20 @@ pub enum Tier {
     Memory,
     /// On a disk.
     Disk,
+    /// On the cluster's engine.
+    Engine,
 }
 
 impl Tier {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Memory, Self::Disk];
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Engine];
 
     /// What logs call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Disk => "disk",
+            Self::Engine => "engine",
         }
     }
 }

@@ -19,6 +19,7 @@ use larder_store::{Effect, Entry, Scope};
 use crate::answer;
 use crate::carry::Carrier;
 use crate::clock;
+use crate::cluster::scopes;
 use crate::origin::{Download, Lines, OriginError, Upload};
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Content, Reply, Source, Tunnel};
@@ -84,25 +85,29 @@ pub(crate) async fn through(
     let requested = clock::now();
     let mut content = std::mem::take(&mut request.content);
     let sent = upstream::send(worker, plan, request, &request.fields, &mut content).await;
-    let Answer { status, fields, download } = match sent {
+    let Answer { status, fields, download, .. } = match sent {
         Ok(answer) => answer,
         Err(error) => return failed(request, &error),
     };
-    let times = Times { requested, received: clock::now() };
+    let times = Times { requested, received: clock::now(), by_age: false };
     let outcome = Outcome::forwarded(Kind::Pass, why).answered(status);
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return upgraded(&fields, download, outcome);
     }
     if invalidate::is_unsafe(&request.method) {
-        invalidate(worker, request, status, &*fields);
-        invalidate_groups(worker, request, &fields).await;
+        let spoiled = invalidate(worker, request, status, &*fields);
+        let groups = invalidate_groups(worker, request, &fields).await;
+        if request.route.rules(&plan.settings.forward.rules).is_some() {
+            scopes::tell(&worker.shared, Effect::Remove, &spoiled).await;
+        }
+        scopes::tell(&worker.shared, Effect::Invalid, &groups).await;
         worker.shared.couplings.answered(plan, request, status);
     }
     if request.method == Method::POST
         && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
     {
         let cx = Context { worker, plan, rules };
-        return posted(cx, request, Answer { status, fields, download }, times, outcome);
+        return posted(cx, request, Answer { status, fields, download, by_peer: false }, times, outcome);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome)
 }
@@ -119,38 +124,41 @@ fn count_down_forwards(fields: &mut HeaderMap) {
     }
 }
 
-/// Forgets what an unsafe request has spoiled, and lets what is being fetched not be stored.
-fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) {
-    for target in invalidate::targets(request.target(), status, fields) {
-        let key = request.key_of(&target);
-        worker.shared.fills.purge(&key);
-    }
+/// Forgets what an unsafe request has spoiled, and lets what is being fetched not be stored; says what that is.
+fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) -> Vec<Scope> {
+    let targets = invalidate::targets(request.target(), status, fields);
+    let keys: Vec<_> = targets.iter().map(|target| request.key_of(target)).collect();
+    keys.iter().for_each(|key| _ = worker.shared.fills.purge(key));
+    keys.into_iter().map(Scope::Url).collect()
 }
 
 /// Puts in force that the groups that the answer to an unsafe request names are invalid, before anybody has the
-/// answer.
-async fn invalidate_groups(worker: &Worker, request: &Request, fields: &Lines) {
+/// answer; says what that is.
+async fn invalidate_groups(worker: &Worker, request: &Request, fields: &Lines) -> Vec<Scope> {
     let groups = groups::invalidated(&request.method, fields);
-    let Some(origin) = key::origin(request.target()).filter(|_| !groups.is_empty()) else { return };
-    let scopes = match groups.len() {
+    let Some(origin) = key::origin(request.target()).filter(|_| !groups.is_empty()) else {
+        return Vec::new();
+    };
+    let scopes: Vec<_> = match groups.len() {
         0..=MOST_GROUPS => {
             let group = |name| Scope::Group { origin: origin.to_vec(), name };
             groups.into_iter().map(group).collect()
         }
         _ => vec![Scope::Prefix(origin.to_vec())],
     };
-    let fills = Arc::clone(&worker.shared.fills);
-    let order = move || fills.order(&scopes, Effect::Invalid, clock::now());
+    let (fills, ordered) = (Arc::clone(&worker.shared.fills), scopes.clone());
+    let order = move || fills.order(&ordered, Effect::Invalid, clock::now());
     if worker.shared.store.disks.is_empty() {
         order();
     } else if let Err(error) = tokio::task::spawn_blocking(order).await {
         tracing::error!("{}: groups not invalidated: {error}", request.url());
     }
+    scopes
 }
 
 /// The answer to a POST, stored for later GETs if it may be (RFC 9110 section 9.3.3).
 fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outcome: Outcome) -> Reply {
-    let Answer { status, fields, download } = answer;
+    let Answer { status, fields, download, .. } = answer;
     let verdict =
         storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
     let mut signature = Vec::new();
@@ -177,18 +185,19 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
     let began = cx.worker.shared.fills.now(&request.key);
     let requested = clock::now();
     let sent = upstream::send(cx.worker, cx.plan, request, &request.fields, &mut Upload::Empty).await;
-    let Answer { status, fields, download } = match sent {
+    let answer = match sent {
         Ok(answer) => answer,
         Err(error) => {
             let failed = || failed(request, &error);
             return stand_in(cx, request, stored.as_ref()).unwrap_or_else(failed);
         }
     };
-    let times = Times { requested, received: clock::now() };
+    let times = Times { requested, received: clock::now(), by_age: false };
     if let Some(stored) = stored {
         let lead = cx.worker.shared.fills.alone(&request.key, began);
-        learn(cx, &lead, request, &stored, status, &fields.to_map(), times);
+        learn(cx, &lead, request, &stored, answer.status, &answer.written(), times);
     }
+    let Answer { status, fields, download, .. } = answer;
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
     upstream::pass_on(true, status, fields, download, outcome)
 }

@@ -7,14 +7,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use std::{fmt, mem, thread};
 
 use larder_semantics::key;
 use larder_store::reclaim::{Counted, Ordered, Reached};
 use larder_store::{Effect, Scope};
 use serde::Serialize;
+use tokio::task::JoinError;
 
 use crate::clock;
+use crate::cluster::acknowledge::Nodes;
+use crate::cluster::scopes;
 use crate::inventory;
 use crate::request::Address;
 use crate::worker::Shared;
@@ -104,9 +108,14 @@ fn origins(host: &str) -> Result<Vec<Vec<u8>>, String> {
 pub(crate) struct Asked {
     pub(crate) scopes: Vec<Scope>,
     pub(crate) effect: Effect,
-    /// Whoever asks waits for the disks.
+    /// Whoever asks waits for the disks, and for the other nodes.
     pub(crate) waits: bool,
+    /// For how long at most he waits for these.
+    pub(crate) patience: Duration,
 }
+
+/// How long the other nodes are waited for if nobody says.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a purge came to.
 #[derive(Debug, Serialize)]
@@ -120,19 +129,40 @@ pub(crate) struct Purged {
     /// `done`: what the disks have is in these figures; `under-way`: it is not, since they are looked through yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<&'static str>,
+    /// How it has gone with the nodes of the cluster, if this is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) nodes: Option<Nodes>,
 }
 
 impl fmt::Display for Purged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { effect, objects, bytes, disk } = self;
+        let Self { effect, objects, bytes, disk, .. } = self;
         write!(f, "{objects} objects {effect}, {bytes} bytes")?;
         disk.map_or(Ok(()), |disk| write!(f, ", disks {disk}"))
     }
 }
 
-/// Purges, and says what that came to. May wait long: for a thread of its own.
-pub(crate) fn purge(shared: &Arc<Shared>, asked: Asked) -> Purged {
-    let Asked { scopes, effect, waits } = asked;
+/// Purges, here and on the other nodes, and says what that came to.
+///
+/// # Errors
+/// When it was not done.
+pub(crate) async fn purge(shared: &Arc<Shared>, asked: Asked) -> Result<Purged, JoinError> {
+    let patience = asked.waits.then_some(asked.patience);
+    let order = scopes::order(asked.effect, &asked.scopes);
+    let this = Arc::clone(shared);
+    let here = tokio::task::spawn_blocking(move || purge_here(&this, asked));
+    let elsewhere = async { Some(shared.cluster.as_ref()?.tell(order).await) };
+    let (here, told) = tokio::join!(here, elsewhere);
+    let nodes = match (&shared.cluster, told) {
+        (Some(cluster), Some(told)) => Some(cluster.nodes(told, patience).await),
+        _ => None,
+    };
+    Ok(Purged { nodes, ..here? })
+}
+
+/// Purges here. May wait long: for a thread of its own.
+fn purge_here(shared: &Arc<Shared>, asked: Asked) -> Purged {
+    let Asked { scopes, effect, waits, .. } = asked;
     let ordered = shared.fills.enforce(scopes, effect, clock::now());
     if let Err(error) = shared.store.disks.sync_purges() {
         tracing::warn!("a crash of the machine may bring back what was purged: {error}");
@@ -151,7 +181,7 @@ pub(crate) fn purge(shared: &Arc<Shared>, asked: Asked) -> Purged {
         shared.reclaim.add(shared, ordered);
     }
     let Reached { objects, bytes } = reached;
-    Purged { effect, objects, bytes, disk }
+    Purged { effect, objects, bytes, disk, nodes: None }
 }
 
 fn look_through(shared: &Shared, purges: &[&Ordered], counted: &Counted) -> Reached {

@@ -43,8 +43,7 @@ pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, 
         Ok(asked) => asked,
         Err((status, why)) => return refused(status, &why),
     };
-    let shared = Arc::clone(&worker.shared);
-    match tokio::task::spawn_blocking(move || purge::purge(&shared, asked)).await {
+    match purge::purge(&worker.shared, asked).await {
         Ok(purged) => {
             tracing::info!("{PURGE} {url} from {}: {purged}", request.client.ip());
             done(&purged)
@@ -117,7 +116,7 @@ fn read(url: &str, fields: &HeaderMap) -> Result<Asked, Refused> {
         let value = if kind == Kind::Host { host(url) } else { url };
         scopes = kind.scopes(value, None).map_err(bad)?;
     }
-    Ok(Asked { scopes, effect, waits })
+    Ok(Asked { scopes, effect, waits, patience: purge::PATIENCE })
 }
 
 /// Scheme, host and port of a URL.

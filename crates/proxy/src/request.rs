@@ -13,6 +13,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::{key, revalidate, storable};
 use larder_store::Entry;
 
+use crate::cluster::asker;
 use crate::http1::head::{Head, Refusal, Target};
 use crate::observe::trace::Trace;
 use crate::origin::{Lines, Upload};
@@ -45,6 +46,12 @@ pub(crate) struct Request {
     pub(crate) interims: Option<Interims>,
     /// The time that origins take for it.
     pub(crate) origin: Stopwatch,
+    /// It comes by way of another node of the cluster.
+    pub(crate) by_peer: bool,
+    /// How far that one has followed what is purged, if it is further.
+    pub(crate) awaited: Option<Box<str>>,
+    /// The node that owns the key may answer in the origin's place.
+    pub(crate) asks_peers: bool,
     /// Its span, while requests are traced.
     pub(crate) trace: Option<Arc<Trace>>,
 }
@@ -224,6 +231,9 @@ impl Request {
             content: Upload::Empty,
             interims: None,
             origin: Stopwatch::default(),
+            by_peer: false,
+            awaited: None,
+            asks_peers: false,
             trace: None,
         })
     }
@@ -270,6 +280,9 @@ impl Request {
             content: Upload::Empty,
             interims: None,
             origin: Stopwatch::default(),
+            by_peer: self.by_peer,
+            awaited: None,
+            asks_peers: self.asks_peers,
             trace: None,
         }
     }
@@ -292,4 +305,4 @@ fn collect(head: &Head<'_>) -> Result<HeaderMap, Refusal> {
     Ok(fields)
 }
 
-const ANEW: [&str; 3] = ["host", "expect", "content-length"];
+const ANEW: [&str; 4] = ["host", "expect", "content-length", asker::FIELD];

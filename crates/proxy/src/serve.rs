@@ -14,9 +14,11 @@ use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_semantics::vary;
-use larder_store::fill::{Head, Reader, Verdict};
+use larder_store::fill::{Head, Lead, Reader, Verdict};
 use larder_store::{Entry, Generation, Joined, Resident};
 
+use crate::cluster::tier::recall;
+use crate::cluster::trust;
 use crate::fetch::Fetching;
 use crate::http1::head::{self, Framing, Refusal};
 use crate::outcome::{Kind, Outcome, Tier};
@@ -45,6 +47,9 @@ pub(crate) fn at_once(
 ) -> Option<Answer> {
     let cacheable = matches!(head.method, Method::GET | Method::HEAD);
     if !cacheable || head.framing != Framing::Length(0) || head.upgrade {
+        return None;
+    }
+    if !worker.shared.is_sure() {
         return None;
     }
     let address = Address::of(head.target, role).ok()?;
@@ -90,6 +95,12 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     if let Some(site) = purge_method::site(request) {
         return Box::pin(purge_method::answer(worker, plan, site, request)).await;
     }
+    if let (Some(cluster), Some(place)) = (&worker.shared.cluster, &request.awaited)
+        && !cluster.news.reach(place).await
+    {
+        return refusal(BEHIND);
+    }
+    trust::confirm(&worker.shared).await;
     let route = request.route.clone();
     if let Some(pools) = route.tags() {
         return Box::pin(tagpools::serve(worker, plan, pools, request)).await;
@@ -98,7 +109,9 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
         return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
     };
     let cx = Context { worker, plan, rules };
-    match passes(request, !request.content.is_empty()) {
+    let why = passes(request, !request.content.is_empty());
+    request.asks_peers = why.is_none() && cx.asks_peers(request);
+    match why {
         Some(why) => pass::through(worker, plan, request, why).await,
         None if request.method == Method::HEAD => cx.head(request).await,
         None => cx.get(request).await,
@@ -121,6 +134,12 @@ pub(crate) fn refusal(refusal: Refusal) -> Reply {
     let text = format!("{}: {}\n", refusal.status.as_str(), refusal.reason);
     Reply { close: true, ..Reply::text(refusal.status, text, outcome) }
 }
+
+/// What another node is told that knows of more purges: it asks the origin itself.
+const BEHIND: Refusal = Refusal {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    reason: "this node has not heard yet of all that was purged",
+};
 
 /// What a flow works with.
 #[derive(Clone, Copy)]
@@ -229,6 +248,14 @@ impl Context<'_> {
             || self.worker.shared.markers.marked(hash, clock::now())
     }
 
+    /// Whether the node that owns the key may answer in the origin's place: nothing speaks against a stored answer.
+    fn asks_peers(&self, request: &Request) -> bool {
+        let is_for_all =
+            !self.rules.validated && !request.fields.contains("authorization") && !request.asked.no_store;
+        let hears = self.worker.shared.cluster.as_ref().is_some_and(|cluster| cluster.news.trust.hears());
+        hears && !request.by_peer && is_for_all
+    }
+
     /// Waits for a fetch that is under way, or begins one. What was purged before the request `arrived` is not for
     /// it, even if it arrives later.
     async fn coalesce(
@@ -243,7 +270,18 @@ impl Context<'_> {
         let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
         for _ in 0..TRIES {
             let mut reader = match fills.join(&request.key, &signature) {
-                Joined::Lead(lead) => {
+                Joined::Lead(mut lead) => {
+                    if let Some((entry, reply)) = self.stored_meanwhile(request) {
+                        lead.settle(Verdict::Stored(entry));
+                        return reply;
+                    }
+                    if stored.is_none()
+                        && let Some((entry, reply)) = self.recalled(request, &mut lead).await
+                    {
+                        lead.put(&entry, None);
+                        lead.settle(Verdict::Stored(entry));
+                        return reply;
+                    }
                     return fetch::fetch(*self, request, Fetching::Leads(lead), why, stored).await;
                 }
                 Joined::Follow(reader) => reader,
@@ -280,6 +318,31 @@ impl Context<'_> {
             }
         }
         fetch::fetch(*self, request, Fetching::Alone(fills.now(&request.key)), why, stored).await
+    }
+
+    /// What a fetch has stored that ended after the tiers were looked at, and before this request could wait for it.
+    fn stored_meanwhile(&self, request: &Request) -> Option<(Entry, Reply)> {
+        let store = &self.worker.shared.store;
+        let resident = store.memory.peek(&request.key, store.memory.hash(&request.key))?;
+        let entry = answer::select(&resident, &request.fields).cloned();
+        let entry = entry.and_then(|entry| store.current(entry))?;
+        let held = Held { entry: Some(entry.clone()), tier: Tier::Memory, resident: Some(resident) };
+        match find(request, &held) {
+            Found::Reply(reply) => Some((entry, reply)),
+            _ => None,
+        }
+    }
+
+    /// What the cluster's engine keeps, if this node is the one to ask it.
+    async fn recalled(&self, request: &Request, lead: &mut Lead) -> Option<(Entry, Reply)> {
+        let shared = &self.worker.shared;
+        shared.cluster.as_ref()?.tier.as_ref()?;
+        let entry = Box::pin(recall::recall(shared, request, lead)).await?;
+        let held = Held { entry: Some(entry.clone()), tier: Tier::Engine, resident: None };
+        match find(request, &held) {
+            Found::Reply(reply) => Some((entry, reply)),
+            _ => None,
+        }
     }
 
     /// The reply from what another request's fetch left stored, if it is this request's variant.

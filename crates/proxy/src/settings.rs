@@ -2,7 +2,7 @@
 //!
 //! The binary turns a config file and flags into these; nothing below validates again. A reload
 //! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`,
-//! `trace` and the capacity of the memory tier, which belong to the process.
+//! `cluster`, `trace` and the capacity of the memory tier, which belong to the process.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,6 +17,7 @@ use larder_semantics::storable::Rules;
 pub use larder_store::DiskTier;
 use subtle::ConstantTimeEq;
 
+pub use crate::cluster::settings::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
 pub use crate::schedule::{Schedule, Times};
 pub use crate::validator::Validate;
 
@@ -55,6 +56,8 @@ pub struct Settings {
     pub access_log_file: Option<PathBuf>,
     /// What is kept of requests in a database.
     pub statistics: Statistics,
+    /// The cluster that this is a node of; `None`: it is by itself.
+    pub cluster: Option<Cluster>,
     /// Where requests are traced to.
     pub trace: Tracing,
     /// How this proxy names itself in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).

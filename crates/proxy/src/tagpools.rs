@@ -6,11 +6,13 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderMap, Method, StatusCode};
+use larder_cluster::message;
 use larder_semantics::status::Why;
-use larder_tags::{Asked, Change, Pools, Report, Settings, Ticket, Verdict};
+use larder_tags::{Asked, Pools, Report, Segment, Settings, Ticket, Verdict};
 use serde::Serialize;
 
 use crate::clock;
+use crate::cluster::change::Change;
 use crate::origin::{Chunk, Download, Lines, Upload};
 use crate::outcome::{Kind, Outcome};
 use crate::pass;
@@ -61,6 +63,21 @@ impl Gateways {
         Some(pools)
     }
 
+    /// Blanks what a change concerns that went through a gateway of the same name on another node; says no more than
+    /// that it did, unless it `is_over`.
+    pub(crate) fn changed_elsewhere(&self, pools: &message::Pools, is_over: bool) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let segment = pools.pool.as_deref().map_or(Segment::Anywhere, |name| Segment::Named(name.into()));
+        let known = all.iter().filter(|known| known.site == pools.site);
+        known.for_each(|known| known.pools.changed_elsewhere(&segment, is_over));
+    }
+
+    /// Blanks all pools of all gateways.
+    pub(crate) fn blank_all(&self) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().for_each(|known| known.pools.changed_elsewhere(&Segment::Anywhere, true));
+    }
+
     /// What all of them hold and did.
     pub(crate) fn report(&self) -> Vec<Holdings> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +105,10 @@ pub(crate) async fn serve(
             not_modified(fields, outcome)
         }
         Asked::Forward(ticket) => forward(worker, plan, request, &ticket).await,
-        Asked::Change(held) => change(worker, plan, request, held).await,
+        Asked::Change(held) => {
+            let held = Change::new(&worker.shared, request, held);
+            change(worker, plan, request, held).await
+        }
         Asked::Pass(lines) => {
             let why = if is_plain && request.method != Method::GET { Why::Method } else { Why::Bypass };
             with(pass::through(worker, plan, request, why).await, lines)
@@ -104,8 +124,8 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
     let lines = held.lines();
     let sent = upstream::send(worker, plan, request, &request.fields, &mut content).await;
     let reply = match sent {
-        Ok(Answer { status, fields, download }) => {
-            held.answered(status);
+        Ok(Answer { status, fields, download, .. }) => {
+            held.answered(status).await;
             let outcome = Outcome::forwarded(Kind::Pass, Why::Method).answered(status);
             upstream::pass_on(false, status, fields, download.guarded(held), outcome)
         }
@@ -126,7 +146,7 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
         Pools::leave_tags(fields.to_mut());
     }
     let sent = upstream::send(worker, plan, request, &fields, &mut Upload::Empty).await;
-    let Answer { status, fields, download } = match sent {
+    let Answer { status, fields, download, .. } = match sent {
         Ok(answer) => answer,
         Err(error) => return pass::failed(request, &error),
     };
@@ -138,7 +158,7 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
             not_modified(kept, Outcome { kind: Kind::Revalidated, ..outcome })
         }
         Verdict::Read(most, lines) => {
-            let answer = Answer { status, fields, download };
+            let answer = Answer { status, fields, download, by_peer: false };
             read(request, ticket, answer, (most, lines), outcome).await
         }
     }
@@ -152,7 +172,7 @@ async fn read(
     (most, lines): (u64, HeaderMap),
     outcome: Outcome,
 ) -> Reply {
-    let Answer { status, fields, mut download } = answer;
+    let Answer { status, fields, mut download, .. } = answer;
     let content = match whole(&mut download, most).await {
         Ok(Ok(content)) => content,
         Ok(Err(beginning)) => {

@@ -136,7 +136,7 @@ impl Keeper {
             }
             // What fails has been told as an event.
             if sync.is_due(SYNC) {
-                let _ = self.store().disks.sync();
+                let _ = self.sync();
             }
             if snapshot.is_due(SNAPSHOT) {
                 let _ = self.store().disks.snapshot();
@@ -148,11 +148,19 @@ impl Keeper {
             self.clear_if_due(&schedule, &mut since);
         }
         let disks = &self.store().disks;
-        if let Err(error) = disks.sync().and_then(|()| disks.snapshot()) {
+        if let Err(error) = self.sync().and_then(|()| disks.snapshot()) {
             tracing::warn!(
                 "the disk cache was not written down; its records will be read at the next start: {error}"
             );
         }
+    }
+
+    /// Makes everything durable, and then writes down which purges of other nodes are part of it.
+    fn sync(&self) -> io::Result<()> {
+        let news = self.shared.cluster.as_ref().map(|cluster| &cluster.news);
+        let place = news.map(|news| (news, news.follower.borrow().clone()));
+        self.store().disks.sync()?;
+        place.map_or(Ok(()), |(news, place)| news.bookmarks.write(&place))
     }
 
     fn store(&self) -> &Store {

@@ -2,6 +2,7 @@
 //! it is, and another one if that fails before it answered.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use larder_semantics::fields::{Fields, members};
 use larder_semantics::status::Why;
 use larder_store::lines::{write_line, write_name};
 
+use crate::cluster::peers;
 use crate::observe::accounts::Meter;
 use crate::origin::{Client, Download, Head, Lines, OriginError, Outgoing, Place, Upload, is_idempotent};
 use crate::outcome::Outcome;
@@ -24,6 +26,19 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) fields: Box<Lines>,
     pub(crate) download: Download,
+    /// It comes from the node that owns the key.
+    pub(crate) by_peer: bool,
+}
+
+impl Answer {
+    /// The fields as the origin has written them, whoever has passed them on.
+    pub(crate) fn written(&self) -> HeaderMap {
+        let mut fields = self.fields.to_map();
+        if self.by_peer {
+            peers::unwrite(&mut fields);
+        }
+        fields
+    }
 }
 
 /// Room for a head that goes to an origin; few need more.
@@ -50,14 +65,48 @@ pub(crate) async fn send(
         None => Box::pin(queue_up(plan)).await?,
     };
     let begun = Instant::now();
-    let answered = ask(worker, plan, request, fields, content).await;
+    let answered = ask_peers(worker, plan, request, fields, content).await;
     let took = begun.elapsed();
     request.origin.add(took);
-    let (head, download) = answered?;
+    let (head, download, by_peer) = answered?;
     worker.times.answered(took);
     refuse_unasked_change(request, head.status)?;
-    let meter = Meter::new(plan.sites.account(request.route.number()), worker.number);
-    Ok(Answer { status: head.status, fields: head.fields, download: download.holding(place).counted(meter) })
+    let download = match by_peer {
+        true => download.holding(place),
+        false => {
+            let meter = Meter::new(plan.sites.account(request.route.number()), worker.number);
+            download.holding(place).counted(meter)
+        }
+    };
+    Ok(Answer { status: head.status, fields: head.fields, download, by_peer })
+}
+
+/// Asks the node that owns the key, or else an origin; true: it was the node.
+async fn ask_peers(
+    worker: &Arc<Worker>,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+) -> Result<(Head, Download, bool), OriginError> {
+    let _busy = match request.asks_peers {
+        false => None,
+        true => match Box::pin(peers::ask(worker, plan, request, fields)).await? {
+            ControlFlow::Break((head, download)) => return Ok((head, download, true)),
+            ControlFlow::Continue(busy) => busy,
+        },
+    };
+    let (head, download) = ask(worker, plan, request, fields, content).await?;
+    Ok((head, download, false))
+}
+
+/// Takes interim answers to where the client gets them from.
+pub(crate) fn interims_of(request: &Request) -> impl FnMut(Head) + Send {
+    move |head: Head| {
+        if let Some(interims) = &request.interims {
+            interims.push(Interim { status: head.status, fields: *head.fields });
+        }
+    }
 }
 
 async fn ask(
@@ -175,18 +224,13 @@ async fn once(
     let own = asking.as_ref().map(|asking| asking.traceparent());
     let mut head = Vec::with_capacity(HEAD);
     write_head(&mut head, plan, request, fields, content, host, own.as_deref());
-    let mut on_interim = |head: Head| {
-        if let Some(interims) = &request.interims {
-            interims.push(Interim { status: head.status, fields: *head.fields });
-        }
-    };
     let outgoing = Outgoing {
         https: to.https,
         authority: to.authority,
         method: &request.method,
         head: &head,
         content,
-        on_interim: &mut on_interim,
+        on_interim: &mut interims_of(request),
     };
     let answered = client.send(outgoing).await;
     if let Some(asking) = asking {

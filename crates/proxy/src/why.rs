@@ -278,13 +278,13 @@ impl Run<'_> {
         fields: &HeaderMap,
         why: Option<Why>,
     ) -> Answer {
-        let times = Times { requested: time, received: time };
+        let times = Times { requested: time, received: time, by_age: false };
         let judged = match status {
             Some(status) => fetch::judge(rules, &self.request, status, fields, times).err(),
             None => why,
         };
         // Its size is nothing that its fields tell.
-        let why_not = judged.or(why.filter(|why| *why == Why::TooLarge));
+        let why_not = judged.or(why.filter(|why| matches!(why, Why::TooLarge | Why::OwnedElsewhere)));
         let shown = |(name, value): (&HeaderName, &HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         };

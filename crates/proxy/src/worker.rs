@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 
 use crate::admin::cache;
 use crate::admin::recent::Recent;
+use crate::cluster::{Cluster, peers};
 use crate::doors::{Budget, Figures};
 use crate::error::Error;
 use crate::http1::Lobby;
@@ -89,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) accounts: Accounts,
     /// The pools of tags of all gateways.
     pub(crate) gateways: Gateways,
+    /// The cluster that this is a node of, if there is one.
+    pub(crate) cluster: Option<Arc<Cluster>>,
     /// Who watches.
     pub(crate) watch: Watch,
     /// What was counted of late.
@@ -126,6 +129,8 @@ pub(crate) struct Clients {
     pub(crate) reverse: Client,
     /// For whatever a client of the forward proxy names.
     pub(crate) forward: Client,
+    /// For nodes of the cluster.
+    pub(crate) peers: Client,
     /// For tunnels.
     pub(crate) tunnel: Connector,
 }
@@ -161,6 +166,8 @@ impl Shared {
         let memory = Memory::new(tier.capacity, &tier.policy, tier.max_variants);
         let arena = Arena::new().map_err(|error| Error::new("cannot make a memory file", error))?;
         let max_object = max_object(&settings, &memory);
+        let node = |cluster| Cluster::new(cluster, memory.capacity()).map(Arc::new);
+        let cluster = settings.cluster.as_ref().map(node).transpose()?;
         let store = Arc::new(Store::new(memory, Disks::new(&settings.disks)));
         let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
         let access = access::Log::open(settings.access_log_file.as_deref())?;
@@ -187,6 +194,7 @@ impl Shared {
             access,
             accounts,
             gateways,
+            cluster,
             watch: Watch::default(),
             recent: Recent::default(),
             connections: AtomicUsize::new(0),
@@ -210,8 +218,8 @@ impl Shared {
         self.store.disks.change(&settings.disks);
         self.access.reopen(settings.access_log_file.as_deref());
         let old = self.plan();
-        let trace = old.settings.trace.clone();
-        let plan = old.next(Settings { trace, ..settings }, &self.accounts, &self.gateways);
+        let (trace, cluster) = (old.settings.trace.clone(), old.settings.cluster.clone());
+        let plan = old.next(Settings { trace, cluster, ..settings }, &self.accounts, &self.gateways);
         let version = plan.version;
         self.plan.store(Arc::new(plan));
         self.version.store(version, Ordering::Release);
@@ -414,7 +422,9 @@ impl Clients {
         let timeouts = &settings.timeouts;
         let to_any = Connector::new(timeouts.connect, false);
         let to_allowed = Connector::new(timeouts.connect, !settings.forward.allow_private);
+        let to_peers = Connector::new(peers::CONNECT, false);
         Self {
+            peers: Client::new(to_peers.with_tls(tls), &peers::timeouts(timeouts)),
             reverse: Client::new(to_any.with_tls(tls), timeouts),
             forward: Client::new(to_allowed.clone().with_tls(tls), timeouts),
             tunnel: to_allowed,

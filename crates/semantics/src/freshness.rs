@@ -256,7 +256,7 @@ pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
 
 /// `corrected_initial_age` (RFC 9111 section 4.2.3).
 fn initial_age(response: &impl Fields, date: u32, times: Times) -> u32 {
-    let apparent = times.received.saturating_sub(date);
+    let apparent = if times.by_age { 0 } else { times.received.saturating_sub(date) };
     let delay = times.received.saturating_sub(times.requested);
     apparent.max(age_value(response).saturating_add(delay))
 }

@@ -145,6 +145,9 @@ reasons! {
     BadContentRange "bad-content-range" "RFC 9110 14.4"
         "the partial response does not say which part it is"
         "send Content-Range with a 206";
+    OwnedElsewhere "owned-elsewhere" "configuration"
+        "another node of the cluster keeps the response, and has answered"
+        "a larger hot in [cluster] keeps more copies of what is asked for often";
     TooLarge "too-large" "configuration"
         "the response is larger than may be stored"
         "a larger max_object, more memory, or a disk";

@@ -50,6 +50,9 @@ pub struct Times {
     pub requested: u32,
     /// `response_time`.
     pub received: u32,
+    /// Whoever passed it on counts in `Age` how long it took since the origin, by one clock: so `Date`, which is of
+    /// another, need not be compared with this one.
+    pub by_age: bool,
 }
 
 /// Judges the response to a GET, whole or partial; that the content arrives whole, and is as long

@@ -71,7 +71,7 @@ proptest! {
         *theirs.headers_mut() = response.clone();
         let policy = CachePolicy::new_options(&request, &theirs, at(NOW), CacheOptions::default());
 
-        let times = Times { requested: NOW, received: NOW };
+        let times = Times { requested: NOW, received: NOW, by_age: false };
         let (rules, ok) = (Rules::default(), StatusCode::OK);
         let ours = storable(&rules, &Method::GET, request.headers(), ok, &response, times);
         prop_assert_eq!(ours.is_ok(), policy.is_storable());

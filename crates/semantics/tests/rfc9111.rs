@@ -12,7 +12,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times, remove_hop_by_hop, storable, storable_fields, storable_post};
 
 const NOW: u32 = 1_700_000_000;
-const TIMES: Times = Times { requested: NOW, received: NOW };
+const TIMES: Times = Times { requested: NOW, received: NOW, by_age: false };
 
 /// Field lines from `Name: value` separated by `|`; `{+5}` stands for the date five seconds ahead.
 fn fields(text: &str) -> HeaderMap {
@@ -217,7 +217,7 @@ fn section_4_2_2_heuristics_follow_the_rules() {
 
 #[test]
 fn section_4_2_3_age() {
-    let times = Times { requested: NOW - 5, received: NOW };
+    let times = Times { requested: NOW - 5, received: NOW, by_age: false };
     let cases = [
         ("Date: {+0}", 5),
         ("Date: {+0} | Age: 30", 35),
@@ -240,6 +240,19 @@ fn section_4_2_3_age() {
             storable(&Rules::default(), &Method::GET, &fields(""), StatusCode::OK, &response, times).unwrap();
         assert_eq!(found.age(NOW), age, "{response:?}");
         assert_eq!(found.age(NOW + 10), age.saturating_add(10));
+    }
+}
+
+#[test]
+fn section_4_2_3_age_alone_where_all_on_the_way_count_it() {
+    let times = Times { requested: NOW - 5, received: NOW, by_age: true };
+    for (response, age) in
+        [("Date: {-600}", 5), ("Date: {-600} | Age: 30", 35), ("Date: {+600} | Age: 30", 35)]
+    {
+        let response = fields(&format!("Cache-Control: max-age=60 | {response}"));
+        let found =
+            storable(&Rules::default(), &Method::GET, &fields(""), StatusCode::OK, &response, times).unwrap();
+        assert_eq!(found.age(NOW), age, "{response:?}");
     }
 }
 

@@ -182,13 +182,39 @@ impl Connection {
                 "BIGINT AUTO_INCREMENT PRIMARY KEY",
                 " ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
             ),
-            Link::Postgres(_) => ("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""),
+            // A thousand numbers are taken at a time; those that a connection leaves over are nobody's.
+            Link::Postgres(_) => ("BIGINT GENERATED ALWAYS AS IDENTITY (CACHE 1000) PRIMARY KEY", ""),
         };
         statement.replace("{serial}", serial).replace("{storage}", storage)
     }
 
+    /// Whether [`append`](Self::append) is no statement with a place for each value.
+    pub(crate) fn copies(&self) -> bool {
+        matches!(self.link, Link::Postgres(_))
+    }
+
+    /// Adds rows to a table, as many as `values` has for these columns.
+    pub(crate) async fn append(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        values: &[Value<'_>],
+    ) -> Result<(), Failure> {
+        if let Link::Postgres(connection) = &mut self.link {
+            let copying = async {
+                let into = format!("COPY {table} ({}) FROM STDIN", columns.join(", "));
+                let mut copy = connection.copy_in_raw(&into).await?;
+                copy.send(copied(columns.len(), values).into_bytes()).await?;
+                copy.finish().await.map(drop)
+            };
+            return within(self.patience, copying).await;
+        }
+        let sql = self.insert(table, columns, values.len() / columns.len());
+        self.execute(&sql, values).await.map(drop)
+    }
+
     /// An `INSERT` of `rows` rows.
-    pub(crate) fn insert(&self, table: &str, columns: &[&str], rows: usize) -> String {
+    fn insert(&self, table: &str, columns: &[&str], rows: usize) -> String {
         let mut sql = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
         for place in 0..rows * columns.len() {
             let before = match place % columns.len() {
@@ -241,6 +267,38 @@ pub(crate) struct Upsert<'c> {
     pub(crate) latest: &'c [&'c str],
 }
 
+/// Rows as PostgreSQL's `COPY` reads them: a line each, with tabs between the values. It costs the server
+/// less than an `INSERT` of the same values.
+fn copied(columns: usize, values: &[Value<'_>]) -> String {
+    let mut lines = String::with_capacity(values.len() * 12);
+    for row in values.chunks(columns) {
+        for (place, value) in row.iter().enumerate() {
+            if place > 0 {
+                lines.push('\t');
+            }
+            match *value {
+                Value::Figure(Some(figure)) => lines.push_str(&figure.to_string()),
+                Value::Figure(None) => lines.push_str("\\N"),
+                Value::Text(text) => escape(text, &mut lines),
+            }
+        }
+        lines.push('\n');
+    }
+    lines
+}
+
+fn escape(text: &str, to: &mut String) {
+    for char in text.chars() {
+        match char {
+            '\\' => to.push_str("\\\\"),
+            '\t' => to.push_str("\\t"),
+            '\n' => to.push_str("\\n"),
+            '\r' => to.push_str("\\r"),
+            char => to.push(char),
+        }
+    }
+}
+
 async fn within<T>(
     patience: Duration,
     work: impl Future<Output = Result<T, sqlx::Error>>,
@@ -253,4 +311,16 @@ async fn within<T>(
 
 fn cell(value: Result<Option<String>, sqlx::Error>) -> Option<String> {
     value.unwrap_or_else(|_| Some(BINARY.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Value, copied};
+
+    #[test]
+    fn a_row_is_a_line_whatever_its_texts_have() {
+        let values =
+            [Value::Text("a\tb\\N\nc\rd"), Value::Figure(None), Value::Text(""), Value::Figure(Some(-7))];
+        assert_eq!(copied(2, &values), "a\\tb\\\\N\\nc\\rd\t\\N\n\t-7\n");
+    }
 }

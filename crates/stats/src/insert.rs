@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::connection::{Connection, Upsert, Value};
 use crate::failure::Failure;
@@ -11,7 +12,15 @@ use crate::transaction::Content;
 
 /// Rows of one statement. A few sizes, so that statements are prepared once; the largest stays far below the
 /// number of values that any database takes.
-const SIZES: [usize; 3] = [128, 16, 1];
+const SIZES: &[usize] = &[128, 16, 4, 1];
+/// Rows of one statement as long as there is time: those who wait for the processor meanwhile do not notice.
+const AT_LEISURE: &[usize] = &[16, 4, 1];
+/// Rows of one statement that is not prepared and costs as much as twenty rows do.
+const COPIED: &[usize] = &[64];
+/// How long all others have the processor to themselves between two statements, as long as there is time.
+const REST: Duration = Duration::from_millis(1);
+/// So many rows have waited, and are written as fast as can be.
+const MANY: usize = 4_096;
 
 const TRANSACTION: &[&str] = &[
     "time",
@@ -50,10 +59,13 @@ pub(crate) async fn transactions(
     instance: &str,
     rows: &[Row],
 ) -> Result<(), Failure> {
-    for chunk in chunks(rows) {
-        let sql = connection.insert("transactions", TRANSACTION, chunk.len());
+    let (sizes, rest) = if rows.len() < MANY { (AT_LEISURE, REST) } else { (SIZES, Duration::ZERO) };
+    for chunk in chunks(rows, if connection.copies() { COPIED } else { sizes }) {
         let values = chunk.iter().flat_map(|row| transaction(instance, row)).collect::<Vec<_>>();
-        connection.execute(&sql, &values).await?;
+        connection.append("transactions", TRANSACTION, &values).await?;
+        if !rest.is_zero() {
+            tokio::time::sleep(rest).await;
+        }
     }
     Ok(())
 }
@@ -88,7 +100,7 @@ pub(crate) async fn hours(
     sums: &BTreeMap<Key<'_>, Sums>,
 ) -> Result<(), Failure> {
     let sums = sums.iter().collect::<Vec<_>>();
-    for chunk in chunks(&sums) {
+    for chunk in chunks(&sums, SIZES) {
         let sql = connection.upsert("hours", &HOUR, chunk.len());
         let values = chunk.iter().flat_map(|(key, sums)| hour(instance, key, sums)).collect::<Vec<_>>();
         connection.execute(&sql, &values).await?;
@@ -122,12 +134,11 @@ pub(crate) async fn contents(
     let delete = format!("DELETE FROM contents WHERE instance = {}", connection.place(1));
     connection.execute(&delete, &[Value::Text(instance)]).await?;
     let mut place = 0;
-    for chunk in chunks(contents) {
-        let sql = connection.insert("contents", CONTENT, chunk.len());
+    for chunk in chunks(contents, if connection.copies() { COPIED } else { SIZES }) {
         let texts = chunk.iter().map(texts).collect::<Vec<_>>();
         let numbered = chunk.iter().zip(&texts).zip(place..);
         let values = numbered.flat_map(|((of, texts), place)| content(instance, place, of, texts));
-        connection.execute(&sql, &values.collect::<Vec<_>>()).await?;
+        connection.append("contents", CONTENT, &values.collect::<Vec<_>>()).await?;
         place += chunk.len() as u64;
     }
     Ok(())
@@ -198,12 +209,12 @@ fn number(value: u64) -> Value<'static> {
     Value::Figure(Some(figure(value)))
 }
 
-/// Pieces of [`SIZES`], the largest first.
-fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+/// Pieces of these sizes, the largest first; what is smaller than all of them stays whole.
+fn chunks<'r, T>(mut rows: &'r [T], sizes: &[usize]) -> impl Iterator<Item = &'r [T]> {
     std::iter::from_fn(move || {
-        let size = SIZES.into_iter().find(|size| *size <= rows.len())?;
-        let (chunk, rest) = rows.split_at(size);
+        let fits = sizes.iter().find(|size| **size <= rows.len());
+        let (chunk, rest) = rows.split_at(fits.map_or(rows.len(), |size| *size));
         rows = rest;
-        Some(chunk)
+        (!chunk.is_empty()).then_some(chunk)
     })
 }

@@ -59,11 +59,10 @@ async fn version(connection: &mut Connection) -> Result<Option<i64>, Failure> {
 
 async fn fill_outcomes(connection: &mut Connection) -> Result<(), Failure> {
     connection.run("DELETE FROM outcomes").await?;
-    let insert = connection.insert("outcomes", &["outcome", "hit", "miss", "from_cache"], 1);
-    for outcome in OUTCOMES {
-        let flag = |is| Value::Figure(Some(i64::from(is)));
+    let flag = |is| Value::Figure(Some(i64::from(is)));
+    let rows = OUTCOMES.iter().flat_map(|outcome| {
         let flags = [outcome.is_hit, outcome.is_miss, outcome.from_cache].map(flag);
-        connection.execute(&insert, &[&[Value::Text(outcome.word)][..], &flags].concat()).await?;
-    }
-    Ok(())
+        std::iter::once(Value::Text(outcome.word)).chain(flags)
+    });
+    connection.append("outcomes", &["outcome", "hit", "miss", "from_cache"], &rows.collect::<Vec<_>>()).await
 }

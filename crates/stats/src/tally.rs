@@ -53,7 +53,9 @@ pub struct Sheet {
     /// Requests of a second that have rows of their own.
     rate: u32,
     second: u32,
-    own: u32,
+    /// Requests of this second, and whether there were more than the rate in the one before.
+    came: u32,
+    is_busy: bool,
     /// Requests since the last one that was timed, and what that took, in nanoseconds.
     untimed: u32,
     usual: u64,
@@ -91,7 +93,8 @@ impl Tally {
             sums: Sums::new(rate),
             rate,
             second: 0,
-            own: 0,
+            came: 0,
+            is_busy: false,
             untimed: TIMED,
             usual: 0,
             recorded: 0,
@@ -135,17 +138,23 @@ impl Sheet {
     /// Whether the next request is one that should be timed.
     pub fn wants_time(&mut self, second: u32) -> bool {
         self.untimed += 1;
-        self.untimed > TIMED || second != self.second || self.own < self.rate
+        self.untimed > TIMED || second != self.second || self.has_rows()
     }
 
-    /// Whether a request of this second gets a row of its own, by [`Recorder::record`](crate::Recorder::record).
+    /// Whether a request of this second gets a row of its own, by [`Recorder::record`](crate::Recorder::record). Where
+    /// each second has more requests than the rate, none does: their first thousand would be the slow ones.
     pub fn takes_apart(&mut self, second: u32) -> bool {
         if second != self.second {
-            (self.second, self.own) = (second, 0);
+            self.is_busy = self.came > self.rate && second == self.second.wrapping_add(1);
+            (self.second, self.came) = (second, 0);
         }
-        let is_apart = self.own < self.rate;
-        self.own += u32::from(is_apart);
+        let is_apart = self.has_rows();
+        self.came = self.came.saturating_add(1);
         is_apart
+    }
+
+    fn has_rows(&self) -> bool {
+        !self.is_busy && self.came < self.rate
     }
 
     /// Adds a request to those of its mark; false if there are none, and nothing was done.
@@ -349,11 +358,19 @@ mod tests {
     }
 
     #[test]
-    fn each_second_has_rows_of_requests_and_then_sums() {
+    fn a_second_has_rows_of_requests_and_then_sums() {
         let tally = Tally::new(2);
         let mut sheet = tally.sheet();
-        let apart = [1, 1, 1, 2, 2, 2, 2].map(|second| sheet.takes_apart(second));
-        assert_eq!(apart, [true, true, false, true, true, false, false]);
+        let apart = [1, 1, 2, 2, 2].map(|second| sheet.takes_apart(second));
+        assert_eq!(apart, [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_second_after_one_of_too_many_has_sums_alone() {
+        let tally = Tally::new(1);
+        let mut sheet = tally.sheet();
+        let apart = [1, 1, 2, 3, 3, 5, 5].map(|second| sheet.takes_apart(second));
+        assert_eq!(apart, [true, false, false, true, false, true, false]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::entry::Parts;
 use crate::purges::{Effect, Generation, Reach, Scope, Since};
 use crate::{Arena, Body, Entry, Extent, Lines, LinesRef, Store};
 
-pub use lead::Lead;
+pub use lead::{Kept, Lead};
 pub use reader::{Piece, Reader};
 
 /// How far a body too large for memory may run ahead of its slowest reader, in bytes.

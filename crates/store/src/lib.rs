@@ -20,7 +20,7 @@ pub mod store;
 
 pub use arena::{Arena, Extent};
 pub use body::Body;
-pub use disks::{DiskTier, Disks, Record};
+pub use disks::{DiskTier, Disks, Drive, Record};
 pub use entry::Entry;
 pub use fill::{Ending, Fill, Fills, Joined};
 pub use lines::{LinePool, Lines, LinesRef};

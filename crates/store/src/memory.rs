@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
+use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -194,10 +195,25 @@ impl Memory {
     /// `replaces` says which stored response the new one supersedes besides those of equal
     /// signature (a refreshed head may come with another `Vary`).
     pub fn put(&self, entry: Entry, replaces: Option<&Entry>) -> bool {
+        self.put_unless(entry, replaces, |_| false)
+    }
+
+    /// The same for an `entry` that a purge has reached: what was fetched since stays instead. False then, too.
+    pub(crate) fn put_outdated(&self, entry: Entry, replaces: Option<&Entry>) -> bool {
+        let (signature, checked) = (entry.signature().to_vec(), entry.checked());
+        self.put_unless(entry, replaces, |stored| {
+            stored.signature() == signature && stored.checked() > checked
+        })
+    }
+
+    fn put_unless(&self, entry: Entry, replaces: Option<&Entry>, stays: impl Fn(&Entry) -> bool) -> bool {
         let hash = self.hash(entry.key());
         let mut dropped = Vec::new();
         let mut shard = self.shard(hash);
         let old = shard.peek(hash).filter(|kept| kept.is_for(entry.key()));
+        if old.is_some_and(|kept| kept.resident.variants().iter().any(stays)) {
+            return false;
+        }
         let is_new = old.is_none();
         let used = Cell::new(old.map_or(0, |kept| kept.used.get()).max(entry.freshness().received));
         let hits = Cell::new(old.map_or(0, |kept| kept.hits.get()));
@@ -211,7 +227,7 @@ impl Memory {
         variants.extend(kept.take(self.max_variants.load(Ordering::Relaxed).saturating_sub(1)).cloned());
         let resident = Resident::of(variants).unwrap_or(Resident::One(entry));
         let kept = Kept { resident, used, hits };
-        let stored = shard.insert(kept.object(hash), kept, &mut dropped);
+        let stored = place(&mut **shard, hash, kept, &mut dropped);
         drop(shard);
         let is_stored = matches!(stored, Inserted::Stored);
         match (is_stored, is_new) {
@@ -235,7 +251,7 @@ impl Memory {
         match Resident::of(left.cloned().collect()) {
             Some(resident) => {
                 let kept = Kept { resident, used: kept.used.clone(), hits: kept.hits.clone() };
-                shard.insert(kept.object(hash), kept, &mut dropped);
+                place(&mut **shard, hash, kept, &mut dropped);
             }
             None => dropped.extend(shard.remove(hash)),
         }
@@ -354,6 +370,19 @@ impl Memory {
     fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<Kept>>> {
         // The index inside a shard uses the low bits.
         lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
+    }
+}
+
+/// Stores `kept` instead of what has its key. What weighs as much as before keeps what the policy knows of it: a refreshed
+/// head is no new object.
+fn place(shard: &mut dyn AnyShard<Kept>, hash: u64, kept: Kept, dropped: &mut Vec<Kept>) -> Inserted<Kept> {
+    let object = kept.object(hash);
+    match shard.peek_mut(hash) {
+        Some(old) if old.object(hash) == object => {
+            dropped.push(mem::replace(old, kept));
+            Inserted::Stored
+        }
+        _ => shard.insert(object, kept, dropped),
     }
 }
 

@@ -269,6 +269,16 @@ impl Purges {
         reach
     }
 
+    /// Whether any of these `orders`, all of them later than it, reaches the response under `key` with these fields.
+    pub fn would_reach(orders: &[(Effect, Vec<Scope>)], key: &[u8], fields: &impl Fields) -> bool {
+        let purges = Self::default();
+        for (effect, scopes) in orders {
+            purges.put(scopes, *effect, 0);
+        }
+        !orders.is_empty()
+            && purges.reach(Since::Generation(Generation::default()), key, Some(fields)).is_some()
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Rules> {
         self.rules.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -79,6 +79,9 @@ impl Store {
 
     /// What reaches a stored response that was found in memory, if it has been purged.
     pub fn reach(&self, entry: &Entry) -> Option<Reach> {
+        if entry.checked() == self.purges.now() {
+            return None;
+        }
         self.purges.reach(Since::Generation(entry.checked()), entry.key(), entry.tagged().as_ref())
     }
 

@@ -38,6 +38,16 @@ impl Change {
         self.is_over = true;
     }
 
+    /// Where it belongs.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Whether the backend is done with it, as far as one knows.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// The field lines to be added to whatever is answered.
     pub fn lines(&self) -> HeaderMap {
         let settings = self.pools.settings();

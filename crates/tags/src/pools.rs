@@ -139,6 +139,16 @@ impl Pools {
         request.remove(header::IF_MODIFIED_SINCE);
     }
 
+    /// Blanks the pools that a change below `segment` concerns which went another way to the backend. Unless it
+    /// `is_over`, no tags are made there for a while.
+    pub fn changed_elsewhere(&self, segment: &Segment, is_over: bool) {
+        // In the order of `Change::drop`, for the same reason.
+        if !is_over {
+            self.doubt(segment);
+        }
+        self.blank(segment);
+    }
+
     pub(crate) fn blank(&self, segment: &Segment) {
         let state = self.state();
         match segment {

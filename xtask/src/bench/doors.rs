@@ -9,7 +9,7 @@ use super::origin::Origin;
 use super::peers::{self, Peer, Setup, Start, Which, start};
 use super::server::{self, Running};
 use super::table::{self, Cell};
-use super::{pin_self, positive, process, warn_if_busy};
+use super::{pin_self, process, warn_if_busy};
 use crate::packages::{self, Package};
 use crate::{args, root};
 use anyhow::{Context, Result, bail};
@@ -94,13 +94,12 @@ impl Options {
     /// Names the word that is not known, or the value that makes no sense.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [("--calls", true), ("--rounds", true), ("--json", true), ("--install", false)];
-        let found = args::parse(words, &known)?;
-        let get = |name: &str| found.get(name).map(String::as_str);
+        let words = args::parse(words, &known)?;
         Ok(Self {
-            calls: positive("--calls", get("--calls").unwrap_or("20000"))?,
-            rounds: positive("--rounds", get("--rounds").unwrap_or("5"))?,
-            json: get("--json").map(PathBuf::from),
-            install: get("--install").is_some(),
+            calls: words.number("--calls", 20000)?,
+            rounds: words.number("--rounds", 5)?,
+            json: words.path("--json"),
+            install: words.has("--install"),
         })
     }
 }
@@ -158,11 +157,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let rows = rows(&measured);
     table::print(&rows);
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&table::json(&rows))?;
-        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    table::write(options.json.as_deref(), &table::json(&rows))
 }
 
 /// Calls for `url` so often; gives calls a second. All must succeed, with the whole page.

@@ -32,6 +32,14 @@ impl Script {
         Self::write(&text)
     }
 
+    /// The URLs `PREFIX1`, `PREFIX2` and so on, each once.
+    ///
+    /// # Errors
+    /// As [`Script::one`].
+    pub(super) fn once(prefix: &str) -> Result<Self> {
+        Self::write(&include_str!("new.lua").replace("@PREFIX@", prefix))
+    }
+
     fn write(requests: &str) -> Result<Self> {
         let path = std::env::temp_dir().join(format!("larder-bench-{}.lua", std::process::id()));
         let text = format!("{}{requests}", include_str!("wrk.lua"));

@@ -4,6 +4,7 @@
 //! the servers. Machines are noisy: rounds are interleaved, and ratios compare measurements of the same round.
 
 mod client;
+mod cluster;
 mod control;
 mod disk;
 mod doors;
@@ -47,8 +48,9 @@ enum Subject {
 const SUBJECTS: &[(&str, Subject)] =
     &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
 
-/// The bench of what does not speak HTTP, those of the disk tier, of statistics, of purges and of data that changes, and
+/// The bench of several nodes, that of what does not speak HTTP, those of the disk tier, of statistics, of purges and of data that changes, and
 /// the one that starts no server.
+const CLUSTER: &str = "cluster";
 const CONTROL: &str = "control";
 const DOORS: &str = "doors";
 const DISK: &str = "disk";
@@ -79,6 +81,8 @@ const OBJECTS: &[Object] = &[
 pub(crate) enum Bench {
     /// Servers side by side.
     Servers(Options),
+    /// Nodes that serve as one cache.
+    Cluster(cluster::Options),
     /// The doors of one server.
     Doors(doors::Options),
     /// Data that changes.
@@ -101,6 +105,7 @@ impl Bench {
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         match words.split_first() {
             Some((word, rest)) if word == DOORS => doors::Options::parse(rest).map(Self::Doors),
+            Some((word, rest)) if word == CLUSTER => cluster::Options::parse(rest).map(Self::Cluster),
             Some((word, rest)) if word == CONTROL => control::Options::parse(rest).map(Self::Control),
             Some((word, rest)) if word == DISK => disk::Options::parse(rest).map(Self::Disk),
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
@@ -118,6 +123,7 @@ impl Bench {
         match self {
             Self::Servers(options) => run(options),
             Self::Doors(options) => doors::run(options),
+            Self::Cluster(options) => cluster::run(options),
             Self::Control(options) => control::run(options),
             Self::Disk(options) => disk::run(options),
             Self::Observe(options) => observe::run(options),
@@ -147,7 +153,7 @@ impl Options {
         let names: Vec<_> = SUBJECTS
             .iter()
             .map(|(name, _)| *name)
-            .chain([CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY])
+            .chain([CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY])
             .collect();
         let Some((word, rest)) = words.split_first() else {
             bail!("bench what? known are: {}", names.join(", "));
@@ -163,24 +169,16 @@ impl Options {
             ("--json", true),
             ("--install", false),
         ];
-        let found = args::parse(rest, &known)?;
-        let get = |name: &str| found.get(name).map(String::as_str);
+        let words = args::parse(rest, &known)?;
         Ok(Self {
             subject: *subject,
-            duration: Duration::from_secs(positive("--seconds", get("--seconds").unwrap_or("5"))?.into()),
-            rounds: positive("--rounds", get("--rounds").unwrap_or("3"))?,
-            peers: choose_peers(*subject, get("--only"))?,
-            objects: choose_objects(get("--size").unwrap_or("1k,1m"))?,
-            json: get("--json").map(PathBuf::from),
-            install: get("--install").is_some(),
+            duration: words.seconds("--seconds", 5)?,
+            rounds: words.number("--rounds", 3)?,
+            peers: choose_peers(*subject, words.get("--only"))?,
+            objects: choose_objects(words.get("--size").unwrap_or("1k,1m"))?,
+            json: words.path("--json"),
+            install: words.has("--install"),
         })
-    }
-}
-
-fn positive(name: &str, value: &str) -> Result<u32> {
-    match value.parse() {
-        Ok(number) if number > 0 => Ok(number),
-        _ => bail!("option `{name}` needs a whole number above 0, but got `{value}`"),
     }
 }
 
@@ -238,10 +236,7 @@ fn run(options: &Options) -> Result<()> {
         Subject::Memory => fill::memory(&servers, &origin, &mut failures),
     };
     table::print(&rows);
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&table::json(&rows))?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    table::write(options.json.as_deref(), &table::json(&rows))?;
     for failure in &failures {
         println!("left out: {failure}");
     }
@@ -324,7 +319,10 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         for (line, complaint) in [
-            ("", "bench what? known are: hits, misses, memory, control, doors, disk, observe, purge, replay"),
+            (
+                "",
+                "bench what? known are: hits, misses, memory, cluster, control, doors, disk, observe, purge, replay",
+            ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),
             ("hits --only ngnix", "unknown server `ngnix`; did you mean `nginx`?"),

@@ -157,8 +157,11 @@ impl Programs {
     }
 }
 
-/// Builds the program alone, optimised as it ships, and gives its path.
-pub(super) fn build_larder() -> Result<PathBuf> {
+/// The program that is given, or else that which is built now, alone and optimised as it ships.
+pub(super) fn program(given: Option<&Path>) -> Result<PathBuf> {
+    if let Some(given) = given {
+        return given.canonicalize().with_context(|| given.display().to_string());
+    }
     let larder: Vec<_> = ALL.iter().filter(|peer| peer.which == Which::Larder).collect();
     build(&larder).map(|programs| programs.larder())
 }

@@ -122,6 +122,7 @@ mod tests {
         tree,
     };
     use std::collections::HashMap;
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -148,7 +149,10 @@ mod tests {
 
     #[test]
     fn a_child_is_in_this_processes_tree() {
-        let mut child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // What it echoes shows that it has begun: before, its command line is empty.
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let own = tree(std::process::id()).unwrap();
         let usage = (cpu_time(&[child.id()]).unwrap(), resident(&[child.id()]).unwrap());
         assert!(read_from_storage(&[child.id()]).is_ok() && !command_line(child.id()).is_empty());

@@ -9,11 +9,10 @@ use super::pace::{Latency, Pace};
 use super::peers::{self, Programs, Which};
 use super::server::Running;
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, positive, process, server, warn_if_busy};
+use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, process, server, warn_if_busy};
 use crate::args;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::json;
-use std::fs;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,14 +54,13 @@ impl Options {
             ("--larder", true),
             ("--json", true),
         ];
-        let found = args::parse(words, &known)?;
-        let get = |name: &str| found.get(name).map(String::as_str);
-        let rounds = if get("--quick").is_some() { "1" } else { "5" };
+        let words = args::parse(words, &known)?;
+        let rounds = if words.has("--quick") { 1 } else { 5 };
         Ok(Self {
-            duration: Duration::from_secs(positive("--seconds", get("--seconds").unwrap_or("3"))?.into()),
-            rounds: positive("--rounds", get("--rounds").unwrap_or(rounds))?,
-            larder: get("--larder").map(PathBuf::from),
-            json: get("--json").map(PathBuf::from),
+            duration: words.seconds("--seconds", 3)?,
+            rounds: words.number("--rounds", rounds)?,
+            larder: words.path("--larder"),
+            json: words.path("--json"),
         })
     }
 }
@@ -82,10 +80,7 @@ struct Sample {
 /// # Errors
 /// When a build fails, a request is not answered, or a purge reaches something else.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let larder = match &options.larder {
-        Some(larder) => larder.canonicalize().with_context(|| larder.display().to_string())?,
-        None => peers::build_larder()?,
-    };
+    let larder = peers::program(options.larder.as_deref())?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
     println!("{cores} cores; larder on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
@@ -113,12 +108,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     table::print(&rows);
     println!("\ngoals");
     table::print(&goals);
-    if let Some(path) = &options.json {
-        let report = json!({"purges": table::json(&rows), "goals": table::json(&goals)});
-        fs::write(path, format!("{report:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    table::write(
+        options.json.as_deref(),
+        &json!({"purges": table::json(&rows), "goals": table::json(&goals)}),
+    )
 }
 
 fn asked(number: u64) -> String {

@@ -5,7 +5,7 @@
 
 use super::process::children_time;
 use super::table::{self, Cell};
-use super::{peers, positive, warn_if_busy};
+use super::{peers, warn_if_busy};
 use crate::{args, root};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -53,13 +53,12 @@ impl Options {
     /// Names the word that is not known, or the value that makes no sense.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [("--against", true), ("--trace", true), ("--rounds", true), ("--json", true)];
-        let found = args::parse(words, &known)?;
-        let get = |name: &str| found.get(name).map(String::as_str);
+        let words = args::parse(words, &known)?;
         Ok(Self {
-            against: get("--against").map(PathBuf::from),
-            traces: get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
-            rounds: positive("--rounds", get("--rounds").unwrap_or("3"))?,
-            json: get("--json").map(PathBuf::from),
+            against: words.path("--against"),
+            traces: words.get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
+            rounds: words.number("--rounds", 3)?,
+            json: words.path("--json"),
         })
     }
 }
@@ -69,17 +68,13 @@ impl Options {
 /// # Errors
 /// When a build fails, or a program does not say what it is asked for.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let larder = peers::build_larder()?;
+    let larder = peers::program(None)?;
     let folder = std::env::temp_dir().join(format!("larder-bench-replay-{}", std::process::id()));
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let outcome = measure(options, &larder, &folder);
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     let rows = outcome?;
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&table::json(&rows))?;
-        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    table::write(options.json.as_deref(), &table::json(&rows))
 }
 
 fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<Vec<table::Row>> {

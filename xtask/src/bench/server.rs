@@ -106,11 +106,19 @@ impl Running {
     /// # Errors
     /// When it does not answer.
     pub(super) fn stats(&self) -> Result<Value> {
+        self.tell("/stats")
+    }
+
+    /// What a larder's admin listener says at `path`.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub(super) fn tell(&self, path: &str) -> Result<Value> {
         let mut client = Client::connect(self.admin)?;
         let mut text = Vec::new();
-        client.ask(&["/stats"])?;
-        client.answer("/stats", &mut text)?;
-        serde_json::from_slice(&text).context("reading /stats")
+        client.ask(&[path])?;
+        client.answer(path, &mut text)?;
+        serde_json::from_slice(&text).with_context(|| format!("reading {path}"))
     }
 
     /// Lets a larder purge what `words` name, and gives what that came to.

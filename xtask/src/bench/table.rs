@@ -1,5 +1,9 @@
 //! Results as rows: a table to paste, or JSON.
 
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
 /// A figure with its unit in the column's name.
@@ -35,6 +39,15 @@ impl Cell {
 
 /// Cells under their column's name; every row of a table has the same columns.
 pub(super) type Row = Vec<(&'static str, Cell)>;
+
+/// Writes `report` to the file that was asked for, if one was.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn write(path: Option<&Path>, report: &Value) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, format!("{report:#}\n")).with_context(|| format!("cannot write {}", path.display()))
+}
 
 pub(super) fn print(rows: &[Row]) {
     for line in lines(rows) {

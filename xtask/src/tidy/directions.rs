@@ -7,6 +7,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("larder-evict", &[]),
     ("larder-semantics", &[]),
     ("larder-rpc", &[]),
+    ("larder-cluster", &[]),
     ("larder-disk", &["larder-evict"]),
     ("larder-store", &["larder-disk", "larder-evict", "larder-semantics"]),
     ("larder-stats", &[]),
@@ -14,15 +15,24 @@ const EDGES: &[(&str, &[&str])] = &[
     ("larder-tower", &["larder-tags"]),
     (
         "larder-proxy",
-        &["larder-evict", "larder-semantics", "larder-rpc", "larder-store", "larder-stats", "larder-tags"],
+        &[
+            "larder-evict",
+            "larder-semantics",
+            "larder-rpc",
+            "larder-cluster",
+            "larder-store",
+            "larder-stats",
+            "larder-tags",
+        ],
     ),
-    ("larder-lab", &["larder-evict", "larder-rpc"]),
+    ("larder-lab", &["larder-evict", "larder-rpc", "larder-cluster"]),
     (
         "larder",
         &[
             "larder-evict",
             "larder-semantics",
             "larder-rpc",
+            "larder-cluster",
             "larder-store",
             "larder-stats",
             "larder-tags",
@@ -35,7 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide without touching the world.
-const PURE: &[&str] = &["larder-evict", "larder-semantics", "larder-rpc", "larder-tags"];
+const PURE: &[&str] = &["larder-evict", "larder-semantics", "larder-rpc", "larder-cluster", "larder-tags"];
 
 /// What a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
 const IMPURE: &[&str] = &[

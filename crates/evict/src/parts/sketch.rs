@@ -21,7 +21,7 @@ const RESIDENTS: usize = 8;
 const PERIOD: usize = 10;
 
 /// The sketch.
-pub(crate) struct Sketch {
+pub struct Sketch {
     /// A power of two of them.
     blocks: Vec<Block>,
     counts: usize,
@@ -30,7 +30,13 @@ pub(crate) struct Sketch {
 
 impl Sketch {
     pub(crate) fn new() -> Self {
-        Self { blocks: vec![Block([0; 8])], counts: 0, residents: RESIDENTS }
+        Self::with_room(RESIDENTS)
+    }
+
+    /// A sketch for the keys of `residents` objects, none of which was asked for yet. It takes 8 bytes for each.
+    pub fn with_room(residents: usize) -> Self {
+        let blocks = residents.div_ceil(RESIDENTS).next_power_of_two();
+        Self { blocks: vec![Block([0; 8]); blocks], counts: 0, residents: residents.max(RESIDENTS) }
     }
 
     /// Makes room for the keys of `residents` objects and as many that come and go meanwhile.
@@ -57,7 +63,7 @@ impl Sketch {
 
     /// Counts a request for `key`.
     #[inline]
-    pub(crate) fn record(&mut self, key: u64) {
+    pub fn record(&mut self, key: u64) {
         let (block, places) = self.places(key);
         let words = &mut self.blocks[block].0;
         let counters = places.map(|(word, shift)| words[word] >> shift & MOST);
@@ -76,7 +82,7 @@ impl Sketch {
 
     /// About how often `key` was asked for, 0 to 15.
     #[inline]
-    pub(crate) fn estimate(&self, key: u64) -> u64 {
+    pub fn estimate(&self, key: u64) -> u64 {
         let (block, places) = self.places(key);
         let words = &self.blocks[block].0;
         least(places.map(|(word, shift)| words[word] >> shift & MOST))

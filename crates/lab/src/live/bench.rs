@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Halt, Journal};
+use super::{Halt, Journal, Prices};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,20 +40,31 @@ pub struct Scale {
     pub seed: u64,
 }
 
+impl Scale {
+    /// What a repetition's requests are drawn from: the same for whatever is compared.
+    pub(super) fn of(self, repetition: u64) -> u64 {
+        self.seed.wrapping_mul(1_000).wrapping_add(repetition)
+    }
+}
+
 /// Who sees how far an experiment is.
 pub trait Watch {
     /// So many measurements are to come.
     fn begin(&self, measurements: usize);
     /// One more is done.
     fn advance(&self);
+    /// The user should know this: one line.
+    fn tell(&self, line: &str);
 }
 
 /// The means of an experiment.
 pub struct Bench<'a> {
     /// The program that serves.
     pub program: PathBuf,
-    /// The Python beside whose asyncio it is measured.
-    pub python: PathBuf,
+    /// The Python beside whose asyncio it is measured; nothing for the usual one.
+    pub python: Option<PathBuf>,
+    /// What memory costs.
+    pub prices: Prices,
     /// How much to do.
     pub scale: Scale,
     /// Set when the user wants it to end.

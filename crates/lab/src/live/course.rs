@@ -49,12 +49,14 @@ impl Course {
         (0..self.pages.len()).map(|page| format!("http://{origin}/page/{page}")).collect()
     }
 
-    /// The requests as a trace, in which a page weighs what `weigh` says of its number.
-    pub fn trace(&self, weigh: impl Fn(u32) -> u64) -> Trace {
+    /// The requests as a trace, in which a page weighs what `weigh` says of its number, and `first` more if it is stored
+    /// by the first request.
+    pub fn trace(&self, first: u64, weigh: impl Fn(u32) -> u64) -> Trace {
         let mut builder = Builder::default();
         for (at, &page) in self.order.iter().enumerate() {
             let cost = self.pages[page as usize].cost;
-            let record = Record { key: u64::from(page), time: at as u64, size: weigh(page), cost };
+            let size = weigh(page) + if at == 0 { first } else { 0 };
+            let record = Record { key: u64::from(page), time: at as u64, size, cost };
             // More requests than a trace can hold do not fit an experiment.
             let _ = builder.push_number(record);
         }
@@ -83,8 +85,11 @@ mod tests {
             assert!(page <= frontier);
             frontier = frontier.max(page + 1);
         }
-        let trace = course.trace(|page| course.pages[page as usize].size + 100);
+        let trace = course.trace(7, |page| course.pages[page as usize].size + 100);
         assert_eq!((trace.len(), trace.ids()), (997, &course.order[..]));
-        assert_eq!(trace.distinct_bytes(), course.distinct(|page| course.pages[page as usize].size + 100));
+        let sizes = |page: u32| course.pages[page as usize].size + 100;
+        assert_eq!(trace.distinct_bytes(), course.distinct(sizes) + 7);
+        let again = (1..trace.len()).find(|&at| course.order[at] == course.order[0]).unwrap();
+        assert_eq!((trace.size(0), trace.size(again)), (sizes(0) + 7, sizes(0)));
     }
 }

@@ -6,20 +6,22 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hdrhistogram::Histogram;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
-use super::{Ledger, Stale, Versions};
+use super::{Ledger, Slots, Stale, Versions};
 use crate::workload::{self, Crud, Method, Pages, Rate, Sizes, Step, Workload};
 
 /// After so long an answer counts as none.
@@ -30,10 +32,10 @@ const LONGEST: u64 = 60_000_000_000;
 const EXAMPLES: usize = 10;
 
 /// What clients do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Whom they ask.
-    pub to: SocketAddr,
+    pub to: Slots,
     /// How many there are.
     pub clients: u32,
     /// What they ask for, all of them together.
@@ -42,6 +44,30 @@ pub struct Plan {
     pub seed: u64,
     /// After so long no further request is sent.
     pub limit: Option<Duration>,
+    /// Set when no further request is to be sent.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Where the content of an answer to a GET came from, by its `Cache-Status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The cache had it, and the backend was not asked.
+    Cache,
+    /// The cache had it, and the backend made it again to find that it is the same.
+    Confirmed,
+    /// The backend.
+    Backend,
+}
+
+/// One request and its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange {
+    /// Where the content came from, for a GET; nothing for all else.
+    pub read: Option<Source>,
+    /// Bytes of content.
+    pub bytes: u32,
+    /// From the request's first byte to the answer's last.
+    pub took: Duration,
 }
 
 /// What became of it.
@@ -59,6 +85,8 @@ pub struct Outcome {
     pub stale: u64,
     /// The first of them: a path, and what was wrong.
     pub examples: Vec<(String, Stale)>,
+    /// All answers, as they came.
+    pub exchanges: Vec<Exchange>,
     /// From the first request to the last answer.
     pub elapsed: Duration,
 }
@@ -98,7 +126,8 @@ pub fn drive(plan: &Plan) -> io::Result<Outcome> {
     let pages = Pages { sizes: Sizes::Fixed(0), latency: workload::Latency::Constant(0) };
     let Workload { steps, .. } = plan.workload.workload(&pages, Rate(1.0), plan.seed);
     let shared = Rc::new(Shared {
-        to: plan.to,
+        to: plan.to.clone(),
+        stop: Arc::clone(&plan.stop),
         begun: Instant::now(),
         limit: plan.limit.unwrap_or(Duration::MAX),
         steps: RefCell::new(steps),
@@ -110,6 +139,7 @@ pub fn drive(plan: &Plan) -> io::Result<Outcome> {
             failed: 0,
             stale: 0,
             examples: Vec::new(),
+            exchanges: Vec::new(),
             elapsed: Duration::ZERO,
         }),
     });
@@ -117,8 +147,11 @@ pub fn drive(plan: &Plan) -> io::Result<Outcome> {
     runtime.block_on(tasks.run_until(async {
         let mut clients = Vec::new();
         for _ in 0..plan.clients {
-            let connection = connect(plan.to).await?;
-            clients.push(tokio::task::spawn_local(Rc::clone(&shared).work(connection)));
+            let mut connections = Vec::new();
+            for &to in plan.to.addresses() {
+                connections.push(Some(connect(to).await?));
+            }
+            clients.push(tokio::task::spawn_local(Rc::clone(&shared).work(connections)));
         }
         for client in clients {
             client.await.map_err(io::Error::other)?;
@@ -144,9 +177,10 @@ async fn connect(to: SocketAddr) -> io::Result<Connection> {
 
 /// What clients have in common.
 struct Shared {
-    to: SocketAddr,
+    to: Slots,
     begun: Instant,
     limit: Duration,
+    stop: Arc<AtomicBool>,
     steps: RefCell<Box<dyn Iterator<Item = Step>>>,
     ledger: RefCell<Ledger>,
     outcome: RefCell<Outcome>,
@@ -157,6 +191,8 @@ struct Answer {
     status: StatusCode,
     /// `None` if it is not of the services.
     versions: Option<Versions>,
+    source: Source,
+    bytes: u32,
     sent: Duration,
     received: Duration,
 }
@@ -167,51 +203,55 @@ struct Body {
 }
 
 impl Shared {
-    /// One client's work.
-    async fn work(self: Rc<Self>, connection: Connection) {
-        let mut connection = Some(connection);
-        while self.begun.elapsed() < self.limit {
+    /// One client's work, with a connection to each address.
+    async fn work(self: Rc<Self>, mut connections: Vec<Option<Connection>>) {
+        while self.begun.elapsed() < self.limit && !self.stop.load(Ordering::Relaxed) {
             let Some(step) = self.steps.borrow_mut().next() else { return };
+            let at = self.to.pick(&step.path);
+            let (to, connection) = (self.to.addresses()[at], &mut connections[at]);
             if connection.is_none() {
-                connection = connect(self.to).await.ok();
+                *connection = connect(to).await.ok();
             }
-            let answer = match &mut connection {
-                Some(connection) => self.ask(connection, &step).await,
+            let answer = match connection {
+                Some(connection) => self.ask(to, connection, &step).await,
                 None => None,
             };
             if answer.is_none() {
-                connection = None;
+                *connection = None;
             }
             self.note(&step, answer);
         }
     }
 
-    async fn ask(&self, connection: &mut Connection, step: &Step) -> Option<Answer> {
+    async fn ask(&self, to: SocketAddr, connection: &mut Connection, step: &Step) -> Option<Answer> {
         connection.ready().await.ok()?;
         let request = Request::builder()
             .method(step.method.name())
             .uri(&step.path)
-            .header(HOST, self.to.to_string())
+            .header(HOST, to.to_string())
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(step.body.clone())))
             .ok()?;
         let sent = self.begun.elapsed();
         let whole = async {
             let (head, body) = connection.send_request(request).await.ok()?.into_parts();
-            Some((head.status, body.collect().await.ok()?.to_bytes()))
+            Some((head, body.collect().await.ok()?.to_bytes()))
         };
-        let (status, body) = tokio::time::timeout(PATIENCE, whole).await.ok()??;
+        let (head, body) = tokio::time::timeout(PATIENCE, whole).await.ok()??;
         let received = self.begun.elapsed();
         let versions = serde_json::from_slice(&body).ok().map(|Body { versions }| versions);
-        Some(Answer { status, versions, sent, received })
+        let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        Some(Answer { status: head.status, versions, source: source(&head.headers), bytes, sent, received })
     }
 
     fn note(&self, step: &Step, answer: Option<Answer>) {
         let mut outcome = self.outcome.borrow_mut();
-        let Some(Answer { status, versions, sent, received }) = answer else {
+        let Some(Answer { status, versions, source, bytes, sent, received }) = answer else {
             outcome.failed += 1;
             return;
         };
+        let read = (step.method == Method::Get).then_some(source);
+        outcome.exchanges.push(Exchange { read, bytes, took: received - sent });
         *outcome.statuses.entry(status.as_u16()).or_default() += 1;
         let latency = if step.method == Method::Get { &mut outcome.reads } else { &mut outcome.writes };
         latency.0.saturating_record(u64::try_from((received - sent).as_nanos()).unwrap_or(u64::MAX));
@@ -230,6 +270,53 @@ impl Shared {
             if outcome.examples.len() < EXAMPLES {
                 outcome.examples.push((step.path.clone(), stale));
             }
+        }
+    }
+}
+
+/// Where an answer came from: each cache on its way has added what it did to `Cache-Status`, the one next to the client
+/// last (RFC 9211).
+fn source(headers: &HeaderMap) -> Source {
+    let said = headers.get_all("cache-status").iter().rev();
+    let mut caches = said.filter_map(|value| value.to_str().ok()).flat_map(|value| value.rsplit(','));
+    let Some(nearest) = caches.next() else { return Source::Backend };
+    let is_hit = |cache: &str| has(cache, "hit");
+    match has(nearest, "fwd-status=304") {
+        _ if is_hit(nearest) => Source::Cache,
+        true if caches.next().is_some_and(is_hit) => Source::Cache,
+        true => Source::Confirmed,
+        false => Source::Backend,
+    }
+}
+
+fn has(cache: &str, parameter: &str) -> bool {
+    cache.split(';').any(|part| part.trim() == parameter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_had_the_content_is_read_from_what_caches_say() {
+        let gateway = "Larder; hit; detail=tag-current";
+        let blank = "Larder; fwd=miss; fwd-status=200; detail=tag-unknown";
+        let asked = "Larder; fwd=stale; fwd-status=304; ttl=0; detail=always-validated";
+        for (said, expected) in [
+            (&[][..], Source::Backend),
+            (&[blank], Source::Backend),
+            (&["Larder; hit; ttl=300"], Source::Cache),
+            (&[blank, "Larder; fwd=uri-miss; fwd-status=200; stored"], Source::Backend),
+            (&[gateway, asked], Source::Cache),
+            (&[blank, asked], Source::Confirmed),
+            (&["Larder; hit; detail=tag-current, Larder; fwd=stale; fwd-status=304"], Source::Cache),
+            (&[gateway, "Larder; fwd=stale; fwd-status=404; stored"], Source::Backend),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in said {
+                headers.append("cache-status", value.parse().expect("a value"));
+            }
+            assert_eq!(source(&headers), expected, "{said:?}");
         }
     }
 }

@@ -10,29 +10,39 @@
 //! Not here: what goes on inside of the proxy. It is seen from outside only.
 
 mod bench;
+mod child;
 pub mod course;
 mod drive;
 pub mod experiments;
 mod findings;
+mod http;
 mod journal;
 mod ledger;
+mod line;
 pub mod load;
 mod machine;
 pub mod origin;
+mod prices;
 mod proxy;
 mod replayed;
 mod report;
 pub mod services;
+mod slots;
 mod statistics;
+mod tether;
+mod timer;
 
 use std::fmt::{self, Display};
 
 pub use bench::{Bench, Scale, Size, Watch};
-pub use drive::{Outcome, Plan, Times, drive};
+pub use drive::{Exchange, Outcome, Plan, Source, Times, drive};
 pub use findings::{Figure, Finding, Findings, Grid};
 pub use journal::{Head, Journal};
 pub use ledger::{Ledger, Stale, Versions};
+pub use machine::describe as describe_machine;
+pub use prices::{Machine, Prices};
 pub use report::{Part, Provenance, write as write_report};
+pub use slots::Slots;
 pub use statistics::{Contrast, Interval, Verdict};
 
 /// Why a measurement, and the experiment with it, came to an end.

@@ -1,33 +1,28 @@
 //! The origin simulator: pages of stated sizes, after stated delays, over HTTP/1.1.
 //!
-//! It runs in a thread of its own, which does nothing else, so that what it takes of the processor can be told. Delays
-//! are those of the runtime's timer, which counts milliseconds: a page that takes 2 ms comes after 2 to 3.
+//! It runs in a thread of its own, which does nothing else, so that what it takes of the processor can be told.
 //!
 //! Not here: which page takes how long. A [`Course`](super::course::Course) says so.
 
-use std::convert::Infallible;
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use bytes::{Buf, Bytes, BytesMut};
 use rand::RngExt;
 use rand_chacha::rand_core::SeedableRng;
-use tokio::net::TcpListener;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::Halt;
 use super::course::Page;
+use super::http::{Asked, asked, more};
+use super::timer::Timer;
 use crate::workload::Random;
 
 /// How a page's cost is spent.
@@ -155,32 +150,26 @@ impl Served {
         Arc::new(Self { model, requests, content: Bytes::from(vec![b'x'; longest as usize]) })
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    /// Waits as the model says; the head and the content.
+    async fn answer(&self, asked: &Asked, timer: &Timer) -> io::Result<(String, Bytes)> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        if !self.model.distance.is_zero() {
-            tokio::time::sleep(self.model.distance).await;
-        }
-        let page = request.uri().path().strip_prefix("/page/").and_then(|page| page.parse::<usize>().ok());
-        let Some((number_of, page)) = page.and_then(|at| Some((at, self.model.pages.get(at)?))) else {
-            return bare(StatusCode::NOT_FOUND);
+        let page = asked.path.strip_prefix("/page/").and_then(|page| page.parse::<usize>().ok());
+        let found = page.and_then(|number| Some((number, self.model.pages.get(number)?)));
+        let bare = |status: &str| (format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"), Bytes::new());
+        let Some((page, Page { size, cost })) = found.filter(|_| !self.fails(number)) else {
+            self.spend(0, timer).await?;
+            return Ok(bare(if found.is_some() { "503 Service Unavailable" } else { "404 Not Found" }));
         };
-        if self.fails(number) {
-            return bare(StatusCode::SERVICE_UNAVAILABLE);
-        }
-        let tag = format!("\"{number_of}\"");
-        let is_known = request.headers().get(IF_NONE_MATCH).is_some_and(|known| *known == *tag);
-        let mut response = if is_known {
-            bare(StatusCode::NOT_MODIFIED)
-        } else {
-            self.spend(Duration::from_micros(page.cost.into())).await;
-            Response::new(Full::new(self.content.slice(..page.size as usize)))
-        };
+        let tag = format!("\"{page}\"");
         let lifetime = if self.model.is_storable { "max-age=86400" } else { "no-store" };
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(lifetime));
-        if let Ok(tag) = HeaderValue::from_str(&tag) {
-            response.headers_mut().insert(ETAG, tag);
+        let validity = format!("Cache-Control: {lifetime}\r\nETag: {tag}\r\n\r\n");
+        if asked.known.as_ref() == Some(&tag) {
+            self.spend(0, timer).await?;
+            return Ok((format!("HTTP/1.1 304 Not Modified\r\n{validity}"), Bytes::new()));
         }
-        response
+        self.spend(*cost, timer).await?;
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n{validity}");
+        Ok((head, self.content.slice(..*size as usize)))
     }
 
     /// Whether request `number` is one of those that fail; the same ones for the same seed.
@@ -189,36 +178,53 @@ impl Served {
             && Random::seed_from_u64(self.model.seed ^ number).random_bool(self.model.failures.min(1.0))
     }
 
-    async fn spend(&self, cost: Duration) {
-        match self.model.effort {
-            _ if cost.is_zero() => {}
-            Effort::Wait => tokio::time::sleep(cost).await,
-            Effort::Compute => {
-                let begun = Instant::now();
-                while begun.elapsed() < cost {
-                    std::hint::spin_loop();
-                }
-            }
+    /// The way here and back, and `cost` microseconds.
+    async fn spend(&self, cost: u32, timer: &Timer) -> io::Result<()> {
+        let cost = Duration::from_micros(cost.into());
+        let (waiting, computing) = match self.model.effort {
+            Effort::Wait => (self.model.distance + cost, Duration::ZERO),
+            Effort::Compute => (self.model.distance, cost),
+        };
+        timer.wait(waiting).await?;
+        let begun = Instant::now();
+        while begun.elapsed() < computing {
+            std::hint::spin_loop();
         }
+        Ok(())
     }
 }
 
-fn bare(status: StatusCode) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::default());
-    *response.status_mut() = status;
-    response
+async fn serve(listener: std::net::TcpListener, served: Arc<Served>) {
+    let (Ok(listener), Ok(timer)) = (TcpListener::from_std(listener), Timer::new()) else { return };
+    let timer = Arc::new(timer);
+    let accept = async {
+        // Without one more connection the measurement fails, and says so.
+        while let Ok((stream, _)) = listener.accept().await {
+            let (served, timer) = (Arc::clone(&served), Arc::clone(&timer));
+            let _ = stream.set_nodelay(true);
+            // The proxy may leave whenever it likes.
+            tokio::spawn(async move { converse(stream, &served, &timer).await });
+        }
+    };
+    tokio::select! {
+        () = accept => {}
+        _ = timer.run() => {}
+    }
 }
 
-async fn serve(listener: std::net::TcpListener, served: Arc<Served>) {
-    let Ok(listener) = TcpListener::from_std(listener) else { return };
-    // Without one more connection the measurement fails, and says so.
-    while let Ok((stream, _)) = listener.accept().await {
-        let served = Arc::clone(&served);
-        let _ = stream.set_nodelay(true);
-        tokio::spawn(async move {
-            let answer = service_fn(|request| async { Ok::<_, Infallible>(served.answer(request).await) });
-            // The proxy may leave whenever it likes.
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
-        });
+/// Answers one request after the other.
+async fn converse(mut stream: TcpStream, served: &Served, timer: &Timer) -> Result<(), String> {
+    let said = |error: io::Error| error.to_string();
+    let mut buffer = BytesMut::new();
+    loop {
+        match asked(&buffer)? {
+            None => more(&mut stream, &mut buffer).await?,
+            Some((length, asked)) => {
+                buffer.advance(length);
+                let (head, content) = served.answer(&asked, timer).await.map_err(said)?;
+                let mut answer = Bytes::from(head).chain(content);
+                stream.write_all_buf(&mut answer).await.map_err(said)?;
+            }
+        }
     }
 }

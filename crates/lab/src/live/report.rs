@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use super::Halt;
 use super::findings::{Figure, Finding, Findings, Grid};
 use super::statistics::Verdict;
-use super::{Halt, machine};
 
 const STYLE: &str = include_str!("report.css");
 
@@ -34,6 +34,8 @@ pub struct Provenance {
     pub commands: Vec<String>,
     /// How much was measured, and from which seed.
     pub scale: super::Scale,
+    /// The machine as it was when it began: names and values.
+    pub machine: Vec<(&'static str, String)>,
     /// When, for people.
     pub date: String,
 }
@@ -76,12 +78,27 @@ fn opening(parts: &[Part], origin: &Provenance) -> String {
     let all = parts.iter().flat_map(|part| &part.findings.findings);
     let count = |is_it: fn(&Verdict) -> bool| all.clone().filter(|finding| is_it(&finding.verdict)).count();
     let counts = [
-        (count(|verdict| *verdict == Verdict::Holds), "hold"),
-        (count(|verdict| *verdict == Verdict::Fails), "do not hold"),
-        (count(|verdict| matches!(verdict, Verdict::Depends(_))), "depend on conditions"),
-        (count(|verdict| matches!(verdict, Verdict::Open(_))), "are not decided"),
+        (count(|verdict| *verdict == Verdict::Holds), "holds", ["\u{2713}", "holds", "hold"]),
+        (count(|verdict| *verdict == Verdict::Fails), "fails", ["\u{2717}", "does not hold", "do not hold"]),
+        (
+            count(|verdict| matches!(verdict, Verdict::Depends(_))),
+            "depends",
+            ["\u{2248}", "depends on conditions", "depend on conditions"],
+        ),
+        (
+            count(|verdict| matches!(verdict, Verdict::Open(_))),
+            "open",
+            ["?", "is not decided", "are not decided"],
+        ),
     ];
-    let told = counts.map(|(count, what)| format!("{count} {what}")).join(", ");
+    let told: String = counts
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, class, [sign, one, many])| {
+            let words = if *count == 1 { one } else { many };
+            format!("<span class=\"chip {class}\">{sign} {count} {words}</span>\n")
+        })
+        .collect();
     let kind = match origin.scale.size {
         super::Size::Full => String::new(),
         size => format!(
@@ -93,7 +110,7 @@ fn opening(parts: &[Part], origin: &Provenance) -> String {
         parts.iter().filter_map(|part| Some((part, part.halted.as_ref()?))).map(halted).collect();
     format!(
         "<p>Measured live: a real proxy, asked over sockets, in front of an origin whose pages and delays are known. \
-         Of {} claims, {told}.{kind}</p>\n<p class=\"quiet\">{}, seed {}</p>\n{halted}",
+         {} claims were put to the test.{kind}</p>\n<p>{told}</p>\n<p class=\"quiet\">{}, seed {}</p>\n{halted}",
         all.clone().count(),
         escape(&origin.date),
         origin.scale.seed,
@@ -121,28 +138,48 @@ fn answers(parts: &[Part]) -> String {
             part.name,
             escape(part.title)
         );
-        for Finding { claim, verdict, effect, .. } in &part.findings.findings {
+        for (at, Finding { claim, verdict, effect, text: explanation, .. }) in
+            (1..).zip(&part.findings.findings)
+        {
             let _ = writeln!(
                 text,
-                "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><td><a href=\"#{}-{at}\">{}</a><br><span class=\"quiet\">{}</span></td><td>{}</td><td>{}</td></tr>",
+                part.name,
                 escape(claim),
+                escape(first_sentence(explanation)),
                 chip(verdict),
-                escape(effect)
+                size(effect)
             );
         }
     }
     text + "</tbody>\n</table></div>\n</section>\n"
 }
 
-/// A verdict in words, with a sign and a colour that say the same.
+/// How large an effect is, and more quietly how sure that is.
+fn size(effect: &str) -> String {
+    let (mean, rest) = effect.split_at(effect.find(" (").unwrap_or(effect.len()));
+    format!("{}<br><span class=\"quiet\">{}</span>", escape(mean), escape(rest.trim_start()))
+}
+
+/// What stands before the rest of an explanation.
+fn first_sentence(text: &str) -> &str {
+    text.find(". ").map_or(text, |end| &text[..=end])
+}
+
+/// A verdict in words, with a sign and a colour that say the same, and what it depends on.
 fn chip(verdict: &Verdict) -> String {
-    let (class, sign, words) = match verdict {
-        Verdict::Holds => ("holds", "\u{2713}", "holds".to_owned()),
-        Verdict::Fails => ("fails", "\u{2717}", "does not hold".to_owned()),
-        Verdict::Depends(on) => ("depends", "\u{2248}", format!("depends: {on}")),
-        Verdict::Open(why) => ("open", "?", format!("not decided: {why}")),
+    let (class, sign, words, rest) = match verdict {
+        Verdict::Holds => ("holds", "\u{2713}", "holds", ""),
+        Verdict::Fails => ("fails", "\u{2717}", "does not hold", ""),
+        Verdict::Depends(on) => ("depends", "\u{2248}", "depends", on.as_str()),
+        Verdict::Open(why) => ("open", "?", "not decided", why.as_str()),
     };
-    format!("<span class=\"chip {class}\">{sign} {}</span>", escape(&words))
+    let rest = if rest.is_empty() {
+        String::new()
+    } else {
+        format!(" <span class=\"quiet\">{}</span>", escape(rest))
+    };
+    format!("<span class=\"chip {class}\">{sign} {words}</span>{rest}")
 }
 
 fn section(part: &Part) -> String {
@@ -152,11 +189,13 @@ fn section(part: &Part) -> String {
     for paragraph in setup {
         let _ = writeln!(text, "<p>{}</p>", escape(paragraph));
     }
-    for finding in findings {
+    for (at, finding) in (1..).zip(findings) {
         let Finding { claim, source, verdict, effect, text: explanation } = finding;
         let _ = writeln!(
             text,
-            "<article>\n<h3>{}</h3>\n<p>{} <span class=\"quiet\">{}</span></p>\n<p>{}</p>\n<p class=\"quiet\">Claimed by: {}</p>\n</article>",
+            "<article id=\"{}-{at}\">\n<h3>{}</h3>\n<p>{}<br><span class=\"quiet\">{}</span></p>\n<p>{}</p>\n\
+             <p class=\"quiet\">Claimed by: {}</p>\n</article>",
+            part.name,
             escape(claim),
             chip(verdict),
             escape(effect),
@@ -175,7 +214,7 @@ fn figure(figure: &Figure) -> String {
     let Figure { name, plot, caption, data } = figure;
     let csv = data.csv();
     format!(
-        "<figure id=\"{name}\">\n{}<figcaption>{}</figcaption>\n<details><summary>data</summary>\n\
+        "<figure id=\"{name}\">\n<div class=\"wide\">{}</div>\n<figcaption>{}</figcaption>\n<details><summary>data</summary>\n\
          <p><a download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{}\">{name}.csv</a></p>\n<pre>{}</pre>\n</details>\n</figure>\n",
         plot.svg(),
         escape(caption),
@@ -197,7 +236,7 @@ fn how(origin: &Provenance) -> String {
     let machine = Grid {
         title: String::new(),
         columns: vec!["what".to_owned(), "which".to_owned()],
-        rows: machine::describe().into_iter().map(|(what, which)| vec![what.to_owned(), which]).collect(),
+        rows: origin.machine.iter().map(|(what, which)| vec![(*what).to_owned(), which.clone()]).collect(),
     };
     format!(
         "<section id=\"how\">\n<h2>How it was measured</h2>\n<p>These commands made this page; with the same seed they send the \
@@ -274,17 +313,30 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let scale = Scale { size: Size::Quick, seed: 7 };
         let commands = vec!["larder experiment some -o out".to_owned()];
-        write(directory.path(), &[part()], &Provenance { commands, scale, date: "today".to_owned() })
-            .unwrap();
+        write(
+            directory.path(),
+            &[part()],
+            &Provenance {
+                commands,
+                scale,
+                machine: vec![("processor", "two cores".to_owned())],
+                date: "today".to_owned(),
+            },
+        )
+        .unwrap();
         let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
         for text in [
-            "Of 4 claims, 1 hold, 1 do not hold, 1 depend on conditions, 1 are not decided.",
-            "depends: it holds at 10%",
+            "4 claims were put to the test.",
+            "\u{2713} 1 holds</span>",
+            "\u{2717} 1 does not hold</span>",
+            "\u{2248} depends</span> <span class=\"quiet\">it holds at 10%",
+            "<a href=\"#some-1\">one</a>",
             "because a &lt; b",
             "Some &amp; any",
             "is not whole (stopped)",
             "larder experiment some -o out",
             "seed 7",
+            "two cores",
             "href=\"data:text/csv;charset=utf-8,a,b%0A1,%22x%20%22%22y%22%22%22%0A\"",
         ] {
             assert!(page.contains(text), "{text} in {page}");
@@ -298,7 +350,7 @@ mod tests {
     #[test]
     fn a_directory_that_cannot_be_written_is_named() {
         let scale = Scale { size: Size::Quick, seed: 7 };
-        let origin = Provenance { commands: Vec::new(), scale, date: String::new() };
+        let origin = Provenance { commands: Vec::new(), scale, machine: Vec::new(), date: String::new() };
         let failed = write(Path::new("/nonexistent"), &[], &origin).unwrap_err().to_string();
         assert!(failed.starts_with("cannot write to '/nonexistent/report.html': "), "{failed}");
     }

@@ -5,6 +5,7 @@
 //! told to. HTTP/1.1 with kept connections, a thread for each, so that a handler may wait as handlers of such services do.
 
 mod database;
+mod rehearsal;
 mod routes;
 
 use std::convert::Infallible;
@@ -25,6 +26,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 
+pub(crate) use self::rehearsal::{Rehearsal, Said};
 use self::routes::{Reply, Services};
 use crate::workload::Method;
 
@@ -42,6 +44,8 @@ pub struct Options {
     pub etags: bool,
     /// What `Cache-Control: max-age` says of every 200, in seconds; `None`: nothing is said.
     pub lifetime: Option<u32>,
+    /// How many bytes every 200 to a GET has beside what it says.
+    pub filler: u32,
 }
 
 /// What an answer takes at least.
@@ -126,8 +130,11 @@ impl Shared {
         if method != Method::Get {
             cost.pay(begun);
         }
-        let reply = self.services.answer(method, head.uri.path(), &content);
+        let mut reply = self.services.answer(method, head.uri.path(), &content);
         if method == Method::Get {
+            if self.options.filler > 0 && reply.status == 200 {
+                reply.body["filler"] = "x".repeat(self.options.filler as usize).into();
+            }
             cost.pay(begun);
         }
         self.respond(&reply, method, head.headers.get(IF_NONE_MATCH))

@@ -28,6 +28,7 @@ macro_rules! file {
 
 const FILES: &[File] = &[
     file!("charts.js", SCRIPT),
+    file!("cluster.js", SCRIPT),
     file!("contents.js", SCRIPT),
     file!("dom.js", SCRIPT),
     file!("findings.js", SCRIPT),
@@ -76,6 +77,8 @@ pub(super) struct About {
     version: &'static str,
     /// Whether a statistics database is kept.
     statistics: bool,
+    /// Whether this proxy is a node of a cluster.
+    clustered: bool,
     listeners: Vec<Listener>,
 }
 
@@ -102,6 +105,7 @@ impl About {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             statistics: shared.ledger.is_some(),
+            clustered: shared.cluster.is_some(),
             listeners: settings.listen.iter().map(listener).collect(),
         }
     }

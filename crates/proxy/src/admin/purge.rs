@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Response, StatusCode};
 use larder_store::Effect;
@@ -10,8 +11,11 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::{Answer, TEXT, cache, json, response};
-use crate::purge::{Asked, Kind, Purged, purge};
+use crate::purge::{self, Asked, Kind, Purged, purge};
 use crate::worker::Shared;
+
+/// Nobody waits longer for other nodes, in seconds.
+const LONGEST: f64 = 600.0;
 
 /// What is purged, in the words that asked for it, and what that came to.
 #[derive(Debug, Serialize)]
@@ -30,21 +34,18 @@ pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Respons
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
     let permit = asked.waits.then(|| Arc::clone(&shared.looks).try_acquire_owned()).transpose();
-    let Ok(permit) = permit else {
+    let Ok(_permit) = permit else {
         let why =
             format!("{} such answers are under way already; ask again later, or do not wait", cache::MOST);
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     };
-    let shared = Arc::clone(shared);
-    let purged = tokio::task::spawn_blocking(move || {
-        let _permit = permit;
-        purge(&shared, asked)
-    });
-    match purged.await {
+    match purge(shared, asked).await {
         Ok(purged) => {
-            let shown: Vec<_> =
-                words.iter().map(|(name, value)| format!("{name} {}", value.escape_debug())).collect();
-            tracing::info!("purged {}: {purged}", shown.join(", "));
+            let word = |(name, value): (&&str, &String)| match value.as_str() {
+                "" => (*name).to_string(),
+                value => format!("{name} {}", value.escape_debug()),
+            };
+            tracing::info!("purged {}: {purged}", words.iter().map(word).collect::<Vec<_>>().join(", "));
             json(&Told { words, purged })
         }
         Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
@@ -54,7 +55,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Respons
 type Read = (BTreeMap<&'static str, String>, Asked);
 
 fn read(query: Option<&str>) -> Result<Read, String> {
-    const HOW: [&str; 3] = ["soft", "hard", "wait"];
+    const HOW: [&str; 4] = ["soft", "hard", "wait", "timeout"];
     let kinds: Vec<_> = Kind::ALL.iter().map(|(name, _)| *name).collect();
     let query = Query::read(query, &[&kinds[..], &HOW[..]].concat())?;
     let has = |name: &str| query.get(name).is_some();
@@ -76,7 +77,16 @@ fn read(query: Option<&str>) -> Result<Read, String> {
         query.all(name).map(|value| kind.scopes(value, host)).collect::<Result<Vec<_>, _>>()?.concat();
     let values = query.all(name).collect::<Vec<_>>().join(" ");
     let words = [(name, values)].into_iter().chain(host.map(|host| ("host", host.to_owned()))).collect();
-    Ok((words, Asked { scopes, effect, waits: has("wait") }))
+    let patience = query.get("timeout").map(patience).transpose()?.unwrap_or(purge::PATIENCE);
+    Ok((words, Asked { scopes, effect, waits: has("wait"), patience }))
+}
+
+/// So many seconds.
+fn patience(seconds: &str) -> Result<Duration, String> {
+    let patience = seconds.parse().ok().filter(|seconds| *seconds <= LONGEST);
+    let patience = patience.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let wrong = || format!("timeout '{}': expected seconds, at most {LONGEST}", seconds.escape_debug());
+    patience.ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -106,7 +116,13 @@ mod tests {
             ("url=http://a/&tag=b", "url and tag: write one of them"),
             ("tag=b&soft&hard", "soft and hard: write one of them"),
             ("group=g", "whose group? write host=HOST, or host=http://HOST:PORT"),
-            ("x=b", "unknown parameter 'x'; known: url, prefix, tag, group, host, all, soft, hard, wait"),
+            (
+                "x=b",
+                "unknown parameter 'x'; known: url, prefix, tag, group, host, all, soft, hard, wait, timeout",
+            ),
+            ("tag=b&wait&timeout=x", "timeout 'x': expected seconds, at most 600"),
+            ("tag=b&wait&timeout=-1", "timeout '-1': expected seconds, at most 600"),
+            ("tag=b&wait&timeout=1e9", "timeout '1e9': expected seconds, at most 600"),
         ] {
             assert_eq!(read(Some(query)).unwrap_err(), error, "{query}");
         }

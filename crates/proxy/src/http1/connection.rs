@@ -25,6 +25,8 @@ use super::io::{Reading, Writing, linger};
 use super::send::{SendError, gather, send, send_stored};
 use super::upload::{self, Pumped};
 use crate::clock;
+use crate::cluster::alive;
+use crate::cluster::asker::Asker;
 use crate::listen::Seat;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
@@ -38,7 +40,8 @@ use crate::worker::{Plan, Worker};
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
-    role: Role,
+    /// What clients may ask here; `None`: it is for nodes of the cluster.
+    role: Option<Role>,
     client: SocketAddr,
     reading: Reading,
     writing: Writing,
@@ -101,7 +104,7 @@ pub(super) struct Ask {
 impl Connection {
     pub(crate) fn new(
         worker: Arc<Worker>,
-        role: Role,
+        role: Option<Role>,
         stream: TcpStream,
         client: SocketAddr,
         seat: Seat,
@@ -149,6 +152,20 @@ impl Connection {
             Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
             Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
         };
+        let asker = match self.role {
+            Some(role) => Asker { role, client: self.client, by_peer: false, awaited: None },
+            None if alive::is_asked(&head) => {
+                self.writing.out.extend_from_slice(alive::ANSWER);
+                self.reading.input.consume(used);
+                self.reading.within(plan.settings.timeouts.head);
+                return ControlFlow::Continue(());
+            }
+            None => match Asker::of_peer(self.worker.shared.cluster.as_deref(), &head) {
+                Ok(asker) => asker,
+                Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
+            },
+        };
+        let Asker { role, client, by_peer, awaited } = asker;
         let now = clock::now();
         let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
         let framing = Framing {
@@ -156,34 +173,38 @@ impl Connection {
             keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
             head_only: head.method == Method::HEAD,
         };
-        let answer = serve::at_once(&self.worker, plan, &head, self.role, now, &mut self.key);
+        let answer = match &awaited {
+            None => serve::at_once(&self.worker, plan, &head, role, now, &mut self.key),
+            Some(_) => None,
+        };
         let Some(Answer { reply, hash }) = answer else {
-            let memo = self.worker.note(plan, self.role, &head, self.client, begun);
+            let memo = self.worker.note(plan, role, &head, client, begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
-            let request = Request::take(&head, plan, self.role, self.client);
+            let request = Request::take(&head, plan, role, client);
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Break(match request {
                 Ok(request) => {
                     let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-                    let (request, since) = (Box::new(Request { trace, ..request }), Instant::now());
+                    let request = Box::new(Request { trace, by_peer, awaited, ..request });
+                    let since = Instant::now();
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
             });
         };
         if self.worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(&self.worker, &head, self.role, self.client, &reply);
+            validator::check_hit(&self.worker, &head, role, client, &reply);
         }
         let before = self.writing.out.len();
         let is_whole = gather(&mut self.writing.out, &reply, &framing, &plan.banner);
         let memo = if is_whole {
-            let hit = Hit { role: self.role, head: &head, client: self.client, hash, now, begun };
+            let hit = Hit { role, head: &head, client, hash, now, begun };
             let bytes = (self.writing.out.len() - before) as u64;
             self.worker.record_hit(plan, sheet, &hit, &reply, bytes);
             None
         } else {
-            self.worker.note(plan, self.role, &head, self.client, begun)
+            self.worker.note(plan, role, &head, client, begun)
         };
         self.reading.input.consume(used);
         self.reading.within(plan.settings.timeouts.head);

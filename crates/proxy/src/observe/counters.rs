@@ -52,6 +52,8 @@ pub(crate) struct Totals {
     pub(crate) passes: u64,
     /// Hits found on a disk.
     pub(crate) disk_hits: u64,
+    /// Hits found on the cluster's engine.
+    pub(crate) engine_hits: u64,
     /// Hits served stale.
     pub(crate) stale: u64,
     /// Hits that waited for another request's fetch.
@@ -178,8 +180,10 @@ impl Totals {
         *counter += requests;
         self.bytes_cacheable += bytes;
         self.bytes_from_cache += from_cache;
-        if matches!(kind, Kind::Hit | Kind::StaleHit) && tier == Tier::Disk {
-            self.disk_hits += requests;
+        match (kind, tier) {
+            (Kind::Hit | Kind::StaleHit, Tier::Disk) => self.disk_hits += requests,
+            (Kind::Hit | Kind::StaleHit, Tier::Engine) => self.engine_hits += requests,
+            _ => {}
         }
     }
 

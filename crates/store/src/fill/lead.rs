@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::{Buffer, Ending, Fill, Fills, Head, Reader, Verdict, locked};
 use crate::disks::Keeping;
 use crate::purges::Generation;
-use crate::{Body, Entry};
+use crate::{Body, Entry, Memory};
 
 /// The leader's end of a fill.
 pub struct Lead {
@@ -15,15 +15,27 @@ pub struct Lead {
     fills: Arc<Fills>,
     /// Where the content goes besides.
     disk: Option<Keeping>,
+    kept: Kept,
     booked: u64,
     windowed: bool,
     settled: bool,
 }
 
+/// Where a response is kept when it is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// In memory and on a disk, as far as these take it.
+    Everywhere,
+    /// In memory, if that takes it.
+    InMemory,
+    /// Nowhere: those read it who wait for it now.
+    Nowhere,
+}
+
 impl Lead {
     /// The lead of a fill that publishes nothing if it was cancelled before it began.
     pub(super) fn new(fill: Arc<Fill>, fills: Arc<Fills>) -> Self {
-        Self { fill, fills, disk: None, booked: 0, windowed: false, settled: false }
+        Self { fill, fills, disk: None, kept: Kept::Everywhere, booked: 0, windowed: false, settled: false }
     }
 
     /// Lets nobody follow it, and publishes nothing if it `is_cancelled` already.
@@ -42,13 +54,21 @@ impl Lead {
         self.fill.reader()
     }
 
+    /// Says where the response is kept when it is whole, unless that is everywhere. To be said before
+    /// [`stream`](Self::stream).
+    pub fn limit(&mut self, kept: Kept) {
+        self.kept = kept;
+    }
+
     /// Announces the head of a response that is being stored. Readers start.
     ///
     /// A body known to find no room in memory is carried as a window from the start; the answer says whether
     /// the response will be stored, in memory or on a disk, as far as one can know.
     pub fn stream(&mut self, head: Head) -> bool {
-        let on_disk = self.fills.store.disks.takes(&self.fill.key, head.length);
-        self.windowed = head.length.is_some_and(|length| !self.fills.fits(length) || !self.book(length));
+        let on_disk =
+            self.kept == Kept::Everywhere && self.fills.store.disks.takes(&self.fill.key, head.length);
+        self.windowed = self.kept == Kept::Nowhere
+            || head.length.is_some_and(|length| !self.fills.fits(length) || !self.book(length));
         if self.windowed {
             // Who comes later finds nothing to read from the start.
             self.fills.close(&self.fill);
@@ -60,7 +80,8 @@ impl Lead {
     /// Lets a disk take what will be appended, if there is one. To be said after [`stream`](Self::stream), and
     /// before the first byte.
     pub async fn keep(&mut self) {
-        if self.fills.store.disks.is_empty() || self.is_cancelled() {
+        let takes = self.kept == Kept::Everywhere && !self.fills.store.disks.is_empty();
+        if !takes || self.is_cancelled() {
             return;
         }
         let Some(head) = self.head() else { return };
@@ -134,7 +155,11 @@ impl Lead {
     /// Puts `entry` into memory.
     fn publish(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
         let memory = &self.fills.store.memory;
-        let stored = !self.is_cancelled() && memory.put(entry.clone(), replaces);
+        let put = match self.fills.store.reach(entry) {
+            None => Memory::put,
+            Some(_) => Memory::put_outdated,
+        };
+        let stored = !self.is_cancelled() && put(memory, entry.clone(), replaces);
         // A purge between the look and the put must win as well.
         if stored && self.is_cancelled() {
             memory.remove(&self.fill.key);
@@ -222,6 +247,12 @@ impl Lead {
             progress.verdict.get_or_insert(Verdict::Released);
             news
         });
+    }
+
+    /// Whether memory takes content of `len` bytes, which comes from elsewhere than an origin: there is room for it
+    /// until this lead ends.
+    pub fn takes(&mut self, len: u64) -> bool {
+        self.fills.fits(len) && self.book_up_to(len)
     }
 
     fn book_up_to(&mut self, len: u64) -> bool {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::{Kept, Memory, Resident, Shard, lock};
 use crate::Entry;
 
-/// Slots of a shard that are looked at while it is locked: some ten microseconds.
-const SLICE: u32 = 256;
+/// Slots of a shard that are looked at while it is locked: a few microseconds.
+const SLICE: u32 = 64;
 /// How long those who answer requests have shard and processor to themselves before the next slice.
 const REST: Duration = Duration::from_micros(100);
 

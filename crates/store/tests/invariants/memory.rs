@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use fastrand::Rng;
-use larder_evict::{By, Capacity};
+use larder_evict::{By, Capacity, Spec};
 use larder_store::{Arena, Body, Entry, Memory};
 
 use super::{assert_genuine, content, entry, find, store};
@@ -81,6 +81,18 @@ fn threads_agree_on_what_is_stored_in_bytes() {
 #[test]
 fn threads_agree_on_what_is_stored_in_entries() {
     threads_agree(Capacity { by: By::Entries, amount: 20 });
+}
+
+#[test]
+fn what_is_refreshed_keeps_its_fame() {
+    let capacity = Capacity { by: By::Entries, amount: 2 };
+    let memory = Memory::new(capacity, &Spec::parse("lfu").expect("it is one"), 3);
+    let put = |n: u64| memory.put(entry(&key(n), b"", 0, Body::Heap([].into())), None);
+    let find = |n: u64| memory.find(&key(n), memory.hash(&key(n)), 0, |_| Some(())).is_some();
+    assert!(put(1) && find(1) && find(1));
+    assert!(put(2) && find(2));
+    assert!(put(1) && put(3));
+    assert_eq!([1, 2, 3].map(find), [true, false, true]);
 }
 
 /// Several slices in each of several shards.

@@ -226,6 +226,21 @@ async fn a_purge_wins_over_a_fill_and_nobody_who_comes_later_follows_it() {
     drop(unknown);
 }
 
+#[tokio::test]
+async fn what_was_fetched_before_a_purge_takes_no_place_of_what_was_fetched_since() {
+    let fields = &[("cache-groups", "\"g\"")];
+    for effect in [Effect::Invalid, Effect::Stale, Effect::Remove] {
+        let (store, fills) = open(Disks::default());
+        let key = key_of("http", "a", "/1");
+        let mut early = lead(&fills, &key);
+        early.stream(head(fields));
+        fills.order(&[group("a", "g")], effect, THEN);
+        finish(lead(&fills, &key), fields).await;
+        early.finish(None);
+        assert_eq!(find(&store, &key).map(|entry| *entry.freshness()), Some(freshness()), "{effect:?}");
+    }
+}
+
 /// What is found after a new start.
 async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> {
     let (store, fills) = open(disks(&[directory]));

@@ -7,8 +7,9 @@ use anyhow::{Context, Result, bail};
 
 /// Microseconds that blanking may take.
 const AT_ONCE: f64 = 1_000.0;
-/// What asking another pool may take meanwhile, over what it takes else.
-const NO_PAUSE: f64 = 1.5;
+/// Microseconds that asking another pool may take meanwhile, at the 99th percentile. Who looked through a million tags to
+/// blank them would take milliseconds, some five hundred times in a second.
+const NO_PAUSE: f64 = 50.0;
 
 /// Runs the bench of `larder-tags`, and shows it.
 ///
@@ -24,12 +25,11 @@ pub(super) fn goals() -> Result<Vec<Goal>> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     println!("\na pool of a million tags\n{}", text.trim());
-    let [blank, alone, meanwhile] =
-        ["blank them all, twice", "match beside it, p99", "the same while blanked"]
-            .map(|what| figure(&text, what));
+    let [blank, meanwhile] =
+        ["blank them all, twice", "the same while blanked"].map(|what| figure(&text, what));
     Ok(vec![
         Goal::new("a million tags blanked, us".to_owned(), AT_ONCE, blank?),
-        Goal::new("p99 of asking another pool meanwhile / alone".to_owned(), NO_PAUSE, meanwhile? / alone?),
+        Goal::new("p99 of asking another pool meanwhile, us".to_owned(), NO_PAUSE, meanwhile?),
     ])
 }
 

@@ -10,11 +10,10 @@ use super::goal::Goal;
 use super::measure::median;
 use super::peers::{self, Programs};
 use super::table::{self, Cell, Row};
-use super::{LOAD_CORE, SERVER_CORE, pin_self, positive, server, warn_if_busy};
+use super::{LOAD_CORE, SERVER_CORE, pin_self, server, warn_if_busy};
 use crate::args;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use ways::{ENTITIES, Open, Way};
@@ -66,14 +65,13 @@ impl Options {
             ("--larder", true),
             ("--json", true),
         ];
-        let found = args::parse(words, &known)?;
-        let get = |name: &str| found.get(name).map(String::as_str);
-        let [seconds, rounds] = if get("--quick").is_some() { ["1", "1"] } else { ["2", "3"] };
+        let words = args::parse(words, &known)?;
+        let [seconds, rounds] = if words.has("--quick") { [1, 1] } else { [2, 3] };
         Ok(Self {
-            seconds: positive("--seconds", get("--seconds").unwrap_or(seconds))?,
-            rounds: positive("--rounds", get("--rounds").unwrap_or(rounds))?,
-            larder: get("--larder").map(PathBuf::from),
-            json: get("--json").map(PathBuf::from),
+            seconds: words.number("--seconds", seconds)?,
+            rounds: words.number("--rounds", rounds)?,
+            larder: words.path("--larder"),
+            json: words.path("--json"),
         })
     }
 }
@@ -104,10 +102,7 @@ struct Measured {
 /// # Errors
 /// When a build fails, a request is not answered, or an answer is stale.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let larder = match &options.larder {
-        Some(larder) => larder.canonicalize().with_context(|| larder.display().to_string())?,
-        None => peers::build_larder()?,
-    };
+    let larder = peers::program(options.larder.as_deref())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
     println!(
@@ -142,13 +137,16 @@ fn measure(options: &Options, ways: &[Open], programs: &Programs) -> Result<Vec<
     for open in ways {
         ask(programs, open, LOADS[1], &["--requests", "4000", "--exponent", "0"])?;
     }
-    for round in 1..=options.rounds {
-        eprintln!("round {round} of {}", options.rounds);
-        for own in &mut measured {
-            let Some(open) = ways.iter().find(|open| (open.way, open.cost) == (own.way, own.cost)) else {
-                continue;
-            };
-            own.samples.push(sample(options, programs, open, own.load)?);
+    // Reads of all rounds come first: a client that leaves in the middle of a write leaves its gateway in doubt.
+    for load in LOADS {
+        for round in 1..=options.rounds {
+            eprintln!("{}, round {round} of {}", load.name, options.rounds);
+            for own in measured.iter_mut().filter(|own| own.load == load) {
+                let Some(open) = ways.iter().find(|open| (open.way, open.cost) == (own.way, own.cost)) else {
+                    continue;
+                };
+                own.samples.push(sample(options, programs, open, load)?);
+            }
         }
     }
     Ok(measured)
@@ -270,11 +268,7 @@ fn show(options: &Options, measured: &[Measured], goals: &[Goal]) -> Result<()> 
         report.insert(name.to_owned(), table::json(&rows));
     }
     println!("\nno request failed, and no answer was stale");
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&Value::Object(report))?;
-        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    table::write(options.json.as_deref(), &Value::Object(report))
 }
 
 #[cfg(test)]

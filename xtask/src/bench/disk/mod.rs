@@ -11,11 +11,10 @@ use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Which};
 use super::server::{self, Running};
 use super::table::{self, Row};
-use super::{LOAD_CORE, SERVER_CORE, pin_self, positive, warn_if_busy};
+use super::{LOAD_CORE, SERVER_CORE, pin_self, warn_if_busy};
 use crate::{args, packages};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -63,23 +62,22 @@ impl Options {
             ("--json", true),
             ("--install", false),
         ];
-        let found = args::parse(words, &known)?;
-        let get = |name: &str| found.get(name).map(String::as_str);
+        let words = args::parse(words, &known)?;
         let [seconds, rounds, objects] =
-            if get("--quick").is_some() { ["1", "2", "100000"] } else { ["5", "3", "1000000"] };
-        let objects = positive("--objects", get("--objects").unwrap_or(objects))?;
+            if words.has("--quick") { [1, 2, 100_000] } else { [5, 3, 1_000_000] };
+        let objects = words.number("--objects", objects)?;
         if objects > MOST_OBJECTS {
             bail!("option `--objects` takes {MOST_OBJECTS} at most, but got `{objects}`");
         }
         Ok(Self {
-            parts: choose(get("--only"))?,
-            duration: Duration::from_secs(positive("--seconds", get("--seconds").unwrap_or(seconds))?.into()),
-            rounds: positive("--rounds", get("--rounds").unwrap_or(rounds))?,
+            parts: choose(words.get("--only"))?,
+            duration: words.seconds("--seconds", seconds)?,
+            rounds: words.number("--rounds", rounds)?,
             objects,
-            folder: get("--folder").map_or_else(std::env::temp_dir, PathBuf::from),
-            larder: get("--larder").map(PathBuf::from),
-            json: get("--json").map(PathBuf::from),
-            install: get("--install").is_some(),
+            folder: words.get("--folder").map_or_else(std::env::temp_dir, PathBuf::from),
+            larder: words.path("--larder"),
+            json: words.path("--json"),
+            install: words.has("--install"),
         })
     }
 }
@@ -127,12 +125,7 @@ impl Bench<'_> {
 /// When something is missing, a build fails, or a server did not take part to the end.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let with_nginx = prepare(options)?;
-    let programs = match &options.larder {
-        Some(larder) => {
-            Programs::given(&larder.canonicalize().with_context(|| larder.display().to_string())?)
-        }
-        None => peers::build(&[&servers::DISK])?,
-    };
+    let programs = Programs::given(&peers::program(options.larder.as_deref())?);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
     println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
@@ -161,11 +154,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         show("starts", &title, &starts::measure(&bench, &mut goals)?);
     }
     show("goals", "goals", &goals.iter().map(Goal::row).collect::<Vec<_>>());
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&Value::Object(report))?;
-        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    table::write(options.json.as_deref(), &Value::Object(report))
 }
 
 /// Sees that what is needed is there; says whether nginx is.

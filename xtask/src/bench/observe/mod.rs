@@ -10,12 +10,11 @@ use super::origin::Origin;
 use super::pace::{Latency, Pace};
 use super::peers::{self, Programs};
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, positive, process, server, warn_if_busy};
+use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, process, server, warn_if_busy};
 use crate::{args, packages};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use entrants::{Entrant, KINDS, Kind, PACKAGES};
 use serde_json::{Map, Value};
-use std::fs;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -60,18 +59,16 @@ impl Options {
             ("--json", true),
             ("--install", false),
         ];
-        let found = args::parse(words, &known)?;
-        let get = |name: &str| found.get(name).map(String::as_str);
-        let [seconds, rounds, outage] =
-            if get("--quick").is_some() { ["3", "2", "10"] } else { ["5", "5", "60"] };
+        let words = args::parse(words, &known)?;
+        let [seconds, rounds, outage] = if words.has("--quick") { [3, 2, 10] } else { [5, 5, 60] };
         Ok(Self {
-            kinds: choose(get("--only"))?,
-            duration: Duration::from_secs(positive("--seconds", get("--seconds").unwrap_or(seconds))?.into()),
-            rounds: positive("--rounds", get("--rounds").unwrap_or(rounds))?,
-            outage: Duration::from_secs(positive("--outage", get("--outage").unwrap_or(outage))?.into()),
-            larder: get("--larder").map(PathBuf::from),
-            json: get("--json").map(PathBuf::from),
-            install: get("--install").is_some(),
+            kinds: choose(words.get("--only"))?,
+            duration: words.seconds("--seconds", seconds)?,
+            rounds: words.number("--rounds", rounds)?,
+            outage: words.seconds("--outage", outage)?,
+            larder: words.path("--larder"),
+            json: words.path("--json"),
+            install: words.has("--install"),
         })
     }
 }
@@ -114,12 +111,7 @@ struct Measured {
 /// When something is missing, a build fails, a request is not answered, or sums differ.
 pub(crate) fn run(options: &Options) -> Result<()> {
     prepare(options)?;
-    let programs = match &options.larder {
-        Some(larder) => {
-            Programs::given(&larder.canonicalize().with_context(|| larder.display().to_string())?)
-        }
-        None => Programs::given(&peers::build_larder()?),
-    };
+    let programs = Programs::given(&peers::program(options.larder.as_deref())?);
     let cores = thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
     println!("{cores} cores; larder on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
@@ -278,11 +270,7 @@ fn show(options: &Options, measured: &[Measured], outages: &[Row], goals: &[Goal
         }
     }
     println!("\nall sums in the databases are those of /stats");
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&Value::Object(report))?;
-        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    table::write(options.json.as_deref(), &Value::Object(report))
 }
 
 #[cfg(test)]

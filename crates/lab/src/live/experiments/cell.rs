@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use larder_evict::{By, Capacity, Spec};
 use serde::{Deserialize, Serialize};
 
-use crate::live::course::Course;
+use crate::live::course::{Course, Page};
 use crate::live::findings::{Figure, Finding, Grid, told};
 use crate::live::load::{Load, Outcome, Pace, Seen, Via};
 use crate::live::origin::{Model, Origin};
@@ -65,6 +65,8 @@ pub(super) struct Measured {
     pub(super) proxy_us: f64,
     /// The same for the origin, over its own requests.
     pub(super) origin_us: f64,
+    /// The same for the client.
+    pub(super) driver_us: f64,
 }
 
 /// How a cell is measured.
@@ -106,6 +108,7 @@ impl Trial<'_> {
             p99_ms: seen.percentile(0.99),
             proxy_us: proxy_spent.as_secs_f64() * 1e6 / requests,
             origin_us: origin.processor().as_secs_f64() * 1e6 / misses,
+            driver_us: seen.processor.as_secs_f64() * 1e6 / requests,
         })
     }
 }
@@ -147,23 +150,46 @@ pub(super) fn weigh(
         .measure(courses, weights_key, |bench, &(name, repetition)| weights(bench, &course(name, repetition)))
 }
 
-/// What [`weigh`] found: the weight of a page of `cell`'s requests.
-pub(super) fn weighed(bench: &Bench, cell: &Cell) -> impl Fn(u32) -> u64 + use<> {
-    let found: Vec<u64> =
-        bench.journal.get(&weights_key(&(&cell.course, cell.repetition))).unwrap_or_default();
-    move |page| found.get(page as usize).copied().unwrap_or(1)
+/// What [`weigh`] found for `cell`'s requests.
+pub(super) fn weighed(bench: &Bench, cell: &Cell) -> Weights {
+    bench.journal.get(&weights_key(&(&cell.course, cell.repetition))).unwrap_or_default()
+}
+
+/// What pages take of a cache.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Weights {
+    /// By page.
+    pages: Vec<u64>,
+    /// What the first that is stored takes beyond that, for field lines that all have in common.
+    first: u64,
+}
+
+impl Weights {
+    /// Of the page with this number.
+    pub(super) fn of(&self, page: u32) -> u64 {
+        self.pages.get(page as usize).copied().unwrap_or(1)
+    }
+
+    /// The requests of `course`, weighed.
+    pub(super) fn trace(&self, course: &Course) -> Trace {
+        course.trace(self.first, |page| self.of(page))
+    }
 }
 
 fn weights_key((course, repetition): &(&str, u64)) -> String {
     format!("weights/{course}/{repetition}")
 }
 
-fn weights(bench: &Bench, course: &Course) -> Result<Vec<u64>, Halt> {
+/// Two pages more, which are alike, tell what the first pays for all.
+fn weights(bench: &Bench, course: &Course) -> Result<Weights, Halt> {
+    let count = course.pages.len() as u32;
+    let alike = Page { size: 1, cost: 0 };
+    let course = Course { pages: [&course.pages[..], &[alike; 2]].concat(), order: Vec::new() };
     let origin = Origin::start(Model::of(&course.pages))?;
     let mut proxy = Proxy::start(&bench.program, &Setting::roomy())?;
     let (mut weights, mut before) = (Vec::new(), 0);
-    for page in 0..course.pages.len() as u32 {
-        let mut load = one_by_one(bench, course, &origin, proxy.door(Via::Http)?, Via::Http);
+    for page in [count, count + 1].into_iter().chain(0..count) {
+        let mut load = one_by_one(bench, &course, &origin, proxy.door(Via::Http)?, Via::Http);
         load.order = vec![page];
         load.run().map_err(|halt| proxy.explain(halt))?;
         proxy.settle()?;
@@ -171,7 +197,8 @@ fn weights(bench: &Bench, course: &Course) -> Result<Vec<u64>, Halt> {
         weights.push(stored.saturating_sub(before));
         before = stored;
     }
-    Ok(weights)
+    let pages = weights.split_off(2);
+    Ok(Weights { pages, first: weights[0].saturating_sub(weights[1]) })
 }
 
 /// What straight requests to the origin take, so that nobody takes its limits for the proxy's.
@@ -185,6 +212,8 @@ pub(super) struct Straight {
     pub(super) mean_ms: f64,
     /// What the origin took of the processor for one, in microseconds.
     pub(super) origin_us: f64,
+    /// The same for the client.
+    pub(super) driver_us: f64,
 }
 
 /// Sends the requests straight to the origin.
@@ -199,22 +228,29 @@ pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<Str
         seconds: seen.elapsed.as_secs_f64(),
         mean_ms: seen.mean(None),
         origin_us: origin.processor().as_secs_f64() * 1e6 / seen.answers.len() as f64,
+        driver_us: seen.processor.as_secs_f64() * 1e6 / seen.answers.len() as f64,
     })
 }
 
 /// A table of what straight requests take.
 pub(super) fn straight_table(all: &[Straight]) -> Grid {
     let title = "Straight to the origin, without the proxy";
-    let columns =
-        ["requests", "total time in s", "mean time in ms", "origin's processor time per request in us"];
+    let columns = [
+        "requests",
+        "total time in s",
+        "mean time in ms",
+        "origin's processor time per request in us",
+        "client's in us",
+    ];
     let mut grid = Grid::new(title, &columns);
     for one in all {
-        let Straight { course, seconds, mean_ms, origin_us } = one;
+        let Straight { course, seconds, mean_ms, origin_us, driver_us } = one;
         grid.row([
             course.clone(),
             format!("{seconds:.2}"),
             format!("{mean_ms:.3}"),
             format!("{origin_us:.0}"),
+            format!("{driver_us:.0}"),
         ]);
     }
     grid
@@ -350,8 +386,8 @@ fn agreement(cells: &[&Measured]) -> Finding {
         text: format!(
             "Of {count} runs under policies that draw no lots, {equal} had exactly the hits that were simulated; the \
              claim is that no run is off by more than a point. The policy code is the same in both, so that what \
-             could differ is what a cache counts: the simulation weighs pages as the proxy does, but for the field lines \
-             that responses share, which weigh with the first that has them.{rand}"
+             could differ is what a cache counts: the simulation weighs pages as the proxy does, and the field lines \
+             that responses share with the first that has them.{rand}"
         ),
     }
 }

@@ -5,7 +5,9 @@
 
 mod browsing;
 mod cell;
+mod cluster;
 mod parallel;
+mod services;
 mod thrift;
 
 use std::time::Duration;
@@ -28,6 +30,8 @@ pub struct Experiment {
     pub measure: fn(&mut Bench) -> Result<(), Halt>,
     /// What was measured so far shows.
     pub conclude: fn(&Journal) -> Findings,
+    /// What this machine lacks for it, and where that comes from; nothing where it can be done.
+    pub missing: fn() -> Option<String>,
 }
 
 impl Experiment {
@@ -42,7 +46,13 @@ impl Experiment {
 }
 
 /// All of them, in the order in which they run.
-pub const EXPERIMENTS: &[Experiment] = &[thrift::EXPERIMENT, browsing::EXPERIMENT, parallel::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    thrift::EXPERIMENT,
+    browsing::EXPERIMENT,
+    parallel::EXPERIMENT,
+    services::EXPERIMENT,
+    cluster::EXPERIMENT,
+];
 
 #[cfg(test)]
 mod tests {

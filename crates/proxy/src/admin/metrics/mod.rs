@@ -41,7 +41,7 @@ waits for them. `/stats` says the same in JSON.
 - The label `site` is a site's name, `forward` for the forward proxy and the doors, and empty for what is for no site,
   such as requests that are refused.
 - The label `reason` has the words that `Cache-Status` has as `detail`, and the access log.
-- The label `tier` says where a hit was found: `memory` or `disk`. What is no hit has it empty.
+- The label `tier` says where a hit was found: `memory`, `disk` or `engine`, the second tier of a cluster. What is no hit has it empty.
 - Times of requests count from when a request has been read. The time of a miss ends with the last byte of its reply, that
   of a hit when its reply is handed to the kernel; hits from memory that are answered as a group of up to 16 count with
   the time of their group. Bounds are powers of two, in microseconds.

@@ -3,11 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use larder_cluster::breaker::Standing as Breaker;
 use larder_tags::Report;
 
 use super::text::{Kind, Metric, Samples};
 use super::{Moment, Stats};
 use crate::admin::Disk;
+use crate::cluster::Report as Cluster;
+use crate::cluster::members::Standing;
+use crate::cluster::news::Report as News;
+use crate::cluster::tier::Report as SecondTier;
 use crate::findings::{Skipped, Verdicts};
 use crate::observe::counters::Ends;
 use crate::outcome::{Kind as Outcome, Tier};
@@ -164,6 +169,91 @@ pub(super) const METRICS: &[Metric] = &[
         let all = [("rate", rate), ("busy", busy), ("credentials", credentials), ("large", large)];
         all.iter().filter(|(_, hits)| *hits > 0).for_each(|(cause, hits)| to.put(&[cause], hits));
     }),
+    metric!(Gauge "larder_cluster_nodes" []
+        "Nodes that this one sees, itself included. Without a cluster, neither this nor the next ones are there."
+        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.nodes.len()))),
+    metric!(Gauge "larder_cluster_member" []
+    "1 if this node is one of the cluster; 0 if it serves by itself."
+    |moment, to| {
+        let member = |cluster: &Cluster| u8::from(cluster.standing == Standing::Member.word());
+        moment.stats.cluster.iter().for_each(|cluster| to.put(&[], member(cluster)));
+    }),
+    metric!(Gauge "larder_cluster_engine_up" []
+        "1 if the engine has answered the last command."
+        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], u8::from(cluster.engine.up)))),
+    metric!(Counter "larder_cluster_engine_failures_total" []
+        "Commands that the engine has not answered."
+        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.engine.failures))),
+    metric!(Counter "larder_cluster_peer_requests_total" ["result"]
+    "Requests that the node was asked which owns their key: hit, miss, or failed, after which the origin was asked from here."
+    |moment, to| {
+        if let Some(Cluster { peers, .. }) = &moment.stats.cluster {
+            let misses = peers.asked.saturating_sub(peers.hits + peers.failed);
+            let all = [("hit", peers.hits), ("miss", misses), ("failed", peers.failed)];
+            all.iter().for_each(|(result, requests)| to.put(&[result], *requests));
+        }
+    }),
+    metric!(Counter "larder_cluster_spilled_requests_total" []
+        "Requests that went to another node than their key's owner, which had too much to do."
+        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.peers.spilled))),
+    metric!(Gauge "larder_cluster_copies" []
+        "Responses kept here that other nodes own, because they are asked for often."
+        |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.copies))),
+    metric!(Gauge "larder_cluster_trusted" []
+        "1 while what is stored may answer; 0 when it would have to be validated first, since purges were not heard of."
+        |moment, to| news(moment).for_each(|news| to.put(&[], u8::from(news.trusted)))),
+    metric!(Counter "larder_cluster_published_total" []
+        "Purges and other invalidations that this node has told the others."
+        |moment, to| news(moment).for_each(|news| to.put(&[], news.published))),
+    metric!(Gauge "larder_cluster_unpublished" []
+        "Those that wait for the engine."
+        |moment, to| news(moment).for_each(|news| to.put(&[], news.waiting))),
+    metric!(Counter "larder_cluster_obeyed_total" []
+        "Those of other nodes that were put in force here."
+        |moment, to| news(moment).for_each(|news| to.put(&[], news.obeyed))),
+    metric!(Counter "larder_cluster_distrusted_total" []
+        "Times that everything stored was to be validated, since nobody knew what had been purged."
+        |moment, to| news(moment).for_each(|news| to.put(&[], news.distrusted))),
+    metric!(Gauge "larder_cluster_lag_seconds" []
+    "For how long this node has not known of all purges. Not there before it first did."
+    |moment, to| {
+        let lag = news(moment).filter_map(|news| news.lag_seconds);
+        lag.for_each(|seconds| to.put(&[], seconds));
+    }),
+    metric!(Counter "larder_cluster_tier_requests_total" ["result"]
+    "Requests of which the second tier could be asked: hit, miss, outdated (purged, or that is not known), damaged, failed, or skipped while it is left alone. Without a second tier, neither this nor the next ones are there."
+    |moment, to| {
+        for tier in tiers(moment) {
+            let misses = tier.asked.saturating_sub(tier.hits + tier.outdated + tier.damaged + tier.failed);
+            to.put(&["hit"], tier.hits);
+            to.put(&["miss"], misses);
+            to.put(&["outdated"], tier.outdated);
+            to.put(&["damaged"], tier.damaged);
+            to.put(&["failed"], tier.failed);
+            to.put(&["skipped"], tier.skipped);
+        }
+    }),
+    metric!(Counter "larder_cluster_tier_written_total" []
+        "Responses that the second tier was given."
+        |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.written))),
+    metric!(Counter "larder_cluster_tier_written_bytes_total" []
+        "Their bytes, as they lie there."
+        |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.written_bytes))),
+    metric!(Counter "larder_cluster_tier_dropped_total" []
+        "Responses that the second tier was not given: it was left alone, or failed, or too many waited."
+        |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.dropped))),
+    metric!(Gauge "larder_cluster_tier_waiting" []
+        "Responses that wait to be given to the second tier."
+        |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.waiting))),
+    metric!(Gauge "larder_cluster_tier_closed" ["side"]
+    "1 while the second tier is used; 0 while it is left alone, since it failed. By side: reads or writes."
+    |moment, to| {
+        for tier in tiers(moment) {
+            let closed = |word: &str| u8::from(word == Breaker::Closed.word());
+            to.put(&["reads"], closed(tier.reads));
+            to.put(&["writes"], closed(tier.writes));
+        }
+    }),
     metric!(Gauge "larder_statistics_connected" []
     "1 if the statistics database takes rows. Without a database, neither this nor the next ones are there."
     |moment, to| {
@@ -214,10 +304,20 @@ fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
                 }
                 (_, Tier::Memory) => to.put(&[site, ends.kind.word(), ""], figure(&ends)),
                 // Only hits are found anywhere.
-                (_, Tier::Disk) => {}
+                (_, Tier::Disk | Tier::Engine) => {}
             }
         }
     }
+}
+
+/// How this node stands with what is purged, if it is one of a cluster.
+fn news(moment: &Moment) -> impl Iterator<Item = &News> {
+    moment.stats.cluster.iter().map(|cluster| &cluster.invalidations)
+}
+
+/// What the engine keeps of responses, if it does.
+fn tiers(moment: &Moment) -> impl Iterator<Item = &SecondTier> {
+    moment.stats.cluster.iter().filter_map(|cluster| cluster.tier.as_ref())
 }
 
 fn pools(moment: &Moment, mut show: impl FnMut(&str, &Report)) {

@@ -1,5 +1,6 @@
 // The page: follows the server's figures, and hands them to whoever shows them.
 
+import * as cluster from "./cluster.js";
 import * as contents from "./contents.js";
 import { byId, say, tell } from "./dom.js";
 import * as findings from "./findings.js";
@@ -12,6 +13,8 @@ import * as urls from "./urls.js";
 
 /** How often what is costly is asked again, in milliseconds. */
 const SELDOM = 60_000;
+/** How often nodes of a cluster are looked at. */
+const OFTEN = 2000;
 /** How often figures are read aloud. */
 const ALOUD = 30_000;
 
@@ -60,6 +63,14 @@ function seldom() {
   attempt(findings.update);
 }
 
+/** Does it now, and again and again while the page is looked at. */
+function every(milliseconds, work) {
+  work();
+  setInterval(() => {
+    if (!document.hidden && byId("pause").ariaPressed !== "true") work();
+  }, milliseconds);
+}
+
 /** What asks a listener for something. One of all addresses is reached by the one that this page came from. */
 function command({ role, address, host }) {
   const place = address.replace(/^(0\.0\.0\.0|\[::\])/, location.hostname);
@@ -68,15 +79,13 @@ function command({ role, address, host }) {
 }
 
 async function begin() {
-  const { version, listeners, statistics } = await get("/about");
+  const { version, listeners, statistics, clustered } = await get("/about");
   document.title = `Larder ${version} · ${location.host}`;
   say(byId("try"), listeners.map(command).join("\n"));
   past.keep(statistics);
   const follows = [follow("/live", show, state), follow("/top", urls.show)];
-  seldom();
-  setInterval(() => {
-    if (!document.hidden && byId("pause").ariaPressed !== "true") seldom();
-  }, SELDOM);
+  every(SELDOM, seldom);
+  if (clustered) every(OFTEN, () => attempt(cluster.update));
   byId("pause").addEventListener("click", () => {
     const paused = byId("pause").ariaPressed !== "true";
     byId("pause").ariaPressed = String(paused);

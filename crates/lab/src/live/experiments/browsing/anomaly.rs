@@ -4,7 +4,7 @@
 use larder_evict::{By, Capacity, Spec};
 use serde::{Deserialize, Serialize};
 
-use super::{COURSES, Plan, REPORT, seed};
+use super::{COURSES, Plan, REPORT};
 use crate::live::course::{Course, Page};
 use crate::live::experiments::cell::{Cell, Measured, Trial};
 use crate::live::findings::{Figure, Finding, Grid};
@@ -48,7 +48,7 @@ pub(super) fn measure(bench: &mut Bench, plan: &Plan) -> Result<(), Halt> {
         &runs,
         |(course, number, policy)| format!("curve/{course}/{number:04}/{policy}"),
         |_, (course, number, policy)| {
-            curve(&plan.course(course, seed(scale, *number)), (course, *number, policy))
+            curve(&plan.course(course, scale.of(*number)), (course, *number, policy))
         },
     )?;
     bench.measure(
@@ -60,7 +60,7 @@ pub(super) fn measure(bench: &mut Bench, plan: &Plan) -> Result<(), Halt> {
 
 fn curve(course: &Course, (name, number, policy): (&str, u64, &str)) -> Result<Curve, Halt> {
     let spec = Spec::parse(policy).map_err(|error| Halt::Failed(error.to_string()))?;
-    let trace = course.trace(|_| 1);
+    let trace = course.trace(0, |_| 1);
     let misses = |amount| {
         let found = outcomes(&trace, &spec, Capacity { by: By::Entries, amount }, number);
         found.iter().filter(|is_hit| !**is_hit).count() as u32
@@ -76,7 +76,7 @@ fn sequence(bench: &Bench, capacity: u64) -> Result<Measured, Halt> {
         model: Model::of(&course.pages),
         via: Via::Onc,
         capacity: Capacity { by: By::Entries, amount: capacity },
-        trace: &course.trace(|_| 1),
+        trace: &course.trace(0, |_| 1),
         course: &course,
     };
     let cell = Cell {

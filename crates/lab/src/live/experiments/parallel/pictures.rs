@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::claims::possible;
 use super::{Measured, ORIGINS, URLS, WORKERS};
 use crate::live::Interval;
 use crate::live::findings::{Figure, Grid};
@@ -14,6 +15,8 @@ struct Quantity {
     axis: fn() -> Axis,
     caption: &'static str,
     value: fn(&Measured, f64) -> f64,
+    /// Whether it is of pages, so that lists of any length tell the same.
+    is_of_each: bool,
 }
 
 const QUANTITIES: [Quantity; 4] = [
@@ -21,29 +24,35 @@ const QUANTITIES: [Quantity; 4] = [
         name: "time",
         title: "time for all pages",
         axis: || Axis::log("time in s", Unit::Seconds),
-        caption: "Both axes are logarithmic: where a line falls as steeply as it can, twice the workers take half the time.",
+        caption: "Both axes are logarithmic: where a line falls as steeply as it can, twice the workers take half the time. A \
+                  colour is a system, a kind of line a number of URLs.",
         value: |measured, _| measured.seconds,
+        is_of_each: false,
     },
     Quantity {
         name: "speedup",
         title: "speedup",
-        axis: || Axis::log("speedup against one worker", Unit::Count),
+        axis: || Axis::doubling("speedup against one worker", Unit::Count),
         caption: "Throughput against that of one worker. The line called perfect is the best there can be: as many times as there are workers.",
         value: |measured, alone| measured.throughput() / alone,
+        is_of_each: true,
     },
     Quantity {
         name: "efficiency",
         title: "efficiency",
         axis: || Axis::linear("efficiency", Unit::Count),
-        caption: "Speedup for each worker: 1 is perfect.",
+        caption: "Speedup for each worker: 1 is perfect. The line called possible is the best for 164 URLs, whose last round \
+                  leaves places empty.",
         value: |measured, alone| measured.throughput() / alone / measured.cell.workers as f64,
+        is_of_each: true,
     },
     Quantity {
         name: "throughput",
         title: "throughput",
         axis: || Axis::log("pages a second", Unit::Count),
-        caption: "Pages a second, all systems on the same origin.",
+        caption: "Pages a second, all systems on the same origin. In the quick run, few workers had fewer pages than the line says.",
         value: |measured, _| measured.throughput(),
+        is_of_each: true,
     },
 ];
 
@@ -63,24 +72,25 @@ fn systems(cells: &[&Measured]) -> BTreeSet<String> {
 }
 
 fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]) -> Figure {
-    let Quantity { name, title, axis, caption, value } = quantity;
+    let Quantity { name, title, axis, caption, value, is_of_each } = quantity;
     let title = format!("{} origin ({away} ms): {title}", if origin == "far" { "Far" } else { "Near" });
     let mut data =
         Grid::new(&title, &["system", "URLs", "workers", "mean", "95% to either side", "repetitions"]);
-    let mut plot = Plot::new(&title, Axis::log("workers", Unit::Count), axis());
-    for system in systems(cells) {
+    let mut plot = Plot::new(&title, Axis::doubling("workers", Unit::Count), axis());
+    for (family, system) in systems(cells).into_iter().enumerate() {
         let own: Vec<_> = cells.iter().filter(|measured| measured.cell.system == system).copied().collect();
         let alone = own.iter().filter(|measured| measured.cell.workers == 1);
         let alone: Vec<f64> = alone.map(|measured| measured.throughput()).collect();
         let Some(alone) = Interval::of(&alone) else { continue };
-        let groups: BTreeSet<String> = own.iter().map(|measured| group(measured)).collect();
-        for group_name in groups {
-            let of: Vec<_> = own.iter().filter(|measured| group(measured) == group_name).copied().collect();
+        let groups: BTreeSet<u32> = own.iter().map(|measured| group(measured)).collect();
+        for (member, urls) in URLS.into_iter().enumerate().filter(|(_, urls)| groups.contains(urls)) {
+            let is_of = |one: &&&Measured| group(one) == urls && (*is_of_each || one.cell.urls == urls);
+            let of: Vec<_> = own.iter().filter(is_of).copied().collect();
             let points = line(&of, |measured| value(measured, alone.mean));
             for (workers, interval) in &points {
                 data.row([
                     system.clone(),
-                    group_name.trim().to_owned(),
+                    urls.to_string(),
                     workers.to_string(),
                     format!("{:.4}", interval.mean),
                     format!("{:.4}", interval.margin),
@@ -89,19 +99,23 @@ fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]
             }
             let points =
                 points.into_iter().map(|(workers, interval)| (workers as f64, interval.mean)).collect();
-            plot = plot.line(&format!("{}, {}", short(&system), group_name.trim()), points);
+            plot = plot.member((family, member), &format!("{}, {urls}", short(&system)), points);
         }
     }
     if *name == "speedup" {
-        plot = plot.line("perfect", WORKERS.map(|workers| (workers as f64, workers as f64)).to_vec());
+        plot =
+            plot.member((7, 0), "perfect", WORKERS.map(|workers| (workers as f64, workers as f64)).to_vec());
+    }
+    if *name == "efficiency" {
+        let possible = WORKERS.map(|workers| (workers as f64, possible(URLS[0], workers)));
+        plot = plot.member((7, 0), "possible", possible.to_vec());
     }
     Figure { name: format!("parallel-{origin}-{name}"), plot, caption: (*caption).to_owned(), data }
 }
 
-/// Which line a measurement is of: numbers of pages beside the report's, for few workers, share one.
-fn group(measured: &Measured) -> String {
-    let urls = measured.cell.urls;
-    if URLS.contains(&urls) { format!("{urls:>4}") } else { " few".to_owned() }
+/// Which line a measurement is of: lists that are shorter than the report's, for few workers, go with its shortest.
+fn group(measured: &Measured) -> u32 {
+    measured.cell.urls.max(URLS[0])
 }
 
 /// The mean of `value` for each number of workers.
@@ -129,6 +143,7 @@ pub(super) fn table(cells: &[Measured]) -> Grid {
         "pages a second",
         "processor time per page in us",
         "origin's in us",
+        "clients' in us",
     ];
     let mut grid = Grid::new("With the most workers, and with one", &columns);
     for (origin, _) in ORIGINS {
@@ -156,6 +171,7 @@ pub(super) fn table(cells: &[Measured]) -> Grid {
                     mean(Measured::throughput, 0),
                     mean(|measured| measured.processor_us, 0),
                     mean(|measured| measured.origin_us, 0),
+                    mean(|measured| measured.driver_us.unwrap_or(f64::NAN), 0).replace("NaN", "-"),
                 ]);
             }
         }

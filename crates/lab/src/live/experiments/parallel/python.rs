@@ -1,21 +1,24 @@
 //! The programs of Python that are measured beside the proxy.
 
-use std::io::Read;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::Cell;
+use super::{Cell, PAGE, Took, WARMING};
 use crate::live::origin::Origin;
+use crate::live::tether::Tethered;
 use crate::live::{Bench, Halt};
 
 /// Their names and their text.
 pub(super) const PROGRAMS: [(&str, &str); 2] =
     [("asyncio executor", include_str!("executor.py")), ("asyncio aiohttp", include_str!("aiohttp.py"))];
+/// What comes before each.
+const COMMON: &str = include_str!("common.py");
 
 /// How long the user's wish to end it may go unnoticed.
 const LOOK: Duration = Duration::from_millis(20);
@@ -24,56 +27,82 @@ const LOOK: Duration = Duration::from_millis(20);
 struct Told {
     seconds: f64,
     processor: f64,
+    bytes: u64,
 }
 
-/// The programs that `python` can run.
-pub(super) fn importable(python: &Path) -> impl Iterator<Item = &'static str> {
-    let imports = |module: &str| {
-        let mut command = Command::new(python);
-        command.args(["-c", &format!("import asyncio, {module}")]).stdin(Stdio::null());
-        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success())
-    };
-    let there = ["urllib.request", "aiohttp"].map(imports);
-    PROGRAMS.into_iter().zip(there).filter(|(_, is_there)| *is_there).map(|((name, _), _)| name)
+/// Where a Python is that is called by no path: the one that the user's shell finds, and the system's, which has what the
+/// system's packages bring.
+const USUAL: [&str; 2] = ["python3", "/usr/bin/python3"];
+
+/// A Python, and which of [`PROGRAMS`] it can run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Python {
+    program: PathBuf,
+    pub(super) can_run: Vec<String>,
+    /// Its version, and that of aiohttp where it is there.
+    pub(super) versions: String,
 }
 
-/// Time from the first request to the last page, and what the program took of the processor, its start included.
-pub(super) fn run(bench: &Bench, name: &str, cell: &Cell, origin: &Origin) -> Result<(f64, Duration), Halt> {
+/// The Python to be measured: `chosen`, or the usual one that can run most.
+///
+/// # Errors
+/// When the chosen one does not start.
+pub(super) fn find(chosen: Option<&Path>) -> Result<Option<Python>, Halt> {
+    if let Some(program) = chosen {
+        let found = ask(program);
+        let failed = |error| Halt::because(&format!("cannot run Python by '{}'", program.display()), error);
+        return found.map(Some).map_err(failed);
+    }
+    let there = USUAL.iter().filter_map(|program| ask(Path::new(program)).ok());
+    // Of those that can run as much, the first.
+    Ok(there.reduce(|best, other| if other.can_run.len() > best.can_run.len() { other } else { best }))
+}
+
+fn ask(program: &Path) -> io::Result<Python> {
+    let mut python = Python { program: program.to_owned(), can_run: Vec::new(), versions: String::new() };
+    let imported = ["asyncio, urllib.request, sys", "asyncio, aiohttp, sys"];
+    let versions = ["'Python ' + sys.version.split()[0]", "', aiohttp ' + aiohttp.__version__"];
+    for ((name, _), (modules, version)) in PROGRAMS.iter().zip(imported.iter().zip(versions)) {
+        let mut command = Command::new(program);
+        command.args(["-c", &format!("import {modules}\nprint({version}, end='')")]).stdin(Stdio::null());
+        let output = command.stderr(Stdio::null()).output()?;
+        if output.status.success() {
+            python.can_run.push((*name).to_owned());
+            python.versions += &String::from_utf8_lossy(&output.stdout);
+        }
+    }
+    Ok(python)
+}
+
+/// Time from the first request to the last page, and what the program took of the processor meanwhile.
+pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) -> Result<Took, Halt> {
+    let name = &cell.system;
     let failed = |why: &str| Halt::Failed(format!("{name}: {why}"));
-    let text = PROGRAMS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    let text = PROGRAMS.iter().find(|(known, _)| known == name).map(|(_, text)| *text);
     let text = text.ok_or_else(|| failed("there is no such program"))?;
-    let mut command = Command::new(&bench.python);
-    command.args(["-c", text, &format!("http://{}/page/", origin.address())]);
-    command.args([cell.urls.to_string(), cell.workers.to_string()]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut child = Killed(child.map_err(|error| failed(&error.to_string()))?);
+    let mut command = Command::new(&python.program);
+    command.args(["-c", &format!("{COMMON}\n{text}"), &format!("http://{}/page/", origin.address())]);
+    command.args([cell.urls as usize, cell.workers, cell.workers * WARMING].map(|number| number.to_string()));
+    let mut child = Tethered::start(&mut command).map_err(|error| failed(&error.to_string()))?;
     let status = loop {
         if bench.stop.load(Ordering::Relaxed) {
             return Err(Halt::Stopped);
         }
-        match child.0.try_wait() {
+        match child.ended() {
             Ok(Some(status)) => break status,
             Ok(None) => thread::sleep(LOOK),
             Err(error) => return Err(failed(&error.to_string())),
         }
     };
     let mut said = String::new();
-    if let Some(mut output) = child.0.stdout.take() {
+    if let Some(mut output) = child.output() {
         // What cannot be read is no answer either.
         let _ = output.read_to_string(&mut said);
     }
-    let told: Told = serde_json::from_str(&said).map_err(|_| failed(&format!("it ended with {status}")))?;
-    Ok((told.seconds, Duration::from_secs_f64(told.processor)))
-}
-
-/// A child that ends with this value.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may have ended before.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+    let told: Told = serde_json::from_str(&said)
+        .map_err(|_| failed(&format!("it ended with {status}; it said: {}", child.complaint())))?;
+    if told.bytes != u64::from(cell.urls) * PAGE {
+        return Err(failed(&format!("{} bytes are not {} pages", told.bytes, cell.urls)));
     }
+    Ok(Took { seconds: told.seconds, processor: Duration::from_secs_f64(told.processor), driver: None })
 }

@@ -1,0 +1,54 @@
+//! Which nodes have obeyed an entry of the stream.
+
+use crate::Position;
+
+/// Who of the members has obeyed an entry, and who has not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// How many have.
+    pub acknowledged: usize,
+    /// How many members there are.
+    pub of: usize,
+    /// The names of those who have not, in order.
+    pub missing: Vec<String>,
+}
+
+impl Acknowledged {
+    /// Counts `members`, each with the last entry that it has obeyed, if one knows.
+    pub fn count<'m>(
+        entry: Position,
+        members: impl IntoIterator<Item = (&'m str, Option<Position>)>,
+    ) -> Self {
+        let mut counted = Self::default();
+        for (name, position) in members {
+            counted.of += 1;
+            match position.is_some_and(|position| position >= entry) {
+                true => counted.acknowledged += 1,
+                false => counted.missing.push(name.to_owned()),
+            }
+        }
+        counted.missing.sort_unstable();
+        counted
+    }
+
+    /// Whether all have.
+    pub fn is_whole(&self) -> bool {
+        self.missing.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_behind_or_unheard_of_is_missing() {
+        let at = |millis| Some(Position::new(millis, 0));
+        let members = [("c", at(4)), ("a", at(5)), ("b", None), ("d", at(6))];
+        let counted = Acknowledged::count(Position::new(5, 0), members);
+        let missing = ["b", "c"].map(str::to_owned).to_vec();
+        assert_eq!(counted, Acknowledged { acknowledged: 2, of: 4, missing });
+        assert!(!counted.is_whole());
+        assert!(Acknowledged::count(Position::new(4, 0), [("a", at(4))]).is_whole());
+    }
+}

@@ -1,0 +1,183 @@
+//! When something that is not needed is left alone: after it has failed some times in a row, for a while that grows
+//! with each further failure. Then one tries, and if that goes well, all may again.
+
+/// As many failures in a row, and it is left alone.
+const FAILURES: u32 = 3;
+/// For how long, in milliseconds: at first, and at most.
+const PAUSE: (u64, u64) = (500, 60_000);
+
+/// Whether something is asked. Times are milliseconds of any clock that does not go back.
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    state: State,
+    failures: u32,
+    pause: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed,
+    /// Nobody asks before.
+    Open(u64),
+    /// One asks; if nothing has come of it by then, another one does.
+    Trying(u64),
+}
+
+/// How it stands, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// All may ask.
+    Closed,
+    /// Nobody asks.
+    Open,
+    /// The next one asks, or one does, to see how it goes.
+    Trying,
+}
+
+impl Standing {
+    /// In a word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::Trying => "trying",
+        }
+    }
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self { state: State::Closed, failures: 0, pause: PAUSE.0 }
+    }
+}
+
+impl Breaker {
+    /// Whether one may ask now. Who is told so says how it went.
+    pub fn admits(&mut self, now: u64) -> bool {
+        match self.state {
+            State::Closed => true,
+            State::Open(until) | State::Trying(until) if now < until => false,
+            State::Open(_) | State::Trying(_) => {
+                self.state = State::Trying(now.saturating_add(self.pause));
+                true
+            }
+        }
+    }
+
+    /// It went well. What was asked before it was left alone, and is answered only now, says nothing.
+    pub fn succeeded(&mut self) {
+        if !matches!(self.state, State::Open(_)) {
+            *self = Self::default();
+        }
+    }
+
+    /// It failed, or took too long. True: it is left alone from now on.
+    pub fn failed(&mut self, now: u64) -> bool {
+        match self.state {
+            State::Open(_) => return false,
+            State::Closed => self.failures += 1,
+            State::Trying(_) => self.pause = (self.pause * 2).min(PAUSE.1),
+        }
+        let opens = self.failures >= FAILURES;
+        if opens {
+            self.state = State::Open(now.saturating_add(self.pause));
+        }
+        opens
+    }
+
+    /// How it stands.
+    pub fn standing(&self, now: u64) -> Standing {
+        match self.state {
+            State::Closed => Standing::Closed,
+            State::Open(until) if now < until => Standing::Open,
+            State::Open(_) | State::Trying(_) => Standing::Trying,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn opened(now: u64) -> Breaker {
+        let mut breaker = Breaker::default();
+        let opens = [(); FAILURES as usize].map(|()| breaker.failed(now));
+        assert_eq!(opens, [false, false, true]);
+        breaker
+    }
+
+    #[test]
+    fn failures_in_a_row_open_it_and_others_do_not() {
+        let mut breaker = Breaker::default();
+        for _ in 0..10 {
+            assert!(!breaker.failed(0) && !breaker.failed(0));
+            breaker.succeeded();
+        }
+        assert_eq!((breaker.standing(0), breaker.admits(0)), (Standing::Closed, true));
+        assert_eq!((opened(0).standing(0), opened(0).admits(0)), (Standing::Open, false));
+    }
+
+    #[test]
+    fn one_tries_and_if_that_goes_well_all_may() {
+        let mut breaker = opened(0);
+        assert_eq!(breaker.standing(PAUSE.0), Standing::Trying);
+        assert_eq!([breaker.admits(PAUSE.0), breaker.admits(PAUSE.0)], [true, false]);
+        breaker.succeeded();
+        assert_eq!([breaker.admits(PAUSE.0), breaker.admits(PAUSE.0)], [true, true]);
+    }
+
+    #[test]
+    fn it_is_left_alone_for_longer_each_time() {
+        let (mut breaker, mut now, mut pauses) = (opened(0), 0, Vec::new());
+        for _ in 0..9 {
+            let begun = now;
+            while !breaker.admits(now) {
+                now += 1;
+            }
+            pauses.push(now - begun);
+            breaker.failed(now);
+        }
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+    }
+
+    #[test]
+    fn a_late_answer_does_not_close_it() {
+        let mut breaker = opened(0);
+        breaker.succeeded();
+        assert!(!breaker.admits(0));
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Asks,
+        Succeeds,
+        Fails,
+        Passes(u64),
+    }
+
+    proptest! {
+        /// Whatever happens: it is never left alone for ever, and while it is, nobody asks.
+        #[test]
+        fn it_is_asked_again(events in prop::collection::vec(prop_oneof![
+            Just(Event::Asks), Just(Event::Succeeds), Just(Event::Fails), (0..100_000_u64).prop_map(Event::Passes),
+        ], 0..200)) {
+            let (mut breaker, mut now) = (Breaker::default(), 0);
+            for event in events {
+                match event {
+                    Event::Asks => {
+                        let standing = breaker.standing(now);
+                        let admitted = breaker.admits(now);
+                        prop_assert!(!(admitted && standing == Standing::Open));
+                        prop_assert!(admitted || standing != Standing::Closed);
+                    }
+                    Event::Succeeds => breaker.succeeded(),
+                    Event::Fails => drop(breaker.failed(now)),
+                    Event::Passes(millis) => now += millis,
+                }
+                prop_assert!(breaker.clone().admits(now + PAUSE.1));
+            }
+        }
+    }
+}

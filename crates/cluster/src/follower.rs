@@ -1,0 +1,184 @@
+//! Following a stream without missing an entry, or knowing that one was missed.
+//!
+//! A node keeps the [`Position`] of the last entry that it has obeyed, and asks for the entries from **that one**
+//! on. If the engine has it, it has everything behind it, too. If not, the stream was trimmed past the node, or is
+//! another one. And an engine that was started anew, or took over from another one, may have lost entries that
+//! were acknowledged: so it counts as another stream, whatever it has.
+
+use crate::Position;
+
+/// Why nobody knows what was missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// The node has never followed this stream.
+    New,
+    /// The last entry that it obeyed is not there any more.
+    Trimmed,
+    /// The engine is not the one that it was.
+    Restarted,
+    /// An entry that cannot be read.
+    Unknown,
+}
+
+impl Missed {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "this node has not followed it before",
+            Self::Trimmed => "it was trimmed, or lost",
+            Self::Restarted => "the engine was started anew, or another one took over",
+            Self::Unknown => "an entry is of another version",
+        }
+    }
+}
+
+/// How far a node has followed the stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Follower {
+    /// Who had the stream.
+    engine: Option<Box<str>>,
+    position: Option<Position>,
+}
+
+impl Follower {
+    /// One that goes on behind `position`, in whatever process of the engine `engine` names.
+    pub fn at(engine: &str, position: Position) -> Self {
+        Self { engine: Some(engine.into()), position: Some(position) }
+    }
+
+    /// The last entry obeyed.
+    pub fn position(&self) -> Option<Position> {
+        self.position
+    }
+
+    /// Who had the stream when it was read last.
+    pub fn engine(&self) -> Option<&str> {
+        self.engine.as_deref()
+    }
+
+    /// Judges what the engine that is called `engine` answered: the numbers of its entries from the
+    /// [position](Self::position) on. How many of them were obeyed already: the first one.
+    ///
+    /// # Errors
+    /// Why entries may have been missed. Then everything has to be distrusted, and the stream is followed
+    /// [from](Self::at) its end as it was before.
+    pub fn check(&self, engine: &str, entries: &[Position]) -> Result<usize, Missed> {
+        let (Some(known), Some(position)) = (&self.engine, self.position) else { return Err(Missed::New) };
+        if **known != *engine {
+            return Err(Missed::Restarted);
+        }
+        match entries.first() {
+            Some(first) if *first == position => Ok(1),
+            _ => Err(Missed::Trimmed),
+        }
+    }
+
+    /// Says that everything up to `position` was obeyed.
+    pub fn obeyed(&mut self, position: Position) {
+        self.position = self.position.max(Some(position));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn at(millis: u64) -> Position {
+        Position::new(millis, 0)
+    }
+
+    #[test]
+    fn an_entry_that_is_still_there_says_that_nothing_was_missed() {
+        let follower = Follower::at("e", at(5));
+        for (engine, entries, expected) in [
+            ("e", &[at(5)][..], Ok(1)),
+            ("e", &[at(5), at(6)], Ok(1)),
+            ("e", &[], Err(Missed::Trimmed)),
+            ("e", &[at(6)], Err(Missed::Trimmed)),
+            ("f", &[at(5)], Err(Missed::Restarted)),
+            ("f", &[], Err(Missed::Restarted)),
+        ] {
+            assert_eq!(follower.check(engine, entries), expected, "{engine} {entries:?}");
+        }
+        assert_eq!(Follower::default().check("e", &[at(5)]), Err(Missed::New));
+    }
+
+    #[test]
+    fn a_follower_goes_forward() {
+        let mut follower = Follower::at("e", at(5));
+        follower.obeyed(at(7));
+        follower.obeyed(at(6));
+        assert_eq!((follower.engine(), follower.position()), (Some("e"), Some(at(7))));
+    }
+
+    /// What befalls a stream, or one who follows it.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Add,
+        Trim(usize),
+        Lose(usize),
+        Restart(usize),
+        Read(usize),
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            3 => Just(Event::Add),
+            1 => (0..4_usize).prop_map(Event::Trim),
+            1 => (0..4_usize).prop_map(Event::Lose),
+            1 => (0..4_usize).prop_map(Event::Restart),
+            4 => (1..4_usize).prop_map(Event::Read),
+        ]
+    }
+
+    proptest! {
+        /// Whatever happens to a stream: who reads without an error has obeyed every entry that there ever was up to
+        /// its position, or has distrusted everything since.
+        #[test]
+        fn nothing_is_missed_unnoticed(events in prop::collection::vec(event(), 1..80)) {
+            // An entry that marks the beginning, as the first node writes one.
+            let (mut stream, mut last, mut engine) = (vec![1_u64], 1, 0);
+            let mut unknown: Vec<u64> = Vec::new();
+            let mut follower = Follower::at("0", at(1));
+            for event in events {
+                match event {
+                    Event::Add => {
+                        last += 1;
+                        stream.push(last);
+                        unknown.push(last);
+                    }
+                    Event::Trim(count) => drop(stream.drain(..count.min(stream.len()))),
+                    // Somebody empties the database, or all of it is lost.
+                    Event::Lose(0) => stream.clear(),
+                    Event::Lose(_) => {}
+                    Event::Restart(lost) => {
+                        stream.truncate(stream.len().saturating_sub(lost));
+                        engine += 1;
+                    }
+                    Event::Read(most) => {
+                        let name = engine.to_string();
+                        let from = follower.position().expect("it has one");
+                        let behind = stream.iter().map(|n| at(*n)).filter(|n| *n >= from);
+                        let read: Vec<_> = behind.take(most + 1).collect();
+                        match follower.check(&name, &read) {
+                            Ok(known) => for position in &read[known..] {
+                                unknown.retain(|n| at(*n) != *position);
+                                follower.obeyed(*position);
+                            },
+                            Err(_) => {
+                                unknown.clear();
+                                last += 1;
+                                stream.push(last);
+                                follower = Follower::at(&name, at(last));
+                            }
+                        }
+                        let position = follower.position().expect("it has one");
+                        prop_assert!(unknown.iter().all(|n| at(*n) > position), "{unknown:?} {position}");
+                    }
+                }
+            }
+        }
+    }
+}

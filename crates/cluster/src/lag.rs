@@ -1,0 +1,125 @@
+//! For how long a node may answer from what it keeps: arithmetic on one clock of its own that only goes forward.
+//!
+//! A node knows of every purge that was in the stream when it *asked* for what is new there, once it has obeyed
+//! the answer. From then on, until the allowed lag has passed since it asked, all that it does not know of yet was
+//! ordered less than that lag ago. The same holds from the moment at which it has everything validated: what it
+//! gives away from then on is what the origin had to say later than that. So both are worth the same time, and no
+//! clock but the node's own has to do with it.
+
+use std::time::Duration;
+
+/// How far a coarse clock may be behind, with what rounding takes.
+const BLUR: u64 = 20;
+/// A node that waits for news asks again after at most so long.
+const WAIT: u64 = 1_000;
+
+/// The lag that is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lag {
+    millis: u64,
+}
+
+impl Lag {
+    /// The least that works: beyond what clocks are blurred by, there has to be time to ask.
+    pub const LEAST: Duration = Duration::from_millis(100);
+
+    /// This lag, or the least.
+    pub fn new(allowed: Duration) -> Self {
+        let millis = u64::try_from(allowed.max(Self::LEAST).as_millis()).unwrap_or(u64::MAX);
+        Self { millis }
+    }
+
+    /// Until when (milliseconds) a node may answer from what it keeps that has obeyed all that it was told when it
+    /// asked at `asked`, or has had everything validated since then.
+    pub fn until(self, asked: u64) -> u64 {
+        asked.saturating_add(self.millis - BLUR)
+    }
+
+    /// How long a node may wait for news before it asks again: so that a question may take a while, and may even fail
+    /// once, before the time is over.
+    pub fn wait(self) -> Duration {
+        Duration::from_millis((self.millis / 4).min(WAIT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_lag_of_nothing_is_the_least() {
+        assert_eq!(Lag::new(Duration::ZERO), Lag::new(Lag::LEAST));
+        assert!(Lag::new(Duration::ZERO).until(0) > 0);
+        assert_eq!(Lag::new(Duration::MAX).until(100), u64::MAX);
+    }
+
+    #[test]
+    fn there_is_time_to_ask_twice() {
+        for millis in [100, 500, 2_000, 5_000, 60_000] {
+            let lag = Lag::new(Duration::from_millis(millis));
+            let wait = lag.wait().as_millis() as u64;
+            assert!(lag.until(0) > 3 * wait, "{millis}");
+            assert!(wait >= 10, "{millis}");
+        }
+    }
+
+    /// What happens to a node, at some millisecond.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        /// Somebody's purge is in the stream.
+        Purged,
+        /// The node asks for news, and has obeyed the answer so many milliseconds later; or has none.
+        Asked(Option<u64>),
+        /// A request.
+        Request,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            Just(Event::Purged),
+            (0..400_u64).prop_map(|took| Event::Asked(Some(took))),
+            Just(Event::Asked(None)),
+            Just(Event::Request),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is asked and lost, and however long a node sleeps: what it trusts itself to give away was
+        /// purged less than the lag ago, or it knows of that.
+        #[test]
+        fn nobody_answers_who_may_have_missed_a_purge_for_longer(
+            lag in 100..1_000_u64,
+            events in prop::collection::vec((0..300_u64, event()), 1..60),
+        ) {
+            let allowed = Lag::new(Duration::from_millis(lag));
+            let (mut now, mut until, mut known) = (0, 0, 0);
+            let (mut purged, mut answers) = (Vec::new(), Vec::new());
+            for (pause, event) in events {
+                now += pause;
+                // What was answered by now is obeyed.
+                answers.retain(|&(asked, obeyed): &(u64, u64)| {
+                    if obeyed <= now {
+                        (until, known) = (until.max(allowed.until(asked)), known.max(asked));
+                    }
+                    obeyed > now
+                });
+                match event {
+                    Event::Purged => purged.push(now),
+                    Event::Asked(Some(took)) => answers.push((now, now + took)),
+                    Event::Asked(None) => {}
+                    Event::Request if now < until => {
+                        let missed = purged.iter().filter(|&&purge| purge > known);
+                        for purge in missed {
+                            prop_assert!(now - purge <= lag, "{now}: {purge} is not known");
+                        }
+                    }
+                    Event::Request => {
+                        (until, known) = (allowed.until(now), now);
+                    }
+                }
+            }
+        }
+    }
+}

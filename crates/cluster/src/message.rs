@@ -1,0 +1,296 @@
+//! What nodes tell each other by the stream: which of what they keep is out of date.
+//!
+//! An entry is a list of fields and values, so that people can read it where it lies:
+//!
+//! | field | what |
+//! |---|---|
+//! | `v` | [`VERSION`] |
+//! | `by` | the node that ordered it, and which start of it: what it has obeyed already |
+//! | `do` | `stale`, `invalid`, `remove`: a purge; `blank`, `doubt`: pools; `distrust`; `begin` |
+//! | `url`, `prefix` | of a purge: a cache key, or the beginning of one, as often as there are |
+//! | `host`, `tag`, `all` | the same |
+//! | `origin`, `group` | the same: a group, behind the origin that it belongs to |
+//! | `site`, `pool` | of `blank` and `doubt`: the gateway, and one of its pools; all, if none is named |
+//!
+//! What is no such entry means that nobody knows what is out of date. How a purge is obeyed is for the cache to say.
+
+/// The version of entries that is written and read.
+const VERSION: &[u8] = b"1";
+
+/// An entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Which start of which node it comes from.
+    pub by: String,
+    /// What is to be done.
+    pub order: Order,
+}
+
+/// What is to be done by whoever reads an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// What one of these scopes is about is treated as the effect says.
+    Purge(Effect, Vec<Scope>),
+    /// No tag that there is in a pool of this gateway counts any more.
+    Blank(Pools),
+    /// The same; and for a while, none is made.
+    Doubt(Pools),
+    /// The sender has forgotten what it had to say: it may have been about anything.
+    Distrust,
+    /// Nothing: so that a stream has an entry.
+    Begin,
+}
+
+/// What a purge does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is validated, and may stand in if the origin fails.
+    Stale,
+    /// It is validated, and never stands in.
+    Invalid,
+    /// It is gone.
+    Remove,
+}
+
+/// What a purge is about; keys, hosts and origins as cache keys have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// What is stored under this key.
+    Url(Vec<u8>),
+    /// What is stored under keys that begin like this.
+    Prefix(Vec<u8>),
+    /// What is stored of this host.
+    Host(Vec<u8>),
+    /// What has this tag.
+    Tag(Vec<u8>),
+    /// What belongs to this group.
+    Group {
+        /// The beginning of its keys.
+        origin: Vec<u8>,
+        /// Its name.
+        name: String,
+    },
+    /// Everything.
+    All,
+}
+
+/// Some pools of tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pools {
+    /// The gateway's name.
+    pub site: String,
+    /// One of its pools, or all.
+    pub pool: Option<String>,
+}
+
+/// What is no entry that this version understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown;
+
+const EFFECTS: [(&str, Effect); 3] =
+    [("stale", Effect::Stale), ("invalid", Effect::Invalid), ("remove", Effect::Remove)];
+
+/// A field and its value.
+type Field = (&'static str, Vec<u8>);
+
+impl Message {
+    /// The fields of the entry.
+    pub fn fields(&self) -> Vec<Field> {
+        let mut fields = vec![("v", VERSION.to_vec()), ("by", self.by.clone().into_bytes())];
+        fields.push(("do", self.order.name().into()));
+        match &self.order {
+            Order::Purge(_, scopes) => scopes.iter().for_each(|scope| scope.write(&mut fields)),
+            Order::Blank(Pools { site, pool }) | Order::Doubt(Pools { site, pool }) => {
+                fields.push(("site", site.clone().into_bytes()));
+                fields.extend(pool.clone().map(|pool| ("pool", pool.into_bytes())));
+            }
+            Order::Distrust | Order::Begin => {}
+        }
+        fields
+    }
+
+    /// The entry that has these fields.
+    ///
+    /// # Errors
+    /// Whatever is not exactly as [`fields`](Self::fields) writes it.
+    pub fn parse<'f>(fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>) -> Result<Self, Unknown> {
+        let mut fields = fields.into_iter();
+        let mut named = |name: &str| match fields.next() {
+            Some((field, value)) if field == name.as_bytes() => Ok(value),
+            _ => Err(Unknown),
+        };
+        if named("v")? != VERSION {
+            return Err(Unknown);
+        }
+        let (by, order) = (text(named("by")?)?, named("do")?);
+        let order = match order {
+            b"distrust" => Order::Distrust,
+            b"begin" => Order::Begin,
+            b"blank" | b"doubt" => {
+                let site = text(named("site")?)?;
+                let pool = fields.next().map(|(name, pool)| match name {
+                    b"pool" => text(pool),
+                    _ => Err(Unknown),
+                });
+                let pools = Pools { site, pool: pool.transpose()? };
+                if order == b"blank" { Order::Blank(pools) } else { Order::Doubt(pools) }
+            }
+            effect => {
+                let known = EFFECTS.iter().find(|(name, _)| name.as_bytes() == effect);
+                let (_, effect) = known.ok_or(Unknown)?;
+                Order::Purge(*effect, scopes(&mut fields)?)
+            }
+        };
+        match fields.next() {
+            None => Ok(Self { by, order }),
+            Some(_) => Err(Unknown),
+        }
+    }
+}
+
+impl Order {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Purge(Effect::Stale, _) => "stale",
+            Self::Purge(Effect::Invalid, _) => "invalid",
+            Self::Purge(Effect::Remove, _) => "remove",
+            Self::Blank(_) => "blank",
+            Self::Doubt(_) => "doubt",
+            Self::Distrust => "distrust",
+            Self::Begin => "begin",
+        }
+    }
+}
+
+impl Scope {
+    fn write(&self, fields: &mut Vec<Field>) {
+        match self {
+            Self::Url(key) => fields.push(("url", key.clone())),
+            Self::Prefix(start) => fields.push(("prefix", start.clone())),
+            Self::Host(host) => fields.push(("host", host.clone())),
+            Self::Tag(tag) => fields.push(("tag", tag.clone())),
+            Self::Group { origin, name } => {
+                fields.extend([("origin", origin.clone()), ("group", name.clone().into_bytes())]);
+            }
+            Self::All => fields.push(("all", Vec::new())),
+        }
+    }
+}
+
+fn scopes<'f>(fields: &mut impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Result<Vec<Scope>, Unknown> {
+    let mut scopes = Vec::new();
+    while let Some((field, value)) = fields.next() {
+        scopes.push(match field {
+            b"url" => Scope::Url(value.to_vec()),
+            b"prefix" => Scope::Prefix(value.to_vec()),
+            b"host" => Scope::Host(value.to_vec()),
+            b"tag" => Scope::Tag(value.to_vec()),
+            b"all" if value.is_empty() => Scope::All,
+            b"origin" => match fields.next() {
+                Some((b"group", name)) => Scope::Group { origin: value.to_vec(), name: text(name)? },
+                _ => return Err(Unknown),
+            },
+            _ => return Err(Unknown),
+        });
+    }
+    Ok(scopes)
+}
+
+fn text(value: &[u8]) -> Result<String, Unknown> {
+    std::str::from_utf8(value).map(str::to_owned).map_err(|_| Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(fields: &[(&str, &[u8])]) -> Result<Message, Unknown> {
+        Message::parse(fields.iter().map(|(name, value)| (name.as_bytes(), *value)))
+    }
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(any::<u8>(), 0..20)
+    }
+
+    fn scope() -> impl Strategy<Value = Scope> {
+        prop_oneof![
+            bytes().prop_map(Scope::Url),
+            bytes().prop_map(Scope::Prefix),
+            bytes().prop_map(Scope::Host),
+            bytes().prop_map(Scope::Tag),
+            (bytes(), ".{0,9}").prop_map(|(origin, name)| Scope::Group { origin, name }),
+            Just(Scope::All),
+        ]
+    }
+
+    fn order() -> impl Strategy<Value = Order> {
+        let effect = prop::sample::select(EFFECTS.map(|(_, effect)| effect).to_vec());
+        let pools = || (".{0,9}", prop::option::of(".{0,9}")).prop_map(|(site, pool)| Pools { site, pool });
+        prop_oneof![
+            (effect, prop::collection::vec(scope(), 0..5))
+                .prop_map(|(effect, scopes)| Order::Purge(effect, scopes)),
+            pools().prop_map(Order::Blank),
+            pools().prop_map(Order::Doubt),
+            Just(Order::Distrust),
+            Just(Order::Begin),
+        ]
+    }
+
+    #[test]
+    fn an_entry_reads_as_people_would_write_it() {
+        let group = Scope::Group { origin: b"o".to_vec(), name: "g".to_owned() };
+        let order = Order::Purge(Effect::Invalid, vec![Scope::Tag(b"t".to_vec()), group]);
+        let fields = Message { by: "a/1".to_owned(), order }.fields();
+        let shown: Vec<_> =
+            fields.iter().map(|(name, value)| format!("{name} {}", String::from_utf8_lossy(value))).collect();
+        assert_eq!(shown, ["v 1", "by a/1", "do invalid", "tag t", "origin o", "group g"]);
+    }
+
+    #[test]
+    fn what_this_version_does_not_write_is_unknown() {
+        let (v, by) = (("v", &b"1"[..]), ("by", &b"a"[..]));
+        let cases: [&[(&str, &[u8])]; 12] = [
+            &[],
+            &[v],
+            &[v, by],
+            &[("v", b"2"), by, ("do", b"begin")],
+            &[by, v, ("do", b"begin")],
+            &[v, ("by", b"\xff"), ("do", b"begin")],
+            &[v, by, ("do", b"burn")],
+            &[v, by, ("do", b"begin"), ("tag", b"t")],
+            &[v, by, ("do", b"blank")],
+            &[v, by, ("do", b"blank"), ("site", b"s"), ("site", b"s")],
+            &[v, by, ("do", b"stale"), ("origin", b"o")],
+            &[v, by, ("do", b"stale"), ("all", b"x")],
+        ];
+        for fields in cases {
+            assert_eq!(parse(fields), Err(Unknown), "{fields:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn entries_come_back_as_they_were_written(by in ".{0,9}", order in order()) {
+            let message = Message { by, order };
+            let fields = message.fields();
+            let fields = fields.iter().map(|(name, value)| (name.as_bytes(), &value[..]));
+            prop_assert_eq!(Message::parse(fields), Ok(message));
+        }
+
+        #[test]
+        fn any_fields_are_read_without_a_panic(
+            names in prop::collection::vec("v|by|do|url|tag|origin|group|all|site|pool|x", 0..9),
+            values in prop::collection::vec("1|a|stale|blank|begin|.{0,3}", 9),
+        ) {
+            let fields = names.iter().zip(&values);
+            let fields: Vec<_> = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+            if let Ok(message) = Message::parse(fields.iter().copied()) {
+                let again = message.fields();
+                let again: Vec<_> = again.iter().map(|(name, value)| (name.as_bytes(), &value[..])).collect();
+                prop_assert_eq!(again, fields);
+            }
+        }
+    }
+}

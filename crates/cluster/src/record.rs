@@ -1,0 +1,356 @@
+//! A response as the engine keeps it for the second tier: bytes that every node reads in the same way, or not at all.
+//!
+//! A value begins with [`MAGIC`] and a sum of all that follows; then a letter, and what it stands for. Numbers are
+//! little-endian, and each text has its length before it.
+//!
+//! - `v`: responses to this URL vary; by which fields, a signature says. Each has a record of its own.
+//! - `r`: a response. Short content is part of it. Longer content lies in [`CHUNK`]s, of which it has the sums; they are
+//!   named by a number that is used once, so that chunks of different responses are never put together.
+//!
+//! A response says what was known of purges when its fetch began: who had the stream, and where in it that was. By the
+//! clock of the engine, it also says how old it is: how long it was to live there is in it, and the engine knows
+//! how much of that is left.
+
+use crate::{Position, key_hash};
+
+/// What a value begins with; a later layout begins otherwise.
+pub const MAGIC: &[u8; 8] = b"larder 1";
+/// Bytes of content in a chunk; the last has fewer.
+pub const CHUNK: u64 = 1 << 20;
+/// Content that is shorter is part of the record.
+pub const INLINE: u64 = 64 << 10;
+
+/// What a value holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record<'r> {
+    /// Responses vary by the fields of this signature.
+    Varies {
+        /// The cache key.
+        key: &'r [u8],
+        /// One of the responses' signatures.
+        signature: &'r [u8],
+    },
+    /// A response.
+    Response(Box<Response<'r>>),
+}
+
+/// A response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response<'r> {
+    /// The cache key.
+    pub key: &'r [u8],
+    /// The request fields it is selected by.
+    pub signature: &'r [u8],
+    /// The status code.
+    pub status: u16,
+    /// What is true of its freshness, as bits.
+    pub flags: u8,
+    /// Seconds that it was old when it was written.
+    pub age: u32,
+    /// Seconds that it may become old and still be fresh.
+    pub lifetime: u32,
+    /// Its `Date` (UNIX seconds).
+    pub date: u32,
+    /// Seconds of staleness allowed while revalidating.
+    pub stale_while_revalidate: u32,
+    /// Seconds of staleness allowed when the origin fails.
+    pub stale_if_error: u32,
+    /// What fetching it took, in microseconds.
+    pub cost: u32,
+    /// Milliseconds that the engine was to keep it.
+    pub expires: u64,
+    /// Who had the stream of purges when its fetch began.
+    pub engine: &'r str,
+    /// The last entry of it that had been obeyed then.
+    pub position: Position,
+    /// Field lines.
+    pub fields: &'r [u8],
+    /// The content.
+    pub content: Content<'r>,
+}
+
+/// Content, or where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content<'r> {
+    /// Here: so many bytes.
+    Inline(u32, Piece<'r>),
+    /// In chunks.
+    Chunks {
+        /// What their names contain.
+        number: u64,
+        /// Bytes of content.
+        len: u64,
+        /// Of each chunk's content.
+        sums: Vec<u64>,
+    },
+}
+
+/// A part of the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'r> {
+    /// As it is.
+    Plain(&'r [u8]),
+    /// By Zstandard (RFC 8878).
+    Zstd(&'r [u8]),
+}
+
+impl<'r> Piece<'r> {
+    /// What a chunk's value holds; `None` for what is none.
+    pub fn decode(value: &'r [u8]) -> Option<Self> {
+        match value.split_first()? {
+            (0, rest) => Some(Self::Plain(rest)),
+            (1, rest) => Some(Self::Zstd(rest)),
+            _ => None,
+        }
+    }
+
+    /// The value of a chunk.
+    pub fn encode(self) -> Vec<u8> {
+        let (coding, bytes) = match self {
+            Self::Plain(bytes) => (0, bytes),
+            Self::Zstd(bytes) => (1, bytes),
+        };
+        [&[coding], bytes].concat()
+    }
+}
+
+/// A sum by which damage is found. It proves nothing against who means harm.
+pub fn sum(bytes: &[u8]) -> u64 {
+    key_hash(bytes)
+}
+
+/// How many chunks content of `len` bytes has.
+pub fn chunks(len: u64) -> u64 {
+    len.div_ceil(CHUNK)
+}
+
+impl<'r> Record<'r> {
+    /// The value that stands for it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Out(MAGIC.to_vec());
+        out.number(0_u64.to_le_bytes());
+        match self {
+            Self::Varies { key, signature } => {
+                out.0.push(b'v');
+                out.text(key);
+                out.text(signature);
+            }
+            Self::Response(response) => response.encode(&mut out),
+        }
+        let (head, rest) = (MAGIC.len(), MAGIC.len() + 8);
+        let sum = sum(&out.0[rest..]);
+        out.0[head..rest].copy_from_slice(&sum.to_le_bytes());
+        out.0
+    }
+
+    /// What a value stands for; `None`: it is not as it was written, or not ours.
+    pub fn decode(value: &'r [u8]) -> Option<Self> {
+        let (written, rest) = value.strip_prefix(MAGIC)?.split_first_chunk()?;
+        if u64::from_le_bytes(*written) != sum(rest) {
+            return None;
+        }
+        let (letter, rest) = rest.split_first()?;
+        let mut from = In(rest);
+        let record = match letter {
+            b'v' => Self::Varies { key: from.text()?, signature: from.text()? },
+            b'r' => Self::Response(Box::new(Response::decode(&mut from)?)),
+            _ => return None,
+        };
+        from.0.is_empty().then_some(record)
+    }
+}
+
+impl<'r> Response<'r> {
+    fn encode(&self, out: &mut Out) {
+        out.0.push(b'r');
+        out.text(self.key);
+        out.text(self.signature);
+        out.number(self.status.to_le_bytes());
+        out.0.push(self.flags);
+        let seconds = [self.age, self.lifetime, self.date, self.stale_while_revalidate, self.stale_if_error];
+        seconds.into_iter().chain([self.cost]).for_each(|number| out.number(number.to_le_bytes()));
+        out.number(self.expires.to_le_bytes());
+        out.text(self.engine.as_bytes());
+        self.position.parts().into_iter().for_each(|number| out.number(number.to_le_bytes()));
+        out.text(self.fields);
+        match &self.content {
+            Content::Inline(len, piece) => {
+                out.0.push(b'i');
+                out.number(len.to_le_bytes());
+                out.0.extend_from_slice(&piece.encode());
+            }
+            Content::Chunks { number, len, sums } => {
+                out.0.push(b'c');
+                [*number, *len].iter().chain(sums).for_each(|number| out.number(number.to_le_bytes()));
+            }
+        }
+    }
+
+    fn decode(from: &mut In<'r>) -> Option<Self> {
+        Some(Self {
+            key: from.text()?,
+            signature: from.text()?,
+            status: u16::from_le_bytes(from.bytes()?),
+            flags: u8::from_le_bytes(from.bytes()?),
+            age: from.seconds()?,
+            lifetime: from.seconds()?,
+            date: from.seconds()?,
+            stale_while_revalidate: from.seconds()?,
+            stale_if_error: from.seconds()?,
+            cost: from.seconds()?,
+            expires: from.number()?,
+            engine: std::str::from_utf8(from.text()?).ok()?,
+            position: Position::new(from.number()?, from.number()?),
+            fields: from.text()?,
+            content: Content::decode(from)?,
+        })
+    }
+}
+
+impl<'r> Content<'r> {
+    fn decode(from: &mut In<'r>) -> Option<Self> {
+        match from.bytes()? {
+            [b'i'] => {
+                let len = from.seconds()?;
+                let piece = Piece::decode(std::mem::take(&mut from.0))?;
+                (u64::from(len) < INLINE).then_some(Self::Inline(len, piece))
+            }
+            [b'c'] => {
+                let (number, len) = (from.number()?, from.number()?);
+                let (sums, rest) = from.0.as_chunks();
+                from.0 = rest;
+                let sums: Vec<_> = sums.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
+                (sums.len() as u64 == chunks(len)).then_some(Self::Chunks { number, len, sums })
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes of content.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Inline(len, _) => u64::from(*len),
+            Self::Chunks { len, .. } => *len,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+struct Out(Vec<u8>);
+
+impl Out {
+    fn number<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.0.extend(bytes);
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.number((text.len() as u32).to_le_bytes());
+        self.0.extend_from_slice(text);
+    }
+}
+
+struct In<'r>(&'r [u8]);
+
+impl<'r> In<'r> {
+    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    fn seconds(&mut self) -> Option<u32> {
+        self.bytes().map(u32::from_le_bytes)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.bytes().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<&'r [u8]> {
+        let len = self.seconds()? as usize;
+        let (text, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the tests of a record are made of.
+    type Made = (Vec<u8>, Vec<u8>, u16, u8, [u32; 6], u64, String, (u64, u64), Vec<u8>);
+
+    fn response<'r>(made: &'r Made, content: Content<'r>) -> Record<'r> {
+        let (key, signature, status, flags, numbers, expires, engine, (millis, count), fields) = made;
+        let [age, lifetime, date, stale_while_revalidate, stale_if_error, cost] = *numbers;
+        Record::Response(Box::new(Response {
+            key,
+            signature,
+            status: *status,
+            flags: *flags,
+            age,
+            lifetime,
+            date,
+            stale_while_revalidate,
+            stale_if_error,
+            cost,
+            expires: *expires,
+            engine,
+            position: Position::new(*millis, *count),
+            fields,
+            content,
+        }))
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_comes_back(made: Made, body: Vec<u8>, number: u64, len in 0..10 * CHUNK, damage: (usize, u8)) {
+            let sums = (0..chunks(len)).collect();
+            for record in [
+                Record::Varies { key: &made.0, signature: &made.1 },
+                response(&made, Content::Inline(7, Piece::Plain(&body))),
+                response(&made, Content::Inline(7, Piece::Zstd(&body))),
+                response(&made, Content::Chunks { number, len, sums }),
+            ] {
+                let mut value = record.encode();
+                prop_assert_eq!(Record::decode(&value), Some(record));
+                prop_assert_eq!(Record::decode(&value[..value.len() - 1]), None);
+                let at = damage.0 % value.len();
+                value[at] ^= damage.1.max(1);
+                prop_assert_eq!(Record::decode(&value), None, "a byte has changed at {}", at);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>, letter in "[vr]") {
+            let _ = (Record::decode(&bytes), Piece::decode(&bytes));
+            let rest = [letter.as_bytes(), &bytes].concat();
+            let value = [&MAGIC[..], &sum(&rest).to_le_bytes(), &rest].concat();
+            if let Some(record) = Record::decode(&value) {
+                prop_assert_eq!(record.encode(), value);
+            }
+        }
+
+        #[test]
+        fn a_chunk_comes_back_as_it_was_written(bytes: Vec<u8>) {
+            for piece in [Piece::Plain(&bytes), Piece::Zstd(&bytes)] {
+                let value = piece.encode();
+                prop_assert_eq!(Piece::decode(&value), Some(piece));
+            }
+        }
+    }
+
+    #[test]
+    fn no_record_has_more_or_fewer_chunks_than_its_content() {
+        let made = Made::default();
+        let record = response(&made, Content::Chunks { number: 1, len: CHUNK + 1, sums: vec![1] });
+        assert_eq!(Record::decode(&record.encode()), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Which node keeps a key. Every node computes it alone, and all get the same.
+
+use crate::hash::key_hash;
+use crate::score::Seat;
+
+/// A member of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Node {
+    /// What tells it from the others. Keys stay where they are as long as names do.
+    pub name: String,
+    /// Its part of the keys, against the weights of the others. With 0 it owns none.
+    pub weight: u16,
+    /// Whether it is about to leave: it owns no key any more, and still answers.
+    pub draining: bool,
+}
+
+impl Node {
+    /// A node of weight 1 that stays.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), weight: 1, draining: false }
+    }
+
+    /// The weight that counts now.
+    fn effective_weight(&self) -> u16 {
+        if self.draining { 0 } else { self.weight }
+    }
+}
+
+/// Who owns which key. When one of n equal nodes comes or goes, one key in n moves: to that node, or away from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ring {
+    nodes: Vec<Node>,
+    /// Those who own keys: their index in `nodes`, and what their score depends on.
+    seats: Vec<(usize, Seat)>,
+    /// The fixed pool: indices into `seats`. Empty for rendezvous hashing.
+    slots: Vec<usize>,
+}
+
+impl Ring {
+    /// The ring of these nodes by weighted rendezvous hashing. Their order means nothing. Of several with one name
+    /// one stays.
+    pub fn new(mut nodes: Vec<Node>) -> Self {
+        nodes.sort();
+        nodes.dedup_by(|later, earlier| later.name == earlier.name);
+        let seats = (nodes.iter().enumerate())
+            .filter(|(_, node)| node.effective_weight() > 0)
+            .map(|(index, node)| (index, Seat::new(key_hash(node.name.as_bytes()), node.effective_weight())))
+            .collect();
+        Self { nodes, seats, slots: Vec::new() }
+    }
+
+    /// The ring of these nodes by a fixed pool of `count` slots, dealt to the nodes in turn: a key's hash names its
+    /// slot. Weights do not count. It is here to be compared with: when a node comes or goes, most keys move.
+    ///
+    /// Source: the report on revalidation and caching of microservices, section on scaling (a pool of 50).
+    pub fn slots(nodes: Vec<Node>, count: usize) -> Self {
+        let ring = Self::new(nodes);
+        let slots = match ring.seats.len() {
+            0 => Vec::new(),
+            seats => (0..count).map(|slot| slot % seats).collect(),
+        };
+        Self { slots, ..ring }
+    }
+
+    /// The nodes, by name. Indices that this ring hands out point here.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The index of the node of this name.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok()
+    }
+
+    /// The index of the node that keeps the key with this [`key_hash`], if any node keeps keys.
+    pub fn owner(&self, hash: u64) -> Option<usize> {
+        if !self.slots.is_empty() {
+            return Some(self.seats[self.slot(hash)].0);
+        }
+        let nearest = self.seats.iter().min_by_key(|(_, seat)| seat.score(hash))?;
+        Some(nearest.0)
+    }
+
+    /// All nodes that keep keys, the owner first, then who would own the key without those before.
+    pub fn ranked(&self, hash: u64) -> Vec<usize> {
+        let mut seats: Vec<_> = self.seats.iter().map(|(index, seat)| (seat.score(hash), *index)).collect();
+        if self.slots.is_empty() {
+            seats.sort_unstable();
+        } else {
+            seats.rotate_left(self.slot(hash));
+        }
+        seats.into_iter().map(|(_, index)| index).collect()
+    }
+
+    /// The part of all keys, 0 to 1, that the node of this index keeps.
+    pub fn share(&self, index: usize) -> f64 {
+        if !self.slots.is_empty() {
+            let held = self.slots.iter().filter(|seat| self.seats[**seat].0 == index).count();
+            return held as f64 / self.slots.len() as f64;
+        }
+        let weight = |index: usize| f64::from(self.nodes[index].effective_weight());
+        let sum: f64 = self.seats.iter().map(|(index, _)| weight(*index)).sum();
+        if sum > 0.0 { weight(index) / sum } else { 0.0 }
+    }
+
+    fn slot(&self, hash: u64) -> usize {
+        self.slots[(hash % self.slots.len() as u64) as usize]
+    }
+}

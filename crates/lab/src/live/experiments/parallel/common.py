@@ -1,0 +1,46 @@
+"""What the programs that are measured have in common: arguments, clock, and an end with whoever started them.
+
+Arguments: the URLs' common beginning, how many URLs, how many at once, how many more to begin with. Prints JSON.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import sys
+import threading
+import time
+
+BEGINNING, COUNT, AT_ONCE, WARMING = sys.argv[1], *map(int, sys.argv[2:])
+
+
+def end_with_input():
+    while os.read(0, 1024):
+        pass
+    os._exit(1)
+
+
+def processor():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+async def measure(fetch):
+    """Fetches the pages that only warm, and then the others, whose time counts."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(page):
+        async with places:
+            return await fetch(f"{BEGINNING}{page}")
+
+    async def every(pages):
+        return sum(await asyncio.gather(*map(one, pages)))
+
+    await every(range(COUNT, COUNT + WARMING))
+    spent, begun = processor(), time.perf_counter()
+    count = await every(range(COUNT))
+    seconds, spent = time.perf_counter() - begun, processor() - spent
+    print(json.dumps({"seconds": seconds, "processor": spent, "bytes": count}))
+
+
+threading.Thread(target=end_with_input, daemon=True).start()

@@ -1,0 +1,339 @@
+//! One way to the services, under one load: what clients saw, and what it took.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use larder_evict::{By, Capacity};
+use serde::{Deserialize, Serialize};
+
+use super::ways::{ENTITIES, Open, Way};
+use crate::live::drive::{Exchange, Outcome, Plan, Source, drive};
+use crate::live::experiments::cell::part;
+use crate::live::{Bench, Halt};
+use crate::replay::ratio;
+use crate::workload::Crud;
+
+/// How many of 100 requests change something: the report's.
+pub(super) const WRITES: u32 = 20;
+/// Of the endpoints' popularity: YCSB's.
+const EXPONENT: f64 = 0.99;
+/// Room for everything that is ever asked for.
+pub(super) const ROOMY: Capacity = Capacity { by: By::Bytes, amount: 1 << 30 };
+/// Up to so many requests the course of a run is written down, with more and more between two points.
+const POINTS: [u64; 12] = [50, 100, 200, 300, 500, 1_000, 2_000, 3_000, 5_000, 8_000, 11_000, 15_000];
+
+/// What stands behind the caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Endpoint {
+    /// Microseconds that an answer takes at least.
+    pub(super) cost_us: u32,
+    /// Whether they are spent computing.
+    pub(super) is_busy: bool,
+    /// Bytes that an answer has beside what it says.
+    pub(super) filler: u32,
+    /// Milliseconds that the way there and back takes.
+    pub(super) away_ms: u64,
+    /// Bytes a second that the way takes at most.
+    pub(super) rate: Option<u64>,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cell {
+    /// Which question it is for.
+    pub(super) part: String,
+    pub(super) way: Way,
+    #[serde(flatten)]
+    pub(super) endpoint: Endpoint,
+    pub(super) clients: u32,
+    /// How many of 100 requests change something.
+    pub(super) written: u32,
+    /// Caches that share the keys.
+    pub(super) instances: usize,
+    pub(super) policy: String,
+    /// The caches' size, of what there is to store; 0 for room for everything.
+    pub(super) percent: u32,
+    pub(super) requests: u64,
+    /// Counted from 0; each has requests of its own.
+    pub(super) repetition: u64,
+}
+
+impl Cell {
+    pub(super) fn key(&self) -> String {
+        let Self { part, way, endpoint, clients, written, instances, policy, percent, repetition, .. } = self;
+        let cost = endpoint.cost_us;
+        format!(
+            "cell/{part}/{repetition}/{cost:06}/{clients:02}/{written:02}/{instances}/{percent:03}/{policy}/{way:?}"
+        )
+    }
+
+    /// Its requests.
+    pub(super) fn workload(&self) -> Crud {
+        workload(self.requests, self.written)
+    }
+}
+
+/// So many requests, of which `written` in 100 change something; else as the report had them.
+pub(super) fn workload(requests: u64, written: u32) -> Crud {
+    Crud { requests, entities: ENTITIES, writes: f64::from(written) / 100.0, exponent: EXPONENT }
+}
+
+/// What answers took, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Took {
+    pub(super) mean: f64,
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+}
+
+/// What had come of the first requests of a run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Point {
+    pub(super) requests: u64,
+    /// Of all of them, in milliseconds.
+    pub(super) mean_ms: f64,
+    pub(super) hit_ratio: f64,
+    pub(super) byte_hit_ratio: f64,
+    pub(super) unasked: f64,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Measured {
+    #[serde(flatten)]
+    pub(super) cell: Cell,
+    /// A cache's capacity in bytes.
+    pub(super) capacity: u64,
+    pub(super) seconds: f64,
+    /// All requests.
+    pub(super) all: Took,
+    /// GETs.
+    pub(super) reads: Took,
+    /// All others.
+    pub(super) writes: Took,
+    /// GETs.
+    pub(super) read_count: u64,
+    /// The share of GETs whose content the cache had, whoever said that it is good: what the report counted.
+    pub(super) hit_ratio: f64,
+    /// The same by bytes.
+    pub(super) byte_hit_ratio: f64,
+    /// The share of GETs for which the services did nothing.
+    pub(super) unasked: f64,
+    /// Hits as the simulation has them, where it has looked.
+    pub(super) simulated: Option<f64>,
+    /// Answers that were older than they might have been.
+    pub(super) stale: u64,
+    /// What caches and gateway took of the processor for a request, in microseconds.
+    pub(super) proxies_us: f64,
+    /// The same for the services.
+    pub(super) services_us: f64,
+    /// Bytes for a request on the line to the services, where there is one.
+    pub(super) line_bytes: Option<f64>,
+    pub(super) course: Vec<Point>,
+}
+
+/// What a cache had to keep that had room for all.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Room {
+    /// Bytes, heads and bookkeeping included.
+    pub(super) bytes: u64,
+    pub(super) objects: u64,
+    /// GETs whose content it had, over all.
+    pub(super) hit_ratio: f64,
+    /// What the program takes of memory with all of that.
+    pub(super) resident: u64,
+}
+
+/// Measures a cell whose cache may keep `percent` of `full` bytes.
+///
+/// # Errors
+/// When something does not start or answer, or the user wants an end.
+pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<Measured, Halt> {
+    let capacity = if cell.percent == 0 { ROOMY } else { part(By::Bytes, full, cell.percent) };
+    let mut open = Open::start(&bench.program, cell, capacity)?;
+    let before = open.processors();
+    let outcome = send(bench, cell, &mut open)?;
+    let after = open.processors();
+    let requests = outcome.exchanges.len().max(1) as f64;
+    let each = |which: usize| after[which].saturating_sub(before[which]).as_secs_f64() * 1e6 / requests;
+    let total = Sums::of(&outcome.exchanges);
+    let of = |is_it: fn(&Exchange) -> bool| took(outcome.exchanges.iter().filter(|one| is_it(one)));
+    Ok(Measured {
+        cell: cell.clone(),
+        capacity: capacity.amount,
+        seconds: outcome.elapsed.as_secs_f64(),
+        all: of(|_| true),
+        reads: of(|one| one.read.is_some()),
+        writes: of(|one| one.read.is_none()),
+        read_count: total.reads,
+        hit_ratio: total.hit_ratio(),
+        byte_hit_ratio: total.byte_hit_ratio(),
+        unasked: total.unasked(),
+        simulated: None,
+        stale: outcome.stale,
+        proxies_us: each(0),
+        services_us: each(1),
+        line_bytes: open.passed().map(|bytes| bytes as f64 / requests),
+        course: course(&outcome.exchanges),
+    })
+}
+
+/// Asks for everything through a cache with room for all, and looks what it keeps.
+///
+/// # Errors
+/// As [`take`].
+pub(super) fn room(bench: &Bench, cell: &Cell) -> Result<Room, Halt> {
+    let mut open = Open::start(&bench.program, cell, ROOMY)?;
+    let outcome = send(bench, cell, &mut open)?;
+    let cache = open.cache().ok_or_else(|| Halt::Failed("a way without a cache keeps nothing".to_owned()))?;
+    cache.settle()?;
+    Ok(Room {
+        bytes: cache.figure("bytes_stored")?,
+        objects: cache.figure("objects")?,
+        hit_ratio: Sums::of(&outcome.exchanges).hit_ratio(),
+        resident: cache.resident(),
+    })
+}
+
+fn send(bench: &Bench, cell: &Cell, open: &mut Open) -> Result<Outcome, Halt> {
+    let plan = Plan {
+        to: open.to().clone(),
+        clients: cell.clients,
+        workload: cell.workload(),
+        seed: bench.scale.of(cell.repetition),
+        limit: None,
+        stop: bench.stop.clone(),
+    };
+    let outcome = drive(&plan).map_err(|error| open.explain(Halt::because("cannot send requests", error)))?;
+    if bench.stop.load(std::sync::atomic::Ordering::Relaxed) {
+        return Err(Halt::Stopped);
+    }
+    match outcome.failed {
+        0 => Ok(outcome),
+        failed => {
+            let Outcome { statuses, .. } = outcome;
+            Err(open.explain(Halt::Failed(failure(failed, cell.requests, &statuses))))
+        }
+    }
+}
+
+fn failure(failed: u64, requests: u64, statuses: &BTreeMap<u16, u64>) -> String {
+    let told: Vec<_> = statuses.iter().map(|(status, count)| format!("{count} of {status}")).collect();
+    let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
+    format!("{failed} of {requests} requests to the services failed; answers: {told}")
+}
+
+fn took<'a>(exchanges: impl Iterator<Item = &'a Exchange>) -> Took {
+    let Ok(mut times) = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3) else {
+        return Took::default();
+    };
+    let (mut sum, mut count) = (Duration::ZERO, 0_u32);
+    for exchange in exchanges {
+        times.saturating_record(u64::try_from(exchange.took.as_nanos()).unwrap_or(u64::MAX));
+        sum += exchange.took;
+        count += 1;
+    }
+    let at = |share: f64| times.value_at_quantile(share) as f64 / 1e6;
+    Took { mean: ratio(sum.as_secs_f64() * 1e3, f64::from(count)), p50: at(0.5), p99: at(0.99) }
+}
+
+/// Counts over the GETs of a run, and the time of all requests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    requests: u64,
+    time: Duration,
+    reads: u64,
+    hits: u64,
+    unasked: u64,
+    bytes: u64,
+    hit_bytes: u64,
+}
+
+impl Sums {
+    fn of(exchanges: &[Exchange]) -> Self {
+        let mut sums = Self::default();
+        exchanges.iter().for_each(|exchange| sums.add(exchange));
+        sums
+    }
+
+    fn add(&mut self, exchange: &Exchange) {
+        self.requests += 1;
+        self.time += exchange.took;
+        let Some(source) = exchange.read else { return };
+        let (is_hit, bytes) = (source != Source::Backend, u64::from(exchange.bytes));
+        self.reads += 1;
+        self.bytes += bytes;
+        self.hits += u64::from(is_hit);
+        self.hit_bytes += if is_hit { bytes } else { 0 };
+        self.unasked += u64::from(source == Source::Cache);
+    }
+
+    fn hit_ratio(&self) -> f64 {
+        ratio(self.hits as f64, self.reads as f64)
+    }
+
+    fn byte_hit_ratio(&self) -> f64 {
+        ratio(self.hit_bytes as f64, self.bytes as f64)
+    }
+
+    fn unasked(&self) -> f64 {
+        ratio(self.unasked as f64, self.reads as f64)
+    }
+}
+
+fn course(exchanges: &[Exchange]) -> Vec<Point> {
+    let (mut sums, mut points) = (Sums::default(), Vec::new());
+    for exchange in exchanges {
+        sums.add(exchange);
+        if POINTS.contains(&sums.requests) {
+            points.push(Point {
+                requests: sums.requests,
+                mean_ms: sums.time.as_secs_f64() * 1e3 / sums.requests as f64,
+                hit_ratio: sums.hit_ratio(),
+                byte_hit_ratio: sums.byte_hit_ratio(),
+                unasked: sums.unasked(),
+            });
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange(read: Option<Source>, bytes: u32, ms: u64) -> Exchange {
+        Exchange { read, bytes, took: Duration::from_millis(ms) }
+    }
+
+    #[test]
+    fn writes_take_time_and_are_neither_hit_nor_miss() {
+        let all = [
+            exchange(Some(Source::Backend), 300, 4),
+            exchange(Some(Source::Confirmed), 100, 4),
+            exchange(Some(Source::Cache), 100, 1),
+            exchange(None, 1_000, 3),
+        ];
+        let sums = Sums::of(&all);
+        assert_eq!((sums.requests, sums.reads, sums.time), (4, 3, Duration::from_millis(12)));
+        assert_eq!((sums.hit_ratio(), sums.byte_hit_ratio(), sums.unasked()), (2.0 / 3.0, 0.4, 1.0 / 3.0));
+        let reads = took(all.iter().filter(|one| one.read.is_some()));
+        assert!((reads.mean - 3.0).abs() < 1e-9 && (reads.p50 - 4.0).abs() < 0.01, "{reads:?}");
+        assert_eq!(took([].iter()).mean, 0.0);
+    }
+
+    #[test]
+    fn the_course_of_a_run_counts_from_its_start() {
+        let all: Vec<_> = (0..120).map(|at| exchange(Some(Source::Cache), 1, 1 + at / 50)).collect();
+        let points = course(&all);
+        assert_eq!(points.iter().map(|point| point.requests).collect::<Vec<_>>(), [50, 100]);
+        assert!((points[0].mean_ms - 1.0).abs() < 1e-9 && (points[1].mean_ms - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn failures_are_told_with_what_came_instead() {
+        let told = failure(2, 10, &BTreeMap::from([(200, 8), (502, 2)]));
+        assert_eq!(told, "2 of 10 requests to the services failed; answers: 8 of 200, 2 of 502");
+    }
+}

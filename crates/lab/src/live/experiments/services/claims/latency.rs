@@ -1,0 +1,215 @@
+//! Whether a cache makes answers come sooner: against what answers cost, how many clients there are, and how many
+//! requests went before.
+
+use super::super::REPORT;
+use super::super::cell::Measured;
+use super::super::plan::{CLIENTS, COST_US, LATENCY, SHARES};
+use super::super::ways::Way;
+use super::{
+    Bound, Conditions, LARDER, PERCENT, POINTS, SAME, average, distinct, mean, paired, slower, those,
+};
+use crate::live::Verdict;
+use crate::live::findings::Finding;
+
+pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
+    vec![
+        never_slower(cells, Way::Always),
+        never_slower(cells, Way::Push),
+        no_gain(cells),
+        crowded(cells),
+        hits_grow(cells),
+        latency_stays(cells),
+        beside(cells),
+        stale(cells),
+    ]
+}
+
+/// By which share `way` is slower than none, by what answers cost.
+fn by_cost(cells: &[Measured], way: Way) -> Conditions {
+    let mut conditions = Conditions::default();
+    let all = those(cells, LATENCY, |_| true);
+    for cost in distinct(&all, |cell| cell.endpoint.cost_us) {
+        let of = |way| those(cells, LATENCY, |cell| cell.way == way && cell.endpoint.cost_us == cost);
+        conditions.add(endpoint(cost), paired(&of(way), &of(Way::Straight), slower));
+    }
+    conditions
+}
+
+/// The same by the number of clients.
+fn by_clients(cells: &[Measured], way: Way) -> Conditions {
+    let mut conditions = Conditions::default();
+    let all = those(cells, CLIENTS, |_| true);
+    for clients in distinct(&all, |cell| cell.clients) {
+        let of = |way| those(cells, CLIENTS, |cell| cell.way == way && cell.clients == clients);
+        conditions.add(format!("{clients} clients"), paired(&of(way), &of(Way::Straight), slower));
+    }
+    conditions
+}
+
+/// The same by the share of writes.
+fn by_writes(cells: &[Measured], way: Way) -> Conditions {
+    let mut conditions = Conditions::default();
+    let all = those(cells, SHARES, |_| true);
+    for written in distinct(&all, |cell| cell.written) {
+        let of = |way| those(cells, SHARES, |cell| cell.way == way && cell.written == written);
+        conditions.add(format!("{written}% writes"), paired(&of(way), &of(Way::Straight), slower));
+    }
+    conditions
+}
+
+fn endpoint(cost_us: u32) -> String {
+    format!("{} ms", f64::from(cost_us) / 1e3)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:+.0}%", share * 100.0)
+}
+
+fn never_slower(cells: &[Measured], way: Way) -> Finding {
+    let mut conditions = Conditions::default();
+    let all = by_cost(cells, way);
+    let dear =
+        distinct(&those(cells, LATENCY, |cell| cell.endpoint.cost_us > 1_000), |cell| cell.endpoint.cost_us);
+    let dear: Vec<_> = dear.into_iter().map(endpoint).collect();
+    let (many, written) = (by_clients(cells, way), by_writes(cells, way));
+    conditions.0.extend(written.0.iter().cloned());
+    conditions.0.extend(all.0.iter().filter(|(name, _)| dear.contains(name)).cloned());
+    let text = format!(
+        "Mean time of all requests, writes included, against the services alone, with the report's 20% writes: {}; with 2 ms \
+         endpoints and fewer writes: {}. That is one client at a time; with more of them it is {}. {}",
+        all.means(percent),
+        written.means(percent),
+        many.means(percent),
+        crowd(cells, way)
+    );
+    let claim = format!(
+        "With a cache ({}), one client never waits longer than without for answers of 2 ms and more",
+        way.name()
+    );
+    conditions.decide(claim, LARDER, Bound::Below(0.0), PERCENT, text)
+}
+
+/// What takes the time where there are most clients.
+fn crowd(cells: &[Measured], way: Way) -> String {
+    let all = those(cells, CLIENTS, |_| true);
+    let Some(most) = distinct(&all, |cell| cell.clients).pop_last() else { return String::new() };
+    let of = |way| those(cells, CLIENTS, |cell| cell.way == way && cell.clients == most);
+    let busy = |way| {
+        let of = of(way);
+        let each = average(&of, |measured| measured.proxies_us + measured.services_us);
+        let rate = average(&of, |measured| measured.cell.requests as f64 / measured.seconds);
+        (each, rate)
+    };
+    let ((none, none_rate), (with, with_rate)) = (busy(Way::Straight), busy(way));
+    format!(
+        "With {most} clients the services and all that stands before them take {with:.0} us of the processor for a request, and \
+         the services alone {none:.0} us, at {with_rate:.0} and {none_rate:.0} requests a second: all of it, and the clients, on \
+         one machine, so that where its processors are what is waited for, a hop costs more than the waiting that a hit saves."
+    )
+}
+
+/// The report's conclusion.
+fn no_gain(cells: &[Measured]) -> Finding {
+    let conditions = by_cost(cells, Way::Always);
+    let of = those(cells, LATENCY, |cell| cell.way == Way::Always && cell.endpoint.cost_us == COST_US);
+    let (hits, unasked) =
+        (average(&of, |measured| measured.hit_ratio), average(&of, |measured| measured.unasked));
+    let text = format!(
+        "The report's cache asked each time, as the one here does, and had 78% hits that saved no time. Here it is {:.0}% of the \
+         GETs; but for {:.0}% of the GETs only the services did nothing. For the other hits a write had blanked the pool, and the \
+         services made the same answer again: a hit that saves bytes and no waiting. What is left is {:.0}% of an answer's cost \
+         against two hops, so that the cost decides: {}.",
+        hits * 100.0,
+        unasked * 100.0,
+        unasked * 80.0,
+        conditions.means(percent)
+    );
+    conditions.decide("A proxy cache makes nothing faster", REPORT, Bound::Above(0.0), PERCENT, text)
+}
+
+fn crowded(cells: &[Measured]) -> Finding {
+    let conditions = by_clients(cells, Way::Always);
+    let text = format!(
+        "How much longer requests take with a cache that asks than without one: {}. The report saw latency grow alike for \
+         all, and the services ahead at each number of clients.",
+        conditions.means(percent)
+    );
+    let claim = "With more clients, the services alone stay ahead of the cache";
+    conditions.decide(claim, REPORT, Bound::Above(0.0), PERCENT, text)
+}
+
+/// Whether hits become more as a run goes on.
+fn hits_grow(cells: &[Measured]) -> Finding {
+    let mut conditions = Conditions::default();
+    for (way, name) in [(Way::Always, "a cache that asks"), (Way::Push, "a cache that is told")] {
+        let of = those(cells, LATENCY, |cell| cell.way == way && cell.endpoint.cost_us == COST_US);
+        let gain = |measured: &&Measured| {
+            let (first, last) = (measured.course.first()?, measured.course.last()?);
+            (first.requests < last.requests).then_some(last.hit_ratio - first.hit_ratio)
+        };
+        conditions.add(name, of.iter().filter_map(gain).collect());
+    }
+    let text = "From the first 50 requests to all of them. Each endpoint has to come once before it can be a hit; popular ones \
+         come early, and what is left are the rare ones."
+        .to_owned();
+    conditions.decide("The more requests, the larger the hit ratio", REPORT, Bound::Above(0.0), POINTS, text)
+}
+
+/// Whether the mean time stays as it is while hits become more.
+fn latency_stays(cells: &[Measured]) -> Finding {
+    let of = those(cells, LATENCY, |cell| cell.way == Way::Always && cell.endpoint.cost_us == COST_US);
+    let change = |measured: &&Measured| {
+        let (first, last) = (measured.course.first()?, measured.course.last()?);
+        (first.requests < last.requests).then(|| last.mean_ms / first.mean_ms - 1.0)
+    };
+    let mut conditions = Conditions::default();
+    conditions.add("a cache that asks", of.iter().filter_map(change).collect());
+    let unasked =
+        |at: fn(&Measured) -> Option<f64>| mean(&of.iter().filter_map(|one| at(one)).collect::<Vec<_>>());
+    let text = format!(
+        "By how much the mean time of all requests is longer than that of the first 50; 'no less' allows for {:.0}%. Answers for \
+         which the services did nothing grow from {:.0}% of the GETs to {:.0}%: after each write a pool begins anew, however many \
+         requests went before.",
+        SAME * 100.0,
+        unasked(|one| Some(one.course.first()?.unasked)) * 100.0,
+        unasked(|one| Some(one.course.last()?.unasked)) * 100.0,
+    );
+    let claim = "Requests take no less time, however many went before";
+    conditions.decide(claim, REPORT, Bound::Above(-SAME), PERCENT, text)
+}
+
+/// What the gateway costs where nobody has a cache.
+fn beside(cells: &[Measured]) -> Finding {
+    let conditions = by_cost(cells, Way::Beside);
+    let of = those(cells, LATENCY, |cell| cell.way == Way::Beside && cell.endpoint.cost_us == COST_US);
+    let straight =
+        those(cells, LATENCY, |cell| cell.way == Way::Straight && cell.endpoint.cost_us == COST_US);
+    let beyond = paired(&of, &straight, |one, other| (one.all.mean - other.all.mean) * 1e3);
+    let text = format!(
+        "Clients without a cache show no tags, so that each request goes through the gateway and to the services: {}. With 2 ms \
+         endpoints it is {:.0} us a request.",
+        conditions.means(percent),
+        mean(&beyond)
+    );
+    let claim = "A gateway without a cache before it costs at most a tenth of an answer's time";
+    conditions.decide(claim, LARDER, Bound::Below(0.1), PERCENT, text)
+}
+
+fn stale(cells: &[Measured]) -> Finding {
+    let reads: u64 = cells.iter().map(|measured| measured.read_count).sum();
+    let stale: u64 = cells.iter().map(|measured| measured.stale).sum();
+    let verdict = match (reads, stale) {
+        (0, _) => Verdict::Open("it was not measured".to_owned()),
+        (_, 0) => Verdict::Holds,
+        _ => Verdict::Fails,
+    };
+    Finding {
+        claim: "No answer is older than a write that was acknowledged before it was asked for".to_owned(),
+        source: REPORT,
+        verdict,
+        effect: if reads > 0 { format!("{stale} of {reads} answers to GETs") } else { String::new() },
+        text: "Answers name the versions of all that they were built from, and clients compare them with what they have been \
+               told; the report's validator asked the backend again and compared. Here all answers of all runs are judged."
+            .to_owned(),
+    }
+}

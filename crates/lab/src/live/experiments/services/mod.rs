@@ -1,0 +1,149 @@
+//! Three coupled services whose data changes, with and without a cache before them: the microservice report.
+//!
+//! Clients read and write as YCSB has them, four reads to a write, over endpoints of Zipf's popularity. What may be
+//! answered from a cache, a gateway beside the services knows, by pools of entity tags.
+
+mod cell;
+mod claims;
+mod pictures;
+mod plan;
+mod simulated;
+mod ways;
+
+use std::cell::OnceCell;
+
+use larder_evict::Spec;
+use serde::{Deserialize, Serialize};
+
+use self::cell::{Measured, Room, room, take};
+use self::plan::{POLICIES, Plan, SIZE};
+use self::simulated::{Rehearsed, Step};
+use self::ways::ENTITIES;
+use super::Experiment;
+use crate::live::findings::Findings;
+use crate::live::{Bench, Halt, Journal, Prices};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "services",
+    title: "What a cache does for three services whose data changes",
+    shows: "latency and hit ratios with and without a cache, against requests, clients, policies, instances and cache size; \
+            and the smallest cache that is enough, with its price",
+    seconds: (65, 420),
+    measure,
+    conclude,
+    missing: || None,
+};
+
+const REPORT: &str = "Allison, proxy caching before microservices";
+const PRICES: &str = "prices";
+
+/// What one policy keeps of all hits, by size, for a repetition's requests.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Curve {
+    policy: String,
+    repetition: u64,
+    steps: Vec<Step>,
+}
+
+/// All that was measured.
+struct Seen {
+    cells: Vec<Measured>,
+    rooms: Vec<Room>,
+    curves: Vec<Curve>,
+    prices: Option<Prices>,
+}
+
+fn measure(bench: &mut Bench) -> Result<(), Halt> {
+    if bench.journal.get::<Prices>(PRICES).as_ref() != Some(&bench.prices) {
+        bench.journal.add(PRICES, &bench.prices)?;
+    }
+    let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
+    let repetitions: Vec<u64> = (0..plan.repetitions).collect();
+    bench.measure(&repetitions, |at| room_key(*at), |bench, at| room(bench, &plan.room(*at)))?;
+    let rehearsals: Vec<OnceCell<Rehearsed>> = repetitions.iter().map(|_| OnceCell::new()).collect();
+    let simulated = |bench: &Bench, at: u64| -> Result<Simulation<'_>, Halt> {
+        let place = &rehearsals[at as usize];
+        if place.get().is_none() {
+            let rehearsed = Rehearsed::new(plan.requests, scale.of(at))?;
+            _ = place.set(rehearsed);
+        }
+        let room: Option<Room> = bench.journal.get(&room_key(at));
+        place.get().zip(room).ok_or_else(|| Halt::Failed("nothing is known of a cache with room".to_owned()))
+    };
+    let curves: Vec<_> = repetitions.iter().flat_map(|&at| POLICIES.map(|policy| (policy, at))).collect();
+    bench.measure(
+        &curves,
+        |(policy, at)| format!("curve/{policy}/{at}"),
+        |bench, &(policy, repetition)| {
+            let (rehearsed, room) = simulated(bench, repetition)?;
+            let overhead = rehearsed.overhead(&room);
+            let steps = rehearsed.curve(&spec(policy)?, room.bytes, overhead, plan.simulated);
+            Ok(Curve { policy: policy.to_owned(), repetition, steps })
+        },
+    )?;
+    bench.measure(&plan.all(), cell::Cell::key, |bench, cell| {
+        // How much there is to store differs little from one repetition to another.
+        let (rehearsed, room) = simulated(bench, cell.repetition % plan.repetitions)?;
+        let mut measured = take(bench, cell, room.bytes)?;
+        if cell.part == SIZE {
+            let overhead = rehearsed.overhead(&room);
+            let ratio = rehearsed.hit_ratio(&spec(&cell.policy)?, measured.capacity, overhead);
+            measured.simulated = Some(ratio);
+        }
+        Ok(measured)
+    })
+}
+
+/// A repetition's requests as the services answer them, and what a cache takes for the answers.
+type Simulation<'a> = (&'a Rehearsed, Room);
+
+fn room_key(repetition: u64) -> String {
+    format!("room/{repetition}")
+}
+
+fn spec(policy: &str) -> Result<Spec, Halt> {
+    Spec::parse(policy).map_err(|error| Halt::Failed(error.to_string()))
+}
+
+fn conclude(journal: &Journal) -> Findings {
+    let seen = Seen {
+        cells: journal.all("cell/"),
+        rooms: journal.all("room/"),
+        curves: journal.all("curve/"),
+        prices: journal.get(PRICES),
+    };
+    Findings {
+        setup: setup(&seen),
+        findings: claims::claims(&seen),
+        figures: pictures::pictures(&seen),
+        tables: pictures::tables(&seen),
+    }
+}
+
+fn setup(seen: &Seen) -> Vec<String> {
+    let data = format!(
+        "Users, learning paths and skills are a service each, with a database of its own and {ENTITIES} entries at the start. \
+         Four of five requests are GETs, over some 900 endpoints by Zipf (exponent 0.99); the others are POST, PUT, PATCH \
+         and DELETE alike. A write to a service blanks what is known of all its endpoints; one to users blanks paths and \
+         skills as well, which show users. Answers have some 100 to 1,000 bytes. Unless it says otherwise, an answer takes 2 ms \
+         of waiting, one client sends a request when it has the answer to the one before, and caches are empty at the start."
+    );
+    let ways = "Four ways are measured. Without a cache, clients ask the services. Through the gateway alone, a proxy stands \
+         beside the services that makes entity tags and blanks them. A cache that asks (validate = \"always\") sends the tag of \
+         what it has with each request, and the gateway says whether it is current. A cache that is told (push = true) learns \
+         from the gateway's answers what no longer holds, and asks nobody else."
+        .to_owned();
+    let hits = "A hit is a GET whose content the cache had, as the report counts it. Two kinds are told apart: those for \
+         which the services did nothing, and those for which they made the whole answer again, so that its tag could be \
+         compared."
+        .to_owned();
+    let room = seen.rooms.first().map(|room| {
+        format!(
+            "With room for all, a cache ended with {} answers in {:.2} MB; its process took {:.0} MB of memory.",
+            room.objects,
+            room.bytes as f64 / 1e6,
+            room.resident as f64 / 1e6
+        )
+    });
+    [data, ways, hits].into_iter().chain(room).collect()
+}

@@ -1,0 +1,185 @@
+//! The ways from clients to the three services, each with the processes that it goes through.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use larder_evict::Capacity;
+use serde::{Deserialize, Serialize};
+
+use super::cell::{Cell, Endpoint};
+use crate::live::child::Running;
+use crate::live::line::{Line, Quality};
+use crate::live::proxy::{Proxy, memory};
+use crate::live::{Halt, Slots};
+
+/// How many users, paths and skills there are, each: some 900 URLs that can be read. The report had 100 users.
+pub(super) const ENTITIES: u32 = 100;
+
+/// How requests reach the services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Way {
+    /// Straight.
+    Straight,
+    /// Through a gateway that stands beside them, and no cache.
+    Beside,
+    /// Through a cache that asks a gateway each time.
+    Always,
+    /// Through a cache that a gateway tells what no longer holds.
+    Push,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 4] = [Self::Straight, Self::Beside, Self::Always, Self::Push];
+
+    /// In keys and pictures.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Straight => "without a cache",
+            Self::Beside => "gateway alone",
+            Self::Always => "cache asks",
+            Self::Push => "cache is told",
+        }
+    }
+
+    pub(super) fn has_cache(self) -> bool {
+        matches!(self, Self::Always | Self::Push)
+    }
+}
+
+/// A way that is open. What is next to the clients ends first.
+pub(super) struct Open {
+    caches: Vec<Proxy>,
+    line: Option<Line>,
+    gateway: Option<Proxy>,
+    services: Running,
+    to: Slots,
+}
+
+impl Open {
+    /// Starts the services, and what stands before them. Each cache has room for `capacity`.
+    ///
+    /// # Errors
+    /// When one of them does not start.
+    pub(super) fn start(program: &Path, cell: &Cell, capacity: Capacity) -> Result<Self, Halt> {
+        let services = services(program, &cell.endpoint)?;
+        let mut to = services.address("listening on ", "")?;
+        let gateway = match cell.way {
+            Way::Straight => None,
+            way => Some(Proxy::configured(program, &gateway(to, way == Way::Push))?),
+        };
+        if let Some(gateway) = &gateway {
+            to = gateway.listener("reverse")?;
+        }
+        // The gateway is beside the services, and the line before both.
+        let line = quality(&cell.endpoint).map(|quality| Line::open(to, quality)).transpose()?;
+        if let Some(line) = &line {
+            to = line.address();
+        }
+        let count = if cell.way.has_cache() { cell.instances } else { 0 };
+        let start = |_| Proxy::configured(program, &cache(to, cell, capacity));
+        let caches = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
+        let addresses = caches.iter().map(|cache| cache.listener("reverse"));
+        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+        let to = match addresses.split_first() {
+            Some((first, others)) => Slots::of(*first, others.iter().copied()),
+            None => to.into(),
+        };
+        Ok(Self { caches, line, gateway, services, to })
+    }
+
+    /// Whom clients ask.
+    pub(super) fn to(&self) -> &Slots {
+        &self.to
+    }
+
+    /// The first cache, where there is one.
+    pub(super) fn cache(&self) -> Option<&Proxy> {
+        self.caches.first()
+    }
+
+    /// Bytes that the line to the services has passed on, both ways.
+    pub(super) fn passed(&self) -> Option<u64> {
+        self.line.as_ref().map(Line::passed)
+    }
+
+    /// What caches and gateway have taken of the processor, and what the services have.
+    pub(super) fn processors(&self) -> [Duration; 2] {
+        let proxies = self.caches.iter().chain(&self.gateway).map(Proxy::processor).sum();
+        [proxies, spent(self.services.id())]
+    }
+
+    /// `halt`, and what whoever has ended said last.
+    pub(super) fn explain(&mut self, halt: Halt) -> Halt {
+        let proxies = self.caches.iter_mut().chain(&mut self.gateway);
+        let halt = proxies.fold(halt, |halt, proxy| proxy.explain(halt));
+        self.services.explain(halt)
+    }
+}
+
+fn quality(endpoint: &Endpoint) -> Option<Quality> {
+    let is_near = endpoint.away_ms == 0 && endpoint.rate.is_none();
+    let round_trip = Duration::from_millis(endpoint.away_ms);
+    (!is_near).then_some(Quality { round_trip, rate: endpoint.rate })
+}
+
+fn services(program: &Path, endpoint: &Endpoint) -> Result<Running, Halt> {
+    let (entities, cost) = (ENTITIES.to_string(), endpoint.cost_us.to_string());
+    let mut words = vec!["--listen", "127.0.0.1:0", "--entities", &entities, "--cost", &cost];
+    let filler = endpoint.filler.to_string();
+    if endpoint.filler > 0 {
+        words.extend(["--filler", &filler]);
+    }
+    words.extend(endpoint.is_busy.then_some("--busy"));
+    let words: Vec<_> = words.iter().map(OsStr::new).collect();
+    Running::start(program, &["live", "services"], &words, |_| true)
+}
+
+/// Listens anywhere, with one worker, as the report's caches did; a site follows.
+const LISTENS: &str =
+    "threads = 1\nadmin = '127.0.0.1:0'\n[stats]\nurl = 'none'\n[reverse]\nlisten = ['127.0.0.1:0']\n";
+
+fn gateway(to: SocketAddr, push: bool) -> String {
+    format!(
+        "{LISTENS}[[site]]\norigin = 'http://{to}'\nrole = 'tags'\npush = {push}\ntag_limit = '4MiB'\n\
+         couple = {{ users = ['paths', 'skills'] }}\n"
+    )
+}
+
+fn cache(to: SocketAddr, cell: &Cell, capacity: Capacity) -> String {
+    let validate = if cell.way == Way::Always { "validate = 'always'\n" } else { "" };
+    let memory = memory(capacity, &cell.policy);
+    format!("{LISTENS}{memory}[[site]]\norigin = 'http://{to}'\n{validate}")
+}
+
+/// What a process has taken of the processor, with threads of its that have ended: fields 14 and 15 of its `stat`.
+fn spent(process: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let ticks = ticks(&stat).unwrap_or(0);
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64)
+}
+
+fn ticks(stat: &str) -> Option<u64> {
+    // The name before the last bracket may have blanks of its own.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_and_system_time_are_found_behind_any_name() {
+        let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 500 70 0 0 20 0 1 0";
+        assert_eq!((ticks(stat), ticks("7 (a)"), ticks("")), (Some(570), None, None));
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_millis(60) {
+            std::hint::spin_loop();
+        }
+        assert!(spent(std::process::id()) >= Duration::from_millis(10));
+    }
+}

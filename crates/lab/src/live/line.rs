@@ -1,0 +1,200 @@
+//! A line to somewhere far: passes on what connections send, later than it came and no faster than the line is.
+//!
+//! It runs in a thread of its own. Delays are those of the runtime's timer, which counts milliseconds. Connections
+//! themselves are made at once.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::LocalSet;
+use tokio::time::Instant;
+
+use super::Halt;
+
+/// Bytes that are read at once.
+const PIECE: usize = 16 << 10;
+/// Pieces of a connection that may be under way in one direction.
+const UNDER_WAY: usize = 1_024;
+
+/// What a line is like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quality {
+    /// How long it takes there and back.
+    pub(super) round_trip: Duration,
+    /// Bytes a second, for all connections together, in each direction; nothing for any number.
+    pub(super) rate: Option<u64>,
+}
+
+/// An open line; closes with this value.
+pub(super) struct Line {
+    address: SocketAddr,
+    passed: Arc<AtomicU64>,
+    end: Option<oneshot::Sender<()>>,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Line {
+    /// Opens a line to `to`.
+    ///
+    /// # Errors
+    /// When the system has no room for it.
+    pub(super) fn open(to: SocketAddr, quality: Quality) -> Result<Self, Halt> {
+        let failed = |error| Halt::because("cannot open a line", error);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let passed = Arc::new(AtomicU64::new(0));
+        let (end, ended) = oneshot::channel();
+        let counter = Arc::clone(&passed);
+        let work = move || {
+            LocalSet::new().block_on(&runtime, async {
+                tokio::select! {
+                    () = accept(listener, to, quality, counter) => {}
+                    _ = ended => {}
+                }
+            });
+        };
+        let running = thread::Builder::new().name("line".to_owned()).spawn(work).map_err(failed)?;
+        Ok(Self { address, passed, end: Some(end), running: Some(running) })
+    }
+
+    /// Where it begins.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Bytes that went either way so far.
+    pub(super) fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(running) = self.running.take() {
+            // A thread that panicked has said so.
+            let _ = running.join();
+        }
+    }
+}
+
+/// One direction of the line.
+struct Direction {
+    quality: Quality,
+    /// When what was sent last has left.
+    free: Cell<Instant>,
+    passed: Arc<AtomicU64>,
+}
+
+impl Direction {
+    fn new(quality: Quality, passed: &Arc<AtomicU64>) -> Rc<Self> {
+        Rc::new(Self { quality, free: Cell::new(Instant::now()), passed: Arc::clone(passed) })
+    }
+
+    /// When `bytes` arrive that are sent now.
+    fn due(&self, bytes: usize) -> Instant {
+        self.passed.fetch_add(bytes as u64, Ordering::Relaxed);
+        let takes = self.quality.rate.map_or(0.0, |rate| bytes as f64 / rate.max(1) as f64);
+        let left = self.free.get().max(Instant::now()) + Duration::from_secs_f64(takes);
+        self.free.set(left);
+        left + self.quality.round_trip / 2
+    }
+}
+
+async fn accept(listener: std::net::TcpListener, to: SocketAddr, quality: Quality, passed: Arc<AtomicU64>) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let (there, back) = (Direction::new(quality, &passed), Direction::new(quality, &passed));
+    // Without one more connection the measurement fails, and says so.
+    while let Ok((near, _)) = listener.accept().await {
+        let (there, back) = (Rc::clone(&there), Rc::clone(&back));
+        tokio::task::spawn_local(async move {
+            let Ok(far) = TcpStream::connect(to).await else { return };
+            let _ = (near.set_nodelay(true), far.set_nodelay(true));
+            let ((near_from, near_to), (far_from, far_to)) = (near.into_split(), far.into_split());
+            tokio::join!(pass(near_from, far_to, &there), pass(far_from, near_to, &back));
+        });
+    }
+}
+
+/// Passes on until one end closes; then the other is closed.
+async fn pass(from: OwnedReadHalf, mut to: OwnedWriteHalf, direction: &Direction) {
+    let (send, mut arriving) = mpsc::channel::<(Instant, Bytes)>(UNDER_WAY);
+    let write = async {
+        while let Some((due, piece)) = arriving.recv().await {
+            tokio::time::sleep_until(due).await;
+            if to.write_all(&piece).await.is_err() {
+                return;
+            }
+        }
+        // Whoever has left need not be told.
+        let _ = to.shutdown().await;
+    };
+    tokio::join!(read(from, send, direction), write);
+}
+
+async fn read(mut from: OwnedReadHalf, send: mpsc::Sender<(Instant, Bytes)>, direction: &Direction) {
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.reserve(PIECE);
+        match from.read_buf(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(count) => {
+                if send.send((direction.due(count), buffer.split().freeze())).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    /// Somebody who sends back what comes; the time that `bytes` take there and back over a line.
+    fn time(quality: Quality, bytes: usize) -> Duration {
+        let echo = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let line = Line::open(echo.local_addr().unwrap(), quality).unwrap();
+        let echoing = thread::spawn(move || {
+            let (mut stream, _) = echo.accept().unwrap();
+            let mut buffer = vec![0; bytes];
+            stream.read_exact(&mut buffer).unwrap();
+            stream.write_all(&buffer).unwrap();
+        });
+        let mut stream = std::net::TcpStream::connect(line.address()).unwrap();
+        let begun = std::time::Instant::now();
+        let (sent, mut came) = (vec![7; bytes], vec![0; bytes]);
+        stream.write_all(&sent).unwrap();
+        stream.read_exact(&mut came).unwrap();
+        let took = begun.elapsed();
+        echoing.join().unwrap();
+        assert_eq!((came == sent, line.passed()), (true, 2 * bytes as u64));
+        took
+    }
+
+    #[test]
+    fn what_is_sent_comes_whole_and_late() {
+        let far = Quality { round_trip: Duration::from_millis(40), rate: None };
+        assert!(time(far, 3) >= far.round_trip);
+    }
+
+    #[test]
+    fn a_slow_line_takes_its_time_for_much() {
+        let slow = Quality { round_trip: Duration::ZERO, rate: Some(1 << 20) };
+        assert!(time(slow, 50 << 10) >= Duration::from_millis(2 * 48));
+    }
+}

@@ -1,0 +1,168 @@
+//! Waits that are exact. The runtime's own timer counts milliseconds, and a page that takes two of them would come after
+//! three.
+//!
+//! All waits of a thread have one timer of the system, and those that end about together one call to it: a timer for each
+//! connection took more of the processor than answering did, and shares it with what is measured.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{timerfd_create, timerfd_settime};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
+
+/// Where waits end one after the other, the next ones end together after this time at the latest.
+const TOGETHER: Duration = Duration::from_micros(50);
+
+/// The waits of a runtime's thread.
+pub(super) struct Timer {
+    file: AsyncFd<OwnedFd>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// By when they end, and in the order in which they began.
+    ends: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
+    begun: u64,
+    /// When the system's timer rings, if it was told to.
+    rings: Option<Instant>,
+}
+
+impl Timer {
+    /// A timer of the runtime that this is called in.
+    ///
+    /// # Errors
+    /// When the system has no more.
+    #[allow(
+        deprecated,
+        reason = "what replaces it is unsafe, for files that may be closed meanwhile; this one is owned"
+    )]
+    pub(super) fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let file = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let file = AsyncFd::with_interest(file, Interest::READABLE)?;
+        Ok(Self { file, waiting: Mutex::default() })
+    }
+
+    /// Waits for `time`, while somebody [runs](Self::run) the timer.
+    ///
+    /// # Errors
+    /// When the system does not.
+    pub(super) async fn wait(&self, time: Duration) -> io::Result<()> {
+        if time.is_zero() {
+            return Ok(());
+        }
+        let (end, ended) = oneshot::channel();
+        let at = Instant::now() + time;
+        {
+            let mut waiting = self.waiting();
+            waiting.begun += 1;
+            let key = (at, waiting.begun);
+            waiting.ends.insert(key, end);
+            if waiting.rings.is_none_or(|rings| at < rings) {
+                self.ring(&mut waiting, at)?;
+            }
+        }
+        ended.await.map_err(io::Error::other)
+    }
+
+    /// Ends waits when their time is over, for ever.
+    ///
+    /// # Errors
+    /// When the system does not.
+    pub(super) async fn run(&self) -> io::Result<()> {
+        loop {
+            // What is not read rings no second time: setting it anew takes that back.
+            self.file.readable().await?.clear_ready();
+            let now = Instant::now();
+            let mut waiting = self.waiting();
+            waiting.rings = None;
+            let later = waiting.ends.split_off(&(now, u64::MAX));
+            let over = std::mem::replace(&mut waiting.ends, later);
+            for end in over.into_values() {
+                // Whoever waited may have gone.
+                let _ = end.send(());
+            }
+            if let Some((&(next, _), _)) = waiting.ends.first_key_value() {
+                self.ring(&mut waiting, next.max(now + TOGETHER))?;
+            }
+        }
+    }
+
+    fn ring(&self, waiting: &mut Waiting, at: Instant) -> io::Result<()> {
+        // A timer that is set to nothing never rings.
+        let time = at.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        let due = Timespec { tv_sec: seconds, tv_nsec: time.subsec_nanos().into() };
+        let once = Itimerspec { it_interval: none, it_value: due };
+        timerfd_settime(self.file.get_ref(), TimerfdTimerFlags::empty(), &once)?;
+        waiting.rings = Some(at);
+        Ok(())
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(work: impl AsyncFn(&Timer)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let timer = Timer::new().unwrap();
+            tokio::select! {
+                ended = timer.run() => panic!("{ended:?}"),
+                () = work(&timer) => {}
+            }
+        });
+    }
+
+    async fn waits(timer: &Timer, micros: u64) {
+        let (begun, time) = (Instant::now(), Duration::from_micros(micros));
+        timer.wait(time).await.unwrap();
+        assert!(begun.elapsed() >= time);
+    }
+
+    #[test]
+    fn nobody_waits_for_less_than_he_said() {
+        within(async |timer| {
+            for micros in [0, 300, 2_500, 0, 300] {
+                waits(timer, micros).await;
+            }
+        });
+    }
+
+    #[test]
+    fn a_short_wait_does_not_stay_for_a_long_one() {
+        within(async |timer| {
+            tokio::select! {
+                biased;
+                () = waits(timer, 60_000_000) => panic!("it is not over"),
+                // The timer is set for the other when this one begins.
+                () = waits(timer, 2_000) => {}
+            }
+        });
+    }
+
+    #[test]
+    fn who_leaves_holds_up_nobody() {
+        within(async |timer| {
+            tokio::select! {
+                biased;
+                () = waits(timer, 1) => {}
+                () = async {} => {}
+            }
+            waits(timer, 500).await;
+        });
+    }
+}

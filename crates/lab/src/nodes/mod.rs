@@ -1,0 +1,153 @@
+//! One trace through a cluster: what several nodes would have done together, and what they would have asked of
+//! each other.
+//!
+//! Each request arrives at a node. If another node owns the object, the node looks among the copies of hot
+//! objects that it keeps for itself, then asks the owner; who owns an object, the ring of `larder-cluster` says,
+//! which serves. So every node is two caches of the very code that serves, and since none depends on another but
+//! by what it is asked, they are replayed one after the other.
+//!
+//! Not here: time. What several nodes ask for at once counts as asked one after the other.
+
+mod count;
+mod placement;
+mod tier;
+
+use std::num::{NonZeroU16, NonZeroUsize};
+
+use larder_evict::{Capacity, Spec};
+
+use crate::replay::in_units;
+use crate::sweep::{Subject, in_parallel};
+use crate::trace::Trace;
+
+pub use count::Counts;
+pub use placement::{Loss, Placement, Sharing};
+use tier::{Streams, Tier};
+
+/// What to run over a trace.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The policies. Not those that know the future: they know that of one cache.
+    pub specs: Vec<Spec>,
+    /// How many nodes there are, one cluster after the other.
+    pub nodes: Vec<NonZeroU16>,
+    /// Shares of each node's capacity, 0 to below 1, that hold copies of hot objects, which others own. A node alone
+    /// has nothing to copy, and is run once.
+    pub hot: Vec<f64>,
+    /// How requests and objects are shared out.
+    pub sharing: Sharing,
+    /// The share of the requests, 0 to below 1, that fill the caches before any is counted.
+    pub warmup: f64,
+    /// For the policies' randomness, and the nodes that requests arrive at.
+    pub seed: u64,
+    /// How many cells run at once.
+    pub threads: NonZeroUsize,
+}
+
+/// One cluster: so many nodes of one capacity under one policy.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The trace's name.
+    pub trace: String,
+    /// The policy.
+    pub spec: Spec,
+    /// The capacity of each node.
+    pub capacity: Capacity,
+    /// How many nodes there are.
+    pub nodes: NonZeroU16,
+    /// The share of each node's capacity for copies of hot objects.
+    pub hot: f64,
+    /// What happened.
+    pub counts: Counts,
+}
+
+impl Plan {
+    /// Runs every policy at each of `capacities` in each cluster. `watch` is told from several threads how many
+    /// requests more are done, and says whether to go on. What it stopped is left out; the rest is in order of
+    /// capacity, nodes, copies, then policy.
+    pub fn run(
+        &self,
+        subject: &Subject,
+        capacities: &[Capacity],
+        watch: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Vec<Cell> {
+        let trace = &subject.trace;
+        let mut cells = Vec::new();
+        for &nodes in &self.nodes {
+            let placement = Placement::new(trace, nodes, &self.sharing, self.first_counted(trace), self.seed);
+            let mut jobs = Vec::new();
+            for (at, &capacity) in capacities.iter().enumerate() {
+                for &hot in self.hot(nodes) {
+                    jobs.extend(self.specs.iter().map(|spec| (at, capacity, hot, spec)));
+                }
+            }
+            let done = in_parallel(&jobs, self.threads, |&(at, capacity, hot, spec)| {
+                let counts = self.counts(trace, &placement, spec, capacity, hot, watch)?;
+                let (trace, spec) = (subject.name.clone(), spec.clone());
+                Some((at, Cell { trace, spec, capacity, nodes, hot, counts }))
+            });
+            let is_stopped = done.len() < jobs.len();
+            cells.extend(done);
+            if is_stopped {
+                break;
+            }
+        }
+        cells.sort_by_key(|(at, _)| *at);
+        cells.into_iter().map(|(_, cell)| cell).collect()
+    }
+
+    /// How many cells there are at each capacity.
+    pub fn cells(&self) -> usize {
+        self.nodes.iter().map(|&nodes| self.hot(nodes).len() * self.specs.len()).sum()
+    }
+
+    /// The shares that are worth a run.
+    fn hot(&self, nodes: NonZeroU16) -> &[f64] {
+        if nodes.get() == 1 { &[0.0] } else { &self.hot }
+    }
+
+    fn first_counted(&self, trace: &Trace) -> usize {
+        (trace.len() as f64 * self.warmup) as usize
+    }
+
+    /// Replays the copies of all nodes, then what is left through the owners.
+    fn counts(
+        &self,
+        trace: &Trace,
+        placement: &Placement,
+        spec: &Spec,
+        capacity: Capacity,
+        hot: f64,
+        watch: &dyn Fn(usize) -> bool,
+    ) -> Option<Counts> {
+        let capacity = in_units(trace, capacity);
+        let for_copies = (capacity.amount as f64 * hot) as u64;
+        let tier = |amount| Capacity { amount, ..capacity };
+        let mut copied = vec![false; trace.len()];
+        if for_copies > 0 {
+            let streams = Streams::new(placement.nodes(), trace.len(), |at| {
+                let (asked, owner) = placement.at(at);
+                (asked != owner).then_some(asked)
+            });
+            let spec = behind_a_filter(spec);
+            let tier = Tier { trace, spec: &spec, capacity: tier(for_copies), seed: self.seed };
+            tier.replay(&streams, &mut copied, &|_| watch(0))?;
+        }
+        let mut owned = vec![false; trace.len()];
+        let streams =
+            Streams::new(placement.nodes(), trace.len(), |at| (!copied[at]).then(|| placement.at(at).1));
+        let tier = Tier { trace, spec, capacity: tier(capacity.amount - for_copies), seed: self.seed };
+        tier.replay(&streams, &mut owned, watch)?;
+        watch(trace.len() - streams.len());
+        Some(Counts::new(trace, placement, &copied, &owned, self.first_counted(trace)))
+    }
+}
+
+/// What decides about copies: the policy behind a filter that asks how popular an object is, unless it has a filter
+/// of its own.
+fn behind_a_filter(spec: &Spec) -> Spec {
+    match spec.filter() {
+        Some(_) => spec.clone(),
+        None => Spec::parse(&format!("tinylfu+{spec}")).unwrap_or_else(|_| spec.clone()),
+    }
+}

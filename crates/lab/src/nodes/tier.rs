@@ -1,0 +1,127 @@
+//! The same cache on every node, each with the requests that reach it.
+
+use larder_evict::{Capacity, Policy, Replay, Request, Select, Shape, Spec};
+
+use crate::trace::Trace;
+
+/// Which requests reach which node, in order.
+pub(super) struct Streams {
+    /// Where each node's begin in `requests`, and where the last one's end.
+    starts: Vec<usize>,
+    requests: Vec<u32>,
+}
+
+impl Streams {
+    /// Those of the `requests` requests that `node` names a node for.
+    pub(super) fn new(nodes: u16, requests: usize, node: impl Fn(usize) -> Option<u16>) -> Self {
+        let mut starts = vec![0; usize::from(nodes) + 1];
+        (0..requests).filter_map(&node).for_each(|node| starts[usize::from(node) + 1] += 1);
+        for node in 1..starts.len() {
+            starts[node] += starts[node - 1];
+        }
+        let mut ends = starts.clone();
+        let mut sorted = vec![0; starts[starts.len() - 1]];
+        for at in 0..requests {
+            if let Some(node) = node(at) {
+                let end = &mut ends[usize::from(node)];
+                sorted[*end] = at as u32;
+                *end += 1;
+            }
+        }
+        Self { starts, requests: sorted }
+    }
+
+    /// How many requests reach any node.
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        self.starts.windows(2).map(|ends| &self.requests[ends[0]..ends[1]])
+    }
+}
+
+/// A cache that every node has.
+pub(super) struct Tier<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) spec: &'a Spec,
+    /// Of each node, as a replay counts.
+    pub(super) capacity: Capacity,
+    pub(super) seed: u64,
+}
+
+impl Tier<'_> {
+    /// Replays each node's requests, and notes in `found` which of them found their object. `watch` is told after
+    /// each node how many there were, and says whether to go on; `None` if not.
+    pub(super) fn replay(
+        &self,
+        streams: &Streams,
+        found: &mut [bool],
+        watch: &dyn Fn(usize) -> bool,
+    ) -> Option<()> {
+        self.spec.select(Loop { tier: self, streams, found, watch })
+    }
+}
+
+struct Loop<'a> {
+    tier: &'a Tier<'a>,
+    streams: &'a Streams,
+    found: &'a mut [bool],
+    watch: &'a dyn Fn(usize) -> bool,
+}
+
+impl Select for Loop<'_> {
+    type Output = Option<()>;
+
+    fn run<P: Policy>(self, params: P::Params) -> Option<()> {
+        let Tier { trace, capacity, seed, .. } = *self.tier;
+        let mut numbers = Numbers::new(trace.shape().objects);
+        for (node, stream) in (0_u64..).zip(self.streams.iter()) {
+            let objects = numbers.assign(stream.iter().map(|&at| trace.ids()[at as usize]));
+            let shape = Shape { objects, ..trace.shape() };
+            let mut cache = Replay::<P>::new(capacity, shape, params.clone(), seed.wrapping_add(node));
+            for &at in stream {
+                let request = trace.request(at as usize);
+                let id = numbers.of(request.id);
+                self.found[at as usize] = cache.request(Request { id, ..request });
+            }
+            if !(self.watch)(stream.len()) {
+                return None;
+            }
+        }
+        Some(())
+    }
+}
+
+/// The objects of one stream, numbered from 0 by first appearance: a node then takes memory for those that it meets,
+/// not for all.
+struct Numbers {
+    /// By object: the last stream that it was in, and its number there.
+    seen: Vec<(u32, u32)>,
+    streams: u32,
+}
+
+impl Numbers {
+    fn new(objects: u32) -> Self {
+        Self { seen: vec![(0, 0); objects as usize], streams: 0 }
+    }
+
+    /// Numbers the next stream's objects. How many there are.
+    fn assign(&mut self, ids: impl Iterator<Item = u32>) -> u32 {
+        self.streams += 1;
+        let mut objects = 0;
+        for id in ids {
+            let seen = &mut self.seen[id as usize];
+            if seen.0 != self.streams {
+                *seen = (self.streams, objects);
+                objects += 1;
+            }
+        }
+        objects
+    }
+
+    /// The number in the last stream of an object that is in it.
+    fn of(&self, id: u32) -> u32 {
+        self.seen[id as usize].1
+    }
+}

@@ -1,0 +1,217 @@
+//! The axes of a plot: what they span, which values they name, and how.
+
+use std::ops::Range;
+
+use plotters::coord::combinators::{IntoLogRange, LogCoord};
+use plotters::coord::ranged1d::{AsRangedCoord, DefaultFormatting, KeyPointHint, Ranged};
+use plotters::coord::types::RangedCoordf64;
+
+/// What the numbers along an axis are, for their labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Counts of anything: `12k`.
+    Count,
+    /// Bytes: `4 MiB`.
+    Bytes,
+    /// Shares from 0 to 1: `25%`.
+    Share,
+    /// Seconds: `90`.
+    Seconds,
+}
+
+/// What each step along an axis is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Steps {
+    /// As much more.
+    Even,
+    /// So many times more.
+    Times(u32),
+}
+
+/// One axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    pub(super) label: String,
+    pub(super) unit: Unit,
+    steps: Steps,
+}
+
+impl Axis {
+    /// An axis with even steps.
+    pub fn linear(label: &str, unit: Unit) -> Self {
+        Self { label: label.into(), unit, steps: Steps::Even }
+    }
+
+    /// An axis whose steps are factors of ten. Points at 0 or below are left out.
+    pub fn log(label: &str, unit: Unit) -> Self {
+        Self { steps: Steps::Times(10), ..Self::linear(label, unit) }
+    }
+
+    /// The same, whose steps are factors of two.
+    pub fn doubling(label: &str, unit: Unit) -> Self {
+        Self { steps: Steps::Times(2), ..Self::linear(label, unit) }
+    }
+
+    /// Whether steps are even.
+    pub(super) fn is_even(&self) -> bool {
+        self.steps == Steps::Even
+    }
+
+    pub(super) fn shows(&self, value: f64) -> bool {
+        value.is_finite() && (value > 0.0 || self.is_even())
+    }
+
+    /// From the least to the greatest of `values`, never empty; from 0 where a linear axis would begin near it.
+    pub(super) fn span(&self, values: impl Iterator<Item = f64>) -> Range<f64> {
+        let shown = values.filter(|&value| self.shows(value));
+        let (low, high) = shown
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        match (low <= high, !self.is_even()) {
+            (false, _) => 1.0..10.0,
+            (true, true) if low == high => low / 2.0..high * 2.0,
+            (true, false) if low == high => low.min(0.0)..high.max(low.min(0.0) + 1.0),
+            (true, false) if low > 0.0 && low < high / 2.0 => 0.0..high,
+            (true, _) => low..high,
+        }
+    }
+
+    pub(super) fn coordinates(&self, span: Range<f64>) -> Scale {
+        match self.steps {
+            Steps::Even => Scale::Linear(span.into()),
+            Steps::Times(factor) => {
+                let ticks = ticks(f64::from(factor), &span);
+                Scale::Log(span.log_scale().into(), ticks)
+            }
+        }
+    }
+}
+
+/// A value as the axis says it, short.
+pub(super) fn label(unit: Unit, value: f64) -> String {
+    const COUNTS: &[(f64, &str)] = &[(1e9, "G"), (1e6, "M"), (1e3, "k")];
+    const BYTES: &[(f64, &str)] =
+        &[(1_099_511_627_776.0, " TiB"), (1_073_741_824.0, " GiB"), (1_048_576.0, " MiB"), (1_024.0, " KiB")];
+    let scaled = |units: &[(f64, &str)], rest: &str| {
+        let unit = units.iter().find(|(scale, _)| value.abs() >= *scale);
+        let (scale, name) = unit.copied().unwrap_or((1.0, rest));
+        format!("{}{name}", digits(value / scale))
+    };
+    match unit {
+        Unit::Count => scaled(COUNTS, ""),
+        Unit::Bytes => scaled(BYTES, " B"),
+        Unit::Share => format!("{}%", digits(value * 100.0)),
+        Unit::Seconds => digits(value),
+    }
+}
+
+/// Three digits or so, without noughts that say nothing.
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 0.01 || size == 0.0 => 2,
+        _ => return format!("{value:.0e}"),
+    };
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Values to name within `span`: powers of `factor`, a few of them; with halves and fifths of ten where those are few.
+fn ticks(factor: f64, span: &Range<f64>) -> Vec<f64> {
+    const MOST: usize = 8;
+    let powers = |factor: f64, parts: &[f64]| -> Vec<f64> {
+        let (first, last) = (span.start.log(factor).floor() as i32, span.end.log(factor).ceil() as i32);
+        let all = (first..=last).flat_map(|power| parts.iter().map(move |part| part * factor.powi(power)));
+        all.filter(|value| (span.start * 0.999..=span.end * 1.001).contains(value)).collect()
+    };
+    let every = if factor == 10.0 { powers(factor, &[1.0, 2.0, 5.0]) } else { powers(factor, &[1.0]) };
+    if every.len() <= MOST + 1 {
+        return every;
+    }
+    let whole = powers(factor, &[1.0]);
+    let step = whole.len().div_ceil(MOST);
+    whole.into_iter().step_by(step).collect()
+}
+
+/// An axis of either kind, since the library has a type for each.
+pub(super) enum Scale {
+    Linear(RangedCoordf64),
+    /// With the values that are named.
+    Log(LogCoord<f64>, Vec<f64>),
+}
+
+impl Ranged for Scale {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        match self {
+            Self::Linear(axis) => axis.map(value, limit),
+            Self::Log(axis, _) => axis.map(value, limit),
+        }
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match self {
+            Self::Linear(axis) => axis.key_points(hint),
+            Self::Log(_, ticks) => ticks.clone(),
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        match self {
+            Self::Linear(axis) => axis.range(),
+            Self::Log(axis, _) => axis.range(),
+        }
+    }
+}
+
+// The chart's builder takes what converts into coordinates; these are coordinates already.
+const _: fn() = || {
+    fn takes<T: AsRangedCoord>() {}
+    takes::<Scale>();
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_short() {
+        let table = [
+            (Unit::Count, 1_500.0, "1.5k"),
+            (Unit::Count, 0.0, "0"),
+            (Unit::Count, 20.0, "20"),
+            (Unit::Bytes, 4_194_304.0, "4 MiB"),
+            (Unit::Bytes, 10.0, "10 B"),
+            (Unit::Share, 0.125, "12.5%"),
+            (Unit::Share, 0.00001, "1e-3%"),
+            (Unit::Seconds, 90.0, "90"),
+        ];
+        for (unit, value, expected) in table {
+            assert_eq!(label(unit, value), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_named_is_round_and_not_much() {
+        let table: [(f64, Range<f64>, &[f64]); 5] = [
+            (2.0, 1.0..64.0, &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]),
+            (10.0, 0.3..7.0, &[0.5, 1.0, 2.0, 5.0]),
+            (10.0, 1.0..10_000.0, &[1.0, 10.0, 100.0, 1_000.0, 10_000.0]),
+            (10.0, 1.0..1e12, &[1.0, 1e2, 1e4, 1e6, 1e8, 1e10, 1e12]),
+            (10.0, 3.0..4.0, &[]),
+        ];
+        for (factor, span, expected) in table {
+            let found = ticks(factor, &span);
+            assert_eq!(found.len(), expected.len(), "{span:?}: {found:?}");
+            assert!(
+                found.iter().zip(expected).all(|(one, other)| (one / other - 1.0).abs() < 1e-9),
+                "{found:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `GET /cluster`: the cluster as this node sees it. `POST /cluster/drain` and `/cluster/resume`: which nodes own keys.
+
+use http::{Response, StatusCode};
+use serde::Serialize;
+
+use super::query::Query;
+use super::{Answer, TEXT, json, plain, response};
+use crate::cluster::{Cluster, Report};
+use crate::worker::Shared;
+
+/// What a node was told.
+#[derive(Debug, Serialize)]
+struct Told<'t> {
+    node: &'t str,
+    draining: bool,
+}
+
+/// What `path` answers.
+pub(super) async fn answer(shared: &Shared, path: &str, query: Option<&str>) -> Response<Answer> {
+    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
+    let Some(cluster) = shared.cluster.as_deref() else {
+        return refuse(StatusCode::NOT_FOUND, "there is no cluster: [cluster] has no engine".to_owned());
+    };
+    if path == "/cluster" {
+        return plain(query, || Report::of(cluster));
+    }
+    let drains = path == "/cluster/drain";
+    let node = match node(cluster, query, drains) {
+        Ok(node) => node,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
+    };
+    match cluster.drain(&node, drains).await {
+        Ok(()) => json(&Told { node: &node, draining: drains }),
+        Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, format!("the engine does not answer: {error}")),
+    }
+}
+
+/// The node that `query` names. One that is gone may be asked to come back, and not to go.
+fn node(cluster: &Cluster, query: Option<&str>, drains: bool) -> Result<String, String> {
+    let query = Query::read(query, &["node"])?;
+    let node = query.get("node").filter(|node| !node.is_empty()).ok_or("which node? write node=NAME")?;
+    let view = cluster.members.view();
+    let names: Vec<_> = view.nodes.iter().map(|node| node.name.as_str()).collect();
+    match names.contains(&node) || !drains {
+        true => Ok(node.to_owned()),
+        false => Err(format!("no node is called '{}'; there are: {}", node.escape_debug(), names.join(", "))),
+    }
+}

@@ -1,0 +1,132 @@
+//! Whether a node that says nothing is still there.
+//!
+//! An owner may be silent because it waits for a slow origin, which is what it was asked for. Or it hangs, or nothing comes
+//! through to it, and nobody who waits for its answer can tell. So while it is silent it is asked something that it answers
+//! at once ([`ANSWER`]), by one of those who wait for all of them. If it does not, all of them go on without it, and it is
+//! left alone until it answers again, which a task of its own finds out: no request waits for that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use larder_semantics::fields::Fields;
+use larder_store::lines::write_line;
+use tokio::time::{sleep, timeout};
+
+use super::Cluster;
+use super::asker::FIELD;
+use super::peers::Other;
+use crate::clock;
+use crate::http1::head;
+use crate::origin::{Client, Outgoing, Upload};
+use crate::settings::Origin;
+
+/// What a node says that is asked whether it is there.
+pub(crate) const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
+
+/// How long a node may say nothing to anybody before it is asked.
+const SILENCE: Duration = Duration::from_millis(250);
+/// How long the answer may take.
+const PATIENCE: Duration = Duration::from_millis(750);
+/// How long it is left alone before it is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Stands in the field where it says for whom a node asks, if it asks for nobody.
+const NOBODY: &[u8] = b"?";
+
+/// What is known of a node's life. Shared by all workers.
+#[derive(Debug, Default)]
+pub(super) struct Life {
+    /// When it answered last (`clock::millis`).
+    heard: AtomicU64,
+    /// Somebody asks.
+    asked: AtomicBool,
+    /// It did not answer, and is left alone.
+    lost: AtomicBool,
+}
+
+impl Life {
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// It has answered something.
+    pub(super) fn heard(&self) {
+        self.heard.store(clock::millis(), Ordering::Relaxed);
+    }
+
+    fn is_silent(&self) -> bool {
+        clock::millis().saturating_sub(self.heard.load(Ordering::Relaxed)) >= SILENCE.as_millis() as u64
+    }
+
+    /// The turn to ask, unless somebody else has it.
+    fn turn(&self) -> Option<Asking<'_>> {
+        (!self.asked.swap(true, Ordering::Relaxed)).then_some(Asking(self))
+    }
+}
+
+/// Asks, until it is dropped.
+struct Asking<'l>(&'l Life);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.asked.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Whether who sends `head` to the listener for nodes asks whether this one is there.
+pub(crate) fn is_asked(head: &head::Head<'_>) -> bool {
+    head.method == Method::HEAD && head.fields.first(FIELD) == Some(NOBODY)
+}
+
+/// Returns when the node at `origin` is found not to answer any more.
+pub(super) async fn lost(client: &Client, life: &Life, origin: &Origin) {
+    loop {
+        sleep(SILENCE).await;
+        if life.is_lost() {
+            return;
+        }
+        if let Some(_asking) = life.turn().filter(|_| life.is_silent()) {
+            match answers(client, origin).await {
+                true => life.heard(),
+                false => return,
+            }
+        }
+    }
+}
+
+async fn answers(client: &Client, origin: &Origin) -> bool {
+    let mut head = b"HEAD / HTTP/1.1\r\n".to_vec();
+    write_line(&mut head, b"host", origin.authority.as_bytes());
+    write_line(&mut head, FIELD.as_bytes(), NOBODY);
+    head.extend_from_slice(b"\r\n");
+    let outgoing = Outgoing {
+        https: origin.https,
+        authority: &origin.authority,
+        method: &Method::HEAD,
+        head: &head,
+        content: &mut Upload::Empty,
+        on_interim: &mut |_| (),
+    };
+    matches!(timeout(PATIENCE, client.send(outgoing)).await, Ok(Ok(_)))
+}
+
+/// Leaves a node alone until it answers, or is no member any more.
+pub(super) fn leave_alone(cluster: &Arc<Cluster>, client: Client, node: Other) {
+    let Other { busy, id, origin } = node;
+    let peer = busy.peer();
+    if peer.life.lost.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let cluster = Arc::clone(cluster);
+    tokio::spawn(async move {
+        loop {
+            sleep(PAUSE).await;
+            let is_member = cluster.members.view().nodes.iter().any(|other| other.id == id);
+            if !is_member || answers(&client, &origin).await {
+                break;
+            }
+        }
+        peer.life.lost.store(false, Ordering::Relaxed);
+    });
+}

@@ -1,0 +1,133 @@
+//! Where this node is in the stream, kept beside what it is about: in each directory of the disk tier, as the file
+//! [`NAME`]. It is written after all that was obeyed up to there is durable. So a node that comes back hears of every
+//! purge that what it kept has missed, and of some twice.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use larder_cluster::Follower;
+use larder_store::Drive;
+use tokio::sync::watch;
+
+/// What the file is called: who the engine is, and the last entry obeyed, on one line.
+const NAME: &str = "position";
+/// What it is called before it is whole.
+const NEW: &str = "position.new";
+
+/// The files of all directories.
+#[derive(Debug, Default)]
+pub(crate) struct Bookmarks(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The directories whose files were read.
+    read: Vec<PathBuf>,
+    /// Where this process began to follow.
+    began: Follower,
+    /// What was written last.
+    written: String,
+}
+
+impl Bookmarks {
+    /// Reads the files of directories that have come into use. The first time, the earliest is where `follower`
+    /// begins. Later, says whether one is of another place than this process has followed from.
+    pub(super) fn take(&self, drives: &[Drive], follower: &watch::Sender<Follower>) -> bool {
+        let mut state = self.state();
+        let is_new =
+            |drive: &&Drive| drive.disk().is_some() && !state.read.iter().any(|path| path == drive.path());
+        let new: Vec<_> = drives.iter().filter(is_new).map(|drive| drive.path().to_owned()).collect();
+        let found: Vec<_> = new.iter().map(|path| read(path)).collect();
+        let is_first = state.read.is_empty();
+        state.read.extend(new);
+        if found.is_empty() {
+            return false;
+        }
+        let earliest = earliest(&found);
+        if is_first && follower.borrow().position().is_none() {
+            state.began = earliest.clone().unwrap_or_default();
+            follower.send_replace(state.began.clone());
+            return false;
+        }
+        let began = &state.began;
+        earliest.is_none_or(|late| late.engine() != began.engine() || late.position() < began.position())
+    }
+
+    /// Writes where `follower` is into the directories that were read. To be called when what it has obeyed is
+    /// durable.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(crate) fn write(&self, follower: &Follower) -> io::Result<()> {
+        let (Some(engine), Some(position)) = (follower.engine(), follower.position()) else { return Ok(()) };
+        let mut state = self.state();
+        let line = format!("{engine} {position}\n");
+        if line == state.written {
+            return Ok(());
+        }
+        state.read.iter().try_for_each(|path| write(path, &line))?;
+        state.written = line;
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The earliest of them, if all are of one engine.
+fn earliest(found: &[Option<Follower>]) -> Option<Follower> {
+    let all: Vec<_> = found.iter().map(Option::as_ref).collect::<Option<_>>()?;
+    let first = all.iter().min_by_key(|follower| follower.position())?;
+    all.iter().all(|follower| follower.engine() == first.engine()).then(|| (*first).clone())
+}
+
+fn read(directory: &Path) -> Option<Follower> {
+    let text = fs::read_to_string(directory.join(NAME)).ok()?;
+    let (engine, position) = text.strip_suffix('\n')?.split_once(' ')?;
+    Some(Follower::at(engine, position.parse().ok()?))
+}
+
+fn write(directory: &Path, line: &str) -> io::Result<()> {
+    let new = directory.join(NEW);
+    let mut file = File::create(&new)?;
+    file.write_all(line.as_bytes())?;
+    file.sync_data()?;
+    fs::rename(&new, directory.join(NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_cluster::Position;
+
+    use super::*;
+
+    fn at(engine: &str, millis: u64) -> Option<Follower> {
+        Some(Follower::at(engine, Position::new(millis, 0)))
+    }
+
+    #[test]
+    fn what_was_written_is_found() {
+        let directory = tempfile::tempdir().expect("a directory");
+        assert_eq!(read(directory.path()), None);
+        write(directory.path(), "e 5-0\n").expect("there is room");
+        assert_eq!(read(directory.path()), at("e", 5));
+    }
+
+    #[test]
+    fn what_is_not_whole_is_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for text in ["", "e", "e 5-0", "e 5\n", "e 5-0\n\n", " \n"] {
+            fs::write(directory.path().join(NAME), text).expect("there is room");
+            assert_eq!(read(directory.path()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_earliest_place_counts_if_all_are_in_one_stream() {
+        assert_eq!(earliest(&[at("e", 5), at("e", 3)]), at("e", 3));
+        assert_eq!(earliest(&[at("e", 5), at("f", 3)]), None);
+        assert_eq!(earliest(&[at("e", 5), None]), None);
+    }
+}

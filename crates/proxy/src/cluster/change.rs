@@ -1,0 +1,74 @@
+//! A change that goes through this gateway, as the gateways beside the same backend on other nodes hear of it.
+//!
+//! They blank the pools that it concerns when it was answered, before whoever made it hears of that, and when the
+//! last of the answer's content goes out. That is enough. A tag that another gateway has by then is blanked there, and
+//! one that it makes of an answer under way belongs to a generation that was over: a ticket reads that before
+//! the backend is asked. What the backend is asked later it answers with the change. So generations need not be the
+//! same everywhere, and none is kept in the engine.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, StatusCode};
+use larder_cluster::message::{Order, Pools};
+use larder_tags::Segment;
+
+use super::Cluster;
+use crate::request::Request;
+use crate::route::Route;
+use crate::worker::Shared;
+
+/// A change on its way, and those who are to hear of it.
+pub(crate) struct Change {
+    held: larder_tags::Change,
+    others: Option<(Arc<Cluster>, Pools)>,
+}
+
+impl Change {
+    pub(crate) fn new(shared: &Shared, request: &Request, held: larder_tags::Change) -> Self {
+        let pools = |site: &str| Pools {
+            site: site.to_owned(),
+            pool: match held.segment() {
+                Segment::Named(name) => Some(name.to_string()),
+                Segment::Anywhere => None,
+            },
+        };
+        let others = match (&shared.cluster, &request.route) {
+            (Some(cluster), Route::Site(site)) => Some((Arc::clone(cluster), pools(&site.settings.name))),
+            _ => None,
+        };
+        Self { held, others }
+    }
+
+    /// The backend has answered; returns when that is in the stream, if it can be.
+    pub(crate) async fn answered(&mut self, status: StatusCode) {
+        self.held.answered(status);
+        if let Some((cluster, pools)) = &self.others
+            && let Err(error) = cluster.tell(self.order(pools.clone())).await
+        {
+            tracing::warn!("other gateways do not hear at once of a change of {}: {error}", pools.site);
+        }
+    }
+
+    /// The backend has not seen any of the request, and never will.
+    pub(crate) fn never_sent(&mut self) {
+        self.held.never_sent();
+        self.others = None;
+    }
+
+    /// The field lines to be added to whatever is answered.
+    pub(crate) fn lines(&self) -> HeaderMap {
+        self.held.lines()
+    }
+
+    fn order(&self, pools: Pools) -> Order {
+        if self.held.is_over() { Order::Blank(pools) } else { Order::Doubt(pools) }
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        if let Some((cluster, pools)) = self.others.take() {
+            cluster.tell_later(self.order(pools));
+        }
+    }
+}

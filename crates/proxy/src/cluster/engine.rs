@@ -1,0 +1,369 @@
+//! The engine that nodes share: Valkey or Redis, its connections, and how it is.
+//!
+//! Every command has a deadline. A connection that failed is dropped; the next command makes another one,
+//! though not sooner than a while after the last that could not be had. Connections live on the cluster's own
+//! thread, whoever asks. What keys mean is for others to say.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo,
+    Pipeline, RedisConnectionInfo, RedisError, RedisFuture, RedisResult, ServerErrorKind, TlsMode, Value,
+};
+use serde::Serialize;
+use tokio::net::UdpSocket;
+use tokio::runtime::Handle;
+
+use super::place::{Kind, Place};
+
+/// How long a connection, and an ordinary command, may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long is waited between two tries to connect: at first, and at most.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
+
+/// The engine.
+pub(crate) struct Engine {
+    place: Place,
+    /// Where connections live.
+    handle: Handle,
+    link: tokio::sync::Mutex<Option<Link>>,
+    health: Mutex<Health>,
+    failures: AtomicU64,
+}
+
+/// A connection, or several that look like one.
+#[derive(Clone)]
+pub(crate) enum Link {
+    One(MultiplexedConnection),
+    Many(ClusterConnection),
+}
+
+/// Why a command was not answered.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum EngineError {
+    /// There is no connection, or it broke, or nobody answered in time.
+    #[error("{0}")]
+    Unreachable(Arc<str>),
+    /// The engine refused the command.
+    #[error("{0}")]
+    Refused(Arc<str>),
+}
+
+/// How the engine is.
+struct Health {
+    is_up: bool,
+    /// Since when.
+    since: Instant,
+    trouble: Option<EngineError>,
+    /// No connection is tried before.
+    retry: Instant,
+    backoff: Duration,
+    round_trip: Duration,
+}
+
+/// The same, as `/cluster` shows it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    /// Without the password.
+    pub(crate) place: String,
+    pub(crate) up: bool,
+    /// For how long that has been so.
+    pub(crate) seconds: f64,
+    /// Why it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trouble: Option<String>,
+    /// Commands that were not answered.
+    pub(crate) failures: u64,
+    /// Of the last command that was.
+    pub(crate) round_trip_micros: u64,
+}
+
+impl Engine {
+    /// The engine at `place`, whose connections live on the runtime of `handle`. Nothing is connected yet.
+    pub(super) fn new(place: Place, handle: Handle) -> Self {
+        let now = Instant::now();
+        let health = Health {
+            is_up: false,
+            since: now,
+            trouble: None,
+            retry: now,
+            backoff: BACKOFF.0,
+            round_trip: Duration::ZERO,
+        };
+        let (link, failures) = (tokio::sync::Mutex::default(), AtomicU64::new(0));
+        Self { place, handle, link, health: Mutex::new(health), failures }
+    }
+
+    /// What the engine answers to `command`.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, EngineError> {
+        self.ask(async |link| command.query_async(link).await).await
+    }
+
+    /// What the engine answers to several commands at once. Their keys have to be of one slot.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) async fn pipeline<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, EngineError> {
+        self.ask(async |link| commands.query_async(link).await).await
+    }
+
+    /// A connection for one user, whose commands may take so long: one that waits for news.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) async fn dedicated(&self, patience: Duration) -> Result<Link, EngineError> {
+        self.wait_for_turn()?;
+        self.connect(patience).await.map_err(|error| self.failed(&error))
+    }
+
+    /// The address that this machine has towards the engine. Nothing is sent.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn own_address(&self) -> Result<IpAddr, EngineError> {
+        let (host, port) = &self.place.hosts[0];
+        let found = async {
+            let mut found = tokio::net::lookup_host((host.as_str(), *port)).await?;
+            let engine = found.next().ok_or(io::ErrorKind::NotFound)?;
+            let any = if engine.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+            let socket = UdpSocket::bind((any, 0)).await?;
+            socket.connect(engine).await?;
+            Ok::<_, io::Error>(socket.local_addr()?.ip())
+        };
+        found.await.map_err(|error| self.failed(&error.into()))
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let health = self.health();
+        Report {
+            place: self.place.to_string(),
+            up: health.is_up,
+            seconds: health.since.elapsed().as_secs_f64(),
+            trouble: health.trouble.as_ref().map(EngineError::to_string),
+            failures: self.failures.load(Ordering::Relaxed),
+            round_trip_micros: u64::try_from(health.round_trip.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+
+    async fn ask<T>(&self, query: impl AsyncFnOnce(&mut Link) -> RedisResult<T>) -> Result<T, EngineError> {
+        let mut link = self.link().await?;
+        let begun = Instant::now();
+        let answered = match tokio::time::timeout(PATIENCE, query(&mut link)).await {
+            Ok(answered) => answered,
+            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+        };
+        match answered {
+            Ok(answer) => {
+                self.answered(begun.elapsed());
+                Ok(answer)
+            }
+            Err(error) if spoils(&error) => {
+                *self.link.lock().await = None;
+                Err(self.failed(&error))
+            }
+            Err(error) => Err(EngineError::Refused(error.to_string().into())),
+        }
+    }
+
+    /// The connection that all share.
+    async fn link(&self) -> Result<Link, EngineError> {
+        let mut link = self.link.lock().await;
+        if let Some(link) = &*link {
+            return Ok(link.clone());
+        }
+        self.wait_for_turn()?;
+        let new = self.connect(PATIENCE).await.map_err(|error| self.failed(&error))?;
+        Ok(link.insert(new).clone())
+    }
+
+    fn wait_for_turn(&self) -> Result<(), EngineError> {
+        let health = self.health();
+        match &health.trouble {
+            Some(trouble) if Instant::now() < health.retry => Err(trouble.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn connect(&self, patience: Duration) -> RedisResult<Link> {
+        let (place, limit) = (self.place.clone(), PATIENCE);
+        let connecting = self.handle.spawn(async move { connect(&place, patience).await });
+        let aborts = connecting.abort_handle();
+        match tokio::time::timeout(limit, connecting).await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => Err(io::Error::other(error).into()),
+            Err(_) => {
+                aborts.abort();
+                Err(io::Error::from(io::ErrorKind::TimedOut).into())
+            }
+        }
+    }
+
+    fn answered(&self, took: Duration) {
+        let mut health = self.health();
+        health.round_trip = took;
+        if !health.is_up {
+            tracing::info!("the engine {} answers", self.place);
+            (health.is_up, health.since) = (true, Instant::now());
+            (health.trouble, health.backoff) = (None, BACKOFF.0);
+        }
+    }
+
+    fn failed(&self, error: &RedisError) -> EngineError {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let text = if error.is_timeout() { "no answer in time".to_owned() } else { error.to_string() };
+        let trouble = EngineError::Unreachable(text.into());
+        let mut health = self.health();
+        if health.is_up || health.trouble.is_none() {
+            tracing::warn!("the engine {} does not answer: {trouble}", self.place);
+            (health.is_up, health.since) = (false, Instant::now());
+        }
+        let jitter = fastrand::u64(..=health.backoff.as_millis() as u64 / 2);
+        health.retry = Instant::now() + health.backoff / 2 + Duration::from_millis(jitter);
+        health.backoff = (health.backoff * 2).min(BACKOFF.1);
+        health.trouble = Some(trouble.clone());
+        trouble
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ConnectionLike for Link {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::One(link) => link.req_packed_command(command),
+            Self::Many(link) => link.req_packed_command(command),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        commands: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::One(link) => link.req_packed_commands(commands, offset, count),
+            Self::Many(link) => link.req_packed_commands(commands, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::One(link) => link.get_db(),
+            Self::Many(link) => link.get_db(),
+        }
+    }
+}
+
+/// Whether the connection that an error came by is of no further use: it broke, or leads to a server that is no
+/// master any more, or not yet.
+fn spoils(error: &RedisError) -> bool {
+    let is_lost = error.is_io_error() || error.is_timeout() || error.is_unrecoverable_error();
+    let is_no_master = matches!(
+        error.kind(),
+        ErrorKind::Server(
+            ServerErrorKind::ReadOnly
+                | ServerErrorKind::MasterDown
+                | ServerErrorKind::BusyLoading
+                | ServerErrorKind::ClusterDown
+        ) | ErrorKind::ClusterConnectionNotFound
+            | ErrorKind::AuthenticationFailed
+    );
+    is_lost || is_no_master
+}
+
+/// Why a command by a [dedicated](Engine::dedicated) connection was not answered. Of one that was lost or leads
+/// nowhere, that it cannot be reached.
+pub(super) fn refused_or_lost(error: &RedisError) -> EngineError {
+    let text = error.to_string().into();
+    if spoils(error) { EngineError::Unreachable(text) } else { EngineError::Refused(text) }
+}
+
+/// A connection to `place`, whose commands may take `patience`.
+async fn connect(place: &Place, patience: Duration) -> RedisResult<Link> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(patience));
+    let client = match &place.kind {
+        Kind::Cluster => return connect_to_cluster(place, patience).await.map(Link::Many),
+        Kind::Single => {
+            let info = address(place, &place.hosts[0]).into_connection_info()?;
+            Client::open(info.set_redis_settings(login(place)).set_tcp_settings(at_once()))?
+        }
+        Kind::Sentinel(service) => master(place, service).await?,
+    };
+    client.get_multiplexed_async_connection_with_config(&config).await.map(Link::One)
+}
+
+/// The master of the name `service`, by the Sentinels at `place`.
+async fn master(place: &Place, service: &str) -> RedisResult<Client> {
+    let hosts = place.hosts.iter().map(|host| address(place, host));
+    let mut builder = SentinelClientBuilder::new(hosts, service, SentinelServerType::Master)?
+        .set_client_to_redis_db(place.database.into())
+        .set_client_to_redis_tcp_settings(at_once());
+    if place.tls {
+        builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+        builder = builder.set_client_to_sentinel_tls_mode(TlsMode::Secure);
+    }
+    if let Some(user) = &place.user {
+        builder = builder.set_client_to_redis_username(user);
+    }
+    if let Some(password) = &place.password {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    builder.build()?.async_get_client().await
+}
+
+async fn connect_to_cluster(place: &Place, patience: Duration) -> RedisResult<ClusterConnection> {
+    let hosts = place.hosts.iter().map(|host| address(place, host).into_connection_info());
+    let mut builder = ClusterClientBuilder::new(hosts.collect::<RedisResult<Vec<_>>>()?)
+        .connection_timeout(PATIENCE)
+        .response_timeout(patience)
+        .overall_response_timeout(Some(patience))
+        .tcp_settings(at_once())
+        .retries(2);
+    if let Some(user) = &place.user {
+        builder = builder.username(user);
+    }
+    if let Some(password) = &place.password {
+        builder = builder.password(password);
+    }
+    builder.build()?.get_async_connection().await
+}
+
+/// Commands are written whole; waiting for more would only delay them.
+fn at_once() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
+
+fn address(place: &Place, (host, port): &(String, u16)) -> ConnectionAddr {
+    match place.tls {
+        true => ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: false, tls_params: None },
+        false => ConnectionAddr::Tcp(host.clone(), *port),
+    }
+}
+
+fn login(place: &Place) -> RedisConnectionInfo {
+    let mut login = RedisConnectionInfo::default().set_db(place.database.into());
+    if let Some(user) = &place.user {
+        login = login.set_username(user);
+    }
+    if let Some(password) = &place.password {
+        login = login.set_password(password);
+    }
+    login
+}

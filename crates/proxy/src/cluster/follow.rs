@@ -1,0 +1,187 @@
+//! Follows the stream of invalidations and obeys it: what was purged elsewhere is purged here, in its order.
+//!
+//! Its own orders a node obeys once more when it reads them: until then, it may have asked another node that had not
+//! heard of them, and stored what that had.
+//!
+//! A node goes on where it was, after a restart, too: the place is kept [beside what it is about](super::bookmark). What
+//! it cannot know it distrusts. [`Follower`] says when that is, [`Trust`](super::trust) for how long it may wait.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use larder_cluster::message::{Effect, Message, Order, Scope};
+use larder_cluster::{Follower, Missed, Position};
+
+use super::Cluster;
+use super::engine::{EngineError, Link};
+use super::scopes;
+use super::stream::{BATCH, Entry};
+use super::tier;
+use super::trust::{distrust, on_a_thread};
+use crate::clock;
+use crate::worker::Shared;
+
+/// How long a start waits for what was purged meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an answer may take beyond what it is asked to wait for.
+const ANSWER: Duration = Duration::from_secs(1);
+/// How long is waited after a failure.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Begins to follow; waits for what was purged while this node was away, though not long.
+pub(crate) fn start(shared: &Arc<Shared>) {
+    let Some(cluster) = &shared.cluster else { return };
+    if let Some(drive) = shared.store.disks.drives().first() {
+        cluster.news.stream.keep_note(drive.path());
+    }
+    let (first, heard) = channel();
+    cluster.spawn(run(Arc::clone(shared), Arc::clone(cluster), first));
+    cluster.spawn(Arc::clone(cluster).add_what_waits());
+    cluster.spawn(tier::keep::run(Arc::clone(shared)));
+    // Whoever goes on without it validates what is stored.
+    let _ = heard.recv_timeout(PATIENCE);
+}
+
+async fn run(shared: Arc<Shared>, cluster: Arc<Cluster>, first: Sender<()>) {
+    let mut first = Some(first);
+    loop {
+        let Err(error) = follow(&shared, &cluster, &mut first).await;
+        tracing::debug!("invalidations are not followed: {error}");
+        first = None;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn follow(
+    shared: &Arc<Shared>,
+    cluster: &Cluster,
+    first: &mut Option<Sender<()>>,
+) -> Result<Infallible, EngineError> {
+    let wait = cluster.news.trust.lag().wait();
+    let mut link = cluster.engine.dedicated(wait + ANSWER).await?;
+    loop {
+        if let Some(position) = read(shared, cluster, &mut link).await? {
+            *first = None;
+            cluster.wait_for_news(&mut link, position, wait).await?;
+        }
+    }
+}
+
+/// Obeys what is new, if there is something. The last position, if there is not.
+async fn read(
+    shared: &Arc<Shared>,
+    cluster: &Cluster,
+    link: &mut Link,
+) -> Result<Option<Position>, EngineError> {
+    let news = &cluster.news;
+    let is_late = news.bookmarks.take(shared.store.disks.drives(), &news.follower);
+    let follower = news.follower.borrow().clone();
+    let asked = clock::millis();
+    let missed = match follower.position() {
+        Some(position) if !is_late => {
+            let (engine, entries) = cluster.read(link, position).await?;
+            let numbers: Vec<_> = entries.iter().map(|entry| entry.position).collect();
+            match follower.check(&engine, &numbers) {
+                Ok(known) => return Ok(obey(shared, cluster, entries, known, asked).await),
+                Err(missed) => missed,
+            }
+        }
+        _ => Missed::New,
+    };
+    let (engine, last) = cluster.end(link).await?;
+    let anew = Follower::at(&engine, last);
+    // Until everything is distrusted, nobody may take this node for being there.
+    news.sees(anew.clone());
+    news.follower.send_replace(Follower::default());
+    give_up(shared, missed).await;
+    news.follower.send_replace(anew);
+    Ok(None)
+}
+
+/// Obeys all `entries` but those `known`, which were read at `asked`.
+async fn obey(
+    shared: &Arc<Shared>,
+    cluster: &Cluster,
+    mut entries: Vec<Entry>,
+    known: usize,
+    asked: u64,
+) -> Option<Position> {
+    let news = &cluster.news;
+    let (is_all, last) = (entries.len() <= BATCH, entries.last()?.position);
+    entries.drain(..known);
+    let is_news = !entries.is_empty();
+    let mut seen = news.follower.borrow().clone();
+    seen.obeyed(last);
+    news.sees(seen);
+    let own = cluster.by();
+    for entry in entries {
+        match entry.message {
+            // No other node was asked about tags.
+            Ok(Message { order: Order::Blank(_) | Order::Doubt(_), by }) if by == own => {}
+            Ok(Message { order: Order::Distrust, by }) => {
+                tracing::warn!(
+                    "{by} could not say what was purged; what is stored is validated before it is used"
+                );
+                let this = Arc::clone(shared);
+                on_a_thread(shared, move || distrust(&this)).await;
+            }
+            Ok(message) => {
+                let this = Arc::clone(shared);
+                on_a_thread(shared, move || put_in_force(&this, message.order)).await;
+                news.obeyed();
+            }
+            Err(missed) => give_up(shared, missed).await,
+        }
+    }
+    news.follower.send_if_modified(|follower| {
+        follower.obeyed(last);
+        is_news
+    });
+    if is_all {
+        news.trust.heard(asked);
+    }
+    (is_all && !is_news).then_some(last)
+}
+
+/// Distrusts everything, since something was missed.
+async fn give_up(shared: &Arc<Shared>, missed: Missed) {
+    if missed == Missed::New && shared.store.disks.is_empty() {
+        tracing::debug!("purges of other nodes are followed from now on");
+    } else {
+        let why = missed.name();
+        tracing::warn!(
+            "what other nodes purged is not known ({why}); what is stored is validated before it is used"
+        );
+    }
+    let this = Arc::clone(shared);
+    on_a_thread(shared, move || distrust(&this)).await;
+}
+
+fn put_in_force(shared: &Shared, order: Order) {
+    match order {
+        // What is gone need not be remembered as a rule.
+        Order::Purge(Effect::Remove, scopes) => {
+            let (urls, others): (Vec<_>, Vec<_>) =
+                scopes.into_iter().partition(|scope| matches!(scope, Scope::Url(_)));
+            for scope in urls {
+                if let Scope::Url(key) = scope {
+                    shared.fills.purge(&key);
+                }
+            }
+            enforce(shared, Effect::Remove, others);
+        }
+        Order::Purge(effect, scopes) => enforce(shared, effect, scopes),
+        Order::Blank(pools) => shared.gateways.changed_elsewhere(&pools, true),
+        Order::Doubt(pools) => shared.gateways.changed_elsewhere(&pools, false),
+        Order::Distrust | Order::Begin => {}
+    }
+}
+
+fn enforce(shared: &Shared, effect: Effect, scopes: Vec<Scope>) {
+    let scopes: Vec<_> = scopes.into_iter().map(scopes::heard).collect();
+    if !scopes.is_empty() {
+        shared.fills.order(&scopes, scopes::effect(effect), clock::now());
+    }
+}

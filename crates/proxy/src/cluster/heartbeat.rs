@@ -1,0 +1,158 @@
+//! Says every now and then that this node is there, and looks who else is.
+//!
+//! What is said expires by the engine's clock: nodes' own clocks need not agree. A node that could not say it for so
+//! long is out for the others; from the same moment on it takes itself for alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use redis::Cmd;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Cluster;
+use super::engine::{Engine, EngineError};
+use super::members::{Member, Standing, View};
+use crate::settings::Origin;
+
+/// Says that a node is there, unless another process has its name. Answers 1, or 0 if it has.
+///
+/// Keys: the node's, and the set of names. Values: id, milliseconds, name, then names and values of fields.
+const CLAIM: &str = "\
+local held = redis.call('HGET', KEYS[1], 'id')
+if held and held ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'id', ARGV[1], unpack(ARGV, 4))
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('SADD', KEYS[2], ARGV[3])
+return 1";
+
+/// What a process says of itself once more: gone, if it is still the one. The same keys and the first value.
+const LEAVE: &str = "\
+if redis.call('HGET', KEYS[1], 'id') == ARGV[1] then
+  redis.call('DEL', KEYS[1])
+  redis.call('SREM', KEYS[2], ARGV[2])
+end
+return 1";
+
+/// Beats until this node leaves, and keeps the thread for others from then on.
+///
+/// Others reach this node where it advertises, or else at `listening`.
+pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
+    let mut ticks = interval(cluster.settings.heartbeat);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut said: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = cluster.leaving.notified() => break,
+        }
+        let begun = Instant::now();
+        match beat(&cluster, listening).await {
+            Ok(nodes) => {
+                let is_member = nodes.iter().any(|node| node.id == cluster.id);
+                let standing = if is_member { Standing::Member } else { Standing::NameTaken };
+                if is_member {
+                    said = Some(begun);
+                } else if cluster.members.view().standing != standing {
+                    tracing::error!(
+                        "another process is called {}: each node needs a name of its own, or it was just restarted",
+                        cluster.settings.node
+                    );
+                }
+                cluster.members.see(View::new(standing, nodes));
+            }
+            Err(error) => {
+                tracing::debug!("no heartbeat: {error}");
+                let is_out = said.is_none_or(|said| said.elapsed() >= cluster.settings.drop_out);
+                if is_out {
+                    cluster.members.see(View::empty(Standing::Alone));
+                }
+            }
+        }
+    }
+    if let Err(error) = leave(&cluster).await {
+        tracing::debug!("not taken off the cluster's list: {error}");
+    }
+    cluster.left.notify_one();
+    std::future::pending().await
+}
+
+/// Takes a node's word back, so that others need not wait for it to expire.
+async fn leave(cluster: &Cluster) -> Result<(), EngineError> {
+    let node = cluster.key(&format!("node:{}", cluster.settings.node));
+    let mut command = Cmd::new();
+    command.arg("EVAL").arg(LEAVE).arg(2).arg(node).arg(cluster.key("nodes"));
+    command.arg(&cluster.id).arg(&cluster.settings.node);
+    cluster.engine.command::<i64>(&command).await.map(drop)
+}
+
+/// Says that this node is there; who is.
+async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, EngineError> {
+    let settings = &cluster.settings;
+    let advertise = match &settings.advertise {
+        Some(origin) => origin.clone(),
+        None => Origin { https: false, authority: towards(&cluster.engine, listening).await?.to_string() },
+    };
+    let mut claim = Cmd::new();
+    claim.arg("EVAL").arg(CLAIM).arg(2);
+    claim.arg(cluster.key(&format!("node:{}", settings.node))).arg(cluster.key("nodes"));
+    claim.arg(&cluster.id).arg(millis(settings.drop_out)).arg(&settings.node);
+    claim.arg("advertise").arg(advertise.to_string());
+    claim.arg("weight").arg(settings.weight).arg("version").arg(env!("CARGO_PKG_VERSION"));
+    let mut names = redis::pipe();
+    names.add_command(claim).ignore();
+    names.cmd("SMEMBERS").arg(cluster.key("nodes"));
+    names.cmd("SMEMBERS").arg(cluster.key("draining"));
+    let (names, draining): (BTreeSet<String>, BTreeSet<String>) = cluster.engine.pipeline(&names).await?;
+    let mut records = redis::pipe();
+    for name in &names {
+        records.cmd("HGETALL").arg(cluster.key(&format!("node:{name}")));
+    }
+    let records: Vec<BTreeMap<String, String>> = match names.is_empty() {
+        true => Vec::new(),
+        false => cluster.engine.pipeline(&records).await?,
+    };
+    let all = names.iter().zip(records);
+    let (present, gone): (Vec<_>, Vec<_>) = all.partition(|(_, record)| !record.is_empty());
+    forget(cluster, gone.into_iter().map(|(name, _)| name)).await?;
+    Ok(present.into_iter().filter_map(|(name, record)| member(name, &record, &draining)).collect())
+}
+
+/// Where others reach what listens at `listening`: if that is every address of this machine, at the one that it has
+/// towards the engine.
+async fn towards(engine: &Engine, listening: SocketAddr) -> Result<SocketAddr, EngineError> {
+    match listening.ip().is_unspecified() {
+        true => engine.own_address().await.map(|ip| SocketAddr::new(ip, listening.port())),
+        false => Ok(listening),
+    }
+}
+
+/// Takes names off the list whose nodes are gone. One that comes back meanwhile is on it again with its next beat.
+async fn forget(cluster: &Cluster, gone: impl Iterator<Item = &String>) -> Result<(), EngineError> {
+    let gone: Vec<_> = gone.collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let mut command = redis::cmd("SREM");
+    command.arg(cluster.key("nodes")).arg(gone);
+    cluster.engine.command::<i64>(&command).await.map(drop)
+}
+
+/// The node that a record is of; `None` if it is not to be understood.
+fn member(name: &str, record: &BTreeMap<String, String>, draining: &BTreeSet<String>) -> Option<Member> {
+    let text = |field: &str| record.get(field).cloned();
+    let (scheme, authority) = record.get("advertise")?.split_once("://")?;
+    Some(Member {
+        name: name.to_owned(),
+        id: text("id")?,
+        advertise: Origin { https: scheme == "https", authority: authority.to_owned() },
+        weight: text("weight")?.parse().ok().filter(|weight| *weight > 0)?,
+        draining: draining.contains(name),
+        version: text("version").unwrap_or_default(),
+    })
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

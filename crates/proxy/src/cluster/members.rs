@@ -1,0 +1,139 @@
+//! Who is in the cluster, as far as this node knows.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use larder_cluster::{Node, Ring};
+use tokio::sync::watch;
+
+use super::peers::Peer;
+use crate::settings::Origin;
+
+/// The members, as they were last seen.
+pub(crate) struct Members {
+    view: ArcSwap<View>,
+    changes: watch::Sender<u64>,
+}
+
+/// What was seen at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    /// How this node stands with the others.
+    pub(crate) standing: Standing,
+    /// In the order of their names, this one included as long as it is one of them.
+    pub(crate) nodes: Vec<Member>,
+    /// Who owns which key; its indices are those of `nodes`.
+    pub(crate) ring: Ring,
+    /// The nodes as somebody to ask, in the same order.
+    pub(crate) peers: Vec<Arc<Peer>>,
+}
+
+/// How a node stands with the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It has just started, and has not yet tried.
+    Joining,
+    /// It is one of them.
+    Member,
+    /// It is by itself: the engine has not heard from it, or not for long.
+    Alone,
+    /// Another process has its name.
+    NameTaken,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    /// Of the process.
+    pub(crate) id: String,
+    /// Where other nodes reach it.
+    pub(crate) advertise: Origin,
+    pub(crate) weight: u16,
+    /// It owns nothing, and still serves.
+    pub(crate) draining: bool,
+    /// Of the program.
+    pub(crate) version: String,
+}
+
+impl Standing {
+    /// What `/cluster` calls it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Joining => "joining",
+            Self::Member => "member",
+            Self::Alone => "alone",
+            Self::NameTaken => "name taken",
+        }
+    }
+}
+
+impl Members {
+    /// Nobody has been seen yet.
+    pub(super) fn new() -> Self {
+        Self { view: ArcSwap::from_pointee(View::empty(Standing::Joining)), changes: watch::Sender::new(0) }
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    /// Sees changes of who is a member: the number rises with each.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    pub(super) fn see(&self, mut view: View) {
+        view.remember(&self.view.load());
+        let old = self.view.swap(Arc::new(view));
+        let new = self.view.load();
+        if old.standing != new.standing || old.nodes != new.nodes {
+            tell(&old, &new);
+            self.changes.send_modify(|number| *number += 1);
+        }
+    }
+}
+
+impl View {
+    /// What a node sees to which these `nodes` are known.
+    pub(super) fn new(standing: Standing, mut nodes: Vec<Member>) -> Self {
+        nodes.sort_by(|one, other| one.name.cmp(&other.name));
+        nodes.dedup_by(|later, earlier| later.name == earlier.name);
+        let ring = nodes.iter().map(|node| Node {
+            name: node.name.clone(),
+            weight: node.weight,
+            draining: node.draining,
+        });
+        let peers = nodes.iter().map(|_| Arc::default()).collect();
+        Self { standing, ring: Ring::new(ring.collect()), peers, nodes }
+    }
+
+    /// Keeps what `earlier` knew of the same processes.
+    fn remember(&mut self, earlier: &Self) {
+        for (node, peer) in self.nodes.iter().zip(&mut self.peers) {
+            if let Some(known) = earlier.nodes.iter().position(|other| other.id == node.id) {
+                *peer = Arc::clone(&earlier.peers[known]);
+            }
+        }
+    }
+
+    /// What a node sees that knows of nobody.
+    pub(super) fn empty(standing: Standing) -> Self {
+        Self::new(standing, Vec::new())
+    }
+}
+
+/// Says who came and who went.
+fn tell(old: &View, new: &View) {
+    let names = |view: &View| view.nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
+    let (before, now) = (names(old), names(new));
+    for name in now.iter().filter(|name| !before.contains(name)) {
+        tracing::info!("node {name} is in the cluster");
+    }
+    for name in before.iter().filter(|name| !now.contains(name)) {
+        tracing::warn!("node {name} is no longer in the cluster");
+    }
+    if old.standing != new.standing {
+        tracing::info!("this node is now {}; nodes: {}", new.standing.word(), now.len());
+    }
+}

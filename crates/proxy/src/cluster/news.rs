@@ -1,0 +1,141 @@
+//! What nodes tell each other of purges, as one of them has it: what it says, how far it has listened, and for how long
+//! that counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use larder_cluster::{Follower, Position};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::bookmark::Bookmarks;
+use super::settings::Settings;
+use super::stream::Stream;
+use super::trust::Trust;
+
+/// One per process.
+#[derive(Debug)]
+pub(crate) struct News {
+    pub(crate) trust: Trust,
+    pub(crate) stream: Stream,
+    pub(crate) bookmarks: Bookmarks,
+    /// How far the stream was obeyed: what this node answers others with is as new as that.
+    pub(crate) follower: watch::Sender<Follower>,
+    /// How far it was read: what others answer this node with has to be as new as that, since what comes after
+    /// something was obeyed is not judged by it any more.
+    seen: Mutex<Follower>,
+    obeyed: AtomicU64,
+}
+
+impl News {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            trust: Trust::new(settings),
+            stream: Stream::default(),
+            bookmarks: Bookmarks::default(),
+            follower: watch::Sender::default(),
+            seen: Mutex::default(),
+            obeyed: AtomicU64::new(0),
+        }
+    }
+
+    /// Says that the stream was read so far, before that is obeyed.
+    pub(super) fn sees(&self, follower: Follower) {
+        *self.seen() = follower;
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Follower> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn obeyed(&self) {
+        self.obeyed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What `/cluster` and the metrics show of it.
+    pub(crate) fn report(&self) -> Report {
+        Report {
+            trusted: self.trust.holds(),
+            lag_seconds: self.trust.age().map(|millis| millis as f64 / 1e3),
+            position: self.follower.borrow().position().map(|position| position.to_string()),
+            published: self.stream.added(),
+            late: self.stream.failed(),
+            waiting: self.stream.waiting(),
+            obeyed: self.obeyed.load(Ordering::Relaxed),
+            distrusted: self.trust.distrusted(),
+        }
+    }
+
+    /// How far another node has to be that this one asks.
+    pub(crate) fn place(&self) -> String {
+        let follower = self.seen();
+        match (follower.engine(), follower.position()) {
+            (Some(engine), Some(position)) => format!("{engine}/{position}"),
+            _ => NOWHERE.to_owned(),
+        }
+    }
+
+    /// Whether this node has obeyed what another one has that is at `place`.
+    pub(crate) fn has_reached(&self, place: &str) -> bool {
+        place == NOWHERE || is_at(&self.follower.borrow(), place)
+    }
+
+    /// Waits for that, though no longer than for ordinary news.
+    pub(crate) async fn reach(&self, place: &str) -> bool {
+        let mut follower = self.follower.subscribe();
+        let reached = follower.wait_for(|follower| is_at(follower, place));
+        let patience = self.trust.lag().wait().min(PATIENCE);
+        place == NOWHERE || matches!(tokio::time::timeout(patience, reached).await, Ok(Ok(_)))
+    }
+}
+
+/// How a node stands with what is purged.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    /// Whether what is stored may answer without being validated.
+    pub(crate) trusted: bool,
+    /// For how long this node has not known of all that was purged; `None` if it never has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lag_seconds: Option<f64>,
+    /// The last entry of the stream that it has obeyed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) position: Option<String>,
+    /// Orders that others were told.
+    pub(crate) published: u64,
+    /// Of those and of what waits, the ones that could not be told at once.
+    pub(crate) late: u64,
+    /// Orders that wait to be told.
+    pub(crate) waiting: usize,
+    /// Orders of others that were put in force.
+    pub(crate) obeyed: u64,
+    /// How often everything was to be validated, since nobody knew what was purged.
+    pub(crate) distrusted: u64,
+}
+
+/// Stands for the place of a node that follows nothing yet: it knows of no purge that others might have missed.
+const NOWHERE: &str = "-";
+/// How long a node that is asked lets another one wait because it has heard less.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+fn is_at(follower: &Follower, place: &str) -> bool {
+    let Some((engine, position)) = place.split_once('/') else { return false };
+    let position = position.parse::<Position>().ok();
+    follower.engine() == Some(engine) && position.is_some() && follower.position() >= position
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_reached_by_who_is_there_or_further() {
+        let follower = Follower::at("e", Position::new(5, 0));
+        for (place, expected) in
+            [("e/4-9", true), ("e/5-0", true), ("e/5-1", false), ("f/4-0", false), ("e/", false), ("", false)]
+        {
+            assert_eq!(is_at(&follower, place), expected, "{place}");
+        }
+        assert!(!is_at(&Follower::default(), "e/0-0"));
+    }
+}

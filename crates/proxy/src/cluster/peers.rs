@@ -1,0 +1,307 @@
+//! Asks the node that owns a key, before the origin is asked.
+//!
+//! A node that cannot be reached, leaves the cluster meanwhile, [hangs](super::alive), or has no answer of an origin's to
+//! pass on costs a request that time and nothing else: the origin is asked from here. One that could not be asked is left
+//! alone until it answers again. A node that has much more to do than the others is spared: the next one by the ring is
+//! asked.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::header::VIA;
+use http::{HeaderMap, HeaderName, StatusCode};
+use larder_cluster::{Load, key_hash};
+use larder_semantics::fields::Fields;
+use larder_semantics::status::Why;
+use larder_store::lines::write_line;
+use serde::Serialize;
+
+use super::alive::{self, Life};
+use super::members::Standing;
+use super::{Cluster, asker};
+use crate::clock;
+use crate::origin::{Client, Download, Head, OriginError, Outgoing, Upload};
+use crate::request::Request;
+use crate::settings::{Origin, Timeouts};
+use crate::upstream::interims_of;
+use crate::worker::{Plan, Worker};
+
+/// How long a connection to a node may take.
+pub(crate) const CONNECT: Duration = Duration::from_millis(500);
+/// Room for a head that goes to a node; few need more.
+const HEAD: usize = 1 << 10;
+
+/// A node as somebody to ask. Shared by all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    in_flight: AtomicU64,
+    pub(super) life: Life,
+}
+
+/// What came of asking nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    asked: AtomicU64,
+    hits: AtomicU64,
+    failed: AtomicU64,
+    spilled: AtomicU64,
+}
+
+/// The same, as `/cluster` shows it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Report {
+    /// Requests that another node was asked.
+    pub(crate) asked: u64,
+    /// Of those, answered from what the node had stored.
+    pub(crate) hits: u64,
+    /// Of those, not answered: the origin was asked from here.
+    pub(crate) failed: u64,
+    /// Requests that were not for the owner because that had too much to do.
+    pub(crate) spilled: u64,
+}
+
+/// What came of asking the node that owns a key: its answer; or one goes on to the origin from here, and this node is
+/// busy meanwhile, if it is the one.
+pub(crate) type Asked = ControlFlow<(Head, Download), Option<Busy>>;
+
+/// Counts a request as under way at a node, until it is dropped.
+pub(crate) struct Busy(Arc<Peer>);
+
+/// Who is to be asked.
+enum Turn {
+    This(Busy),
+    Other(Other),
+}
+
+/// Another node, which is to be asked.
+pub(super) struct Other {
+    pub(super) busy: Busy,
+    /// Of the process.
+    pub(super) id: String,
+    pub(super) origin: Origin,
+}
+
+impl Peer {
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is asked at all.
+    pub(crate) fn is_well(&self) -> bool {
+        !self.life.is_lost()
+    }
+}
+
+impl Figures {
+    pub(crate) fn report(&self) -> Report {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Self { asked, hits, failed, spilled } = self;
+        Report { asked: get(asked), hits: get(hits), failed: get(failed), spilled: get(spilled) }
+    }
+}
+
+/// How long to wait for nodes: as they wait for origins, and a little for themselves.
+pub(crate) fn timeouts(origins: &Timeouts) -> Timeouts {
+    let first_byte = origins.first_byte + origins.connect + CONNECT;
+    Timeouts { first_byte, ..origins.clone() }
+}
+
+/// Asks the node that owns `request`'s key.
+///
+/// # Errors
+/// When it has waited for the origin in vain.
+pub(crate) async fn ask(
+    worker: &Worker,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+) -> Result<Asked, OriginError> {
+    let Some(cluster) = &worker.shared.cluster else { return Ok(Asked::Continue(None)) };
+    // What could not be stored of late gains nothing by the detour.
+    let shared = &worker.shared;
+    if shared.markers.marked(shared.store.memory.hash(&request.key), clock::now()) {
+        return Ok(Asked::Continue(None));
+    }
+    let node = match Turn::of(cluster, &request.key) {
+        Some(Turn::Other(node)) => node,
+        Some(Turn::This(busy)) => return Ok(Asked::Continue(Some(busy))),
+        None => return Ok(Asked::Continue(None)),
+    };
+    cluster.figures.asked.fetch_add(1, Ordering::Relaxed);
+    let client = worker.clients(plan).peers;
+    let asked = node.ask(&client, cluster, request, fields).await;
+    let failed = |why: &dyn std::fmt::Display| {
+        cluster.figures.failed.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!("{}: node at {}: {why}", request.url(), node.origin);
+    };
+    match asked {
+        Ok((head, _)) if is_its_own(&head) && head.status == StatusCode::GATEWAY_TIMEOUT => {
+            failed(&"it has waited for the origin in vain");
+            Err(timed_out())
+        }
+        Ok((head, _)) if is_its_own(&head) => {
+            failed(&head.status);
+            Ok(Asked::Continue(None))
+        }
+        Ok((head, download)) => {
+            if status_of(&head).is_some_and(|status| status.is_hit) {
+                cluster.figures.hits.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(Asked::Break((head, download)))
+        }
+        Err(error) => {
+            failed(&error);
+            alive::leave_alone(cluster, client, node);
+            Ok(Asked::Continue(None))
+        }
+    }
+}
+
+fn timed_out() -> OriginError {
+    let detail = "no answer within the time of the node that asked it".to_owned();
+    OriginError { status: StatusCode::GATEWAY_TIMEOUT, why: Why::OriginTimeout, detail, unsent: false }
+}
+
+impl Turn {
+    /// The node to ask for `key`; `None`: there is none, or it is left alone.
+    fn of(cluster: &Cluster, key: &[u8]) -> Option<Self> {
+        let view = cluster.members.view();
+        if view.standing != Standing::Member {
+            return None;
+        }
+        let hash = key_hash(key);
+        let in_flight: Vec<_> = view.peers.iter().map(|peer| peer.in_flight()).collect();
+        let chosen = Load::default().choose(&view.ring, hash, &in_flight)?;
+        if view.ring.owner(hash) != Some(chosen) {
+            cluster.figures.spilled.fetch_add(1, Ordering::Relaxed);
+        }
+        let (node, peer) = (&view.nodes[chosen], &view.peers[chosen]);
+        if node.id == cluster.id {
+            return Some(Self::This(Busy::at(peer)));
+        }
+        let other = || Other { busy: Busy::at(peer), id: node.id.clone(), origin: node.advertise.clone() };
+        peer.is_well().then(|| Self::Other(other()))
+    }
+}
+
+impl Other {
+    fn life(&self) -> &Life {
+        &self.busy.0.life
+    }
+
+    async fn ask(
+        &self,
+        client: &Client,
+        cluster: &Cluster,
+        request: &Request,
+        fields: &HeaderMap,
+    ) -> Result<(Head, Download), OriginError> {
+        let mut head = Vec::with_capacity(HEAD);
+        write_head(&mut head, cluster, request, fields);
+        let mut content = Upload::Empty;
+        let outgoing = Outgoing {
+            https: self.origin.https,
+            authority: &self.origin.authority,
+            method: &request.method,
+            head: &head,
+            content: &mut content,
+            on_interim: &mut interims_of(request),
+        };
+        let given_up = |detail: &str| OriginError {
+            status: StatusCode::BAD_GATEWAY,
+            why: Why::OriginUnreachable,
+            detail: detail.to_owned(),
+            unsent: false,
+        };
+        tokio::select! {
+            answered = client.send(outgoing) => {
+                if answered.is_ok() {
+                    self.life().heard();
+                }
+                answered
+            }
+            () = gone(cluster, &self.id) => Err(given_up("it is no longer in the cluster")),
+            () = alive::lost(client, self.life(), &self.origin) => Err(given_up("it hangs, or cannot be reached")),
+        }
+    }
+}
+
+impl Busy {
+    fn at(peer: &Arc<Peer>) -> Self {
+        peer.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(peer))
+    }
+
+    /// Where; it is done.
+    pub(super) fn peer(self) -> Arc<Peer> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits until the process with this id is known to be no member any more.
+async fn gone(cluster: &Cluster, id: &str) {
+    let mut changes = cluster.members.changes();
+    while changes.changed().await.is_ok() {
+        let view = cluster.members.view();
+        if view.standing == Standing::Member && view.nodes.iter().all(|node| node.id != id) {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// The request as the client has sent it: to the node that owns the key, it is as if the client had come there.
+fn write_head(out: &mut Vec<u8>, cluster: &Cluster, request: &Request, fields: &HeaderMap) {
+    let (authority, scheme) = (request.authority.as_bytes(), request.scheme.as_bytes());
+    let line = [request.method.as_str().as_bytes(), b" ", scheme, b"://", authority, request.path.as_bytes()];
+    line.into_iter().for_each(|part| out.extend_from_slice(part));
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    write_line(out, b"host", authority);
+    asker::introduce(out, cluster, request);
+    for (name, value) in fields {
+        write_line(out, name.as_str().as_bytes(), value.as_bytes());
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What a node says of an answer.
+struct Status {
+    is_hit: bool,
+    /// An origin has answered.
+    is_answered: bool,
+}
+
+/// The last member of `Cache-Status`: that of the node which was asked.
+fn status_of(head: &Head) -> Option<Status> {
+    let member = head.fields.lines("cache-status").last()?;
+    let has =
+        |word: &[u8]| member.split(|byte| *byte == b';').any(|part| part.trim_ascii().starts_with(word));
+    Some(Status { is_hit: has(b"hit"), is_answered: has(b"fwd-status=") || has(b"collapsed") })
+}
+
+/// Whether an answer is of the node's own making, because it has none of an origin's.
+fn is_its_own(head: &Head) -> bool {
+    let is_failure = head.status.is_client_error() || head.status.is_server_error();
+    is_failure && status_of(head).is_none_or(|status| !status.is_hit && !status.is_answered)
+}
+
+/// Takes away what the node has written about itself, where its answer is stored as if it were the origin's.
+pub(crate) fn unwrite(fields: &mut HeaderMap) {
+    for name in [VIA, HeaderName::from_static("cache-status")] {
+        let mut values: Vec<_> = fields.get_all(&name).iter().cloned().collect();
+        values.pop();
+        fields.remove(&name);
+        for value in values {
+            fields.append(&name, value);
+        }
+    }
+    fields.remove("x-cache");
+}

@@ -1,0 +1,338 @@
+//! The stream of invalidations as the engine keeps it: what this node adds, and what it reads.
+//!
+//! What cannot be added at once waits, in a queue with a limit. When that is full, nobody knows any more what was in
+//! it; so all of it becomes one entry by which others distrust everything. The same is added for what waited when a
+//! process died, where a [note](super::note) says that something did. What is added twice does no harm.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use larder_cluster::message::{Message, Order};
+use larder_cluster::{Missed, Position};
+use redis::{Cmd, Pipeline, Value};
+use tokio::sync::Notify;
+
+use super::Cluster;
+use super::engine::{EngineError, Link};
+use super::note::Note;
+
+/// About as many entries are kept for those who are away.
+pub(crate) const KEPT: usize = 1 << 16;
+/// As many wait to be added.
+const WAITING: usize = 4_096;
+/// As many are read at once.
+pub(super) const BATCH: usize = 512;
+/// As many scopes are in one entry.
+const SCOPES: usize = 256;
+/// How long is waited before adding is tried again.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often the end of a process looks whether something waits.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Notes how far a node has obeyed, and answers from there on; and whose answer that is, since an engine that was
+/// started anew may have lost what was acknowledged. A note is a change: an engine that may make none, because
+/// another one has taken over, refuses it.
+///
+/// Keys: the stream, the positions. Values: the node's name, its position, how many entries.
+const READ: &str = "\
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), \
+redis.call('XRANGE', KEYS[1], ARGV[2], '+', 'COUNT', ARGV[3])}";
+
+/// The same without a note.
+///
+/// Keys: the stream. Values: a position, how many entries.
+const PEEK: &str = "\
+return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), \
+redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])}";
+
+/// Answers which entry is the last, and whose answer that is. A stream without one gets one.
+///
+/// Keys: the stream. Values: who asks.
+const END: &str = "\
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+local id = last[1] and last[1][1] or redis.call('XADD', KEYS[1], '*', 'v', '1', 'by', ARGV[1], 'do', 'begin')
+return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), id}";
+
+/// What this node has to tell others.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    waiting: Mutex<VecDeque<Order>>,
+    more: Notify,
+    added: AtomicU64,
+    failed: AtomicU64,
+    /// Says that something waits, in case this process dies.
+    note: Note,
+    /// Orders that were begun to be told, and those that ended, whether they were told or wait.
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+/// An order that is being told, until it is dropped.
+struct Telling<'s>(&'s Stream);
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// An entry.
+pub(super) struct Entry {
+    pub(super) position: Position,
+    pub(super) message: Result<Message, Missed>,
+}
+
+impl Stream {
+    /// How many orders others have been told.
+    pub(crate) fn added(&self) -> u64 {
+        self.added.load(Ordering::Relaxed)
+    }
+
+    /// How many of them could not be told at once.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// How many of them wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue().len()
+    }
+
+    /// How many orders this node has given, if all of them are in the stream.
+    pub(super) fn ordered(&self) -> Option<u64> {
+        let ended = self.ended.load(Ordering::Acquire);
+        (self.begun.load(Ordering::Acquire) == ended && self.waiting() == 0).then_some(ended)
+    }
+
+    fn telling(&self) -> Telling<'_> {
+        self.begun.fetch_add(1, Ordering::AcqRel);
+        Telling(self)
+    }
+
+    fn wait(&self, order: Order) {
+        let mut queue = self.queue();
+        if queue.len() >= WAITING {
+            tracing::warn!("{WAITING} purges wait for the engine; the other nodes will validate everything");
+            queue.clear();
+            queue.push_back(Order::Distrust);
+        }
+        queue.push_back(order);
+        drop(queue);
+        self.more.notify_one();
+    }
+
+    /// Keeps the note in `directory` from now on. If there is one, an earlier process had something to say.
+    pub(super) fn keep_note(&self, directory: &Path) {
+        if self.note.keep(directory) {
+            tracing::warn!(
+                "purges of this node waited for the engine when its process ended; the other nodes will validate everything"
+            );
+            self.wait(Order::Distrust);
+        }
+    }
+
+    /// Forgets what was added, unless the queue has been given up meanwhile.
+    fn done(&self, order: &Order) {
+        let mut queue = self.queue();
+        if queue.front() == Some(order) {
+            queue.pop_front();
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Order>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cluster {
+    /// Who this node is to those who read what it adds.
+    pub(super) fn by(&self) -> String {
+        format!("{}/{}", self.settings.node, self.id)
+    }
+
+    /// Tells the other nodes; when this returns, it is in the stream, and that is its last entry.
+    ///
+    /// # Errors
+    /// Why it is not. It is tried again, until this process ends.
+    pub(crate) async fn tell(self: &Arc<Self>, order: Order) -> Result<Position, EngineError> {
+        let _telling = self.news.stream.telling();
+        let (mut last, mut parts) = (Position::default(), parts(order).into_iter());
+        while let Some(part) = parts.next() {
+            match self.add(&part).await {
+                Ok(position) => last = position,
+                Err(error) => {
+                    self.news.stream.failed.fetch_add(1, Ordering::Relaxed);
+                    std::iter::once(part).chain(parts).for_each(|part| self.news.stream.wait(part));
+                    self.write_note().await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    /// Tells them as soon as that can be, and waits for nothing.
+    pub(crate) fn tell_later(&self, order: Order) {
+        parts(order).into_iter().for_each(|part| self.news.stream.wait(part));
+    }
+
+    /// Adds what waits, for ever.
+    pub(super) async fn add_what_waits(self: Arc<Self>) {
+        let stream = &self.news.stream;
+        loop {
+            let first = stream.queue().front().cloned();
+            let Some(order) = first else {
+                self.write_note().await;
+                stream.more.notified().await;
+                continue;
+            };
+            match self.add(&order).await {
+                Ok(_) => stream.done(&order),
+                Err(_) => {
+                    self.write_note().await;
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Lets the note say whether something waits.
+    async fn write_note(self: &Arc<Self>) {
+        if self.news.stream.note.is_kept() {
+            let this = Arc::clone(self);
+            let write = move || this.news.stream.note.write(|| this.news.stream.waiting() > 0);
+            // A panic has been told by the thread itself.
+            let _ = tokio::task::spawn_blocking(write).await;
+        }
+    }
+
+    /// Waits until nothing waits any more, for so long at most. What waits then is lost, unless there is a note.
+    pub(crate) async fn finish_telling(&self, patience: Duration) {
+        let begun = Instant::now();
+        let stream = &self.news.stream;
+        while stream.waiting() > 0 && begun.elapsed() < patience {
+            tokio::time::sleep(LOOK).await;
+        }
+        match (stream.waiting(), stream.note.is_kept()) {
+            (0, _) => {}
+            (count, true) => tracing::warn!(
+                "{count} purges wait for the engine; when this node starts again, the others will validate everything"
+            ),
+            (count, false) => tracing::error!(
+                "{count} purges never reached the other nodes: the engine {} did not answer; purge there by hand",
+                self.settings.engine
+            ),
+        }
+    }
+
+    async fn add(&self, order: &Order) -> Result<Position, EngineError> {
+        let mut command = redis::cmd("XADD");
+        command.arg(self.key("invalidations")).arg("MAXLEN").arg("~").arg(KEPT).arg("*");
+        for (field, value) in (Message { by: self.by(), order: order.clone() }).fields() {
+            command.arg(field).arg(value);
+        }
+        let position: String = self.engine.command(&command).await?;
+        self.news.stream.added.fetch_add(1, Ordering::Relaxed);
+        position.parse().map_err(|_| strange("the number of an entry"))
+    }
+
+    /// Says that everything up to `position` was obeyed, and reads from there on: who the engine is, and what it has.
+    pub(super) async fn read(
+        &self,
+        link: &mut Link,
+        position: Position,
+    ) -> Result<(String, Vec<Entry>), EngineError> {
+        let mut command = self.script(READ, &["invalidations", "positions"]);
+        command.arg(&self.settings.node).arg(position.to_string()).arg(BATCH + 1);
+        let read: (String, Vec<Value>) = self.ask(link, &command).await?;
+        let entries = read.1.into_iter().map(Entry::of).collect::<Option<_>>();
+        Ok((read.0, entries.ok_or_else(|| strange("an entry"))?))
+    }
+
+    /// What reads so many entries from `position` on, and nothing else.
+    pub(super) fn commands_for_stream(&self, position: Position, most: usize) -> Pipeline {
+        let mut command = self.script(PEEK, &["invalidations"]);
+        command.arg(position.to_string()).arg(most);
+        let mut commands = redis::pipe();
+        commands.add_command(command);
+        commands
+    }
+
+    /// What that has read: who the engine is, and the entries; `None`: it is not as the engine writes it.
+    pub(super) fn stream_of(read: ((String, Vec<Value>),)) -> Option<(String, Vec<Entry>)> {
+        let ((engine, entries),) = read;
+        Some((engine, entries.into_iter().map(Entry::of).collect::<Option<_>>()?))
+    }
+
+    /// Who the engine is, and the last entry that it has.
+    pub(super) async fn end(&self, link: &mut Link) -> Result<(String, Position), EngineError> {
+        let mut command = self.script(END, &["invalidations"]);
+        command.arg(self.by());
+        let (engine, last): (String, String) = self.ask(link, &command).await?;
+        Ok((engine, last.parse().map_err(|_| strange("the number of an entry"))?))
+    }
+
+    /// Waits until there is an entry behind `position`, or for `most`.
+    pub(super) async fn wait_for_news(
+        &self,
+        link: &mut Link,
+        position: Position,
+        most: Duration,
+    ) -> Result<(), EngineError> {
+        let mut command = redis::cmd("XREAD");
+        command.arg("COUNT").arg(1).arg("BLOCK").arg(most.as_millis() as u64);
+        command.arg("STREAMS").arg(self.key("invalidations")).arg(position.to_string());
+        self.ask::<Value>(link, &command).await.map(drop)
+    }
+
+    fn script(&self, script: &str, keys: &[&str]) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(keys.len());
+        keys.iter().for_each(|key| _ = command.arg(self.key(key)));
+        command
+    }
+
+    async fn ask<T: redis::FromRedisValue>(&self, link: &mut Link, command: &Cmd) -> Result<T, EngineError> {
+        let answer = command.query_async(link).await;
+        answer.map_err(|error| EngineError::Unreachable(error.to_string().into()))
+    }
+}
+
+impl Entry {
+    fn of(value: Value) -> Option<Self> {
+        let Value::Array(parts) = value else { return None };
+        let [Value::BulkString(number), Value::Array(fields)] = &parts[..] else { return None };
+        let position = std::str::from_utf8(number).ok()?.parse().ok()?;
+        let bytes =
+            |value: &Value| if let Value::BulkString(bytes) = value { Some(bytes.clone()) } else { None };
+        let fields: Vec<_> = fields.iter().map(bytes).collect::<Option<_>>()?;
+        let (pairs, rest) = fields.as_chunks::<2>();
+        let pairs = pairs.iter().map(|[name, value]| (&name[..], &value[..]));
+        let message = match rest {
+            [] => Message::parse(pairs).map_err(|_| Missed::Unknown),
+            _ => Err(Missed::Unknown),
+        };
+        Some(Self { position, message })
+    }
+}
+
+/// An order as entries that are not too long.
+fn parts(mut order: Order) -> Vec<Order> {
+    let Order::Purge(effect, scopes) = &mut order else { return vec![order] };
+    let (effect, mut scopes, mut parts) = (*effect, mem::take(scopes), Vec::new());
+    while scopes.len() > SCOPES {
+        let rest = scopes.split_off(SCOPES);
+        parts.push(Order::Purge(effect, mem::replace(&mut scopes, rest)));
+    }
+    parts.push(Order::Purge(effect, scopes));
+    parts
+}
+
+fn strange(what: &str) -> EngineError {
+    EngineError::Refused(format!("{what} is not as the engine writes it").into())
+}

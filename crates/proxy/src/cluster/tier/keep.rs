@@ -1,0 +1,295 @@
+//! Gives the second tier what was fetched: behind the requests, from a queue with a limit, on the cluster's thread.
+//!
+//! Chunks go first and the record that names them last, so that no record is without its content. What cannot be given
+//! takes what it was to replace with it: that is out of date.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use larder_cluster::Follower;
+use larder_cluster::record::{CHUNK, Content, INLINE, Piece, Record, Response, chunks, sum};
+use larder_semantics::fields::Fields;
+use larder_store::Entry;
+use tokio::sync::Notify;
+
+use super::{Tier, chunk};
+use crate::clock;
+use crate::cluster::Cluster;
+use crate::cluster::engine::EngineError;
+use crate::worker::Shared;
+
+/// As many bytes of content wait.
+const WAITING: u64 = 32 << 20;
+/// As many responses do, and those to be forgotten.
+const JOBS: usize = 4_096;
+/// So much longer than a record its chunks are kept.
+const LONGER: Duration = Duration::from_secs(10);
+/// Content below this is not worth compressing.
+const SMALL: usize = 256;
+/// Content up to this is compressed where it is met; more, on another thread.
+const QUICK: usize = 32 << 10;
+/// The level of Zstandard: the cheapest.
+const LEVEL: i32 = 1;
+
+/// What waits.
+#[derive(Default)]
+pub(super) struct Queue {
+    jobs: Mutex<Jobs>,
+    more: Notify,
+}
+
+#[derive(Default)]
+struct Jobs {
+    jobs: VecDeque<Job>,
+    bytes: u64,
+}
+
+enum Job {
+    /// To be kept: a response, and where in the stream of purges its fetch began.
+    Keep(Entry, Follower),
+    /// What is kept of this key is out of date.
+    Forget(Box<[u8]>, Vec<u8>),
+}
+
+impl Queue {
+    pub(super) fn waiting(&self) -> usize {
+        self.jobs().jobs.len()
+    }
+
+    fn push(&self, job: Job) -> Result<(), Job> {
+        let mut jobs = self.jobs();
+        let bytes = job.bytes();
+        if jobs.jobs.len() >= JOBS || jobs.bytes + bytes > WAITING {
+            return Err(job);
+        }
+        jobs.bytes += bytes;
+        jobs.jobs.push_back(job);
+        drop(jobs);
+        self.more.notify_one();
+        Ok(())
+    }
+
+    async fn pop(&self) -> Job {
+        loop {
+            let job = {
+                let mut jobs = self.jobs();
+                let job = jobs.jobs.pop_front();
+                jobs.bytes -= job.as_ref().map_or(0, Job::bytes);
+                job
+            };
+            match job {
+                Some(job) => return job,
+                None => self.more.notified().await,
+            }
+        }
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Job {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Keep(entry, _) => entry.body().len(),
+            Self::Forget(..) => 0,
+        }
+    }
+}
+
+impl Tier {
+    /// Takes a response that was fetched from an origin, and where that stood with purges when it began. What is not for
+    /// this tier is not kept here.
+    pub(crate) fn offer(&self, entry: &Entry, place: Follower) {
+        if !self.takes(entry) {
+            return self.forget(entry.key(), entry.signature());
+        }
+        if self.queue.push(Job::Keep(entry.clone(), place)).is_err() {
+            self.figures.dropped.fetch_add(1, Ordering::Relaxed);
+            self.forget(entry.key(), entry.signature());
+        }
+    }
+
+    /// Forgets what is kept of `key` with this signature.
+    pub(crate) fn forget(&self, key: &[u8], signature: &[u8]) {
+        // If even that cannot wait, it goes when its time is over.
+        let _ = self.queue.push(Job::Forget(key.into(), signature.to_vec()));
+    }
+
+    /// Fresh, whole, and of no one's own.
+    fn takes(&self, entry: &Entry) -> bool {
+        entry.status() != StatusCode::PARTIAL_CONTENT
+            && entry.freshness().is_fresh(clock::now())
+            && entry.body().len() <= self.settings.object
+            && !entry.fields().contains("set-cookie")
+    }
+}
+
+/// Gives what waits to the engine, for ever.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let Some(cluster) = &shared.cluster else { return };
+    let Some(tier) = &cluster.tier else { return };
+    loop {
+        let job = tier.queue.pop().await;
+        let is_lost = u64::from(matches!(job, Job::Keep(..)));
+        if !tier.writes.admits() {
+            tier.figures.dropped.fetch_add(is_lost, Ordering::Relaxed);
+            continue;
+        }
+        let writing = Writing { cluster, tier };
+        let written = match &job {
+            // What was purged meanwhile would be found to be.
+            Job::Keep(entry, _) if shared.store.reach(entry).is_some() => {
+                writing.forget(entry.key(), entry.signature()).await
+            }
+            Job::Keep(entry, place) => writing.keep(entry, place).await,
+            Job::Forget(key, signature) => writing.forget(key, signature).await,
+        };
+        tier.writes.went(&written);
+        if let Err(error) = written {
+            tier.figures.dropped.fetch_add(is_lost, Ordering::Relaxed);
+            tracing::debug!("the second tier has not taken a response: {error}");
+        }
+    }
+}
+
+struct Writing<'w> {
+    cluster: &'w Cluster,
+    tier: &'w Tier,
+}
+
+impl Writing<'_> {
+    async fn forget(&self, key: &[u8], signature: &[u8]) -> Result<(), EngineError> {
+        let mut commands = redis::pipe();
+        commands.cmd("DEL").arg(self.cluster.record(key, signature)).ignore();
+        self.tier.writes.ask(&self.cluster.engine, &commands).await
+    }
+
+    async fn keep(&self, entry: &Entry, place: &Follower) -> Result<(), EngineError> {
+        let name = self.cluster.record(entry.key(), entry.signature());
+        let (mut written, beside) = (0, entry.body().len() >= INLINE);
+        let inline;
+        let content = match beside {
+            true => self.chunks(entry, &name, &mut written).await?,
+            false => match entry.body().load(0, INLINE as usize).await {
+                Ok(bytes) => {
+                    let len = bytes.len() as u32;
+                    inline = self.packed(bytes.to_vec()).await;
+                    Some(Content::Inline(len, inline.piece()))
+                }
+                Err(_) => None,
+            },
+        };
+        let expires = self.time(entry);
+        let fields = [entry.fields().shared.0, entry.fields().own.0].concat();
+        let response = content.and_then(|content| response(entry, place, expires, &fields, content));
+        let Some(response) = response.filter(|_| !expires.is_zero()) else { return Ok(()) };
+        let value = Record::Response(Box::new(response)).encode();
+        if !entry.signature().is_empty() {
+            let varies = Record::Varies { key: entry.key(), signature: entry.signature() }.encode();
+            self.set(&self.cluster.record(entry.key(), &[]), &varies, self.tier.settings.lifetime).await?;
+        }
+        self.set(&name, &value, expires).await?;
+        let figures = &self.tier.figures;
+        figures.written.fetch_add(1, Ordering::Relaxed);
+        figures.written_bytes.fetch_add(written + value.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes the content as chunks of what is called `name`, and adds to the bytes `written`. `None`: it cannot be
+    /// read.
+    async fn chunks(
+        &self,
+        entry: &Entry,
+        name: &str,
+        written: &mut u64,
+    ) -> Result<Option<Content<'static>>, EngineError> {
+        let (len, number, mut sums) = (entry.body().len(), fastrand::u64(..), Vec::new());
+        for at in 0..chunks(len) {
+            let Ok(bytes) = entry.body().load(at * CHUNK, CHUNK as usize).await else { return Ok(None) };
+            sums.push(sum(&bytes));
+            let value = self.packed(bytes.to_vec()).await.piece().encode();
+            *written += value.len() as u64;
+            self.set(&chunk(name, number, at as usize), &value, self.time(entry) + LONGER).await?;
+        }
+        Ok(Some(Content::Chunks { number, len, sums }))
+    }
+
+    /// How long a response is to be kept.
+    fn time(&self, entry: &Entry) -> Duration {
+        let left = u64::try_from(entry.freshness().ttl(clock::now())).unwrap_or(0);
+        Duration::from_secs(left).min(self.tier.settings.lifetime)
+    }
+
+    async fn set(&self, name: &str, value: &[u8], time: Duration) -> Result<(), EngineError> {
+        let mut commands = redis::pipe();
+        commands.cmd("SET").arg(name).arg(value).arg("PX").arg(time.as_millis().max(1) as u64).ignore();
+        self.tier.writes.ask(&self.cluster.engine, &commands).await
+    }
+
+    /// `bytes`, compressed if that is wanted and makes them shorter.
+    async fn packed(&self, bytes: Vec<u8>) -> Packed {
+        if !self.tier.settings.compression || bytes.len() < SMALL {
+            return Packed::Plain(bytes);
+        }
+        if bytes.len() <= QUICK {
+            return pack(bytes);
+        }
+        // A heartbeat need not wait for that.
+        tokio::task::spawn_blocking(move || pack(bytes)).await.unwrap_or_else(|_| Packed::Plain(Vec::new()))
+    }
+}
+
+/// What is written of a response, as it is now; `None` if nobody could say whether it was purged.
+fn response<'e>(
+    entry: &'e Entry,
+    place: &'e Follower,
+    expires: Duration,
+    fields: &'e [u8],
+    content: Content<'e>,
+) -> Option<Response<'e>> {
+    let freshness = entry.freshness();
+    Some(Response {
+        key: entry.key(),
+        signature: entry.signature(),
+        status: entry.status().as_u16(),
+        flags: freshness.flags.bits(),
+        age: freshness.age(clock::now()),
+        lifetime: freshness.lifetime,
+        date: freshness.date,
+        stale_while_revalidate: freshness.stale_while_revalidate,
+        stale_if_error: freshness.stale_if_error,
+        cost: entry.cost(),
+        expires: u64::try_from(expires.as_millis()).ok()?,
+        engine: place.engine()?,
+        position: place.position()?,
+        fields,
+        content,
+    })
+}
+
+/// What a piece lies in.
+enum Packed {
+    Plain(Vec<u8>),
+    Zstd(Vec<u8>),
+}
+
+fn pack(bytes: Vec<u8>) -> Packed {
+    match zstd::bulk::compress(&bytes, LEVEL) {
+        Ok(packed) if packed.len() < bytes.len() => Packed::Zstd(packed),
+        _ => Packed::Plain(bytes),
+    }
+}
+
+impl Packed {
+    fn piece(&self) -> Piece<'_> {
+        match self {
+            Self::Plain(bytes) => Piece::Plain(bytes),
+            Self::Zstd(bytes) => Piece::Zstd(bytes),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The second tier: what owners have fetched is kept on the engine as well, where the next owner, or the same one after
+//! a restart, finds it before it asks an origin.
+//!
+//! Nothing needs it. Requests wait for it for a short time only ([`recall`]); what it is to keep waits in a queue with
+//! a limit ([`keep`]); and when it fails, it is left alone for a while ([`Breaker`]). It has connections of its own, so
+//! that no heartbeat and no purge waits behind content. How responses lie there, `larder-cluster` says
+//! ([`larder_cluster::record`]).
+//!
+//! What was purged does not come back from there: a response says how far purges had been obeyed when its fetch
+//! began, and whoever finds it reads the stream from there on.
+
+pub(crate) mod keep;
+pub(crate) mod recall;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use larder_cluster::{Breaker, Follower, breaker, key_hash};
+use larder_semantics::fields::Fields;
+use redis::{FromRedisValue, Pipeline};
+use serde::Serialize;
+
+use self::keep::Queue;
+use super::Cluster;
+use super::engine::{Engine, EngineError, Link, refused_or_lost};
+use super::members::Standing;
+use super::settings;
+use crate::clock;
+use crate::request::Request;
+
+/// How long the engine may take to store something.
+const STORING: Duration = Duration::from_secs(1);
+
+/// What one node has to do with the second tier.
+pub(crate) struct Tier {
+    settings: settings::Tier,
+    reads: Side,
+    writes: Side,
+    queue: Queue,
+    figures: Figures,
+}
+
+/// One of the two ways: reads do not wait behind writes, and an engine that is full still answers.
+struct Side {
+    name: &'static str,
+    patience: Duration,
+    link: tokio::sync::Mutex<Option<Link>>,
+    breaker: Mutex<Breaker>,
+}
+
+#[derive(Default)]
+struct Figures {
+    asked: AtomicU64,
+    hits: AtomicU64,
+    outdated: AtomicU64,
+    damaged: AtomicU64,
+    failed: AtomicU64,
+    skipped: AtomicU64,
+    written: AtomicU64,
+    written_bytes: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// The same, as `/cluster` and the metrics show it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    /// How reading stands: `closed`, or `open` while it is left alone, or `trying`.
+    pub(crate) reads: &'static str,
+    /// How writing does.
+    pub(crate) writes: &'static str,
+    /// Requests for which it was asked.
+    pub(crate) asked: u64,
+    /// Of those, answered.
+    pub(crate) hits: u64,
+    /// Of those, with a response that had been purged, or of which that is not known.
+    pub(crate) outdated: u64,
+    /// Of those, with what was not as it was written, or not whole.
+    pub(crate) damaged: u64,
+    /// Of those, without an answer in time.
+    pub(crate) failed: u64,
+    /// Requests for which it was not asked, since it was left alone.
+    pub(crate) skipped: u64,
+    /// Responses that it was given.
+    pub(crate) written: u64,
+    /// Their bytes, as they lie there.
+    pub(crate) written_bytes: u64,
+    /// Responses that it was not given: it was left alone, or failed, or too many waited.
+    pub(crate) dropped: u64,
+    /// Responses that wait to be given.
+    pub(crate) waiting: usize,
+}
+
+impl Tier {
+    pub(super) fn new(settings: &settings::Tier) -> Self {
+        let side = |name, patience| Side {
+            name,
+            patience,
+            link: tokio::sync::Mutex::default(),
+            breaker: Mutex::default(),
+        };
+        Self {
+            reads: side("read", settings.deadline),
+            writes: side("written to", STORING.max(settings.deadline)),
+            settings: settings.clone(),
+            queue: Queue::default(),
+            figures: Figures::default(),
+        }
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let figures = &self.figures;
+        Report {
+            reads: self.reads.word(),
+            writes: self.writes.word(),
+            asked: get(&figures.asked),
+            hits: get(&figures.hits),
+            outdated: get(&figures.outdated),
+            damaged: get(&figures.damaged),
+            failed: get(&figures.failed),
+            skipped: get(&figures.skipped),
+            written: get(&figures.written),
+            written_bytes: get(&figures.written_bytes),
+            dropped: get(&figures.dropped),
+            waiting: self.queue.waiting(),
+        }
+    }
+}
+
+impl Side {
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn word(&self) -> &'static str {
+        self.breaker().standing(clock::millis()).word()
+    }
+
+    fn admits(&self) -> bool {
+        self.breaker().admits(clock::millis())
+    }
+
+    /// Says how it went.
+    fn went<T>(&self, how: &Result<T, EngineError>) {
+        let mut breaker = self.breaker();
+        match how {
+            Ok(_) => {
+                let was_closed = breaker.standing(clock::millis()) == breaker::Standing::Closed;
+                breaker.succeeded();
+                if !was_closed && breaker.standing(clock::millis()) == breaker::Standing::Closed {
+                    tracing::info!("the second tier is {} again", self.name);
+                }
+            }
+            Err(error) if breaker.failed(clock::millis()) => {
+                tracing::warn!("the second tier is not {} for a while: {error}", self.name);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// What the engine answers to these commands, whose keys are of one slot.
+    async fn ask<T: FromRedisValue>(&self, engine: &Engine, commands: &Pipeline) -> Result<T, EngineError> {
+        let asked = async {
+            let mut link = self.link(engine).await?;
+            commands.query_async(&mut link).await.map_err(|error| refused_or_lost(&error))
+        };
+        let late = || Err(EngineError::Unreachable("no answer in time".into()));
+        let answer = tokio::time::timeout(self.patience, asked).await.unwrap_or_else(|_| late());
+        if matches!(answer, Err(EngineError::Unreachable(_)))
+            && let Ok(mut link) = self.link.try_lock()
+        {
+            *link = None;
+        }
+        answer
+    }
+
+    async fn link(&self, engine: &Engine) -> Result<Link, EngineError> {
+        let mut link = self.link.lock().await;
+        if let Some(link) = &*link {
+            return Ok(link.clone());
+        }
+        let new = engine.dedicated(self.patience).await?;
+        Ok(link.insert(new).clone())
+    }
+}
+
+impl Cluster {
+    /// Where a fetch that begins now stands with what is purged, if what it brings may go to the second tier.
+    pub(crate) fn place_of_fetch(&self, request: &Request) -> Option<Follower> {
+        if self.tier.is_none() || request.fields.contains("authorization") {
+            return None;
+        }
+        let follower = self.news.follower.borrow().clone();
+        follower.position().is_some().then_some(follower)
+    }
+
+    /// The second tier, if this node may ask it for `request`: it owns the key, or stands in for who does.
+    fn tier_for(&self, request: &Request) -> Option<&Tier> {
+        let tier = self.tier.as_ref().filter(|_| self.news.trust.hears())?;
+        let view = self.members.view();
+        let is_own = || {
+            let owner = view.ring.owner(key_hash(&request.key));
+            owner.is_some_and(|owner| view.nodes[owner].id == self.id)
+        };
+        (view.standing == Standing::Member && (request.by_peer || is_own())).then_some(tier)
+    }
+
+    /// The name of what is kept of `key` with this `signature`. What stands in braces decides the slot: what belongs
+    /// together is on one server, and the rest spreads over all.
+    fn record(&self, key: &[u8], signature: &[u8]) -> String {
+        let hash = key_hash(&[key, &[0], signature].concat());
+        format!("{}:content:{{{hash:016x}}}", self.settings.prefix)
+    }
+}
+
+/// The name of a chunk that belongs to what is called `record`.
+fn chunk(record: &str, number: u64, at: usize) -> String {
+    format!("{record}:{number:016x}:{at}")
+}

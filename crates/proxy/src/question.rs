@@ -1,0 +1,68 @@
+//! What the origin is asked about what is stored: everything, whether it is still good, or for the part that it lacks.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use larder_semantics::fields::Fields;
+use larder_semantics::range::ContentRange;
+use larder_semantics::revalidate;
+use larder_store::Entry;
+
+/// What is asked of the origin about what is stored.
+pub(crate) enum Question {
+    /// Everything, whatever is stored.
+    Whole,
+    /// Whether this is still good.
+    Validate(Entry),
+    /// The part that this one lacks.
+    Rest(Entry, ContentRange),
+}
+
+impl Question {
+    /// What to ask about `stored`, for a request that may want a part.
+    pub(crate) fn about(stored: Option<&Entry>, wants_part: bool) -> Self {
+        let Some(entry) = stored else { return Self::Whole };
+        if entry.status() != StatusCode::PARTIAL_CONTENT {
+            return Self::Validate(entry.clone());
+        }
+        let held = ContentRange::of(&entry.fields());
+        match held.filter(|held| !wants_part && *held.range().start() == 0 && held.rest().is_some()) {
+            Some(held) => Self::Rest(entry.clone(), held),
+            None => Self::Whole,
+        }
+    }
+
+    /// The fields that put the question to the origin, for a request with fields `own`.
+    pub(crate) fn fields<'f>(&self, own: &'f HeaderMap, wants_part: bool) -> Cow<'f, HeaderMap> {
+        if matches!(self, Self::Whole) && !revalidate::has_conditions(own) {
+            return Cow::Borrowed(own);
+        }
+        let mut fields = own.clone();
+        self.ask(&mut fields, wants_part);
+        Cow::Owned(fields)
+    }
+
+    /// Puts the question into the fields that go to the origin.
+    fn ask(&self, fields: &mut HeaderMap, wants_part: bool) {
+        match self {
+            // What is fetched whole is stored for all; the client's own conditions are evaluated here.
+            Self::Whole if !wants_part => revalidate::remove_conditions(fields),
+            Self::Whole => {
+                for name in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE] {
+                    fields.remove(name);
+                }
+            }
+            Self::Validate(entry) => revalidate::condition(&entry.fields(), fields),
+            Self::Rest(entry, held) => {
+                revalidate::remove_conditions(fields);
+                if let Some(rest) = held.rest().and_then(|rest| HeaderValue::try_from(rest).ok()) {
+                    fields.insert(header::RANGE, rest);
+                }
+                let tag = entry.fields().first("etag").and_then(|tag| HeaderValue::from_bytes(tag).ok());
+                if let Some(tag) = tag.filter(|tag| !tag.as_bytes().starts_with(b"W/")) {
+                    fields.insert(header::IF_RANGE, tag);
+                }
+            }
+        }
+    }
+}

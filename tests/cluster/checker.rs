@@ -1,0 +1,162 @@
+//! Under load, while nodes are stopped, killed, cut off and started again, and the engine as well, as chance will have it:
+//! nothing is served that was purged longer ago than is allowed, and no request fails. When all is well again, each page
+//! is fetched once for all nodes. A failure prints its seed; `LARDER_SEED` repeats its choices, though not its timing,
+//! and `LARDER_CHECK_SECONDS` says for how long.
+
+use std::env::var;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::engine::Engine;
+use crate::invalidations::command;
+use crate::nodes::{cluster, peer_address, wait_for};
+use crate::relay::{Mode, Relay};
+use crate::support::{Larder, Origin, eventually, site};
+use crate::world::{KEYS, LAG, World};
+
+/// For how long things go wrong, unless the environment says otherwise.
+const RUN: Duration = Duration::from_secs(8);
+
+/// Three nodes whose ways to the engine and to each other can be cut.
+struct Cluster<'w> {
+    engine: Engine,
+    world: &'w World,
+    places: Vec<Place>,
+    nodes: Vec<Larder>,
+    rng: Rng,
+}
+
+/// Where a node is.
+struct Place {
+    name: &'static str,
+    to_engine: Relay,
+    /// By which the others ask it.
+    to_node: Relay,
+    /// Some nodes have a disk, so that what they kept is there after a restart.
+    disk: Option<TempDir>,
+}
+
+impl Place {
+    fn new(name: &'static str, engine: &Engine) -> Self {
+        let disk = (name == "c").then(|| tempfile::tempdir().expect("a directory"));
+        Self { name, to_engine: Relay::to(engine.address()), to_node: Relay::new(), disk }
+    }
+
+    fn start(&self, origin: &Origin) -> Larder {
+        let disk = self.disk.as_ref().map_or(String::new(), |directory| {
+            format!("[[disk]]\npath = '{}'\nsize = '64MiB'\n", directory.path().display())
+        });
+        let (name, engine, node) = (self.name, self.to_engine.address, self.to_node.address);
+        let node = Larder::start(&format!(
+            "{disk}[cluster]\nengine = 'redis://{engine}'\nnode = '{name}'\nlisten = '127.0.0.1:0'\n\
+             advertise = 'http://{node}'\nheartbeat = '50ms'\ndrop_out = '2s'\n{KEYS}\n{}",
+            site(&[origin], "")
+        ));
+        self.to_node.leads_to(peer_address(&node));
+        node
+    }
+}
+
+impl<'w> Cluster<'w> {
+    fn new(world: &'w World, origin: &Origin, rng: Rng) -> Self {
+        let engine = Engine::start();
+        let places: Vec<_> = ["a", "b", "c"].map(|name| Place::new(name, &engine)).into();
+        let nodes: Vec<_> = places.iter().map(|place| place.start(origin)).collect();
+        nodes.iter().enumerate().for_each(|(number, node)| world.place(number, Some(node)));
+        Self { engine, world, places, nodes, rng }
+    }
+
+    fn millis(&mut self, most: Duration) -> Duration {
+        Duration::from_millis(self.rng.u64(..most.as_millis() as u64))
+    }
+
+    /// Lets something go wrong for a while.
+    fn disturb(&mut self, origin: &Origin) {
+        let (while_, number) = (self.millis(2 * LAG), self.rng.usize(..self.nodes.len()));
+        let mode = if self.rng.bool() { Mode::Refuses } else { Mode::Silent };
+        match self.rng.u8(..8) {
+            0 => {
+                self.engine.signal(Signal::STOP);
+                sleep(while_);
+                self.engine.signal(Signal::CONT);
+            }
+            1 => self.engine.restart(),
+            2 => command(&self.engine, "XTRIM {larder}:invalidations MAXLEN 0"),
+            3 => {
+                self.nodes[number].signal(Signal::STOP);
+                sleep(while_);
+                self.nodes[number].signal(Signal::CONT);
+            }
+            4 => {
+                self.world.place(number, None);
+                self.nodes[number].signal(Signal::KILL);
+                self.nodes[number].ended();
+                sleep(while_);
+                self.nodes[number] = self.places[number].start(origin);
+                self.world.place(number, Some(&self.nodes[number]));
+            }
+            5 => cut([&self.places[number].to_engine], mode, while_),
+            6 => cut([&self.places[number].to_node], mode, while_),
+            _ => cut(self.places.iter().map(|place| &place.to_node), mode, while_),
+        }
+        sleep(self.millis(LAG));
+    }
+
+    /// Each page that is asked for by way of every node is fetched once.
+    fn assert_one_fetch_for_all(&self, origin: &Origin) {
+        wait_for(&self.nodes, &["a", "b", "c"]);
+        let is_reachable = |node: &Value| node["reachable"] == true;
+        let is_well = |node: &Larder| {
+            let shown = cluster(node);
+            let mut nodes = shown["nodes"].as_array().expect("a list").iter();
+            shown["invalidations"]["trusted"] == true && nodes.all(is_reachable)
+        };
+        eventually("all to be well", || self.nodes.iter().all(is_well).then_some(()));
+        // A machine so busy that a node has not heard of purges in time, or seems to hang, may have another try.
+        let mut number = 100;
+        let is_fetched_once = || {
+            let paths: Vec<_> = (number..number + 20).map(|path| format!("/{path}")).collect();
+            number += 20;
+            for (path, node) in paths.iter().flat_map(|path| self.nodes.iter().map(move |node| (path, node)))
+            {
+                assert_eq!(node.ask(&format!("GET {path}\nHost: site.test")).status, 200);
+            }
+            paths.iter().all(|path| origin.count_of(path) == 1).then_some(())
+        };
+        eventually("pages that are fetched once for all", is_fetched_once);
+    }
+}
+
+/// Cuts `ways` for a while.
+fn cut<'r>(ways: impl IntoIterator<Item = &'r Relay>, mode: Mode, while_: Duration) {
+    let ways: Vec<_> = ways.into_iter().collect();
+    ways.iter().for_each(|way| way.set(mode));
+    sleep(while_);
+    ways.iter().for_each(|way| way.set(Mode::Open));
+}
+
+#[test]
+fn nothing_is_served_that_was_purged_longer_ago_than_is_allowed() {
+    let seed = var("LARDER_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("a number"));
+    let run = var("LARDER_CHECK_SECONDS")
+        .map_or(RUN, |seconds| Duration::from_secs(seconds.parse().expect("a number")));
+    println!("LARDER_SEED={seed}");
+    let world = Arc::new(World::default());
+    let origin = world.origin();
+    let mut nodes = Cluster::new(&world, &origin, Rng::with_seed(seed));
+    wait_for(&nodes.nodes, &["a", "b", "c"]);
+    world.run_while(seed, || {
+        let begun = Instant::now();
+        while begun.elapsed() < run && world.goes_on() {
+            nodes.disturb(&origin);
+        }
+    });
+    world.tell();
+    nodes.assert_one_fetch_for_all(&origin);
+}

@@ -1,0 +1,199 @@
+//! Real `redis-server`s of a test's own: one that can be killed and started again, empty; three masters that make a
+//! Redis Cluster; one that a Sentinel watches; and replicas that take over.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::support::eventually;
+
+/// How long masters of a Redis Cluster wait before one counts as gone, in milliseconds.
+const CLUSTER_TIMEOUT: &str = "3000";
+
+/// A server. It keeps nothing on disk: killed, it has lost everything.
+pub(crate) struct Engine {
+    address: SocketAddr,
+    directory: TempDir,
+    words: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Engine {
+    /// One that answers.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"])
+    }
+
+    /// Three masters that share the keys.
+    pub(crate) fn cluster() -> Vec<Self> {
+        let masters: Vec<_> = std::iter::repeat_with(Self::in_cluster).take(3).collect();
+        let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
+        let words: Vec<_> =
+            ["--cluster", "create"].into_iter().chain(addresses.iter().map(String::as_str)).collect();
+        masters[0].tell(&[&words[..], &["--cluster-yes"]].concat());
+        let is_whole = |master: &Self| master.tell(&["cluster", "info"]).contains("cluster_state:ok");
+        eventually("the masters to agree", || masters.iter().all(is_whole).then_some(()));
+        masters
+    }
+
+    fn in_cluster() -> Self {
+        let bus = free().port().to_string();
+        let words = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--save", ""];
+        let times = ["--cluster-node-timeout", CLUSTER_TIMEOUT, "--repl-diskless-sync-delay", "0"];
+        Self::start_with(&[&words[..], &times].concat())
+    }
+
+    /// Takes the one of `masters` that has the keys of the prefix `larder` out of them.
+    pub(crate) fn owner(masters: &mut Vec<Self>) -> Self {
+        let slot: usize =
+            masters[0].tell(&["cluster", "keyslot", "larder"]).trim().parse().expect("a number");
+        masters.remove(slot * masters.len() / (1 << 14))
+    }
+
+    /// One that takes over from `master`.
+    pub(crate) fn replica(master: &Self) -> Self {
+        let (ip, port) = (master.address.ip().to_string(), master.address.port().to_string());
+        Self::start_with(&["--replicaof", &format!("{ip} {port}"), "--save", ""]).once_in_step()
+    }
+
+    /// The same in a Redis Cluster with these `others`.
+    pub(crate) fn replica_in_cluster(master: &Self, others: &[Self]) -> Self {
+        let (replica, id) = (Self::in_cluster(), master.tell(&["cluster", "myid"]));
+        let (ip, port) = (replica.address.ip().to_string(), replica.address.port().to_string());
+        let bus = replica.words[3].as_str();
+        assert_eq!(master.tell(&["cluster", "meet", &ip, &port, bus]).trim(), "OK");
+        let replicates =
+            || replica.tell(&["cluster", "replicate", id.trim()]).starts_with("OK").then_some(());
+        eventually("the replica to know its master", replicates);
+        // What they know of each other by the master alone is lost with it.
+        let knows_all = |server: &Self| {
+            let nodes = server.tell(&["cluster", "nodes"]);
+            let is_known = |line: &str| line.contains(" connected") && !line.contains("handshake");
+            nodes.lines().count() == others.len() + 2
+                && nodes.lines().all(is_known)
+                && nodes.contains("slave")
+        };
+        let know_all = || others.iter().chain([&replica]).all(knows_all).then_some(());
+        eventually("the others and the replica to know each other", know_all);
+        replica.once_in_step()
+    }
+
+    fn once_in_step(self) -> Self {
+        let is_up = || self.tell(&["info", "replication"]).contains("master_link_status:up").then_some(());
+        eventually("the replica to have what its master has", is_up);
+        self
+    }
+
+    /// Makes it the master in a Redis Cluster, whoever else is there.
+    pub(crate) fn take_over(&self) {
+        let takes_over = || self.tell(&["cluster", "failover", "takeover"]).starts_with("OK").then_some(());
+        eventually("a replica that takes over", takes_over);
+    }
+
+    pub(crate) fn is_master(&self) -> bool {
+        self.tell(&["info", "replication"]).contains("role:master")
+    }
+
+    /// One that wants a password, and speaks TLS, too: its URL, and the certificate that proves who it is.
+    pub(crate) fn encrypted() -> (Self, String, PathBuf) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (key, certificate) = (directory.path().join("key.pem"), directory.path().join("cert.pem"));
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "ec", "-nodes", "-subj", "/CN=test", "-days", "2"]);
+        openssl.args(["-pkeyopt", "ec_paramgen_curve:P-256", "-extensions", "v3_req"]);
+        openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
+        openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
+        assert!(openssl.stderr(Stdio::null()).status().expect("apt-get install openssl").success());
+        let (port, text) = (free().port(), |path: &Path| path.display().to_string());
+        let (key, file) = (text(&key), text(&certificate));
+        let tls = ["--tls-port", &port.to_string(), "--tls-key-file", &key, "--tls-cert-file", &file];
+        let who = ["--tls-auth-clients", "no", "--requirepass", "open sesame", "--save", ""];
+        let engine = Self::start_in(directory, &[&tls[..], &who].concat());
+        (engine, format!("rediss://:open%20sesame@localhost:{port}/1"), certificate)
+    }
+
+    /// What watches `master` under the name `larder`, and lets a replica take over.
+    pub(crate) fn sentinel(master: &Self) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("sentinel.conf");
+        let (ip, port) = (master.address.ip(), master.address.port());
+        let lines = [
+            format!("sentinel monitor larder {ip} {port} 1"),
+            "sentinel down-after-milliseconds larder 2000".to_owned(),
+            "sentinel failover-timeout larder 10000\n".to_owned(),
+        ];
+        std::fs::write(&file, lines.join("\n")).expect("written");
+        Self::start_in(directory, &[file.to_str().expect("a path"), "--sentinel"])
+    }
+
+    /// How nodes find it.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn start_with(words: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().expect("a directory"), words)
+    }
+
+    fn start_in(directory: TempDir, words: &[&str]) -> Self {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let mut engine = Self { address: free(), directory, words, child: None };
+        engine.restart();
+        engine
+    }
+
+    /// Ends it, if it runs, and begins anew.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        let mut command = Command::new("redis-server");
+        command.args(&self.words).args(["--port", &self.address.port().to_string(), "--bind", "127.0.0.1"]);
+        command.arg("--dir").arg(self.directory.path());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.child = Some(child.expect("apt-get install redis-server"));
+        eventually("the engine", || TcpStream::connect(self.address).ok());
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("it runs");
+            child.wait().expect("it ends");
+        }
+    }
+
+    /// Stops it where it is, or lets it go on.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.child.as_ref().expect("it runs")), signal).expect("it runs");
+    }
+
+    /// What `redis-cli` says of a command.
+    pub(crate) fn tell(&self, words: &[&str]) -> String {
+        let mut command = Command::new("redis-cli");
+        let output = command.args(["-p", &self.address.port().to_string()]).args(words).output();
+        String::from_utf8(output.expect("apt-get install redis-tools").stdout).expect("text")
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// An address where nobody listens, of those that the system gives to nobody who asks for any: so that it is still free
+/// when a server has died there.
+fn free() -> SocketAddr {
+    loop {
+        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}

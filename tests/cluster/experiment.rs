@@ -1,0 +1,136 @@
+//! `larder experiment cluster`: what it measures, and what is left when something or somebody puts an end to it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const ENGINE: &str = "redis-server";
+/// For what takes seconds where nobody else uses the machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn command(size: &str, directory: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    command.args(["experiment", "cluster", size, "--output"]).arg(directory.path());
+    command.env_remove("LARDER_LOG").env_remove("RUST_LOG");
+    command
+}
+
+fn start(directory: &TempDir) -> Child {
+    let mut command = command("--quick", directory);
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn report(directory: &TempDir) -> String {
+    fs::read_to_string(directory.path().join("report.html")).expect("a report")
+}
+
+/// The children of `experiment` at this moment: what each is called, and its process.
+fn children(experiment: &Child) -> Vec<(String, Pid)> {
+    let path = format!("/proc/{0}/task/{0}/children", experiment.id());
+    let children = fs::read_to_string(path).unwrap_or_default();
+    let processes = children.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?));
+    let named = |process: Pid| {
+        let path = format!("/proc/{}/comm", process.as_raw_nonzero());
+        Some((fs::read_to_string(path).ok()?.trim().to_owned(), process))
+    };
+    processes.filter_map(named).collect()
+}
+
+/// Whether a process has ended, though whoever inherits it may not have asked how.
+fn is_over(process: Pid) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(process.as_raw_nonzero().to_string()).join("stat"));
+    stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+}
+
+#[test]
+fn nodes_are_measured_beside_the_simulation() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = command("--smoke", &directory).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let journal = fs::read_to_string(directory.path().join("cluster.jsonl")).expect("a journal");
+    let lines = journal.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).expect("json"));
+    let values: Vec<Value> = lines.map(|line| line["value"].clone()).collect();
+    let live: Vec<_> = values.iter().filter(|value| value["nodes"].is_u64()).collect();
+    for value in &live {
+        let is_alone = value["nodes"] == 1 || value["apart"] == true;
+        assert_eq!(value["crossings"].as_f64() > Some(0.0), !is_alone, "{value}");
+        // One node asks the origin once for each page, if it has room for all.
+        assert!(!is_alone || value["set"] != "one" || value["origin_requests"] == 0, "{value}");
+    }
+    assert_eq!((live.len(), values.len() - live.len()), (13, 3));
+    let page = report(&directory);
+    for part in ["cluster-times", "cluster-cost", "cluster-origin", "cluster-crossings"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert!(!page.contains("is not whole"));
+
+    let measured = fs::read(directory.path().join("cluster.jsonl")).expect("a journal");
+    let resumed = command("--smoke", &directory).arg("--resume").output().expect("it runs");
+    assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+    assert_eq!(fs::read(directory.path().join("cluster.jsonl")).expect("a journal"), measured);
+}
+
+#[test]
+fn without_an_engine_to_start_it_is_refused_in_one_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = command("--smoke", &directory).env("PATH", "/nowhere").output().expect("it runs");
+    let expected = "larder: cluster: no redis-server or valkey-server on the path; install one";
+    assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
+    assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(2), 1));
+}
+
+#[test]
+fn who_is_killed_leaves_neither_nodes_nor_engine() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut experiment = start(&directory);
+    let left = eventually("an engine and nodes", || {
+        let children = children(&experiment);
+        let is_there = children.len() > 2 && children.iter().any(|(name, _)| name == ENGINE);
+        is_there.then_some(children)
+    });
+    experiment.kill().expect("it runs");
+    experiment.wait().expect("it ends");
+    for (name, process) in left {
+        eventually(&format!("the end of {name}"), || is_over(process).then_some(()));
+    }
+}
+
+#[test]
+fn an_engine_that_dies_is_told_and_ends_the_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut experiment = start(&directory);
+    eventually("the end", || {
+        // Where there are nodes, it serves. One whose cluster was measured already is no loss; the next one is.
+        let children = children(&experiment);
+        for (_, engine) in children.iter().filter(|(name, _)| name == ENGINE && children.len() > 2) {
+            let _ = kill_process(*engine, Signal::KILL);
+        }
+        experiment.try_wait().expect("a child")
+    });
+    let output = experiment.wait_with_output().expect("it has ended");
+    let told = stderr(&output);
+    let last = told.lines().last().expect("a line");
+    assert!(last.starts_with("larder: ") && last.contains("engine ended"), "{told}");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(report(&directory).contains("is not whole"));
+}

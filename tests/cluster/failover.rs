@@ -1,0 +1,104 @@
+//! What is purged when the engine is several servers, and one of them is lost.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::engine::Engine;
+use crate::invalidations::{LAG, LONG, Pages, SHORT, node_by, purge, version};
+use crate::nodes::wait_for;
+use crate::support::{Larder, Origin, within};
+
+/// How long the servers may take to agree who is the master.
+const ELECTION: Duration = Duration::from_secs(60);
+
+fn three(url: &str, origin: &Origin, keys: &str) -> Vec<Larder> {
+    let nodes: Vec<_> = ["a", "b", "c"].map(|name| node_by(url, origin, name, [keys, ""], "")).into();
+    wait_for(&nodes, &["a", "b", "c"]);
+    nodes.iter().for_each(|node| assert_eq!(version(node, "/page"), 0));
+    nodes
+}
+
+fn url_of(masters: &[Engine]) -> String {
+    let addresses: Vec<_> = masters.iter().map(|master| master.address().to_string()).collect();
+    format!("redis+cluster://{}", addresses.join(","))
+}
+
+/// A purge by each node is soon in force on all of them.
+fn assert_purges(nodes: &[Larder], pages: &Pages) {
+    for node in nodes {
+        let new = pages.change();
+        let whole = json!({"published": true, "acknowledged": 3, "of": 3});
+        let is_whole = || (purge(node, "tag=t&wait")["nodes"] == whole).then_some(());
+        within(ELECTION, "a purge on three nodes", is_whole);
+        nodes.iter().for_each(|node| assert_eq!(version(node, "/page"), new));
+    }
+}
+
+/// The master dies with a purge that neither its replica nor one of the nodes has heard of, and the replica takes over.
+fn assert_a_lost_purge_is_obeyed(
+    nodes: &[Larder],
+    pages: &Pages,
+    (master, replica): (&mut Engine, &Engine),
+    take_over: impl FnOnce(),
+) {
+    nodes[2].signal(Signal::STOP);
+    replica.signal(Signal::STOP);
+    master.tell(&["client", "kill", "type", "replica"]);
+    let new = pages.change();
+    assert_eq!(purge(&nodes[0], "tag=t")["nodes"]["published"], true);
+    master.kill();
+    replica.signal(Signal::CONT);
+    take_over();
+    within(ELECTION, "the replica to take over", || replica.is_master().then_some(()));
+    nodes[2].signal(Signal::CONT);
+    for node in nodes {
+        within(ELECTION, "the purge", || (version(node, "/page") == new).then_some(()));
+        node.wait_for_log("the engine was started anew, or another one took over");
+    }
+}
+
+#[test]
+fn what_a_promoted_replica_has_lost_is_not_served() {
+    let (mut master, pages) = (Engine::start(), Pages::default());
+    let replica = Engine::replica(&master);
+    let (sentinel, origin) = (Engine::sentinel(&master), pages.origin());
+    let knows =
+        || sentinel.tell(&["sentinel", "replicas", "larder"]).contains("master-link-status").then_some(());
+    within(ELECTION, "the Sentinel to know the replica", knows);
+    let nodes = three(&format!("redis+sentinel://{}/larder", sentinel.address()), &origin, LONG);
+    assert_purges(&nodes, &pages);
+    // The Sentinel finds out by itself.
+    assert_a_lost_purge_is_obeyed(&nodes, &pages, (&mut master, &replica), || ());
+    assert_purges(&nodes, &pages);
+}
+
+#[test]
+fn what_a_replica_in_a_cluster_of_masters_has_lost_is_not_served() {
+    let (mut masters, pages) = (Engine::cluster(), Pages::default());
+    let (url, origin) = (url_of(&masters), pages.origin());
+    let mut owner = Engine::owner(&mut masters);
+    let replica = Engine::replica_in_cluster(&owner, &masters);
+    let nodes = three(&url, &origin, LONG);
+    assert_purges(&nodes, &pages);
+    assert_a_lost_purge_is_obeyed(&nodes, &pages, (&mut owner, &replica), || replica.take_over());
+    assert_purges(&nodes, &pages);
+}
+
+#[test]
+fn a_master_without_a_replica_is_waited_for() {
+    let (mut masters, pages) = (Engine::cluster(), Pages::default());
+    let (url, origin) = (url_of(&masters), pages.origin());
+    let mut owner = Engine::owner(&mut masters);
+    let nodes = three(&url, &origin, SHORT);
+    owner.kill();
+    let new = pages.change();
+    // The lag itself is what passes here.
+    sleep(LAG);
+    nodes.iter().for_each(|node| assert_eq!(version(node, "/page"), new));
+    assert_eq!(purge(&nodes[0], "tag=t")["nodes"]["published"], false);
+    owner.restart();
+    assert_purges(&nodes, &pages);
+}

@@ -1,0 +1,21 @@
+//! Nodes that serve as one cache: who is in, who is asked for what, and what happens when one of them, or the engine,
+//! is gone. The engine is a real `redis-server`; everything is on loopback.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod checker;
+mod clocks;
+mod engine;
+mod experiment;
+mod failover;
+mod invalidations;
+mod members;
+mod nodes;
+mod partitions;
+mod peers;
+mod relay;
+mod rings;
+mod tier;
+mod world;

@@ -1,0 +1,171 @@
+//! What happens when nothing comes through: from node to node, or from a node to the engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::engine::Engine;
+use crate::invalidations::{LAG, Pages, SHORT, purge, version};
+use crate::nodes::{asked, cluster, config, names_of, peer_address, wait_for};
+use crate::peers::{PAGE, path_of, paths};
+use crate::relay::{Mode, Relay};
+use crate::support::{Answer, Gate, Larder, Origin, eventually};
+
+/// Longer than a node waits for one that says nothing.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+/// So that no node is out before a test is.
+const STAYS: &str = "drop_out = '10m'";
+
+/// Three nodes that reach each other by relays.
+fn relayed(engine: &Engine, origin: &Origin) -> (Vec<Larder>, Vec<Relay>) {
+    let start = |name: &str| {
+        let relay = Relay::new();
+        let keys = format!("advertise = 'http://{}'", relay.address);
+        let text = config(&engine.url(), origin, name, &keys).replace("drop_out = '2s'", STAYS);
+        let node = Larder::start(&text);
+        relay.leads_to(peer_address(&node));
+        (node, relay)
+    };
+    let (nodes, relays): (Vec<_>, Vec<_>) = ["a", "b", "c"].map(start).into_iter().unzip();
+    wait_for(&nodes, &["a", "b", "c"]);
+    (nodes, relays)
+}
+
+fn wait_until_reachable(node: &Larder, other: usize, is: bool) {
+    let shown = || cluster(node)["nodes"][other]["reachable"] == is;
+    eventually(&format!("reachable: {is}"), || shown().then_some(()));
+}
+
+/// Asks for pages that have been asked for by way of `node` before: each is answered.
+fn assert_all_answered(node: &Larder) {
+    let begin = |path: String| {
+        let mut client = node.client();
+        client.send(&format!("GET {path}"));
+        client
+    };
+    for mut client in paths(24).into_iter().map(begin).collect::<Vec<_>>() {
+        assert_eq!(client.receive("GET").text(), "body");
+    }
+}
+
+#[test]
+fn an_owner_that_nobody_gets_through_to_is_done_without() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let (nodes, relays) = relayed(&engine, &origin);
+    for mode in [Mode::Refuses, Mode::Silent] {
+        relays[2].set(mode);
+        for node in &nodes {
+            let gone = purge(node, "all&hard&wait")["nodes"]["acknowledged"].clone();
+            assert_eq!(gone, 3, "the engine is there");
+            assert_all_answered(node);
+        }
+        wait_until_reachable(&nodes[0], 2, false);
+        assert_eq!(names_of(&nodes[0]), ["a", "b", "c"]);
+        relays[2].set(Mode::Open);
+        wait_until_reachable(&nodes[0], 2, true);
+        let hits = asked(&nodes[0], "hits");
+        purge(&nodes[0], "all&hard&wait");
+        assert_all_answered(&nodes[2]);
+        assert_all_answered(&nodes[0]);
+        assert!(asked(&nodes[0], "hits") > hits, "{mode:?}");
+    }
+}
+
+#[test]
+fn nodes_that_get_through_to_the_engine_only_serve_by_themselves() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let (nodes, relays) = relayed(&engine, &origin);
+    for mode in [Mode::Refuses, Mode::Silent] {
+        relays.iter().for_each(|relay| relay.set(mode));
+        nodes.iter().for_each(assert_all_answered);
+        let new = purge(&nodes[1], "all&hard&wait");
+        assert_eq!(new["nodes"], json!({"published": true, "acknowledged": 3, "of": 3}));
+        nodes.iter().for_each(assert_all_answered);
+        relays.iter().for_each(|relay| relay.set(Mode::Open));
+        for node in &nodes {
+            (0..3).for_each(|other| wait_until_reachable(node, other, true));
+        }
+    }
+}
+
+#[test]
+fn a_node_that_is_cut_off_from_the_engine_validates_and_comes_back() {
+    let (engine, pages) = (Engine::start(), Pages::default());
+    let origin = pages.origin();
+    let relay = Relay::to(engine.address());
+    let by_relay = format!("redis://{}", relay.address);
+    let nodes = [("a", engine.url()), ("b", engine.url()), ("c", by_relay)]
+        .map(|(name, url)| Larder::start(&config(&url, &origin, name, SHORT)));
+    for mode in [Mode::Refuses, Mode::Silent] {
+        wait_for(&nodes, &["a", "b", "c"]);
+        // A node that has just come back has yet to hear of what was purged.
+        let whole = || (purge(&nodes[0], "tag=t&wait")["nodes"]["acknowledged"] == 3).then_some(());
+        eventually("all to hear of purges", whole);
+        let old = pages.change();
+        purge(&nodes[0], "tag=t&wait");
+        nodes.iter().for_each(|node| assert_eq!(version(node, "/page"), old));
+        relay.set(mode);
+        let new = pages.change();
+        let told = purge(&nodes[0], "tag=t&wait&timeout=0.1")["nodes"].clone();
+        assert_eq!(told, json!({"published": true, "acknowledged": 2, "of": 3, "missing": ["c"]}));
+        // The lag itself is what passes here.
+        sleep(LAG);
+        assert_eq!(version(&nodes[2], "/page"), new, "{mode:?}");
+        assert_eq!(purge(&nodes[2], "tag=t")["nodes"]["published"], false);
+        wait_for(&nodes[..2], &["a", "b"]);
+        eventually("c to be alone", || (cluster(&nodes[2])["standing"] == "alone").then_some(()));
+        assert_eq!(nodes[2].ask_admin("GET /readyz").status, 200);
+        relay.set(Mode::Open);
+    }
+    wait_for(&nodes, &["a", "b", "c"]);
+}
+
+#[test]
+fn an_owner_that_hangs_is_left_alone_until_it_answers() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let (nodes, _relays) = relayed(&engine, &origin);
+    let path = path_of(&nodes[2], &nodes[0]);
+    nodes[2].signal(Signal::STOP);
+    // What was connected, and what connects, is accepted by the kernel, and never answered.
+    assert_eq!(nodes[0].get(&path).status, 200);
+    assert_all_answered(&nodes[0]);
+    wait_until_reachable(&nodes[0], 2, false);
+    let failed = asked(&nodes[0], "failed");
+    assert_all_answered(&nodes[0]);
+    assert_eq!(asked(&nodes[0], "failed"), failed, "it is not even asked");
+    nodes[2].signal(Signal::CONT);
+    wait_until_reachable(&nodes[0], 2, true);
+}
+
+#[test]
+fn an_owner_that_waits_for_its_origin_does_not_hang() {
+    let (gate, holds) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+    let (held, is_held, engine) = (gate.clone(), Arc::clone(&holds), Engine::start());
+    let origin = Origin::answering(move |_| {
+        if is_held.load(Ordering::Acquire) {
+            held.pass();
+        }
+        Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nbody")
+    });
+    let (nodes, _relays) = relayed(&engine, &origin);
+    let path = path_of(&nodes[2], &nodes[0]);
+    holds.store(true, Ordering::Release);
+    // A machine that is too busy to answer may look like one that hangs. So it may have another try.
+    let is_waited_for = || {
+        purge(&nodes[0], "all&hard&wait");
+        let (before, failed) = (origin.count_of(&path), asked(&nodes[0], "failed"));
+        let mut client = nodes[0].client();
+        client.send(&format!("GET {path}"));
+        eventually("the origin to be asked", || (origin.count_of(&path) > before).then_some(()));
+        // The time after which it would be given up.
+        sleep(PATIENCE);
+        (origin.count_of(&path) == before + 1 && asked(&nodes[0], "failed") == failed).then_some(client)
+    };
+    let mut client = eventually("an owner that is waited for", is_waited_for);
+    gate.open();
+    assert_eq!(client.receive("GET").text(), "body");
+}

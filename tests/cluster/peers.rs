@@ -1,0 +1,210 @@
+//! Who is asked for what.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::Signal;
+
+use crate::engine::Engine;
+use crate::nodes::{asked, cluster, node, peer_address, three, wait_for};
+use crate::support::{Answer, Client, Gate, Larder, Origin, eventually};
+
+pub(crate) const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\nbody";
+
+pub(crate) fn paths(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("/page/{number}")).collect()
+}
+
+/// A path that the node called `owner` owns, and `asks` does not: `asks` has asked it once.
+pub(crate) fn path_of(owner: &Larder, asks: &Larder) -> String {
+    let hits = |node: &Larder| node.stat("requests");
+    let mine = |path: &String| {
+        let before = hits(owner);
+        asks.get(path);
+        hits(owner) > before
+    };
+    paths(64).into_iter().find(mine).expect("one in three or so")
+}
+
+#[test]
+fn each_key_is_fetched_once_for_all() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let nodes = three(&engine, &origin, "");
+    for path in paths(30) {
+        for node in &nodes {
+            let response = node.get(&path);
+            assert_eq!((response.status, response.text()), (200, "body"), "{path}");
+        }
+    }
+    for path in paths(30) {
+        assert_eq!(origin.count_of(&path), 1, "{path}");
+    }
+    assert!(nodes.iter().all(|node| asked(node, "asked") > 0 && asked(node, "failed") == 0));
+}
+
+#[test]
+fn requests_of_all_nodes_wait_for_one_fetch() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let engine = Engine::start();
+    let origin = Origin::answering(move |_| {
+        held.pass();
+        Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nbody")
+    });
+    let nodes = three(&engine, &origin, "");
+    let clients: Vec<_> = nodes
+        .iter()
+        .chain(&nodes)
+        .map(|node| {
+            let mut client = node.client();
+            client.send("GET /slow");
+            client
+        })
+        .collect();
+    eventually("the origin to be asked", || (origin.count() > 0).then_some(()));
+    // Five of the six wait: those of the owner for its fetch, one of each other node's for the owner.
+    let waiting = || nodes.iter().map(|node| node.stat("in_flight")).sum::<u64>();
+    eventually("everybody to wait", || (waiting() >= 3).then_some(()));
+    gate.open();
+    for mut client in clients {
+        assert_eq!(client.receive("GET").text(), "body");
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn an_owner_with_too_much_to_do_is_spared() {
+    let (gate, holds) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+    let (held, is_held, engine) = (gate.clone(), Arc::clone(&holds), Engine::start());
+    let origin = Origin::answering(move |_| {
+        if is_held.load(Ordering::Acquire) {
+            held.pass();
+        }
+        Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nbody")
+    });
+    let nodes = ["a", "b"].map(|name| node(&engine, &origin, name, ""));
+    wait_for(&nodes, &["a", "b"]);
+    let is_of_b = |path: &String| {
+        let before = asked(&nodes[0], "asked");
+        nodes[0].get(path);
+        asked(&nodes[0], "asked") > before
+    };
+    let of_b: Vec<_> = paths(200).into_iter().filter(is_of_b).take(40).collect();
+    for node in &nodes {
+        assert_eq!(node.ask_admin("POST /purge?all&hard\nLarder-Admin: 1").status, 200);
+    }
+    holds.store(true, Ordering::Release);
+    let begin = |path: &String| {
+        let mut client = nodes[0].client();
+        client.send(&format!("GET {path}"));
+        client
+    };
+    let clients: Vec<_> = of_b.iter().map(begin).collect();
+    eventually("a to spare b", || (asked(&nodes[0], "spilled") > 0).then_some(()));
+    gate.open();
+    for mut client in clients {
+        assert_eq!(client.receive("GET").text(), "body");
+    }
+}
+
+#[test]
+fn an_owner_that_died_is_done_without() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let mut nodes = three(&engine, &origin, "");
+    let path = path_of(&nodes[2], &nodes[0]);
+    let mut dead = nodes.pop().expect("three");
+    dead.signal(Signal::KILL);
+    dead.ended();
+    let before = origin.count();
+    let response = nodes[0].get(&path);
+    assert_eq!((response.status, origin.count()), (200, before + 1));
+    wait_for(&nodes, &["a", "b"]);
+    assert_eq!(nodes[1].get(&path).status, 200);
+}
+
+#[test]
+fn an_owner_without_an_origin_is_done_without() {
+    let (engine, origin, gone) = (Engine::start(), Origin::always(PAGE), Origin::always(PAGE));
+    gone.die();
+    let nodes =
+        [("a", &origin), ("b", &origin), ("c", &gone)].map(|(name, origin)| node(&engine, origin, name, ""));
+    wait_for(&nodes, &["a", "b", "c"]);
+    let path = path_of(&nodes[2], &nodes[0]);
+    assert_eq!((origin.count_of(&path), asked(&nodes[0], "failed")), (1, 1));
+}
+
+#[test]
+fn what_is_popular_becomes_a_hit_everywhere() {
+    let (engine, origin) =
+        (Engine::start(), Origin::always("200 OK\nCache-Control: max-age=60\nAge: 7\n\nbody"));
+    let nodes = three(&engine, &origin, "");
+    let path = path_of(&nodes[2], &nodes[0]);
+    let status = |response: &crate::support::Response| {
+        let all = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cache-status"));
+        all.map(|(_, value)| value.clone()).collect::<Vec<_>>()
+    };
+    let second = nodes[0].get(&path);
+    assert!(status(&second)[0].starts_with("Larder; hit"), "{second:?}");
+    let third = nodes[0].get(&path);
+    let age = third.field("age").and_then(|age| age.parse::<u64>().ok());
+    assert!(status(&third).len() == 1 && status(&third)[0].starts_with("Larder; hit"), "{third:?}");
+    assert!(age >= Some(7), "{third:?}");
+    assert_eq!(cluster(&nodes[0])["copies"], 1);
+    assert_eq!(origin.count_of(&path), 1);
+}
+
+#[test]
+fn without_a_share_for_copies_the_owner_is_asked_each_time() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let nodes = three(&engine, &origin, "hot = 0.0");
+    let path = path_of(&nodes[2], &nodes[0]);
+    let before = nodes[2].stat("hits");
+    (0..5).for_each(|_| drop(nodes[0].get(&path)));
+    assert_eq!(nodes[2].stat("hits"), before + 5);
+    assert_eq!(origin.count_of(&path), 1);
+}
+
+#[test]
+fn the_origin_sees_the_client_and_no_node() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let nodes = three(&engine, &origin, "token = '0123456789abcdef'");
+    for path in paths(12) {
+        nodes[0].ask(&format!("GET {path}\nLarder-Peer: reverse 192.0.2.1:1 0123456789abcdef"));
+        let seen = origin.last();
+        assert_eq!(seen.target, path);
+        let named = |name: &str| seen.field(name).map(str::to_owned);
+        assert_eq!((named("x-forwarded-for").as_deref(), named("larder-peer")), (Some("127.0.0.1"), None));
+        assert_eq!(named("via").as_deref(), Some("1.1 Larder"), "{seen:?}");
+    }
+    assert!(asked(&nodes[0], "asked") > 0);
+}
+
+#[test]
+fn strangers_are_no_nodes() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let node = node(&engine, &origin, "a", "token = '0123456789abcdef'");
+    let ask = |line: &str| Client::to(peer_address(&node)).ask(&format!("GET /{line}"));
+    for line in [
+        "",
+        "\nLarder-Peer: reverse 192.0.2.1:1 0123456789abcdeg",
+        "\nLarder-Peer: reverse 192.0.2.1:1 -",
+        "\nLarder-Peer: reverse client 0123456789abcdef",
+        "\nLarder-Peer: sideways 192.0.2.1:1 0123456789abcdef",
+    ] {
+        assert_eq!(ask(line).status, 403, "{line}");
+    }
+    let response = ask("\nLarder-Peer: reverse 192.0.2.1:1 0123456789abcdef");
+    assert_eq!((response.status, origin.last().field("x-forwarded-for")), (200, Some("192.0.2.1")));
+}
+
+#[test]
+fn what_changes_something_is_for_the_origin() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let nodes = three(&engine, &origin, "");
+    for (number, path) in paths(6).into_iter().enumerate() {
+        nodes[number % 3].ask(&format!("POST {path}\nContent-Length: 2\n\nhi"));
+        nodes[number % 3].ask(&format!("GET {path}\nAuthorization: Basic eDp5"));
+    }
+    assert!(nodes.iter().all(|node| asked(node, "asked") == 0));
+    assert_eq!(origin.count(), 12);
+}

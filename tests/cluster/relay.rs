@@ -1,0 +1,136 @@
+//! A way between two programs that a test can cut: it refuses, or it swallows what comes and lets nothing through, as a
+//! network does that has lost a route. What was on its way then arrives when it is whole again.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// A port of this machine that leads to another one.
+pub(crate) struct Relay {
+    pub(crate) address: SocketAddr,
+    way: Arc<Way>,
+}
+
+/// What becomes of who takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It gets through.
+    Open,
+    /// Its connection breaks, and each new one.
+    Refuses,
+    /// It may say what it likes, and hears nothing.
+    Silent,
+    /// There is nobody any more.
+    Over,
+}
+
+struct Way {
+    state: Mutex<State>,
+    changes: Condvar,
+}
+
+struct State {
+    mode: Mode,
+    target: Option<SocketAddr>,
+    /// Both ends of each connection.
+    ends: Vec<TcpStream>,
+}
+
+impl Relay {
+    /// One that leads nowhere yet.
+    pub(crate) fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let state = State { mode: Mode::Open, target: None, ends: Vec::new() };
+        let way = Arc::new(Way { state: Mutex::new(state), changes: Condvar::new() });
+        let accepting = Arc::clone(&way);
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if accepting.state().mode == Mode::Over {
+                    return;
+                }
+                let way = Arc::clone(&accepting);
+                thread::spawn(move || way.lead(client));
+            }
+        });
+        Self { address, way }
+    }
+
+    /// One that leads to `target`.
+    pub(crate) fn to(target: SocketAddr) -> Self {
+        let relay = Self::new();
+        relay.leads_to(target);
+        relay
+    }
+
+    pub(crate) fn leads_to(&self, target: SocketAddr) {
+        self.way.state().target = Some(target);
+    }
+
+    pub(crate) fn set(&self, mode: Mode) {
+        let mut state = self.way.state();
+        state.mode = mode;
+        if matches!(mode, Mode::Refuses | Mode::Over) {
+            for end in state.ends.drain(..) {
+                let _ = end.shutdown(Shutdown::Both);
+            }
+        }
+        drop(state);
+        self.way.changes.notify_all();
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.set(Mode::Over);
+        // Who accepts looks at it once more.
+        drop(TcpStream::connect(self.address));
+    }
+}
+
+impl Way {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while nothing comes through: where it leads, if it leads anywhere.
+    fn passed(&self) -> Option<SocketAddr> {
+        let silent = |state: &mut State| state.mode == Mode::Silent;
+        let state = self.changes.wait_while(self.state(), silent).unwrap_or_else(PoisonError::into_inner);
+        state.target.filter(|_| state.mode == Mode::Open)
+    }
+
+    fn lead(self: Arc<Self>, client: TcpStream) {
+        let Some(server) = self.passed().and_then(|target| TcpStream::connect(target).ok()) else { return };
+        for stream in [&client, &server] {
+            stream.set_nodelay(true).expect("no delay");
+        }
+        let copy = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
+        let mut state = self.state();
+        if matches!(state.mode, Mode::Refuses | Mode::Over) {
+            return;
+        }
+        // Those that have ended need not be.
+        state.ends.retain(|end| end.peer_addr().is_ok());
+        state.ends.extend([copy(&client), copy(&server)]);
+        drop(state);
+        let (back, from, to) = (Arc::clone(&self), copy(&server), copy(&client));
+        thread::spawn(move || back.pump(from, to));
+        self.pump(client, server);
+    }
+
+    /// Copies one direction until it ends.
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream) {
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let read = from.read(&mut buffer).unwrap_or(0);
+            let goes_on = self.passed().is_some() && read > 0 && to.write_all(&buffer[..read]).is_ok();
+            if !goes_on {
+                // Half-open connections are no business of these tests.
+                let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What nodes that come and go cost: no request, and the origin one fetch of what has a new owner.
+
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::scope;
+
+use rustix::process::Signal;
+
+use crate::engine::Engine;
+use crate::nodes::{cluster, node, three, wait_for};
+use crate::support::{Client, Larder, Origin, eventually};
+
+const PAGE: &str = "200 OK\nCache-Control: max-age=3600\n\nbody";
+const KEYS: usize = 60;
+
+fn paths() -> impl Iterator<Item = String> {
+    (0..KEYS).map(|number| format!("/key/{number}"))
+}
+
+/// Asks for everything by way of each node; how often the origin was asked for each.
+fn ask_all(nodes: &[Larder], origin: &Origin) -> Vec<usize> {
+    for path in paths() {
+        for node in nodes {
+            assert_eq!(node.ask(&format!("GET {path}\nHost: site.test")).status, 200, "{path}");
+        }
+    }
+    paths().map(|path| origin.count_of(&path)).collect()
+}
+
+/// How many keys were fetched once more; none was twice.
+fn moved(before: &[usize], after: &[usize]) -> usize {
+    let more = before.iter().zip(after).map(|(before, after)| after - before);
+    more.inspect(|more| assert!(*more <= 1, "{before:?} {after:?}")).sum()
+}
+
+#[test]
+fn what_has_a_new_owner_is_fetched_once_more_and_nothing_else_is() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let mut nodes = three(&engine, &origin, "hot = 0.0");
+    let first = ask_all(&nodes, &origin);
+    assert_eq!(first, [1; KEYS]);
+
+    nodes.push(node(&engine, &origin, "d", "hot = 0.0"));
+    wait_for(&nodes, &["a", "b", "c", "d"]);
+    let joined = ask_all(&nodes, &origin);
+    // One in four or so; the ring is the same each time.
+    let of_d = moved(&first, &joined);
+    assert!((5..30).contains(&of_d), "{of_d}");
+
+    let mut leaves = nodes.pop().expect("four");
+    leaves.signal(Signal::TERM);
+    leaves.ended();
+    wait_for(&nodes, &["a", "b", "c"]);
+    let left = ask_all(&nodes, &origin);
+    assert_eq!(moved(&joined, &left), 0, "who had them has them still");
+
+    let mut dies = nodes.pop().expect("three");
+    dies.signal(Signal::KILL);
+    dies.ended();
+    wait_for(&nodes, &["a", "b"]);
+    let died = ask_all(&nodes, &origin);
+    let of_c = moved(&left, &died);
+    assert!((5..40).contains(&of_c), "{of_c}");
+}
+
+/// A place behind a balancer, which is read while a request is under way there.
+type Slot = RwLock<Larder>;
+
+/// What a balancer does: takes the next node that says it is ready. How many requests were not answered.
+fn balance(slots: &[Slot], is_over: &AtomicBool, answered: &AtomicU64) -> u64 {
+    let (mut failed, mut number) = (0, 0);
+    while !is_over.load(Ordering::Relaxed) {
+        number += 1;
+        let Ok(node) = slots[number % slots.len()].try_read() else { continue };
+        let ready = Client::try_ask(node.admin, "GET /readyz\nHost: localhost");
+        if ready.is_none_or(|ready| ready.status != 200) {
+            continue;
+        }
+        let path = format!("/key/{}", number / slots.len() % KEYS);
+        let answer = Client::try_ask(node.address(), &format!("GET {path}\nHost: site.test"));
+        match answer.is_some_and(|answer| answer.status == 200) {
+            true => _ = answered.fetch_add(1, Ordering::Relaxed),
+            false => failed += 1,
+        }
+    }
+    failed
+}
+
+fn tell(node: &Larder, word: &str, name: &str) {
+    let path = format!("POST /cluster/{word}?node={name}\nLarder-Admin: 1");
+    assert_eq!(node.ask_admin(&path).status, 200);
+}
+
+/// Waits until all nodes have seen who drains.
+fn wait_to_drain(slots: &[Slot], name: &str, drains: bool) {
+    for slot in slots {
+        let node = slot.read().expect("no panic");
+        let sees = || {
+            let shown = cluster(&node);
+            let mut nodes = shown["nodes"].as_array().expect("a list").iter();
+            nodes.any(|node| node["name"] == name && node["draining"] == drains).then_some(())
+        };
+        eventually("all to see who drains", sees);
+    }
+}
+
+#[test]
+fn a_rolling_restart_costs_no_request() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let names = ["a", "b", "c"];
+    let slots: Vec<_> = three(&engine, &origin, "hot = 0.0").into_iter().map(Slot::new).collect();
+    let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let some_answers = |what: &str| {
+        let before = answered.load(Ordering::Relaxed);
+        let more = || (answered.load(Ordering::Relaxed) > before + 6 * KEYS as u64).then_some(());
+        eventually(what, more);
+    };
+    scope(|threads| {
+        let load: Vec<_> = (0..2).map(|_| threads.spawn(|| balance(&slots, &is_over, &answered))).collect();
+        some_answers("all to be asked for");
+        for (number, name) in names.into_iter().enumerate() {
+            tell(&slots[number].read().expect("no panic"), "drain", name);
+            wait_to_drain(&slots, name, true);
+            some_answers("others to have its keys");
+            // No request that was meant for it is under way here.
+            let mut node = slots[number].write().expect("no panic");
+            node.signal(Signal::TERM);
+            node.ended();
+            *node = crate::nodes::node(&engine, &origin, name, "hot = 0.0");
+            drop(node);
+            tell(&slots[(number + 1) % 3].read().expect("no panic"), "resume", name);
+            wait_to_drain(&slots, name, false);
+            some_answers("it to have its keys again");
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let failed: u64 = load.into_iter().map(|load| load.join().expect("no panic")).sum();
+        assert_eq!(failed, 0);
+    });
+    // At first, by who has it while its owner drains, and by its owner, which has forgotten everything.
+    for path in paths() {
+        assert!(origin.count_of(&path) <= 3, "{path}: {}", origin.count_of(&path));
+    }
+}

@@ -1,0 +1,279 @@
+//! What the engine keeps of responses: found by the next who owns a key, unless it was purged, is too old or damaged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::process::Signal;
+
+use crate::engine::Engine;
+use crate::invalidations::{Pages, node, purge, version};
+use crate::nodes::{cluster, wait_for};
+use crate::support::{Answer, Gate, Larder, Origin, eventually};
+
+/// Answers are waited for, however busy the machine is; and no purge is missed in the time that a test takes.
+const TIER: &str = "tier = '8MiB'\ntier_deadline = '20s'\nmax_invalidation_lag = '10m'";
+const PAGE: &str = "200 OK\nCache-Control: max-age=3600\n\nbody";
+
+/// The node called `a`, which owns all keys as soon as it is a member.
+fn alone(engine: &Engine, origin: &Origin, keys: &str) -> Larder {
+    let node = node(engine, origin, "a", [&format!("{TIER}\n{keys}"), ""], "");
+    eventually("a member", || (cluster(&node)["standing"] == "member").then_some(()));
+    node
+}
+
+/// Ends it and starts another one in its place, which has nothing in memory.
+fn again(mut node: Larder, engine: &Engine, origin: &Origin, keys: &str) -> Larder {
+    node.signal(Signal::TERM);
+    node.ended();
+    alone(engine, origin, keys)
+}
+
+fn count(node: &Larder, name: &str) -> u64 {
+    cluster(node)["tier"][name].as_u64().expect("a number")
+}
+
+/// Waits until `node` has given the engine so many responses.
+fn wait_for_written(node: &Larder, written: u64) {
+    eventually(&format!("{written} written"), || (count(node, "written") == written).then_some(()));
+}
+
+/// The names of keys in the engine that are about content.
+fn names(engine: &Engine) -> Vec<String> {
+    let names = engine.tell(&["--raw", "keys", "larder:content:*"]);
+    names.lines().filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_restarted_node_answers_without_the_origin() {
+    let (engine, origin) =
+        (Engine::start(), Origin::always("200 OK\nCache-Control: max-age=3600\nAge: 100\n\nbody"));
+    let first = alone(&engine, &origin, "");
+    assert_eq!(first.get("/page").text(), "body");
+    wait_for_written(&first, 1);
+    let second = again(first, &engine, &origin, "");
+    let response = second.get("/page");
+    assert_eq!((response.status, response.text(), response.is_hit()), (200, "body", true));
+    assert!(response.age() >= Some(100), "{:?}", response.age());
+    second.get("/page");
+    second.wait_for("engine_hits", 1);
+    second.wait_for("hits", 2);
+    assert_eq!((count(&second, "hits"), origin.count()), (1, 1));
+}
+
+#[test]
+fn another_node_answers_for_one_that_died() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let start = |name| node(&engine, &origin, name, [TIER, ""], "");
+    let mut nodes = vec![start("a"), start("b")];
+    wait_for(&nodes, &["a", "b"]);
+    let paths: Vec<_> = (0..20).map(|number| format!("/{number}")).collect();
+    paths.iter().for_each(|path| assert_eq!(nodes[0].get(path).status, 200));
+    let written = || nodes.iter().map(|node| count(node, "written")).sum::<u64>();
+    eventually("all to be written", || (written() == 20).then_some(()));
+    let mut leaves = nodes.pop().expect("two");
+    leaves.signal(Signal::TERM);
+    leaves.ended();
+    wait_for(&nodes, &["a"]);
+    paths.iter().for_each(|path| assert!(nodes[0].get(path).is_hit(), "{path}"));
+    assert_eq!(origin.count(), 20);
+}
+
+#[test]
+fn a_long_body_comes_back_in_pieces() {
+    let body: Vec<u8> = (0..5_000_000_u32).map(|number| (number >> 9) as u8).collect();
+    let text = body.clone();
+    let head = "200 OK\nCache-Control: max-age=3600";
+    let (engine, origin) = (Engine::start(), Origin::answering(move |_| Answer::with_body(head, &text)));
+    let mut node = alone(&engine, &origin, "");
+    for compression in ["true", "false"] {
+        let (keys, path) = (format!("tier_compression = {compression}"), format!("/{compression}"));
+        node = again(node, &engine, &origin, &keys);
+        assert!(node.get(&path).body == body, "{compression}");
+        wait_for_written(&node, 1);
+        node = again(node, &engine, &origin, &keys);
+        let response = node.get(&path);
+        assert!(response.body == body && response.is_hit(), "{compression}");
+    }
+    // Two records and five chunks of each.
+    assert_eq!((origin.count(), names(&engine).len()), (2, 12));
+}
+
+#[test]
+fn each_variant_is_found_by_who_selects_it() {
+    let origin = Origin::by(|seen| {
+        let language = seen.field("accept-language").unwrap_or("none").to_owned();
+        format!("200 OK\nCache-Control: max-age=3600\nVary: Accept-Language\n\n{language}")
+    });
+    let engine = Engine::start();
+    let ask = |node: &Larder, language: &str| {
+        let response = node.ask(&format!("GET /page\nAccept-Language: {language}"));
+        (response.text().to_owned(), response.is_hit())
+    };
+    let first = alone(&engine, &origin, "");
+    assert_eq!(["de", "en"].map(|language| ask(&first, language).1), [false, false]);
+    wait_for_written(&first, 2);
+    let second = again(first, &engine, &origin, "");
+    for (language, is_hit) in [("en", true), ("de", true), ("fr", false)] {
+        assert_eq!(ask(&second, language), (language.to_owned(), is_hit));
+    }
+}
+
+#[test]
+fn what_is_not_for_all_or_not_fresh_is_not_kept() {
+    let origin = Origin::by(|seen| match &*seen.target {
+        "/cookie" => "200 OK\nCache-Control: max-age=3600\nSet-Cookie: a=b\n\nbody".to_owned(),
+        "/stale" => "200 OK\nCache-Control: max-age=3600\nAge: 3600\nETag: \"1\"\n\nbody".to_owned(),
+        "/long" => format!("200 OK\nCache-Control: max-age=3600\n\n{}", "a".repeat(1_100_000)),
+        _ => "200 OK\nCache-Control: public, max-age=3600\n\nbody".to_owned(),
+    });
+    let engine = Engine::start();
+    let node = node(&engine, &origin, "a", [&TIER.replace("8MiB", "1MiB"), ""], "");
+    eventually("a member", || (cluster(&node)["standing"] == "member").then_some(()));
+    for path in ["/cookie", "/stale", "/long", "/page\nAuthorization: Basic YTpi"] {
+        assert_eq!(node.ask(&format!("GET {path}")).status, 200, "{path}");
+    }
+    node.get("/plain");
+    wait_for_written(&node, 1);
+    assert_eq!(names(&engine).len(), 1);
+}
+
+#[test]
+fn what_has_expired_is_gone() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let keys = "tier_lifetime = '1s'";
+    let first = alone(&engine, &origin, keys);
+    first.get("/page");
+    wait_for_written(&first, 1);
+    eventually("it to expire", || names(&engine).is_empty().then_some(()));
+    let second = again(first, &engine, &origin, keys);
+    assert!(!second.get("/page").is_hit());
+    assert_eq!((origin.count(), count(&second, "hits")), (2, 0));
+}
+
+#[test]
+fn what_was_purged_does_not_come_back() {
+    let (engine, pages) = (Engine::start(), Pages::default());
+    let origin = pages.origin();
+    let mut node = alone(&engine, &origin, "");
+    for query in [
+        "tag=t",
+        "url=http://site.test/page&hard",
+        "prefix=http://site.test/",
+        "group=g&host=site.test",
+        "all",
+    ] {
+        let before = version(&node, "/page");
+        wait_for_written(&node, 1);
+        let now = pages.change();
+        assert_eq!(purge(&node, query)["nodes"]["published"], true, "{query}");
+        node = again(node, &engine, &origin, "");
+        assert_eq!((before, version(&node, "/page")), (now - 1, now), "{query}");
+        assert_eq!((count(&node, "hits"), count(&node, "outdated")), (0, 1), "{query}");
+    }
+}
+
+#[test]
+fn a_purge_wins_over_a_fetch_that_is_under_way() {
+    let (gate, asked) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+    let (held, number) = (gate.clone(), Arc::clone(&asked));
+    let origin = Origin::answering(move |_| {
+        let number = number.fetch_add(1, Ordering::SeqCst);
+        if number == 0 {
+            held.pass();
+        }
+        let body = number.to_string();
+        Answer::with_body("200 OK\nCache-Control: max-age=3600\nCache-Tag: t", body.as_bytes())
+    });
+    let engine = Engine::start();
+    let first = alone(&engine, &origin, "");
+    let mut client = first.client();
+    client.send("GET /page");
+    eventually("the origin to be asked", || (asked.load(Ordering::SeqCst) == 1).then_some(()));
+    assert_eq!(purge(&first, "tag=t")["nodes"]["published"], true);
+    gate.open();
+    assert_eq!(client.receive("GET").text(), "0");
+    let second = again(first, &engine, &origin, "");
+    assert_eq!(second.get("/page").text(), "1");
+    assert_eq!(count(&second, "hits"), 0);
+}
+
+/// What is wrong, and does that to a chunk of this name, or to its record.
+type Damage<'d> = (&'static str, &'d dyn Fn(&str));
+
+#[test]
+fn what_is_damaged_or_lacks_a_part_is_fetched() {
+    let body = vec![b'a'; 3 << 20];
+    let text = body.clone();
+    let head = "200 OK\nCache-Control: max-age=3600";
+    let (engine, origin) = (Engine::start(), Origin::answering(move |_| Answer::with_body(head, &text)));
+    let mut node = alone(&engine, &origin, "");
+    node.get("/page");
+    wait_for_written(&node, 1);
+    let is_chunk = |name: &&String| name.ends_with(":2");
+    let damages: [Damage<'_>; 4] = [
+        ("a chunk is other bytes", &|name| drop(engine.tell(&["setrange", name, "9", "xyz"]))),
+        ("a chunk is gone", &|name| drop(engine.tell(&["del", name]))),
+        ("the record is cut off", &|name| {
+            let record = &name[..name.find('}').expect("a slot") + 1];
+            engine.tell(&["set", record, "larder 1", "keepttl"]);
+        }),
+        ("the record lives for ever", &|name| {
+            engine.tell(&["persist", &name[..name.find('}').expect("a slot") + 1]]);
+        }),
+    ];
+    for (number, (what, damage)) in damages.iter().enumerate() {
+        let names = names(&engine);
+        let known: Vec<_> = names.iter().filter(is_chunk).collect();
+        known.iter().for_each(|name| damage(name));
+        assert!(!known.is_empty(), "{what}: {names:?}");
+        node = again(node, &engine, &origin, "");
+        assert_eq!((node.get("/page").body == body, count(&node, "damaged")), (true, 1), "{what}");
+        assert_eq!(origin.count(), number + 2, "{what}");
+        wait_for_written(&node, 1);
+    }
+}
+
+#[test]
+fn without_the_engine_requests_go_on_and_the_tier_is_left_alone_until_it_is_back() {
+    let (mut engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let node = alone(&engine, &origin, "");
+    engine.kill();
+    let mut paths = (0..).map(|number| format!("/{number}"));
+    let mut ask = || node.get(&paths.next().expect("endless")).status;
+    let state = |side: &str| cluster(&node)["tier"][side].as_str().expect("a word").to_owned();
+    eventually("both to be left alone", || {
+        assert_eq!(ask(), 200);
+        ["reads", "writes"].iter().all(|side| state(side) != "closed").then_some(())
+    });
+    node.wait_for_log("the second tier is not read for a while");
+    assert!(count(&node, "failed") >= 3 && count(&node, "dropped") >= 3);
+    engine.restart();
+    eventually("both to be used again", || {
+        assert_eq!(ask(), 200);
+        ["reads", "writes"].iter().all(|side| state(side) == "closed").then_some(())
+    });
+    let before = count(&node, "written");
+    eventually("responses to be kept", || {
+        assert_eq!(ask(), 200);
+        (count(&node, "written") > before).then_some(())
+    });
+}
+
+#[test]
+fn an_engine_that_hangs_holds_nobody_up_for_long() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let short = TIER.replace("20s", "200ms");
+    let node = node(&engine, &origin, "a", [&short, ""], "");
+    eventually("a member", || (cluster(&node)["standing"] == "member").then_some(()));
+    engine.signal(Signal::STOP);
+    let mut paths = (0..).map(|number| format!("/{number}"));
+    eventually("it to be left alone", || {
+        assert_eq!(node.get(&paths.next().expect("endless")).status, 200);
+        (count(&node, "skipped") > 0).then_some(())
+    });
+    engine.signal(Signal::CONT);
+    eventually("it to be used again", || {
+        assert_eq!(node.get(&paths.next().expect("endless")).status, 200);
+        (cluster(&node)["tier"]["reads"] == "closed").then_some(())
+    });
+}

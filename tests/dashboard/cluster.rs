@@ -1,0 +1,39 @@
+//! The panel of the cluster: there with one, and not without.
+
+use crate::browser::Browser;
+use crate::engine::Engine;
+use crate::nodes::three;
+use crate::support::{Larder, Origin};
+use crate::{WIDE, mixed};
+
+#[test]
+fn nodes_are_shown_with_their_parts_of_the_keys() {
+    let (origin, mut engine) = (Origin::by(mixed), Engine::start());
+    let nodes = three(&engine, &origin, "");
+    let mut browser = Browser::at(nodes[0].admin, WIDE);
+    browser.until("document.querySelectorAll('#nodes tbody tr').length === 3");
+    assert_eq!(browser.text("#standing"), "a is a member");
+    let table = browser.text("#nodes");
+    for words in ["a (this node)", "up http://", "33.3%"] {
+        assert!(table.contains(words), "{words} in {table}");
+    }
+    assert!(browser.text("#engine").starts_with("redis://127.0.0.1:"), "{}", browser.text("#engine"));
+    (0..40).for_each(|number| drop(nodes[0].get(&format!("/a/{number}"))));
+    browser.until("parseInt(document.querySelector('#peers').innerText) > 10");
+    engine.kill();
+    browser.until(
+        "document.querySelector('#standing').innerText === 'a is by itself: the engine does not answer'",
+    );
+    browser.until("document.querySelector('#engine').innerText.includes(' down for ')");
+    browser.is_content(nodes[0].admin);
+}
+
+#[test]
+fn who_is_by_himself_sees_nothing_of_a_cluster() {
+    let origin = Origin::by(mixed);
+    let larder = Larder::before(&origin);
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("document.querySelectorAll('#plots canvas').length > 0");
+    assert_eq!(browser.eval("document.querySelector('#cluster').hidden"), true);
+    browser.is_content(larder.admin);
+}

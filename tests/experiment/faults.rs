@@ -1,0 +1,164 @@
+//! What is said, and what is left, when a run's children die, its user ends it, or its report has no place.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::{command, eventually, larder, path, report, stderr};
+
+/// A program in this folder that does not do what it should.
+fn broken(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/experiment").join(name)
+}
+
+fn python(name: &str, directory: &TempDir) -> Command {
+    let mut command = command(&["parallel", "--smoke", "--output", path(directory), "--python"]);
+    command.arg(broken(name));
+    command
+}
+
+fn start(mut command: Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+/// That a run failed with this as its last line, and has a report of what it had done.
+fn failed(output: &Output, last: &str, directory: &TempDir) {
+    let told = stderr(output);
+    assert!(told.lines().last().is_some_and(|line| line.starts_with(last)), "{told}");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(report(directory.path()).contains("is not whole"));
+}
+
+/// The children of a process, with their command lines.
+fn children(process: u32) -> Vec<(Pid, String)> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let ids: Vec<i32> =
+        texts.flat_map(|text| text.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect();
+    let command =
+        |id| fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default().replace('\0', " ");
+    ids.into_iter().filter_map(|id| Some((Pid::from_raw(id)?, command(id)))).collect()
+}
+
+/// Waits until `run` has a child whose command line has these words in it; all its children.
+fn with_child(run: &Child, words: &str) -> Vec<Pid> {
+    eventually(words, || {
+        let children = children(run.id());
+        let is_there = children.iter().any(|(_, command)| command.contains(words));
+        is_there.then(|| children.into_iter().map(|(id, _)| id).collect())
+    })
+}
+
+/// Waits until none of them runs.
+fn gone(processes: &[Pid]) {
+    for process in processes {
+        let stat = || fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+        // Whoever inherits it may not have asked how it ended.
+        let is_over = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
+        eventually("a child's end", || stat().map_or(true, is_over).then_some(()));
+    }
+}
+
+#[test]
+fn a_python_that_is_not_there_is_told_before_anything_is_measured() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = larder(&["parallel", "--smoke", "-o", path(&directory), "--python", "no-such-python"]);
+    let told = stderr(&output);
+    assert!(told.contains("larder: cannot run Python by 'no-such-python': "), "{told}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_python_that_dies_is_told_with_what_it_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = python("python-that-dies", &directory).output().expect("it runs");
+    let said = "larder: asyncio executor: it ended with signal: 9 (SIGKILL); it said: no memory left";
+    failed(&output, said, &directory);
+}
+
+#[test]
+fn services_that_do_not_start_are_told_with_what_they_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = command(&["services", "--smoke", "--output", path(&directory), "--larder"]);
+    command.arg(broken("larder-without-services")).env("LARDER", env!("CARGO_BIN_EXE_larder"));
+    let output = command.output().expect("it runs");
+    let said =
+        "larder: larder live services: it ended before it served; it said: larder: no room for services";
+    failed(&output, said, &directory);
+}
+
+#[test]
+fn services_that_die_are_told_and_end_the_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut run = start(command(&["services", "--quick", "--output", path(&directory)]));
+    let journal = directory.path().join("services.jsonl");
+    eventually("some measurements", || {
+        (fs::read_to_string(&journal).ok()?.lines().count() > 4).then_some(())
+    });
+    eventually("the end", || {
+        // Those that have just done their work are no loss; the next ones are.
+        for (id, _) in children(run.id()).iter().filter(|(_, command)| command.contains("live services")) {
+            let _ = kill_process(*id, Signal::KILL);
+        }
+        run.try_wait().expect("a child")
+    });
+    failed(&run.wait_with_output().expect("it has ended"), "larder: larder live services: ", &directory);
+}
+
+#[test]
+fn who_is_killed_leaves_neither_services_nor_python() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let services = command(&["services", "--quick", "--output", path(&directory)]);
+    for (run, words) in [(services, "serve"), (python("python-that-hangs", &directory), "cat")] {
+        let mut run = start(run);
+        let children = with_child(&run, words);
+        run.kill().expect("it runs");
+        run.wait().expect("it ends");
+        gone(&children);
+    }
+}
+
+#[test]
+fn who_is_interrupted_leaves_neither_services_nor_python() {
+    let services = tempfile::tempdir().expect("a directory");
+    let parallel = tempfile::tempdir().expect("a directory");
+    let quick = command(&["services", "--quick", "--output", path(&services)]);
+    for (run, words, directory) in
+        [(quick, "serve", &services), (python("python-that-hangs", &parallel), "cat", &parallel)]
+    {
+        let run = start(run);
+        let children = with_child(&run, words);
+        kill_process(Pid::from_child(&run), Signal::INT).expect("it runs");
+        let output = run.wait_with_output().expect("it ends");
+        failed(&output, "larder: stopped; what is done is in the report, and --resume goes on", directory);
+        gone(&children);
+    }
+}
+
+#[test]
+fn a_report_without_a_place_is_told_with_what_went_before() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::create_dir(directory.path().join("report.html")).expect("a directory");
+    let output = python("python-that-dies", &directory).output().expect("it runs");
+    let told = stderr(&output);
+    let last = told.lines().last().expect("a line");
+    assert!(last.starts_with("larder: asyncio executor: it ended with signal: 9"), "{told}");
+    assert!(last.contains("; and there is no report: cannot write to '"), "{told}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn services_on_a_taken_port_say_so() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("it has one").to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_larder"))
+        .args(["live", "services", "--listen", &address])
+        .output()
+        .expect("it runs");
+    let told = stderr(&output);
+    assert!(told.starts_with("larder: ") && told.contains("Address already in use"), "{told}");
+    assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1));
+}
