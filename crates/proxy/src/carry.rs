@@ -2,6 +2,7 @@
 //! may leave without taking it from others.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use http::StatusCode;
 use larder_cluster::Follower;
@@ -33,9 +34,17 @@ impl Carrier {
         Self { lead, expected: None, whole: None, replaces: None, place: None, worker: Arc::clone(worker) }
     }
 
-    /// Begins to carry `download`, behind the content of `prefix`, and publishes it when it is whole.
+    /// Begins to carry `download`, behind the content of `prefix`, and publishes it when it is whole. What came whole
+    /// with its head is there when this returns, unless a disk has to be waited for.
     pub(crate) fn start(self, download: Download, prefix: Option<Entry>) {
-        tokio::spawn(self.carry(download, prefix));
+        if prefix.is_some() || !download.is_here() {
+            tokio::spawn(self.carry(download, prefix));
+            return;
+        }
+        let mut carrying = Box::pin(self.carry(download, prefix));
+        if carrying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            tokio::spawn(carrying);
+        }
     }
 
     async fn carry(mut self, mut download: Download, prefix: Option<Entry>) {

@@ -1,7 +1,10 @@
 //! Turns a reply into bytes on a client's connection.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use http::HeaderMap;
 use larder_store::fill::{self, Ending, Reader};
@@ -155,10 +158,19 @@ async fn all(writing: &mut Writing, pieces: &[Piece]) -> Result<(), SendError> {
 }
 
 async fn filling(writing: &mut Writing, reader: &mut Reader, chunked: bool) -> Result<(), SendError> {
-    // The head leaves at once: the origin may take its time for the rest.
-    writing.flush().await?;
     loop {
-        match reader.next().await.map_err(|error| SendError::Truncated(error.to_string()))? {
+        // What is there already leaves with the head; nothing waits for what has yet to arrive.
+        let piece = {
+            let mut next = pin!(reader.next());
+            match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
+                Poll::Ready(piece) => piece,
+                Poll::Pending => {
+                    writing.flush().await?;
+                    next.await
+                }
+            }
+        };
+        match piece.map_err(|error| SendError::Truncated(error.to_string()))? {
             fill::Piece::Bytes(bytes) => {
                 open_chunk(writing, chunked, bytes.len() as u64);
                 writing.out.extend_from_slice(&bytes);

@@ -142,6 +142,12 @@ impl Download {
         }
     }
 
+    /// Whether all that is still to come is in the buffer.
+    pub fn is_here(&self) -> bool {
+        let there = self.exchange.as_ref().map(|exchange| exchange.there() as u64);
+        there.is_none_or(|there| matches!(self.content, Content::Length(left) if left <= there))
+    }
+
     /// Ends content that has no bytes.
     pub(super) fn end_if_empty(&mut self) {
         if matches!(self.content, Content::Length(0)) {

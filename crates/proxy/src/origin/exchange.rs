@@ -199,8 +199,8 @@ impl Exchange {
 
     /// The next piece, if it is in the buffer.
     pub(super) fn next_piece(&mut self, content: &mut Content) -> Result<Option<Piece>, Failure> {
+        let there = self.there();
         let input = &mut self.connection.input;
-        let there = input.unread().len();
         match content {
             Content::Length(0) => Ok(Some(Piece::End)),
             Content::Length(_) | Content::Close if there == 0 => Ok(None),
@@ -228,6 +228,11 @@ impl Exchange {
                 }
             }
         }
+    }
+
+    /// How many bytes are in the buffer.
+    pub(super) fn there(&self) -> usize {
+        self.connection.input.unread().len()
     }
 
     /// The first `len` bytes of what is in the buffer.
