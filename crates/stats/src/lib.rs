@@ -23,6 +23,7 @@ mod laws;
 mod options;
 pub mod outcome;
 mod queries;
+mod rank;
 mod recorder;
 mod retention;
 mod rollup;

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::process::setpriority_process;
-
 use crate::failure::OpenError;
 use crate::figures::Figures;
 use crate::options::Options;
+use crate::rank;
 use crate::shared::Shared;
 use crate::tally::Tally;
 use crate::target::Target;
@@ -18,9 +17,6 @@ use crate::writer::Writer;
 
 /// More than anybody waits.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// How much less processor time the thread that writes is given than others (`nice`).
-const NICENESS: i32 = 10;
 
 /// Writes requests to a database, behind their backs.
 pub struct Recorder {
@@ -49,8 +45,7 @@ impl Recorder {
         // It holds nothing: an answer is taken, or its sender knows that it was not.
         let (opened, answer) = mpsc::sync_channel(0);
         let work = move || {
-            // Requests come first where processors are few. Threads that this one starts do as it does.
-            let _ = setpriority_process(None, NICENESS);
+            rank::stand_back();
             runtime.block_on(writer.run(&shown, opened));
         };
         let thread = thread::Builder::new().name("stats".to_owned()).spawn(work);

@@ -129,7 +129,7 @@ impl Server {
     }
 
     /// The server's process and those it started.
-    fn processes(&self) -> Vec<Pid> {
+    pub(crate) fn processes(&self) -> Vec<Pid> {
         let parent = self.child.as_ref().expect("a server").id();
         let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
         let children = children.unwrap_or_default();

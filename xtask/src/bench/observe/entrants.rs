@@ -56,13 +56,18 @@ impl Entrant {
     ///
     /// # Errors
     /// When a larder does not start, or does not answer.
-    pub(super) fn start(kind: Kind, programs: &Programs, origin: &Origin) -> Result<Self> {
-        let name = KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name);
+    pub(super) fn start(
+        name: &'static str,
+        kind: Kind,
+        programs: &Programs,
+        origin: &Origin,
+    ) -> Result<Self> {
         let database = match kind {
             Kind::Off | Kind::Sqlite => None,
             Kind::Mariadb => Some(Server::mariadb()),
             Kind::Postgres => Some(Server::postgres()),
         };
+        database.iter().try_for_each(stand_back)?;
         // The larder's own folder is where it works.
         let url = match (kind, &database) {
             (Kind::Off, _) => "none".to_owned(),
@@ -125,6 +130,20 @@ impl Entrant {
         let sum = rows[0]["n"].as_str().and_then(|text| text.parse().ok());
         sum.with_context(|| format!("no sum in {rows}"))
     }
+}
+
+/// Leaves a database's server what the load leaves of their core. Where it has one of its own, it makes nobody wait.
+fn stand_back(server: &Server) -> Result<()> {
+    for process in server.processes() {
+        let process = process.as_raw_nonzero().to_string();
+        let mut command = Command::new("chrt");
+        let output = command.args(["--all-tasks", "--idle", "--pid", "0", &process]).output();
+        let output = output.context("cannot start chrt")?;
+        if !output.status.success() {
+            bail!("chrt: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+    }
+    Ok(())
 }
 
 fn configure(setup: &Setup) -> Result<Start> {

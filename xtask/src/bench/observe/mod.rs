@@ -60,7 +60,7 @@ impl Options {
             ("--install", false),
         ];
         let words = args::parse(words, &known)?;
-        let [seconds, rounds, outage] = if words.has("--quick") { [3, 2, 10] } else { [5, 5, 60] };
+        let [seconds, rounds, outage] = if words.has("--quick") { [2, 3, 10] } else { [2, 25, 60] };
         Ok(Self {
             kinds: choose(words.get("--only"))?,
             duration: words.seconds("--seconds", seconds)?,
@@ -87,6 +87,14 @@ fn choose(words: Option<&str>) -> Result<Vec<Kind>> {
     kinds.retain(|kind| *kind != Kind::Off);
     kinds.insert(0, Kind::Off);
     Ok(kinds)
+}
+
+/// All that run beside each other. Two of them have no database: how far they are apart is chance.
+fn entrants(kinds: &[Kind]) -> Vec<(&'static str, Kind)> {
+    let named = |kind: &Kind| KINDS.iter().find(|(_, known)| known == kind).copied();
+    let mut entrants: Vec<_> = kinds.iter().filter_map(named).collect();
+    entrants.insert(1, ("off again", Kind::Off));
+    entrants
 }
 
 /// One load on one larder.
@@ -119,8 +127,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     server::remove_leftovers(&server::in_memory());
     let origin = Origin::start()?;
     let mut measured = Vec::new();
-    for kind in &options.kinds {
-        let entrant = Entrant::start(*kind, &programs, &origin)?;
+    for (name, kind) in entrants(&options.kinds) {
+        let entrant = Entrant::start(name, kind, &programs, &origin)?;
         measured.push(Measured { entrant, steady: Vec::new(), full: Vec::new() });
     }
     let asked = origin.requests();
@@ -185,14 +193,19 @@ fn saturate(entrant: &Entrant, duration: Duration) -> Result<Sample> {
     Ok(Sample { per_second: requests / load.elapsed.as_secs_f64(), cpu, p50, p99 })
 }
 
-/// What a figure of `own` is to that of `base`, in the same rounds.
+/// What a figure of `own` usually is to that of `base`. What disturbs a round disturbs few others.
 fn ratio(own: &[Sample], base: &[Sample], figure: fn(&Sample) -> f64) -> f64 {
-    median(own.iter().zip(base).map(|(own, base)| figure(own) / figure(base)).collect())
+    usual(own, figure) / usual(base, figure)
+}
+
+fn usual(samples: &[Sample], figure: fn(&Sample) -> f64) -> f64 {
+    median(samples.iter().map(figure).collect())
 }
 
 fn goals(measured: &[Measured]) -> Vec<Goal> {
     let Some((off, others)) = measured.split_first() else { return Vec::new() };
-    let goals = others.iter().flat_map(|Measured { entrant, steady, full }| {
+    let others = others.iter().filter(|other| other.entrant.kind != Kind::Off);
+    let goals = others.flat_map(|Measured { entrant, steady, full }| {
         let goal = |what: &str, most, figure| Goal::new(format!("{}: {what}", entrant.name), most, figure);
         [
             goal("throughput without / with", THROUGHPUT, 1.0 / ratio(full, &off.full, |it| it.per_second)),
@@ -239,7 +252,7 @@ fn rows(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<Row> 
     let Some(off) = measured.first().map(samples) else { return Vec::new() };
     let row = |own: &Measured| {
         let (name, own) = (own.entrant.name, samples(own));
-        let figure = |figure: fn(&Sample) -> f64| median(own.iter().map(figure).collect());
+        let figure = |figure: fn(&Sample) -> f64| usual(own, figure);
         vec![
             ("database", Cell::word(name)),
             ("requests/s", Cell::number(figure(|it| it.per_second), 0)),
@@ -276,7 +289,7 @@ fn show(options: &Options, measured: &[Measured], outages: &[Row], goals: &[Goal
 #[cfg(test)]
 mod tests {
     use super::entrants::Kind;
-    use super::{OBJECTS, Options, path};
+    use super::{OBJECTS, Options, entrants, path};
     use std::collections::BTreeSet;
 
     fn parse(line: &str) -> anyhow::Result<Options> {
@@ -289,6 +302,12 @@ mod tests {
         assert_eq!(parse("--only sqlite,off").unwrap().kinds, [Kind::Off, Kind::Sqlite]);
         let error = parse("--only sqlit").err().unwrap().to_string();
         assert_eq!(error, "unknown database `sqlit`; did you mean `sqlite`?");
+    }
+
+    #[test]
+    fn chance_is_shown_by_a_second_larder_without_a_database() {
+        let all = entrants(&parse("--only mariadb").unwrap().kinds);
+        assert_eq!(all, [("off", Kind::Off), ("off again", Kind::Off), ("mariadb", Kind::Mariadb)]);
     }
 
     #[test]

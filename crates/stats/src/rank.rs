@@ -1,0 +1,63 @@
+//! How little the thread that writes asks of the processor.
+
+use std::mem::size_of;
+
+use rustix::process::setpriority_process;
+
+/// How much less processor time it is given than others (`nice`).
+const NICENESS: i32 = 10;
+/// For how long it would go on if nobody else wanted the processor, in nanoseconds: the longest that there is. Whoever
+/// asks for less takes the processor from it as soon as there is something to do.
+const SLICE: u64 = 100_000_000;
+
+/// `sched_attr` of sched_setattr(2), of its first version.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Lets requests come before the calling thread where processors are few, and before the threads that it starts. Kernels
+/// before Linux 6.12 do not know about slices: there they come first with the next tick of the clock.
+pub(crate) fn stand_back() {
+    let _ = setpriority_process(None, NICENESS);
+    let attributes = Attributes {
+        size: size_of::<Attributes>() as u32,
+        nice: NICENESS,
+        runtime: SLICE,
+        ..Attributes::default()
+    };
+    // No library wraps this call for threads that are not of real time.
+    // SAFETY: the kernel reads as many bytes as `size` says, which are there, and keeps no reference. Where it has no
+    // such call, or forbids it, it says so and does nothing.
+    let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_stands_back_does_so_with_all_that_it_starts() {
+        let niceness = || {
+            let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+            stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap().parse::<i32>().unwrap()
+        };
+        let before = niceness();
+        let seen = std::thread::spawn(move || {
+            stand_back();
+            [niceness(), std::thread::spawn(niceness).join().unwrap()]
+        });
+        assert_eq!(seen.join().unwrap(), [before.max(NICENESS); 2]);
+        assert_eq!(niceness(), before);
+    }
+}
