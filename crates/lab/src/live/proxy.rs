@@ -32,20 +32,28 @@ pub(crate) struct Setting {
     pub(crate) policy: String,
     /// How many requests to origins may be under way; nothing for as many as it likes.
     pub(crate) in_flight: Option<usize>,
+    /// Worker threads; nothing for one on each core.
+    pub(crate) threads: Option<usize>,
 }
 
 impl Setting {
-    /// Room for everything.
-    pub(crate) fn roomy() -> Self {
-        let capacity = Capacity { by: By::Bytes, amount: 1 << 30 };
-        Self { capacity, policy: "lru".to_owned(), in_flight: None }
+    /// One worker, as most of the reports' servers had.
+    pub(crate) fn of(capacity: Capacity, policy: &str) -> Self {
+        Self { capacity, policy: policy.to_owned(), in_flight: None, threads: Some(1) }
     }
 
-    /// As its config file says it. One worker, as the reports' servers had.
+    /// Room for everything, and workers as they are when nobody says anything.
+    pub(crate) fn roomy() -> Self {
+        let capacity = Capacity { by: By::Bytes, amount: 1 << 30 };
+        Self { threads: None, ..Self::of(capacity, "lru") }
+    }
+
+    /// As its config file says it.
     pub(crate) fn toml(&self) -> String {
         let memory = memory(self.capacity, &self.policy);
+        let threads = self.threads.map_or_else(String::new, |threads| format!("threads = {threads}\n"));
         let mut text = format!(
-            "threads = 1\nadmin = '127.0.0.1:0'\n{memory}[stats]\nurl = 'none'\n\
+            "{threads}admin = '127.0.0.1:0'\n{memory}[stats]\nurl = 'none'\n\
              [forward]\nlisten = ['127.0.0.1:0']\nallow_private = true\n[onc]\nrpcbind = 'off'\n\
              listen = ['127.0.0.1:0']\n[thrift]\nlisten = ['127.0.0.1:0']\n[line]\nlisten = ['127.0.0.1:0']\n"
         );

@@ -85,7 +85,7 @@ impl Trial<'_> {
         let is_cached = self.model.is_storable;
         let origin = Origin::start(self.model)?;
         let policy = if is_cached { cell.policy.as_str() } else { "lru" };
-        let setting = Setting { capacity: self.capacity, policy: policy.to_owned(), in_flight: None };
+        let setting = Setting::of(self.capacity, policy);
         let mut proxy = Proxy::start(&bench.program, &setting)?;
         let load = one_by_one(bench, self.course, &origin, proxy.door(self.via)?, self.via);
         let before = proxy.processor();

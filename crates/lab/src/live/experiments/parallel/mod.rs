@@ -244,8 +244,8 @@ fn conclude(journal: &Journal) -> Findings {
 fn setup(cells: &[Measured], python: Option<Python>) -> Vec<String> {
     let way = format!(
         "Pages of {} KiB, each asked for once by one of {CLIENTS} clients over HTTP, from an origin that is far (50 ms) or \
-         near (2 ms). The proxy lets as many requests to the origin be under way as it has workers; clients beyond them \
-         wait. Before the clock runs, some other pages are fetched, so that connections are open; time is from the first \
+         near (2 ms). The proxy, with a thread on each core, lets as many requests to the origin be under way as it has \
+         workers; clients beyond them wait. Before the clock runs, some other pages are fetched, so that connections are open; time is from the first \
          request to the last page.",
         PAGE >> 10
     );

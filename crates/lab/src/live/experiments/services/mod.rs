@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "What a cache does for three services whose data changes",
     shows: "latency and hit ratios with and without a cache, against requests, clients, policies, instances and cache size; \
             and the smallest cache that is enough, with its price",
-    seconds: (65, 420),
+    seconds: (65, 470),
     measure,
     conclude,
     missing: || None,

@@ -33,8 +33,10 @@ pub(super) const READ_MOSTLY: u32 = 1;
 /// How much is measured.
 pub(super) struct Plan {
     pub(super) repetitions: u64,
-    /// The same for what differs by little: two policies, and numbers of caches.
+    /// The same for what differs by little: numbers of caches.
     pub(super) close: u64,
+    /// The same for what differs by less: two policies.
+    pub(super) closest: u64,
     /// Costs of answers in microseconds, and requests for each: by one client.
     costs: &'static [(u32, u64)],
     /// Requests in the runs that ask for hit ratios.
@@ -61,6 +63,7 @@ impl Plan {
             Size::Smoke => Self {
                 repetitions: 1,
                 close: 2,
+                closest: 2,
                 costs: &[(2_000, 50)],
                 requests: 200,
                 percents: &[40],
@@ -74,6 +77,7 @@ impl Plan {
             Size::Quick => Self {
                 repetitions: 3,
                 close: 6,
+                closest: 6,
                 costs: &[(200, 400), (COST_US, 120), (10_000, 40)],
                 requests: 600,
                 percents: &[10, 40],
@@ -87,6 +91,7 @@ impl Plan {
             Size::Full => Self {
                 repetitions: 4,
                 close: 10,
+                closest: 24,
                 costs: &[(200, 1_500), (1_000, 600), (COST_US, 500), (5_000, 250), (20_000, 60)],
                 requests: 3_000,
                 percents: &[5, 10, 30],
@@ -103,7 +108,7 @@ impl Plan {
     /// All of it.
     pub(super) fn all(&self) -> Vec<Cell> {
         let cells = (0..self.repetitions).flat_map(|at| self.cells(at));
-        cells.chain((self.repetitions..self.close).flat_map(|at| self.close(at))).collect()
+        cells.chain((self.repetitions..self.close.max(self.closest)).flat_map(|at| self.close(at))).collect()
     }
 
     /// One repetition.
@@ -123,8 +128,14 @@ impl Plan {
     /// the next time.
     fn close(&self, repetition: u64) -> Vec<Cell> {
         let is_close = |cell: &Cell| CLOSE.contains(&cell.policy.as_str()) && cell.instances != 2;
-        let cells = self.policies().into_iter().chain(self.instances());
-        let mut cells: Vec<_> = cells.filter(is_close).map(|cell| Cell { repetition, ..cell }).collect();
+        let policies = if repetition < self.closest { self.policies() } else { Vec::new() };
+        let instances = if repetition < self.close { self.instances() } else { Vec::new() };
+        let mut cells: Vec<_> = policies
+            .into_iter()
+            .chain(instances)
+            .filter(is_close)
+            .map(|cell| Cell { repetition, ..cell })
+            .collect();
         if repetition % 2 == 1 {
             cells.reverse();
         }
@@ -267,13 +278,13 @@ mod tests {
                 of.len() as u64
             };
             for policy in CLOSE {
-                assert_eq!(count(&|cell| cell.part == POLICY && cell.policy == policy), plan.close);
+                assert_eq!(count(&|cell| cell.part == POLICY && cell.policy == policy), plan.closest);
             }
             for instances in [1, 3] {
                 assert_eq!(count(&|cell| cell.part == INSTANCES && cell.instances == instances), plan.close);
             }
             assert_eq!(count(&|cell| cell.part == POLICY && cell.policy == "gdsf"), plan.repetitions);
-            assert!(plan.close > plan.repetitions);
+            assert!(plan.closest >= plan.close && plan.close > plan.repetitions);
         }
     }
 
