@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use larder_proxy::explanation::{Answer, Decision, Ended, Explanation, Reason, Stored};
+use larder_proxy::explanation::{Answer, Decision, Ended, Explanation, Kept, Reason, SecondTier, Stored};
 use larder_semantics::status::Why as Word;
 
 use crate::columns::aligned;
@@ -72,6 +72,9 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     for (name, value) in stored.iter().flat_map(|stored| &stored.vary) {
         let value = value.as_ref().map_or_else(|| "not sent".to_owned(), |value| format!("'{value}'"));
         row("varies by", format!("{name}: {value}"));
+    }
+    if let Some(tier) = &said.second_tier {
+        row("second tier", kept(tier));
     }
     match answer {
         Some(answer) => {
@@ -142,6 +145,17 @@ fn held(stored: &Stored) -> String {
     format!("{place}: status {status}, {}, {age} s old of {lifetime} s ({from}), {state}", about_size(*bytes))
 }
 
+fn kept(tier: &SecondTier) -> String {
+    let SecondTier { result, explanation, kept, .. } = tier;
+    match kept {
+        Some(Kept { status, bytes, age, lifetime, .. }) => {
+            let size = about_size(*bytes);
+            format!("{result}: status {status}, {size}, {age} s old of {lifetime} s; {explanation}")
+        }
+        None => format!("{result}: {explanation}"),
+    }
+}
+
 fn last(answer: &Answer, now: u64) -> String {
     let ago = now.saturating_sub(u64::from(answer.time));
     match answer.status {
@@ -193,6 +207,20 @@ mod tests {
             decision,
             stored: None,
             variants: 2,
+            second_tier: Some(SecondTier {
+                result: "hit".to_owned(),
+                explanation: "not purged since its fetch began, but node 'b' owns the key".to_owned(),
+                answers: false,
+                owner: Some("b".to_owned()),
+                kept: Some(Kept {
+                    status: 200,
+                    bytes: 1_200,
+                    age: 7,
+                    lifetime: 60,
+                    expires: 53,
+                    position: "1-0".to_owned(),
+                }),
+            }),
             answer: Some(answer),
             last: vec![Ended {
                 ago: 3,
@@ -208,6 +236,7 @@ mod tests {
             "decision     miss: nothing is stored under this URI (absent, RFC 9111 2)",
             "origin       asked: http://b or http://c (site 'a')",
             "stored       2 responses for other request fields",
+            "second tier  hit: status 200, 1.17 KiB, 7 s old of 60 s; not purged since its fetch began, but node 'b' owns the key",
             "last answer  status 200, 10 s ago",
             "             set-cookie: ...",
             "storing      no: the response sets a cookie and has no lifetime of its own (set-cookie, RFC 6265 4.1)",

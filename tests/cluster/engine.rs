@@ -4,14 +4,18 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::support::eventually;
+use crate::support::{eventually, within};
 
 /// How long masters of a Redis Cluster wait before one counts as gone, in milliseconds.
 const CLUSTER_TIMEOUT: &str = "3000";
+
+/// How long servers may take to agree who is the master.
+pub(crate) const ELECTION: Duration = Duration::from_secs(60);
 
 /// A server. It keeps nothing on disk: killed, it has lost everything.
 pub(crate) struct Engine {
@@ -129,9 +133,27 @@ impl Engine {
         Self::start_in(directory, &[file.to_str().expect("a path"), "--sentinel"])
     }
 
+    /// Waits until this Sentinel knows who can take over.
+    pub(crate) fn knows_a_replica(&self) {
+        let knows =
+            || self.tell(&["sentinel", "replicas", "larder"]).contains("master-link-status").then_some(());
+        within(ELECTION, "the Sentinel to know the replica", knows);
+    }
+
     /// How nodes find it.
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)
+    }
+
+    /// How they find the master that this Sentinel watches.
+    pub(crate) fn url_of_sentinel(&self) -> String {
+        format!("redis+sentinel://{}/larder", self.address)
+    }
+
+    /// How they find all of `masters`.
+    pub(crate) fn url_of_cluster(masters: &[Self]) -> String {
+        let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
+        format!("redis+cluster://{}", addresses.join(","))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -1,29 +1,20 @@
 //! What is purged when the engine is several servers, and one of them is lost.
 
 use std::thread::sleep;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::engine::Engine;
+use crate::engine::{ELECTION, Engine};
 use crate::invalidations::{LAG, LONG, Pages, SHORT, node_by, purge, version};
 use crate::nodes::wait_for;
 use crate::support::{Larder, Origin, within};
-
-/// How long the servers may take to agree who is the master.
-const ELECTION: Duration = Duration::from_secs(60);
 
 fn three(url: &str, origin: &Origin, keys: &str) -> Vec<Larder> {
     let nodes: Vec<_> = ["a", "b", "c"].map(|name| node_by(url, origin, name, [keys, ""], "")).into();
     wait_for(&nodes, &["a", "b", "c"]);
     nodes.iter().for_each(|node| assert_eq!(version(node, "/page"), 0));
     nodes
-}
-
-fn url_of(masters: &[Engine]) -> String {
-    let addresses: Vec<_> = masters.iter().map(|master| master.address().to_string()).collect();
-    format!("redis+cluster://{}", addresses.join(","))
 }
 
 /// A purge by each node is soon in force on all of them.
@@ -65,10 +56,8 @@ fn what_a_promoted_replica_has_lost_is_not_served() {
     let (mut master, pages) = (Engine::start(), Pages::default());
     let replica = Engine::replica(&master);
     let (sentinel, origin) = (Engine::sentinel(&master), pages.origin());
-    let knows =
-        || sentinel.tell(&["sentinel", "replicas", "larder"]).contains("master-link-status").then_some(());
-    within(ELECTION, "the Sentinel to know the replica", knows);
-    let nodes = three(&format!("redis+sentinel://{}/larder", sentinel.address()), &origin, LONG);
+    sentinel.knows_a_replica();
+    let nodes = three(&sentinel.url_of_sentinel(), &origin, LONG);
     assert_purges(&nodes, &pages);
     // The Sentinel finds out by itself.
     assert_a_lost_purge_is_obeyed(&nodes, &pages, (&mut master, &replica), || ());
@@ -78,7 +67,7 @@ fn what_a_promoted_replica_has_lost_is_not_served() {
 #[test]
 fn what_a_replica_in_a_cluster_of_masters_has_lost_is_not_served() {
     let (mut masters, pages) = (Engine::cluster(), Pages::default());
-    let (url, origin) = (url_of(&masters), pages.origin());
+    let (url, origin) = (Engine::url_of_cluster(&masters), pages.origin());
     let mut owner = Engine::owner(&mut masters);
     let replica = Engine::replica_in_cluster(&owner, &masters);
     let nodes = three(&url, &origin, LONG);
@@ -90,7 +79,7 @@ fn what_a_replica_in_a_cluster_of_masters_has_lost_is_not_served() {
 #[test]
 fn a_master_without_a_replica_is_waited_for() {
     let (mut masters, pages) = (Engine::cluster(), Pages::default());
-    let (url, origin) = (url_of(&masters), pages.origin());
+    let (url, origin) = (Engine::url_of_cluster(&masters), pages.origin());
     let mut owner = Engine::owner(&mut masters);
     let nodes = three(&url, &origin, SHORT);
     owner.kill();

@@ -18,4 +18,5 @@ mod peers;
 mod relay;
 mod rings;
 mod tier;
+mod why;
 mod world;

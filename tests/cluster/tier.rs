@@ -5,24 +5,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::Signal;
 
-use crate::engine::Engine;
-use crate::invalidations::{Pages, node, purge, version};
+use crate::engine::{ELECTION, Engine};
+use crate::invalidations::{Pages, node, node_by, purge, version};
 use crate::nodes::{cluster, wait_for};
-use crate::support::{Answer, Gate, Larder, Origin, eventually};
+use crate::support::{Answer, Gate, Larder, Origin, eventually, within};
 
 /// Answers are waited for, however busy the machine is; and no purge is missed in the time that a test takes.
-const TIER: &str = "tier = '8MiB'\ntier_deadline = '20s'\nmax_invalidation_lag = '10m'";
+pub(crate) const TIER: &str = "tier = '8MiB'\ntier_deadline = '20s'\nmax_invalidation_lag = '10m'";
 const PAGE: &str = "200 OK\nCache-Control: max-age=3600\n\nbody";
 
-/// The node called `a`, which owns all keys as soon as it is a member.
-fn alone(engine: &Engine, origin: &Origin, keys: &str) -> Larder {
-    let node = node(engine, origin, "a", [&format!("{TIER}\n{keys}"), ""], "");
-    eventually("a member", || (cluster(&node)["standing"] == "member").then_some(()));
+/// The node called `a`, which owns all keys.
+pub(crate) fn alone(engine: &Engine, origin: &Origin, keys: &str) -> Larder {
+    alone_by(&engine.url(), origin, keys)
+}
+
+/// The same by the engine at `url`, once it is a member and has heard of purges.
+fn alone_by(url: &str, origin: &Origin, keys: &str) -> Larder {
+    let node = node_by(url, origin, "a", [&format!("{TIER}\n{keys}"), ""], "");
+    within(ELECTION, "a member", || (cluster(&node)["standing"] == "member").then_some(()));
+    wait_for_news(&node);
     node
 }
 
+/// Waits until `node` hears of purges: before that it gives the engine nothing.
+pub(crate) fn wait_for_news(node: &Larder) {
+    let hears = || cluster(node)["invalidations"]["lag_seconds"].is_number().then_some(());
+    within(ELECTION, "a node that hears of purges", hears);
+}
+
 /// Ends it and starts another one in its place, which has nothing in memory.
-fn again(mut node: Larder, engine: &Engine, origin: &Origin, keys: &str) -> Larder {
+pub(crate) fn again(mut node: Larder, engine: &Engine, origin: &Origin, keys: &str) -> Larder {
     node.signal(Signal::TERM);
     node.ended();
     alone(engine, origin, keys)
@@ -33,12 +45,12 @@ fn count(node: &Larder, name: &str) -> u64 {
 }
 
 /// Waits until `node` has given the engine so many responses.
-fn wait_for_written(node: &Larder, written: u64) {
+pub(crate) fn wait_for_written(node: &Larder, written: u64) {
     eventually(&format!("{written} written"), || (count(node, "written") == written).then_some(()));
 }
 
 /// The names of keys in the engine that are about content.
-fn names(engine: &Engine) -> Vec<String> {
+pub(crate) fn names(engine: &Engine) -> Vec<String> {
     let names = engine.tell(&["--raw", "keys", "larder:content:*"]);
     names.lines().filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }

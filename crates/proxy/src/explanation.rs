@@ -75,6 +75,38 @@ pub struct Stored {
     pub vary: BTreeMap<String, Option<String>>,
 }
 
+/// What the second tier of a cluster has for the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecondTier {
+    /// As the metrics call it: `hit`, `miss`, `outdated`, `damaged`, `failed`, or `skipped` while the tier is left alone.
+    pub result: String,
+    /// Why.
+    pub explanation: String,
+    /// Whether the node that was asked would answer with it.
+    pub answers: bool,
+    /// The node that owns the key; `null` while this one knows of no member.
+    pub owner: Option<String>,
+    /// The response, if there is one that can be read.
+    pub kept: Option<Kept>,
+}
+
+/// A response on the engine. Times are in seconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The status code.
+    pub status: u16,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// How old it is.
+    pub age: u32,
+    /// How old it may become and still be fresh.
+    pub lifetime: u32,
+    /// For how long the engine still keeps it.
+    pub expires: u64,
+    /// The last entry of the stream of purges that had been obeyed when its fetch began.
+    pub position: String,
+}
+
 /// What the origin last answered, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
@@ -113,6 +145,9 @@ pub struct Explanation {
     pub stored: Option<Stored>,
     /// Responses that memory has for the URL, whatever request fields select them.
     pub variants: u64,
+    /// What the second tier has; not there without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_tier: Option<SecondTier>,
     /// What the origin last answered.
     pub answer: Option<Answer>,
     /// What became of the last requests for the URL, the latest first: as somebody watches them, or else as the

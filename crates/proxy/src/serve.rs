@@ -25,7 +25,7 @@ use crate::outcome::{Kind, Outcome, Tier};
 use crate::reply::{Reply, Source};
 use crate::request::{Address, Request, cached_site, write_key};
 use crate::settings::Role;
-use crate::worker::{Plan, Worker};
+use crate::worker::{Plan, Shared, Worker};
 use crate::{answer, clock, fetch, pass, purge_method, tagpools, validator};
 
 /// What the cache answers without waiting.
@@ -192,7 +192,7 @@ impl Context<'_> {
             let text = "504: nothing stored answers this request, and it asked for nothing else\n";
             return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
         }
-        if self.goes_alone(request, hash) || stored.as_ref().is_some_and(is_for_one_use) {
+        if goes_alone(&self.worker.shared, request, hash) || stored.as_ref().is_some_and(is_for_one_use) {
             let fetching = Fetching::Alone(self.worker.shared.fills.now(&request.key));
             return fetch::fetch(*self, request, fetching, why, stored).await;
         }
@@ -232,20 +232,6 @@ impl Context<'_> {
                 Held { entry, tier: Tier::Disk, resident }
             }
         }
-    }
-
-    /// Whether an answer to this request is of no use to others who ask at the same time.
-    fn goes_alone(&self, request: &Request, hash: u64) -> bool {
-        let asked = &request.asked;
-        // What is fetched by somebody who asked earlier may have been answered before this was asked.
-        self.rules.validated
-            || request.fields.contains("authorization")
-            || request.fields.contains("range")
-            || asked.no_cache
-            || asked.no_store
-            || asked.max_age.is_some()
-            || asked.min_fresh.is_some()
-            || self.worker.shared.markers.marked(hash, clock::now())
     }
 
     /// Whether the node that owns the key may answer in the origin's place: nothing speaks against a stored answer.
@@ -412,6 +398,20 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
         Some(reply) => Found::Reply(reply),
         None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
     }
+}
+
+/// Whether an answer to this request, whose key has this hash, is of no use to others who ask at the same time.
+pub(crate) fn goes_alone(shared: &Shared, request: &Request, hash: u64) -> bool {
+    let asked = &request.asked;
+    // What is fetched by somebody who asked earlier may have been answered before this was asked.
+    request.route.is_validated()
+        || request.fields.contains("authorization")
+        || request.fields.contains("range")
+        || asked.no_cache
+        || asked.no_store
+        || asked.max_age.is_some()
+        || asked.min_fresh.is_some()
+        || shared.markers.marked(hash, clock::now())
 }
 
 /// The reply when there is nothing to pass on.

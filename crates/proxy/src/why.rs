@@ -2,9 +2,11 @@
 //! asked, nothing counts as a use, and nothing changes.
 //!
 //! The request is written as text and read by the parser that reads everybody's; what is decided about it is decided
-//! by the functions that decide about all. Here is only put into words what they say. It may wait for a disk.
+//! by the functions that decide about all. Here is only put into words what they say. It may wait for a disk, and a short
+//! time for a cluster's engine.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::explain;
@@ -13,8 +15,11 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times};
 use larder_semantics::vary;
 use larder_store::Entry;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use crate::explanation::{Answer, Decision, Ended, Explanation, Reason, Stored};
+use crate::cluster::tier;
+use crate::explanation::{Answer, Decision, Ended, Explanation, Reason, SecondTier, Stored};
 use crate::http1::head::{self, Framing, Parsed, Refusal};
 use crate::observe::verdicts::{self, Verdict};
 use crate::origin::guard;
@@ -28,6 +33,8 @@ use crate::{answer, clock, fetch, inventory, pass};
 
 /// Requests that are told of.
 const LAST: usize = 5;
+/// How long a cluster's engine may take to say what it keeps.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is asked about.
 #[derive(Clone, Debug)]
@@ -39,16 +46,19 @@ pub(crate) struct Question {
     pub(crate) role: Option<Role>,
 }
 
-/// Says what would become of the request in `question`.
+/// Says what would become of the request in `question`. For a thread that may wait, of a runtime.
 ///
 /// # Errors
 /// Why it is no request, in one line.
 pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
     let (plan, text) = (shared.plan(), question.text()?);
     let roles = question.role.map_or_else(|| roles(&plan), |role| vec![role]);
-    let mut all: Vec<_> = roles.into_iter().map(|role| run(shared, &plan, question, &text, role)).collect();
+    let until = Instant::now() + PATIENCE;
+    let run = |role| run(shared, &plan, question, &text, role, until);
+    let mut all: Vec<_> = roles.into_iter().map(run).collect();
     let tells = |what: fn(&Explanation) -> bool| all.iter().position(what);
     let best = tells(|said| said.stored.is_some())
+        .or_else(|| tells(|said| said.second_tier.as_ref().is_some_and(|tier| tier.kept.is_some())))
         .or_else(|| tells(|said| said.answer.is_some()))
         .or_else(|| tells(|said| said.site.is_some()));
     Ok(all.swap_remove(best.unwrap_or(0)))
@@ -87,7 +97,14 @@ impl Question {
     }
 }
 
-fn run(shared: &Shared, plan: &Plan, question: &Question, text: &str, role: Role) -> Explanation {
+fn run(
+    shared: &Shared,
+    plan: &Plan,
+    question: &Question,
+    text: &str,
+    role: Role,
+    until: Instant,
+) -> Explanation {
     let client = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut lines = head::room();
     let read = match head::parse(text.as_bytes(), &mut lines, &plan.settings.limits) {
@@ -108,11 +125,12 @@ fn run(shared: &Shared, plan: &Plan, question: &Question, text: &str, role: Role
         decision: Decision::of(Kind::Refused, Why::Refused),
         stored: None,
         variants: 0,
+        second_tier: None,
         answer: None,
         last: Vec::new(),
     };
     match read {
-        Ok((request, has_content)) => Run { shared, plan, request, has_content }.explain(nothing),
+        Ok((request, has_content)) => Run { shared, plan, request, has_content, until }.explain(nothing),
         Err(refusal) => {
             let mut decision = nothing.decision.clone();
             decision.reason.explanation = refusal.reason.to_owned();
@@ -135,6 +153,8 @@ struct Run<'r> {
     plan: &'r Plan,
     request: Request,
     has_content: bool,
+    /// The engine is not waited for any longer.
+    until: Instant,
 }
 
 impl Run<'_> {
@@ -142,6 +162,8 @@ impl Run<'_> {
         let request = &self.request;
         let hash = self.shared.store.memory.hash(&request.key);
         let held = self.look(hash);
+        let decision = self.decide(&held);
+        let second_tier = self.second_tier(hash, &held, &decision);
         let rules = request.route.rules(&self.plan.settings.forward.rules);
         let standard = Rules::default();
         let shown = rules.unwrap_or(&standard);
@@ -159,7 +181,10 @@ impl Run<'_> {
             key: Some(request.url()),
             site: Some(self.plan.sites.account(request.route.number()).site().to_string()),
             origins: self.origins(),
-            decision: match self.decide(&held) {
+            decision: match decision {
+                _ if second_tier.as_ref().is_some_and(|tier| tier.answers) => {
+                    Decision::of(Kind::Hit, Why::Fresh)
+                }
                 decision if decision.asks_origin && self.is_forbidden() => {
                     Decision::of(Kind::Failed, Why::OriginForbidden)
                 }
@@ -167,6 +192,7 @@ impl Run<'_> {
             },
             stored: held.entry.as_ref().map(|entry| stored(shown, entry, held.tier)),
             variants: held.resident.as_ref().map_or(0, |resident| resident.variants().len() as u64),
+            second_tier,
             answer,
             last: self.last(&nothing.url),
             ..nothing
@@ -185,6 +211,20 @@ impl Run<'_> {
                 Held { entry, tier: Tier::Disk, resident }
             }
         }
+    }
+
+    /// What the cluster's engine keeps, which answers where nothing is stored here.
+    fn second_tier(&self, hash: u64, held: &Held, decision: &Decision) -> Option<SecondTier> {
+        let (cluster, request) = (self.shared.cluster.as_deref()?, &self.request);
+        let may_be_shared = request.method == Method::GET
+            && decision.outcome == Kind::Miss.word()
+            && !serve::goes_alone(self.shared, request, hash);
+        let passed_by = match &held.entry {
+            Some(_) => Some("what is stored here is used first"),
+            None if may_be_shared => None,
+            None => Some("only a miss that others may share asks there"),
+        };
+        Handle::current().block_on(tier::explain::look(cluster, request, passed_by, self.until))
     }
 
     fn decide(&self, held: &Held) -> Decision {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use larder_cluster::{Node, Ring};
+use larder_cluster::{Node, Ring, key_hash};
 use tokio::sync::watch;
 
 use super::peers::Peer;
@@ -106,6 +106,11 @@ impl View {
         });
         let peers = nodes.iter().map(|_| Arc::default()).collect();
         Self { standing, ring: Ring::new(ring.collect()), peers, nodes }
+    }
+
+    /// The node that owns `key`; `None` if nobody does.
+    pub(super) fn owner(&self, key: &[u8]) -> Option<&Member> {
+        self.ring.owner(key_hash(key)).map(|owner| &self.nodes[owner])
     }
 
     /// Keeps what `earlier` knew of the same processes.

@@ -21,6 +21,11 @@ function stored({ stored, variants }) {
   return `${status}, ${size(bytes)}, in ${tier === "disk" ? "a disk" : tier}; ${span(age)} old, ${good}: lifetime ${span(lifetime)} by ${from}`;
 }
 
+function kept({ result, explanation, kept }) {
+  const about = kept ? `${kept.status}, ${size(kept.bytes)}, ${span(kept.age)} old of ${span(kept.lifetime)}; ` : "";
+  return `${result}: ${about}${explanation}`;
+}
+
 function answered({ answer }) {
   if (!answer) return "not known";
   const { status, storable, why_not: not, fields, notes } = answer;
@@ -37,10 +42,10 @@ function ended({ last }) {
 }
 
 function shown(said) {
-  const { decision, key, site, origins } = said;
+  const { decision, key, site, origins, second_tier: tier } = said;
   const then = decision.asks_origin ? (decision.validates ? "would ask the origin if what is stored is still good" : "would ask the origin") : "would not ask the origin";
   const facts = [
-    ["stored", stored(said)], ["last answer", answered(said)], ["last requests", ended(said)], ["site", site || "none"],
+    ["stored", stored(said)], ...(tier ? [["second tier", kept(tier)]] : []), ["last answer", answered(said)], ["last requests", ended(said)], ["site", site || "none"],
     ["origins", origins.join(", ") || "wherever the URL leads"], ["key", key ?? "none"],
   ];
   return make("div", {},

@@ -149,7 +149,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             Job::Keep(entry, place) => writing.keep(entry, place).await,
             Job::Forget(key, signature) => writing.forget(key, signature).await,
         };
-        tier.writes.went(&written);
+        tier.writes.went(written.as_ref());
         if let Err(error) = written {
             tier.figures.dropped.fetch_add(is_lost, Ordering::Relaxed);
             tracing::debug!("the second tier has not taken a response: {error}");

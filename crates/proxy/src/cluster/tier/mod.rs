@@ -9,7 +9,9 @@
 //! What was purged does not come back from there: a response says how far purges had been obeyed when its fetch
 //! began, and whoever finds it reads the stream from there on.
 
+pub(crate) mod explain;
 pub(crate) mod keep;
+mod reading;
 pub(crate) mod recall;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,8 +114,8 @@ impl Tier {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let figures = &self.figures;
         Report {
-            reads: self.reads.word(),
-            writes: self.writes.word(),
+            reads: self.reads.standing().word(),
+            writes: self.writes.standing().word(),
             asked: get(&figures.asked),
             hits: get(&figures.hits),
             outdated: get(&figures.outdated),
@@ -133,8 +135,8 @@ impl Side {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn word(&self) -> &'static str {
-        self.breaker().standing(clock::millis()).word()
+    fn standing(&self) -> breaker::Standing {
+        self.breaker().standing(clock::millis())
     }
 
     fn admits(&self) -> bool {
@@ -142,7 +144,7 @@ impl Side {
     }
 
     /// Says how it went.
-    fn went<T>(&self, how: &Result<T, EngineError>) {
+    fn went<T>(&self, how: Result<T, &EngineError>) {
         let mut breaker = self.breaker();
         match how {
             Ok(_) => {
@@ -199,10 +201,7 @@ impl Cluster {
     fn tier_for(&self, request: &Request) -> Option<&Tier> {
         let tier = self.tier.as_ref().filter(|_| self.news.trust.hears())?;
         let view = self.members.view();
-        let is_own = || {
-            let owner = view.ring.owner(key_hash(&request.key));
-            owner.is_some_and(|owner| view.nodes[owner].id == self.id)
-        };
+        let is_own = || view.owner(&request.key).is_some_and(|owner| owner.id == self.id);
         (view.standing == Standing::Member && (request.by_peer || is_own())).then_some(tier)
     }
 

@@ -1,0 +1,86 @@
+//! What the second tier has for a request that nobody sent ([`crate::why`]): found and judged as for one that is to be
+//! answered, except that content is only looked for. Nothing is counted, and no breaker hears of it.
+
+use larder_cluster::breaker;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::reuse::{Reuse, reuse};
+use tokio::time::{Instant, timeout_at};
+
+use super::reading::{Reading, Unfit};
+use crate::clock;
+use crate::cluster::Cluster;
+use crate::cluster::engine::EngineError;
+use crate::explanation::{Kept, SecondTier};
+use crate::request::Request;
+
+/// What the second tier has for `request`, as far as the engine says so before `until`; `None`: there is none. What goes
+/// another way than by this tier is `passed_by` for that reason.
+pub(crate) async fn look(
+    cluster: &Cluster,
+    request: &Request,
+    passed_by: Option<&str>,
+    until: Instant,
+) -> Option<SecondTier> {
+    let tier = cluster.tier.as_ref()?;
+    let mut kept = None;
+    let (result, answers, explanation) = if tier.reads.standing() == breaker::Standing::Open {
+        ("skipped", false, "it has failed, and is left alone for a while".to_owned())
+    } else {
+        let reading = Reading { cluster, tier, request };
+        let late = |_| Err(Unfit::Failed(EngineError::Unreachable("no answer in time".into())));
+        match timeout_at(until, reading.peek(&mut kept)).await.unwrap_or_else(late) {
+            Err(unfit) => (unfit.result(), false, unfit.to_string()),
+            Ok(freshness) => {
+                let why_not = passed_by.map(str::to_owned).or_else(|| cluster.why_not(request, &freshness));
+                let text = why_not.as_ref().map_or_else(String::new, |why| format!(", but {why}"));
+                ("hit", why_not.is_none(), format!("not purged since its fetch began{text}"))
+            }
+        }
+    };
+    let owner = cluster.members.view().owner(&request.key).map(|owner| owner.name.clone());
+    Some(SecondTier { result: result.to_owned(), explanation, answers, owner, kept })
+}
+
+impl Reading<'_> {
+    /// How fresh the response is that may answer. Whether it may or not, what there is of it is `kept`.
+    async fn peek(&self, kept: &mut Option<Kept>) -> Result<Freshness, Unfit> {
+        let found = self.find().await?;
+        let (response, freshness) = self.record(&found)?;
+        *kept = Some(Kept {
+            status: response.status,
+            bytes: response.content.len(),
+            age: freshness.age(clock::now()),
+            lifetime: freshness.lifetime,
+            expires: u64::try_from(found.left).unwrap_or(0) / 1_000,
+            position: response.position.to_string(),
+        });
+        self.judge(&response, &freshness).await?;
+        match self.is_whole(&found.name, &response.content).await? {
+            true => Ok(freshness),
+            false => Err(Unfit::Damaged),
+        }
+    }
+}
+
+impl Cluster {
+    /// Why this node does not answer `request` with a response that is there, and as fresh as this.
+    fn why_not(&self, request: &Request, freshness: &Freshness) -> Option<String> {
+        let view = self.members.view();
+        let reuse = reuse(freshness, &request.asked, clock::now());
+        if !self.news.trust.hears() {
+            Some("purges of other nodes are not heard of".to_owned())
+        } else if self.news.stream.ordered().is_none() {
+            Some(Unfit::Unpublished.to_string())
+        } else if !matches!(reuse, Reuse::Fresh | Reuse::MaxStale) {
+            Some("it is to be validated with each use".to_owned())
+        } else if self.tier_for(request).is_some() {
+            None
+        } else {
+            let owner = view.owner(&request.key).filter(|owner| owner.id != self.id);
+            Some(owner.map_or_else(
+                || "this node is not a member of the cluster".to_owned(),
+                |owner| format!("node '{}' owns the key, and asks there", owner.name),
+            ))
+        }
+    }
+}

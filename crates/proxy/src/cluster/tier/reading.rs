@@ -1,0 +1,287 @@
+//! Reads what the second tier has for a request: its record, whether that may answer, and its content.
+//!
+//! What is found is read whole and checked before anybody gets a byte of it; whatever is wrong is as if nothing were
+//! there. It is worth what a response is that was fetched when the request came: younger purges reach it.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use larder_cluster::message::Order;
+use larder_cluster::record::{CHUNK, Content, Piece, Record, Response, sum};
+use larder_cluster::{Follower, Missed, Position};
+use larder_semantics::fields::HeadLines;
+use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::vary;
+use larder_store::entry::Parts;
+use larder_store::fill::Lead;
+use larder_store::{Body, Entry, Purges};
+
+use super::{Side, Tier, chunk};
+use crate::clock;
+use crate::cluster::Cluster;
+use crate::cluster::engine::EngineError;
+use crate::cluster::scopes;
+use crate::request::Request;
+use crate::worker::Shared;
+
+/// As many entries of the stream are read to judge a response; one that is older than these is not used.
+const MOST: usize = 4_096;
+
+/// Why the second tier has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("it has nothing that this request selects")]
+    Absent,
+    #[error("what it has is of another key with the same hash")]
+    OtherKey,
+    #[error("what it has is stale")]
+    Stale,
+    #[error("what it has is larger than this node's 'tier' allows")]
+    TooLarge,
+    #[error("too many responses are on their way")]
+    NoRoom,
+    #[error("it was purged since its fetch began")]
+    Purged,
+    #[error("what was purged since its fetch began is not known: {0}")]
+    Missed(&'static str),
+    #[error("all that was stored when its fetch began has to be validated")]
+    Distrusted,
+    #[error("purges of this node are on their way to the others")]
+    Unpublished,
+    #[error("it is damaged, or not whole")]
+    Damaged,
+    #[error("{0}")]
+    Failed(#[from] EngineError),
+}
+
+impl From<Missed> for Unfit {
+    fn from(missed: Missed) -> Self {
+        Self::Missed(match missed {
+            Missed::New | Missed::Trimmed => "the stream does not go back so far",
+            Missed::Restarted | Missed::Unknown => missed.name(),
+        })
+    }
+}
+
+impl Unfit {
+    /// What it counts as.
+    pub(super) fn result(&self) -> &'static str {
+        match self {
+            Self::Absent | Self::OtherKey | Self::Stale | Self::TooLarge | Self::NoRoom => "miss",
+            Self::Purged | Self::Missed(_) | Self::Distrusted | Self::Unpublished => "outdated",
+            Self::Damaged => "damaged",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// A value, and for how many milliseconds the engine is to keep it.
+type Value = (Option<Vec<u8>>, i64);
+
+/// What the engine keeps under the name that a request leads to.
+pub(super) struct Found {
+    pub(super) name: String,
+    value: Vec<u8>,
+    /// Milliseconds that the engine still keeps it.
+    pub(super) left: i64,
+    /// What it has to be selected by.
+    signature: Vec<u8>,
+}
+
+/// One request that looks there.
+pub(super) struct Reading<'r> {
+    pub(super) cluster: &'r Cluster,
+    pub(super) tier: &'r Tier,
+    pub(super) request: &'r Request,
+}
+
+impl Reading<'_> {
+    /// The response, which becomes `lead`'s.
+    pub(super) async fn response(&self, shared: &Shared, lead: &mut Lead) -> Result<Entry, Unfit> {
+        let found = self.find().await?;
+        let (response, freshness) = self.record(&found)?;
+        let position = self.judge(&response, &freshness).await?;
+        tracing::trace!("{}: second tier: not purged since {position}", self.request.url());
+        if !lead.takes(response.content.len()) {
+            return Err(Unfit::NoRoom);
+        }
+        let body = self.body(shared, &found.name, &response.content).await?;
+        entry(shared, lead, &response, freshness, body).ok_or(Unfit::Damaged)
+    }
+
+    /// What is kept of the response that the request selects.
+    pub(super) async fn find(&self) -> Result<Found, Unfit> {
+        let key = &self.request.key;
+        let mut name = self.cluster.record(key, &[]);
+        let (mut value, mut left) = self.value(&name).await?;
+        let mut signature = Vec::new();
+        if let Some(Record::Varies { key: of, signature: by }) = value.as_deref().and_then(Record::decode)
+            && of == &key[..]
+        {
+            signature = vary::again(by, &self.request.fields);
+            name = self.cluster.record(key, &signature);
+            (value, left) = self.value(&name).await?;
+        }
+        let value = value.ok_or(Unfit::Absent)?;
+        Ok(Found { name, value, left, signature })
+    }
+
+    /// The response that was `found`, and how old it is.
+    pub(super) fn record<'f>(&self, found: &'f Found) -> Result<(Response<'f>, Freshness), Unfit> {
+        let Some(Record::Response(response)) = Record::decode(&found.value) else {
+            return Err(Unfit::Damaged);
+        };
+        // Another key of the same hash is no damage.
+        if response.key != &self.request.key[..] || response.signature != found.signature {
+            return Err(Unfit::OtherKey);
+        }
+        let freshness = freshness(&response, found.left).ok_or(Unfit::Damaged)?;
+        Ok((*response, freshness))
+    }
+
+    /// The place since which nothing has purged a response that may be used.
+    pub(super) async fn judge(
+        &self,
+        response: &Response<'_>,
+        freshness: &Freshness,
+    ) -> Result<Position, Unfit> {
+        if !freshness.is_fresh(clock::now()) {
+            return Err(Unfit::Stale);
+        }
+        if response.content.len() > self.tier.settings.object {
+            return Err(Unfit::TooLarge);
+        }
+        let commands = self.cluster.commands_for_stream(response.position, MOST + 1);
+        let read = self.side().ask(&self.cluster.engine, &commands).await?;
+        let (engine, entries) = Cluster::stream_of(read).ok_or(Missed::Unknown)?;
+        let positions: Vec<_> = entries.iter().map(|entry| entry.position).collect();
+        let follower = Follower::at(response.engine, response.position);
+        let known = follower.check(&engine, &positions)?;
+        if entries.len() > MOST {
+            return Err(Unfit::Missed("too much has been added to the stream"));
+        }
+        let mut orders = Vec::new();
+        for entry in entries.into_iter().skip(known) {
+            match entry.message?.order {
+                Order::Purge(effect, about) => {
+                    orders.push((scopes::effect(effect), about.into_iter().map(scopes::heard).collect()));
+                }
+                Order::Blank(_) | Order::Doubt(_) | Order::Begin => {}
+                Order::Distrust => return Err(Unfit::Distrusted),
+            }
+        }
+        let is_purged = Purges::would_reach(&orders, response.key, &HeadLines(response.fields));
+        positions.last().copied().filter(|_| !is_purged).ok_or(Unfit::Purged)
+    }
+
+    /// Looks whether all of the content is there, without reading what is not part of the record.
+    pub(super) async fn is_whole(&self, name: &str, content: &Content<'_>) -> Result<bool, Unfit> {
+        match content {
+            Content::Inline(len, piece) => Ok(plain(*piece, *len as usize).is_some()),
+            Content::Chunks { sums, .. } if sums.is_empty() => Ok(true),
+            Content::Chunks { number, sums, .. } => {
+                let mut commands = redis::pipe();
+                commands.cmd("EXISTS");
+                (0..sums.len()).for_each(|at| _ = commands.arg(chunk(name, *number, at)));
+                let (there,): (usize,) = self.side().ask(&self.cluster.engine, &commands).await?;
+                Ok(there == sums.len())
+            }
+        }
+    }
+
+    fn side(&self) -> &Side {
+        &self.tier.reads
+    }
+
+    async fn value(&self, name: &str) -> Result<Value, EngineError> {
+        let mut commands = redis::pipe();
+        commands.cmd("GET").arg(name).cmd("PTTL").arg(name);
+        self.side().ask(&self.cluster.engine, &commands).await
+    }
+
+    /// The content, if it is what was written.
+    async fn body(&self, shared: &Shared, name: &str, content: &Content<'_>) -> Result<Body, Unfit> {
+        let (number, len, sums) = match content {
+            Content::Inline(len, piece) => {
+                let bytes = plain(*piece, *len as usize).ok_or(Unfit::Damaged)?;
+                return Ok(Body::Heap(bytes.into()));
+            }
+            Content::Chunks { number, len, sums } => (*number, *len, sums),
+        };
+        let extent = shared.fills.arena().extent(Some(len)).map_err(|_| Unfit::NoRoom)?;
+        for (at, expected) in sums.iter().enumerate() {
+            let mut commands = redis::pipe();
+            commands.cmd("GET").arg(chunk(name, number, at));
+            let (value,): (Option<Vec<u8>>,) = self.side().ask(&self.cluster.engine, &commands).await?;
+            let size = (len - at as u64 * CHUNK).min(CHUNK) as usize;
+            let bytes = value.as_deref().and_then(Piece::decode).and_then(|piece| plain(piece, size));
+            let bytes = bytes.filter(|bytes| sum(bytes) == *expected).ok_or(Unfit::Damaged)?;
+            extent.append(&bytes).map_err(|_| Unfit::NoRoom)?;
+        }
+        Ok(Body::File(Arc::new(extent)))
+    }
+}
+
+fn entry(
+    shared: &Shared,
+    lead: &Lead,
+    response: &Response<'_>,
+    freshness: Freshness,
+    body: Body,
+) -> Option<Entry> {
+    let fields = HeadLines(response.fields).to_map();
+    Entry::new(Parts {
+        key: response.key,
+        signature: response.signature,
+        status: StatusCode::from_u16(response.status).ok()?,
+        freshness,
+        cost: response.cost,
+        born: lead.born(),
+        fields: &shared.store.memory.keep(&fields, freshness.date),
+        body,
+    })
+}
+
+/// Age and lifetime, of which the engine keeps account: `left` is what it says of the milliseconds it was told. `None`
+/// if they do not agree.
+fn freshness(response: &Response<'_>, left: i64) -> Option<Freshness> {
+    let passed = response.expires.checked_sub(u64::try_from(left).ok()?)?.div_ceil(1_000);
+    Some(Freshness {
+        received: clock::now(),
+        initial_age: response.age.saturating_add(u32::try_from(passed).unwrap_or(u32::MAX)),
+        lifetime: response.lifetime,
+        date: response.date,
+        stale_while_revalidate: response.stale_while_revalidate,
+        stale_if_error: response.stale_if_error,
+        flags: Flags::from_bits(response.flags),
+    })
+}
+
+/// The `len` bytes that a piece stands for; `None` if it does not.
+fn plain(piece: Piece<'_>, len: usize) -> Option<Vec<u8>> {
+    let bytes = match piece {
+        Piece::Plain(bytes) => bytes.to_vec(),
+        Piece::Zstd(bytes) => zstd::bulk::decompress(bytes, len).ok()?,
+    };
+    (bytes.len() == len).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_as_long_as_it_should_be() {
+        let (text, packed) = (&b"aaaaaaaa"[..], zstd::bulk::compress(b"aaaaaaaa", 1).expect("it can"));
+        for (piece, len, expected) in [
+            (Piece::Plain(text), 8, true),
+            (Piece::Plain(text), 7, false),
+            (Piece::Zstd(&packed), 8, true),
+            (Piece::Zstd(&packed), 7, false),
+            (Piece::Zstd(&packed), 9, false),
+            (Piece::Zstd(text), 8, false),
+        ] {
+            assert_eq!(plain(piece, len).is_some(), expected, "{piece:?} {len}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What `why` says of the second tier; then the request is made, and that is what becomes of it.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::engine::Engine;
+use crate::invalidations::{node, purge};
+use crate::nodes::wait_for;
+use crate::support::{Answer, Larder, Origin, eventually};
+use crate::tier::{TIER, again, alone, names, wait_for_news, wait_for_written};
+
+const PAGE: &str = "200 OK\nCache-Control: max-age=3600\nAge: 100\nCache-Tag: t\n\nbody";
+
+/// `GET /why` of a path of the site, with more of a query.
+fn why(node: &Larder, path: &str, more: &str) -> Value {
+    let answer = node.ask_admin(&format!("GET /why?url=http://site.test{path}{more}"));
+    serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
+}
+
+/// The same, once the engine has answered in time: machines that run tests can be busy.
+fn answered(node: &Larder, path: &str, more: &str) -> Value {
+    eventually("an answer of the engine", || {
+        let said = why(node, path, more);
+        (!["failed", "skipped"].map(Value::from).contains(&said["second_tier"]["result"])).then_some(said)
+    })
+}
+
+#[test]
+fn what_is_said_of_the_second_tier_is_what_happens() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let first = alone(&engine, &origin, "");
+    first.get("/page");
+    wait_for_written(&first, 1);
+    let kept = answered(&first, "/page", "");
+    assert_eq!((&kept["decision"]["outcome"], &kept["stored"]["tier"]), (&json!("hit"), &json!("memory")));
+    assert_eq!(kept["second_tier"]["answers"], false, "{kept:#}");
+    let second = again(first, &engine, &origin, "");
+    let first_only = "only a miss that others may share asks there";
+    for (path, more, outcome, result, answers, about) in [
+        ("/page", "", "hit", "hit", true, "not purged since its fetch began"),
+        ("/page", "&method=HEAD", "miss", "hit", false, first_only),
+        ("/page", "&method=POST", "pass", "hit", false, first_only),
+        ("/page", "&header=Range:+bytes=0-1", "miss", "hit", false, first_only),
+        ("/page", "&header=Cache-Control:+no-cache", "miss", "hit", false, first_only),
+        ("/page", "&header=Cache-Control:+only-if-cached", "failed", "hit", false, first_only),
+        ("/other", "", "miss", "miss", false, "it has nothing that this request selects"),
+    ] {
+        let said = answered(&second, path, more);
+        let tier = &said["second_tier"];
+        assert_eq!(
+            (&said["decision"]["outcome"], &tier["result"], &tier["answers"], &tier["owner"]),
+            (&json!(outcome), &json!(result), &json!(answers), &json!("a")),
+            "{path} {more}: {said:#}"
+        );
+        assert!(
+            tier["explanation"].as_str().is_some_and(|text| text.contains(about)),
+            "{path} {more}: {tier}"
+        );
+        assert_eq!(said["stored"], Value::Null, "{path} {more}");
+        if result == "hit" {
+            let kept = &tier["kept"];
+            assert_eq!((&kept["bytes"], &kept["lifetime"]), (&json!(4), &json!(3600)), "{path} {more}");
+            assert!(kept["age"].as_u64() >= Some(100), "{kept}");
+        }
+    }
+    // Looking has asked nobody, and counted nothing.
+    assert_eq!((origin.count(), second.stat("requests")), (1, 0));
+    assert!(second.get("/page").is_hit());
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn what_may_not_answer_is_told_of_with_the_reason() {
+    let body = vec![b'a'; 3 << 20];
+    let head = "200 OK\nCache-Control: max-age=3600\nCache-Tag: t";
+    let (engine, origin) = (Engine::start(), Origin::answering(move |_| Answer::with_body(head, &body)));
+    let first = alone(&engine, &origin, "");
+    first.get("/page");
+    wait_for_written(&first, 1);
+    let second = again(first, &engine, &origin, "");
+    let said = |result: &str, about: &str| {
+        let said = answered(&second, "/page", "");
+        let tier = &said["second_tier"];
+        assert_eq!((&tier["result"], &tier["kept"]["bytes"]), (&json!(result), &json!(3 << 20)), "{tier}");
+        assert!(tier["explanation"].as_str().is_some_and(|text| text.contains(about)), "{tier}");
+        assert_eq!(said["decision"]["asks_origin"], result != "hit", "{said:#}");
+    };
+    said("hit", "not purged");
+    let chunk = names(&engine).into_iter().find(|name| name.ends_with(":2")).expect("three chunks");
+    engine.tell(&["rename", &chunk, "elsewhere"]);
+    said("damaged", "not whole");
+    engine.tell(&["rename", "elsewhere", &chunk]);
+    said("hit", "not purged");
+    let is_published = || (purge(&second, "tag=t")["nodes"]["published"] == true).then_some(());
+    eventually("a purge that is published", is_published);
+    said("outdated", "it was purged since its fetch began");
+    engine.tell(&["xtrim", "{larder}:invalidations", "maxlen", "1"]);
+    said("outdated", "the stream does not go back so far");
+}
+
+#[test]
+fn who_does_not_own_a_key_says_who_does() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let start = |name| node(&engine, &origin, name, [TIER, ""], "");
+    let nodes = vec![start("a"), start("b")];
+    wait_for(&nodes, &["a", "b"]);
+    nodes.iter().for_each(wait_for_news);
+    let owner = answered(&nodes[0], "/page", "")["second_tier"]["owner"].clone();
+    let (owns, other) = if owner == "a" { (&nodes[0], &nodes[1]) } else { (&nodes[1], &nodes[0]) };
+    owns.get("/page");
+    wait_for_written(owns, 1);
+    let tier = answered(other, "/page", "")["second_tier"].clone();
+    assert_eq!((&tier["result"], &tier["owner"], &tier["answers"]), (&json!("hit"), &owner, &json!(false)));
+    let text = tier["explanation"].as_str().expect("a sentence");
+    assert!(
+        text.ends_with(&format!("but node {owner} owns the key, and asks there").replace('"', "'")),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_engine_that_hangs_or_is_gone_is_said_to_and_not_waited_for() {
+    let (mut engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let node = alone(&engine, &origin, "");
+    answered(&node, "/page", "");
+    engine.signal(Signal::STOP);
+    let begun = Instant::now();
+    let said = why(&node, "/page", "");
+    // A request would wait for 20 seconds here.
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    let tier = json!({
+        "result": "failed", "explanation": "no answer in time", "answers": false, "owner": "a", "kept": null,
+    });
+    assert_eq!((&said["second_tier"], &said["decision"]["outcome"]), (&tier, &json!("miss")));
+    engine.signal(Signal::CONT);
+    assert_eq!(answered(&node, "/page", "")["second_tier"]["result"], "miss");
+    engine.kill();
+    let failed = || (why(&node, "/page", "")["second_tier"]["result"] == "failed").then_some(());
+    eventually("a failure", failed);
+    engine.restart();
+    assert_eq!(answered(&node, "/page", "")["second_tier"]["result"], "miss");
+}
+
+#[test]
+fn without_a_second_tier_nothing_is_said_of_it() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let node = node(&engine, &origin, "a", ["", ""], "");
+    assert_eq!(why(&node, "/page", "").get("second_tier"), None);
+}
