@@ -44,6 +44,14 @@ fn count(node: &Larder, name: &str) -> u64 {
     cluster(node)["tier"][name].as_u64().expect("a number")
 }
 
+/// Kills it and starts another one in its place, as soon as the `servers` have forgotten the one that died.
+fn killed(mut node: Larder, servers: &[Engine], url: &str, origin: &Origin) -> Larder {
+    node.signal(Signal::KILL);
+    node.ended();
+    servers.iter().for_each(|server| drop(server.tell(&["del", "{larder}:node:a"])));
+    alone_by(url, origin, "")
+}
+
 /// Waits until `node` has given the engine so many responses.
 pub(crate) fn wait_for_written(node: &Larder, written: u64) {
     eventually(&format!("{written} written"), || (count(node, "written") == written).then_some(()));
@@ -70,6 +78,56 @@ fn a_restarted_node_answers_without_the_origin() {
     second.wait_for("engine_hits", 1);
     second.wait_for("hits", 2);
     assert_eq!((count(&second, "hits"), origin.count()), (1, 1));
+}
+
+#[test]
+fn what_is_spread_over_the_masters_of_a_cluster_outlives_a_node_that_is_killed() {
+    let masters = Engine::cluster();
+    let (url, long) = (Engine::url_of_cluster(&masters), vec![b'a'; 3 << 20]);
+    let text = long.clone();
+    let origin = Origin::answering(move |seen| {
+        let body = if seen.target == "/long" { &text[..] } else { seen.target.as_bytes() };
+        Answer::with_body("200 OK\nCache-Control: max-age=3600", body)
+    });
+    let paths: Vec<_> = (0..20).map(|number| format!("/{number}")).collect();
+    let first = alone_by(&url, &origin, "tier_compression = false");
+    paths.iter().for_each(|path| assert_eq!(first.get(path).text(), path));
+    assert!(first.get("/long").body == long);
+    wait_for_written(&first, 21);
+    masters.iter().for_each(|master| assert!(!names(master).is_empty(), "{}", master.url()));
+    let second = killed(first, &masters, &url, &origin);
+    for path in &paths {
+        let response = second.get(path);
+        assert_eq!((response.text(), response.is_hit()), (path.as_str(), true));
+    }
+    let response = second.get("/long");
+    assert!(response.body == long && response.is_hit());
+    assert_eq!((count(&second, "hits"), origin.count()), (21, 21));
+}
+
+#[test]
+fn what_a_sentinels_master_keeps_outlives_a_node_and_is_not_trusted_on_another_master() {
+    let (mut master, origin) = (Engine::start(), Origin::always(PAGE));
+    let replica = Engine::replica(&master);
+    let sentinel = Engine::sentinel(&master);
+    let (url, servers) = (sentinel.url_of_sentinel(), std::slice::from_ref(&replica));
+    sentinel.knows_a_replica();
+    let first = alone_by(&url, &origin, "");
+    first.get("/page");
+    wait_for_written(&first, 1);
+    let second = killed(first, std::slice::from_ref(&master), &url, &origin);
+    assert!(second.get("/page").is_hit());
+    assert_eq!((count(&second, "hits"), origin.count()), (1, 1));
+    eventually("the replica to have it", || (names(&replica).len() == 1).then_some(()));
+    master.kill();
+    within(ELECTION, "the replica to take over", || replica.is_master().then_some(()));
+    let third = killed(second, servers, &url, &origin);
+    assert!(!third.get("/page").is_hit());
+    assert_eq!((count(&third, "outdated"), origin.count()), (1, 2));
+    wait_for_written(&third, 1);
+    let fourth = killed(third, servers, &url, &origin);
+    assert!(fourth.get("/page").is_hit());
+    assert_eq!((count(&fourth, "hits"), origin.count()), (1, 2));
 }
 
 #[test]
