@@ -43,7 +43,7 @@ usage: cargo x COMMAND
              --quick         less of everything: 1 second, 2 rounds
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            observe: the same load without statistics and with each kind of database
-             --quick         less of everything: 3 seconds, 2 rounds, 10 seconds of outage
+             --quick         less of everything: 3 rounds (of 25), 10 seconds of outage
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
              --outage N      seconds that a database server stands still (60)
              --only A,B      of sqlite, mariadb, postgres (all)

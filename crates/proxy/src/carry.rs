@@ -1,5 +1,5 @@
-//! Carries an answer's content into the cache, in a task of its own: the client that caused the fetch
-//! may leave without taking it from others.
+//! Carries an answer's content into the cache: what came whole with its head at once, all else in a task of its own,
+//! so that the client that caused the fetch may leave without taking it from others.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};

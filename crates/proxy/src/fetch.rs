@@ -1,7 +1,7 @@
 //! Asks the origin for what the cache lacks, and shares the answer while it arrives.
 //!
 //! The client that caused the fetch waits here for the answer's head; from then on the content is
-//! carried by a task of its own, so that this client may leave without taking it from others.
+//! carried by a task of its own, unless it is all there, so that this client may leave without taking it from others.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_cluster::Follower;

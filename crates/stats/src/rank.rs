@@ -2,13 +2,15 @@
 
 use std::mem::size_of;
 
-use rustix::process::setpriority_process;
+use rustix::process::{getpriority_process, setpriority_process};
 
 /// How much less processor time it is given than others (`nice`).
 const NICENESS: i32 = 10;
 /// For how long it would go on if nobody else wanted the processor, in nanoseconds: the longest that there is. Whoever
 /// asks for less takes the processor from it as soon as there is something to do.
 const SLICE: u64 = 100_000_000;
+/// `SCHED_FLAG_KEEP_POLICY`: whoever runs the program may have chosen one.
+const KEEP_POLICY: u64 = 0x08;
 
 /// `sched_attr` of sched_setattr(2), of its first version.
 #[repr(C)]
@@ -27,10 +29,13 @@ struct Attributes {
 /// Lets requests come before the calling thread where processors are few, and before the threads that it starts. Kernels
 /// before Linux 6.12 do not know about slices: there they come first with the next tick of the clock.
 pub(crate) fn stand_back() {
-    let _ = setpriority_process(None, NICENESS);
+    // Never more than it has.
+    let nice = getpriority_process(None).unwrap_or(0).max(NICENESS);
+    let _ = setpriority_process(None, nice);
     let attributes = Attributes {
         size: size_of::<Attributes>() as u32,
-        nice: NICENESS,
+        flags: KEEP_POLICY,
+        nice,
         runtime: SLICE,
         ..Attributes::default()
     };
