@@ -199,28 +199,33 @@ fn saturate(entrant: &Entrant, duration: Duration) -> Result<Sample> {
     Ok(Sample { per_second: requests / load.elapsed.as_secs_f64(), cpu, p50, p99 })
 }
 
+/// The samples of all larders without a database: what others are compared with.
+fn without<'m>(measured: &'m [Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<&'m Sample> {
+    measured.iter().filter(|it| it.entrant.kind == Kind::Off).flat_map(samples).collect()
+}
+
 /// What a time of `own` is to that of `base`, in the quieter rounds of each.
-fn ratio(own: &[Sample], base: &[Sample], time: fn(&Sample) -> f64) -> f64 {
-    quiet(own, time) / quiet(base, time)
+fn ratio(own: &[Sample], base: &[&Sample], time: fn(&Sample) -> f64) -> f64 {
+    quiet(own, time) / quiet(base.iter().copied(), time)
 }
 
 /// A time in the quieter rounds. What disturbs a round from outside only makes it slower, and disturbs few others;
 /// what a database does, it does in each.
-fn quiet<S>(samples: &[S], time: fn(&S) -> f64) -> f64 {
-    let mut times: Vec<_> = samples.iter().map(time).collect();
+fn quiet<'s, S: 's>(samples: impl IntoIterator<Item = &'s S>, time: fn(&S) -> f64) -> f64 {
+    let mut times: Vec<_> = samples.into_iter().map(time).collect();
     times.sort_by(f64::total_cmp);
     percentile(&times, 25.0)
 }
 
 fn goals(measured: &[Measured]) -> Vec<Goal> {
-    let Some((off, others)) = measured.split_first() else { return Vec::new() };
-    let others = others.iter().filter(|other| other.entrant.kind != Kind::Off);
+    let [off_full, off_steady] = [without(measured, |it| &it.full), without(measured, |it| &it.steady)];
+    let others = measured.iter().filter(|other| other.entrant.kind != Kind::Off);
     let goals = others.flat_map(|Measured { entrant, steady, full }| {
         let goal = |what: &str, most, figure| Goal::new(format!("{}: {what}", entrant.name), most, figure);
         [
-            goal("throughput without / with", THROUGHPUT, ratio(full, &off.full, |it| 1.0 / it.per_second)),
-            goal("p99 of all that comes through", SLOWEST, ratio(full, &off.full, |it| it.p99)),
-            goal("p99 of the steady load", SLOWEST, ratio(steady, &off.steady, |it| it.p99)),
+            goal("throughput without / with", THROUGHPUT, ratio(full, &off_full, |it| 1.0 / it.per_second)),
+            goal("p99 of all that comes through", SLOWEST, ratio(full, &off_full, |it| it.p99)),
+            goal("p99 of the steady load", SLOWEST, ratio(steady, &off_steady, |it| it.p99)),
         ]
     });
     goals.collect()
@@ -261,7 +266,7 @@ fn outages(options: &Options, measured: &[Measured], goals: &mut Vec<Goal>) -> R
 }
 
 fn rows(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<Row> {
-    let Some(off) = measured.first().map(samples) else { return Vec::new() };
+    let off = &without(measured, samples);
     let row = |own: &Measured| {
         let (name, own) = (own.entrant.name, samples(own));
         let figure = |figure: fn(&Sample) -> f64| quiet(own, figure);
