@@ -6,7 +6,7 @@ use std::thread;
 use larder_proxy::settings::Role;
 use larder_proxy::{Control, Front, Server, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
@@ -20,7 +20,7 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     let settings = config::load(run.config.as_deref(), &run.flags)
         .map_err(|error| Failure::Refused(error.to_string()))?;
     raise_open_files(settings.limits.connections);
-    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM])
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
     let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
     announce(&server, &settings);
@@ -38,6 +38,8 @@ fn obey(mut signals: Signals, running: &Settings, run: &Run, sender: &UnboundedS
     let mut draining = false;
     for signal in signals.forever() {
         let control = match signal {
+            // Whoever writes is told as well, that the file is too large.
+            SIGXFSZ => continue,
             SIGHUP => match reload(running, run) {
                 Some(settings) => Control::Reload(Box::new(settings)),
                 None => Control::Reopen,

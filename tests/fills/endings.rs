@@ -123,6 +123,31 @@ fn section_4_4_what_a_head_reveals_does_not_outlive_an_unsafe_request() {
 }
 
 #[test]
+fn a_body_that_no_memory_file_takes_is_streamed_and_not_stored() {
+    let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let sent = body.clone();
+    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+        "/small" => Answer::with_body("200 OK\nCache-Control: max-age=100", b"small"),
+        _ => Answer::with_body("200 OK\nCache-Control: max-age=100", &sent),
+    });
+    let limit = ["prlimit", "--fsize=1000000"];
+    let larder = Larder::start_behind(&limit, &format!("[[site]]\norigin = '{}'", origin.url()));
+    assert!(!larder.get("/small").is_hit());
+    // More than all memory files have room for.
+    for n in 0..12 {
+        let response = larder.get(&format!("/{n}"));
+        assert!(response.body == body && !response.is_hit(), "{n}");
+        let part = larder.ask(&format!("GET /{n}\nRange: bytes=2000000-2000009"));
+        assert!(part.body == body[2_000_000..2_000_010], "{n}");
+    }
+    assert!(larder.get("/small").is_hit());
+    larder.settle();
+    assert!(larder.stat("memory_file_refusals") >= 12);
+    assert_eq!(larder.stat("objects"), 1);
+    larder.wait_for_log("not kept in memory");
+}
+
+#[test]
 fn a_body_larger_than_max_object_is_streamed_and_not_stored() {
     let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
     let sent = body.clone();

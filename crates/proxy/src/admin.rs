@@ -62,6 +62,8 @@ struct Stats {
     admissions: u64,
     rejections: u64,
     bytes_filling: u64,
+    /// Large bodies that were not kept, since the system gave no more room in a memory file.
+    memory_file_refusals: u64,
     fills: usize,
     policy: String,
     capacity: u64,
@@ -181,6 +183,7 @@ impl Stats {
             admissions: usage.admissions,
             rejections: usage.rejections,
             bytes_filling: usage.filling,
+            memory_file_refusals: shared.fills.arena().refusals(),
             fills: shared.fills.under_way(),
             policy: plan.settings.memory.policy.to_string(),
             capacity: capacity.amount,

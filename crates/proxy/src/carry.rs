@@ -74,6 +74,9 @@ impl Carrier {
             tracing::warn!("a partial response is not as long as its content-range says");
             return;
         }
+        if let Some(error) = self.lead.refused() {
+            tracing::warn!("not kept in memory: no room in a memory file: {error}");
+        }
         match self.expected {
             None => self.publish(),
             Some(range) => self.publish_part(&range).await,

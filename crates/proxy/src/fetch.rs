@@ -3,6 +3,8 @@
 //! The client that caused the fetch waits here for the answer's head; from then on the content is
 //! carried by a task of its own, unless it is all there, so that this client may leave without taking it from others.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_cluster::Follower;
 use larder_semantics::fields::Fields;
@@ -292,12 +294,18 @@ impl Fetched<'_> {
         self.store(carrier, &head, source, answer.status, (answer.download, Some(beginning)))
     }
 
-    fn head(&self, status: StatusCode, fields: &HeaderMap, keeping: Keeping, length: Option<u64>) -> Head {
+    fn head(
+        &self,
+        status: StatusCode,
+        fields: &HeaderMap,
+        keeping: Keeping,
+        length: Option<u64>,
+    ) -> Arc<Head> {
         let Keeping { freshness, signature } = keeping;
         let stored = storable::storable_fields(self.cx.rules, fields);
         let fields = self.cx.worker.shared.store.memory.keep(&stored, freshness.date);
         let cost = self.request.origin.micros();
-        Head { status, fields, signature, freshness, cost, length }
+        Arc::new(Head { status, fields, signature, freshness, cost, length })
     }
 
     fn carrier(&self, lead: Lead, expected: Option<ContentRange>, whole: Option<u64>) -> Carrier {
@@ -309,7 +317,7 @@ impl Fetched<'_> {
     fn store(
         &self,
         mut carrier: Carrier,
-        head: &Head,
+        head: &Arc<Head>,
         fields: Source,
         answered: StatusCode,
         (download, beginning): (Download, Option<Entry>),
@@ -322,7 +330,7 @@ impl Fetched<'_> {
         }
         let kept = self.kept(head);
         carrier.lead.limit(kept);
-        let stored = carrier.lead.stream(head.clone());
+        let stored = carrier.lead.stream(Arc::clone(head));
         let unstored = if kept == Kept::Nowhere { Why::OwnedElsewhere } else { Why::TooLarge };
         if !stored {
             self.note(unstored, head.status, &head.fields.view());
@@ -461,8 +469,8 @@ pub(crate) async fn drain(reply: Reply) {
     match reply.content {
         Content::Fill(mut reader) => loop {
             match reader.next().await {
-                Ok(Piece::End(Ending::Complete | Ending::Truncated)) | Err(_) => return,
-                Ok(_) => reader.sent(),
+                Piece::End(Ending::Complete | Ending::Truncated) => return,
+                _ => reader.sent(),
             }
         },
         Content::Origin(mut download) => while let Ok(Some(_)) = download.next().await {},

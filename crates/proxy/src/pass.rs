@@ -171,9 +171,9 @@ fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outc
     let stored = storable::storable_fields(cx.rules, &fields.to_map());
     let stored = cx.worker.shared.store.memory.keep(&stored, freshness.date);
     let (cost, length) = (request.origin.micros(), download.length());
-    let head = Head { status, fields: stored, signature, freshness, cost, length };
+    let head = Arc::new(Head { status, fields: stored, signature, freshness, cost, length });
     let reader = lead.reader();
-    let outcome = Outcome { stored: lead.stream(head.clone()), ..outcome };
+    let outcome = Outcome { stored: lead.stream(Arc::clone(&head)), ..outcome };
     Carrier::new(cx.worker, lead).start(download, None);
     let reply = Reply::new(status, Source::Answer(fields), outcome);
     Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }

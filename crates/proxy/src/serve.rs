@@ -255,7 +255,7 @@ impl Context<'_> {
         let fills = &self.worker.shared.fills;
         let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
         for _ in 0..TRIES {
-            let mut reader = match fills.join(&request.key, &signature) {
+            let reader = match fills.join(&request.key, &signature) {
                 Joined::Lead(mut lead) => {
                     if let Some((entry, reply)) = self.stored_meanwhile(request) {
                         lead.settle(Verdict::Stored(entry));

@@ -28,6 +28,7 @@ pub struct Arena {
     files: Vec<Mutex<Numbers>>,
     turn: AtomicUsize,
     held: Arc<AtomicU64>,
+    refusals: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl Arena {
         let files = (0..FILES)
             .map(|_| Ok(Mutex::new(Numbers { file: memory_file()?, next: 0 })))
             .collect::<io::Result<_>>()?;
-        Ok(Self { files, turn: AtomicUsize::new(0), held: Arc::default() })
+        Ok(Self { files, turn: AtomicUsize::new(0), held: Arc::default(), refusals: AtomicU64::new(0) })
     }
 
     /// A new, empty extent for `expected` bytes; `None` when the length is not known.
@@ -80,6 +81,15 @@ impl Arena {
     /// Bytes held by living extents.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
+    }
+
+    /// Bodies that were not kept since a memory file took no more of them.
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_refusal(&self) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
     }
 }
 

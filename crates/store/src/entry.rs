@@ -56,6 +56,11 @@ pub struct Parts<'a> {
 }
 
 impl Entry {
+    /// Whether key and signature are short enough for an entry.
+    pub(crate) fn has_room(key: &[u8], signature: &[u8]) -> bool {
+        key.len().max(signature.len()) <= usize::from(u16::MAX)
+    }
+
     /// Assembles an entry; `None` when key or signature are longer than 65,535 bytes.
     pub fn new(parts: Parts<'_>) -> Option<Self> {
         let fixed = Fixed {

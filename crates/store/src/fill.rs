@@ -11,6 +11,7 @@
 //! than [`WINDOW`] ahead of the slowest reader, and what everybody has read is given back. A disk may
 //! keep it all the same: it takes what arrives, whatever its size.
 
+mod buffer;
 mod lead;
 mod reader;
 
@@ -19,16 +20,17 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
+use hashbrown::HashTable;
 use http::StatusCode;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::status::Why;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
-use crate::body::SENDFILE_FROM;
 use crate::entry::Parts;
 use crate::purges::{Effect, Generation, Reach, Scope, Since};
-use crate::{Arena, Body, Entry, Extent, Lines, LinesRef, Store};
+use crate::{Arena, Entry, Lines, LinesRef, Store};
+
+use buffer::Buffer;
 
 pub use lead::{Kept, Lead};
 pub use reader::{Piece, Reader};
@@ -77,33 +79,31 @@ pub enum Ending {
     Truncated,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Progress {
     verdict: Option<Verdict>,
     len: u64,
     ending: Option<Ending>,
 }
 
-#[derive(Debug)]
-enum Buffer {
-    Heap(Vec<u8>),
-    File(Arc<Extent>),
-    Entry(Entry),
-}
-
 /// A response on its way in.
 #[derive(Debug)]
 pub struct Fill {
     key: Box<[u8]>,
+    /// Of its key, as [`Memory::hash`](crate::Memory::hash) has it.
+    hash: u64,
     signature: Box<[u8]>,
     /// In force before its request was sent.
     born: Generation,
     joinable: AtomicBool,
     cancelled: AtomicBool,
-    progress: watch::Sender<Progress>,
+    progress: Mutex<Progress>,
+    /// Tells readers of progress.
+    advanced: Notify,
     buffer: Mutex<Buffer>,
     readers: Mutex<Readers>,
-    moved: watch::Sender<()>,
+    /// Tells the leader that a reader has moved, or gone.
+    moved: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -122,8 +122,20 @@ pub struct Fills {
 
 #[derive(Debug, Default)]
 struct Table {
-    fills: HashMap<Box<[u8]>, Vec<Arc<Fill>>>,
+    fills: HashTable<Arc<Fill>>,
     now: Moment,
+}
+
+impl Table {
+    /// The fills of `key`, whose hash is known.
+    fn of<'t>(&'t self, key: &'t [u8], hash: u64) -> impl Iterator<Item = &'t Arc<Fill>> {
+        self.fills.iter_hash(hash).filter(move |fill| *fill.key == *key)
+    }
+
+    /// Takes out one of the fills of this hash of which `is_it` holds.
+    fn remove(&mut self, hash: u64, is_it: impl Fn(&Arc<Fill>) -> bool) -> Option<Arc<Fill>> {
+        self.fills.find_entry(hash, is_it).ok().map(|found| found.remove().0)
+    }
 }
 
 /// A moment, as far as what is stored is concerned: of a key, from [`Fills::now`].
@@ -168,17 +180,18 @@ impl Fills {
     ///
     /// Nobody follows a fill that a purge is known to reach.
     pub fn join(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
-        let mut table = self.table(key);
+        let hash = self.store.memory.hash(key);
+        let mut table = self.part(hash);
         let may_follow = |fill: &&Arc<Fill>| {
             fill.is_joinable() && *fill.signature == *signature && self.reach_of(fill).is_none()
         };
-        let under_way = table.fills.get(key).and_then(|fills| fills.iter().find(may_follow));
+        let under_way = table.of(key, hash).find(may_follow);
         match under_way {
             // Under the table's lock, so that nothing can have been given back before we read.
             Some(fill) => Joined::Follow(fill.reader()),
             None => {
                 let born = self.store.purges.now();
-                Joined::Lead(self.register(&mut table, key, signature, born))
+                Joined::Lead(self.register(&mut table, (key, hash), signature, born))
             }
         }
     }
@@ -206,7 +219,7 @@ impl Fills {
             return None;
         }
         let since = Since::Generation(fill.born);
-        match &fill.progress.borrow().verdict {
+        match &fill.progress().verdict {
             Some(Verdict::Stream(head)) => purges.reach(since, &fill.key, Some(&head.fields.view())),
             Some(Verdict::Stored(entry) | Verdict::StandIn(entry)) => {
                 purges.reach(since, &fill.key, entry.tagged().as_ref())
@@ -226,9 +239,10 @@ impl Fills {
     /// nothing in the end, so that they cost a fill only when they do: `began` says when the fetch
     /// began, and a purge since then (of this key, or rarely of another) wins over it.
     pub fn alone(self: &Arc<Self>, key: &[u8], began: Moment) -> Lead {
-        let mut table = self.table(key);
+        let hash = self.store.memory.hash(key);
+        let mut table = self.part(hash);
         let is_cancelled = table.now.cancelled != began.cancelled;
-        let lead = self.register(&mut table, key, &[], began.generation);
+        let lead = self.register(&mut table, (key, hash), &[], began.generation);
         lead.keep_alone(is_cancelled);
         lead
     }
@@ -248,7 +262,7 @@ impl Fills {
         for table in &self.table {
             let mut table = locked(table);
             table.now.cancelled += 1;
-            for fill in table.fills.drain().flat_map(|(_, fills)| fills) {
+            for fill in table.fills.drain() {
                 fill.cancelled.store(true, Ordering::Release);
             }
         }
@@ -259,9 +273,10 @@ impl Fills {
 
     /// Lets the fills of `key` publish nothing, and nobody join them any more.
     pub fn cancel(&self, key: &[u8]) {
-        let mut table = self.table(key);
+        let hash = self.store.memory.hash(key);
+        let mut table = self.part(hash);
         table.now.cancelled += 1;
-        for fill in table.fills.remove(key).into_iter().flatten() {
+        while let Some(fill) = table.remove(hash, |fill| *fill.key == *key) {
             fill.cancelled.store(true, Ordering::Release);
         }
     }
@@ -284,7 +299,7 @@ impl Fills {
 
     /// Fills under way.
     pub fn under_way(&self) -> usize {
-        self.table.iter().map(|table| locked(table).fills.values().map(Vec::len).sum::<usize>()).sum()
+        self.table.iter().map(|table| locked(table).fills.len()).sum()
     }
 
     /// Changes the largest body stored.
@@ -307,46 +322,53 @@ impl Fills {
         &self.arena
     }
 
-    fn register(self: &Arc<Self>, table: &mut Table, key: &[u8], signature: &[u8], born: Generation) -> Lead {
+    fn register(
+        self: &Arc<Self>,
+        table: &mut Table,
+        (key, hash): (&[u8], u64),
+        signature: &[u8],
+        born: Generation,
+    ) -> Lead {
         let fill = Arc::new(Fill {
             key: key.into(),
+            hash,
             signature: signature.into(),
             born,
             joinable: AtomicBool::new(true),
             cancelled: AtomicBool::new(false),
-            progress: watch::Sender::default(),
-            buffer: Mutex::new(Buffer::Heap(Vec::new())),
+            progress: Mutex::default(),
+            advanced: Notify::new(),
+            buffer: Mutex::default(),
             readers: Mutex::default(),
-            moved: watch::Sender::default(),
+            moved: Notify::new(),
         });
-        table.fills.entry(key.into()).or_default().push(Arc::clone(&fill));
+        table.fills.insert_unique(hash, Arc::clone(&fill), |fill| fill.hash);
         Lead::new(fill, Arc::clone(self))
     }
 
-    /// Says that something was stored under `key`.
-    fn note_stored(&self, key: &[u8]) {
-        self.table(key).now.stored += 1;
+    /// Says that something was stored under the key of `fill`.
+    fn note_stored(&self, fill: &Fill) {
+        self.part(fill.hash).now.stored += 1;
     }
 
     /// Lets nobody join `fill` any more; a purge still reaches it.
     fn close(&self, fill: &Fill) {
         // Under the table's lock, so that who has joined is a reader already.
-        let _table = self.table(&fill.key);
+        let _table = self.part(fill.hash);
         fill.joinable.store(false, Ordering::Release);
     }
 
     fn forget(&self, fill: &Arc<Fill>) {
-        let mut table = self.table(&fill.key);
-        if let Some(fills) = table.fills.get_mut(&fill.key) {
-            fills.retain(|other| !Arc::ptr_eq(other, fill));
-            if fills.is_empty() {
-                table.fills.remove(&fill.key);
-            }
-        }
+        self.part(fill.hash).remove(fill.hash, |other| Arc::ptr_eq(other, fill));
     }
 
+    /// The part of the table that `key` belongs to.
     fn table(&self, key: &[u8]) -> MutexGuard<'_, Table> {
-        locked(&self.table[self.store.memory.hash(key) as usize % self.table.len()])
+        self.part(self.store.memory.hash(key))
+    }
+
+    fn part(&self, hash: u64) -> MutexGuard<'_, Table> {
+        locked(&self.table[hash as usize % self.table.len()])
     }
 }
 
@@ -359,39 +381,42 @@ impl Fill {
         Reader::new(Arc::clone(self))
     }
 
-    fn write(&self, bytes: &[u8], arena: &Arena, windowed: bool) -> io::Result<()> {
-        let mut buffer = locked(&self.buffer);
-        if let Buffer::Heap(heap) = &mut *buffer {
-            if !windowed && heap.len() as u64 + (bytes.len() as u64) < SENDFILE_FROM {
-                heap.extend_from_slice(bytes);
-                return Ok(());
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        locked(&self.progress)
+    }
+
+    fn advance(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.progress());
+        self.advanced.notify_waiters();
+    }
+
+    /// Waits until `look` finds something in the progress.
+    async fn until<T>(&self, look: impl Fn(&Progress) -> Option<T>) -> T {
+        loop {
+            // Made before the look, so that nothing is missed between the two.
+            let advanced = self.advanced.notified();
+            let found = look(&self.progress());
+            match found {
+                Some(found) => return found,
+                None => advanced.await,
             }
-            let extent = arena.extent(None)?;
-            extent.append(heap)?;
-            *buffer = Buffer::File(Arc::new(extent));
-        }
-        match &*buffer {
-            Buffer::File(extent) => extent.append(bytes),
-            _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
-    fn entry(&self) -> Option<Entry> {
-        let head = match &self.progress.borrow().verdict {
-            Some(Verdict::Stream(head)) => Arc::clone(head),
-            _ => return None,
-        };
-        self.entry_under(&head)
+    /// The head of the announced response.
+    fn head(&self) -> Option<Arc<Head>> {
+        match &self.progress().verdict {
+            Some(Verdict::Stream(head)) => Some(Arc::clone(head)),
+            _ => None,
+        }
     }
 
-    /// What has arrived, under `head`.
-    fn entry_under(&self, head: &Head) -> Option<Entry> {
-        let body = match &*locked(&self.buffer) {
-            Buffer::Heap(heap) => Body::Heap(heap.as_slice().into()),
-            Buffer::File(extent) => Body::File(Arc::clone(extent)),
-            Buffer::Entry(_) => return None,
-        };
-        Entry::new(Parts {
+    /// What has arrived, under `head`; readers read it from there from now on. Nothing more may be appended.
+    fn seal(&self, head: &Head) -> Option<Entry> {
+        if !Entry::has_room(&self.key, &head.signature) {
+            return None;
+        }
+        let parts = |body| Parts {
             key: &self.key,
             signature: &head.signature,
             status: head.status,
@@ -400,18 +425,8 @@ impl Fill {
             born: self.born,
             fields: &head.fields,
             body,
-        })
-    }
-
-    fn copy(&self, from: u64, max: usize) -> io::Result<Bytes> {
-        match &*locked(&self.buffer) {
-            Buffer::Heap(heap) => {
-                let from = (from as usize).min(heap.len());
-                Ok(Bytes::copy_from_slice(&heap[from..heap.len().min(from.saturating_add(max))]))
-            }
-            Buffer::File(extent) => Body::File(Arc::clone(extent)).copy(from, max),
-            Buffer::Entry(entry) => entry.body().copy(from, max),
-        }
+        };
+        locked(&self.buffer).seal(|body| Entry::new(parts(body)))
     }
 
     /// Holds the leader back until the slowest reader is close, and gives back what all have read.
@@ -419,22 +434,18 @@ impl Fill {
     /// # Errors
     /// When there is no reader, and nobody else has any use for the body.
     async fn wait_for_readers(&self, len: u64, is_kept: bool) -> io::Result<()> {
-        let mut moved = self.moved.subscribe();
         loop {
+            let moved = self.moved.notified();
             let slowest = locked(&self.readers).positions.values().min().copied();
             let slowest = match slowest {
                 None if !is_kept => return Err(io::ErrorKind::BrokenPipe.into()),
                 slowest => slowest.unwrap_or(len),
             };
-            if let Buffer::File(extent) = &*locked(&self.buffer) {
-                extent.discard(slowest.min(len));
-            }
+            locked(&self.buffer).discard(slowest.min(len));
             if len.saturating_sub(slowest) <= WINDOW {
                 return Ok(());
             }
-            if moved.changed().await.is_err() {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
+            moved.await;
         }
     }
 }

@@ -149,10 +149,14 @@ impl<'r> Pieces<'r> {
     async fn filling(&mut self) -> Result<Option<Bytes>, String> {
         let Content::Fill(reader) = &mut self.reply.content else { return Ok(None) };
         if self.file.is_none() {
-            match reader.next().await.map_err(|error| error.to_string())? {
+            match reader.next().await {
                 fill::Piece::Bytes(bytes) => {
                     reader.sent();
                     return Ok(Some(bytes));
+                }
+                fill::Piece::Stored(entry, from, len) => {
+                    reader.sent();
+                    return read(&entry, from, len).await.map(Some);
                 }
                 fill::Piece::File(extent, from, len) => self.file = Some((extent, from, len)),
                 fill::Piece::End(Ending::Complete) => return Ok(None),

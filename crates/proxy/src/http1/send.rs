@@ -170,7 +170,7 @@ async fn filling(writing: &mut Writing, reader: &mut Reader, chunked: bool) -> R
                 }
             }
         };
-        match piece.map_err(|error| SendError::Truncated(error.to_string()))? {
+        match piece {
             fill::Piece::Bytes(bytes) => {
                 open_chunk(writing, chunked, bytes.len() as u64);
                 writing.out.extend_from_slice(&bytes);
@@ -178,6 +178,10 @@ async fn filling(writing: &mut Writing, reader: &mut Reader, chunked: bool) -> R
             fill::Piece::File(extent, from, len) => {
                 open_chunk(writing, chunked, len);
                 file(writing, &extent, from, len).await?;
+            }
+            fill::Piece::Stored(entry, from, len) => {
+                open_chunk(writing, chunked, len);
+                stored(writing, &entry, from, from + len).await?;
             }
             fill::Piece::End(Ending::Complete) => {
                 close_chunks(writing, chunked, &HeaderMap::new());

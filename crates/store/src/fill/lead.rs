@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Buffer, Ending, Fill, Fills, Head, Reader, Verdict, locked};
+use super::{Ending, Fill, Fills, Head, Reader, Verdict, locked};
 use crate::disks::Keeping;
 use crate::purges::Generation;
 use crate::{Body, Entry, Memory};
@@ -17,8 +17,11 @@ pub struct Lead {
     disk: Option<Keeping>,
     kept: Kept,
     booked: u64,
+    /// Bytes of content, if the origin said.
+    length: Option<u64>,
     windowed: bool,
-    settled: bool,
+    /// Why it is, if a memory file took no more.
+    refused: Option<io::Error>,
 }
 
 /// Where a response is kept when it is whole.
@@ -35,7 +38,16 @@ pub enum Kept {
 impl Lead {
     /// The lead of a fill that publishes nothing if it was cancelled before it began.
     pub(super) fn new(fill: Arc<Fill>, fills: Arc<Fills>) -> Self {
-        Self { fill, fills, disk: None, kept: Kept::Everywhere, booked: 0, windowed: false, settled: false }
+        Self {
+            fill,
+            fills,
+            disk: None,
+            kept: Kept::Everywhere,
+            booked: 0,
+            length: None,
+            windowed: false,
+            refused: None,
+        }
     }
 
     /// Lets nobody follow it, and publishes nothing if it `is_cancelled` already.
@@ -64,7 +76,8 @@ impl Lead {
     ///
     /// A body known to find no room in memory is carried as a window from the start; the answer says whether
     /// the response will be stored, in memory or on a disk, as far as one can know.
-    pub fn stream(&mut self, head: Head) -> bool {
+    pub fn stream(&mut self, head: impl Into<Arc<Head>>) -> bool {
+        let head = head.into();
         let on_disk =
             self.kept == Kept::Everywhere && self.fills.store.disks.takes(&self.fill.key, head.length);
         self.windowed = self.kept == Kept::Nowhere
@@ -73,7 +86,8 @@ impl Lead {
             // Who comes later finds nothing to read from the start.
             self.fills.close(&self.fill);
         }
-        self.announce(Verdict::Stream(Arc::new(head)));
+        self.length = head.length;
+        self.announce(Verdict::Stream(head));
         !self.windowed || on_disk
     }
 
@@ -90,7 +104,7 @@ impl Lead {
     }
 
     /// Ends the fill with a verdict that needs no content.
-    pub fn settle(mut self, verdict: Verdict) {
+    pub fn settle(self, verdict: Verdict) {
         self.fills.forget(&self.fill);
         self.announce(verdict);
     }
@@ -99,16 +113,22 @@ impl Lead {
     /// [`WINDOW`](super::WINDOW) bytes behind.
     ///
     /// # Errors
-    /// When memory cannot be had, or nobody reads a body that will not be stored.
+    /// When nobody reads a body that will not be stored.
     pub async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let len = self.fill.progress.borrow().len + bytes.len() as u64;
+        let len = self.len() + bytes.len() as u64;
         if !self.windowed && (!self.fills.fits(len) || !self.book_up_to(len)) {
             self.windowed = true;
             self.fills.close(&self.fill);
         }
-        self.fill.write(bytes, &self.fills.arena, self.windowed)?;
+        let appended = locked(&self.fill.buffer).append(bytes, self.length, &self.fills.arena);
+        if let Err(error) = appended {
+            self.fills.arena.note_refusal();
+            self.refused = Some(error);
+            self.windowed = true;
+            self.fills.close(&self.fill);
+        }
         self.disk.take_if(|disk| !disk.write(bytes));
-        self.fill.progress.send_modify(|progress| progress.len = len);
+        self.fill.advance(|progress| progress.len = len);
         if !self.windowed {
             return Ok(());
         }
@@ -119,10 +139,8 @@ impl Lead {
     ///
     /// Returns the entry stored in memory, or `None` when there is none (too large, purged meanwhile).
     pub fn finish(mut self, replaces: Option<&Entry>) -> Option<Entry> {
-        let entry = (!self.windowed).then(|| self.fill.entry()).flatten();
-        if let Some(entry) = &entry {
-            *locked(&self.fill.buffer) = Buffer::Entry(entry.clone());
-        }
+        let head = self.head().filter(|_| !self.windowed);
+        let entry = head.and_then(|head| self.fill.seal(&head));
         let disk = self.disk.take().filter(|_| self.may_stay());
         let on_disk = disk.is_some_and(Keeping::finish);
         if on_disk && entry.is_none() {
@@ -130,7 +148,7 @@ impl Lead {
             self.fills.store.memory.remove(&self.fill.key);
         }
         let stored = entry.filter(|entry| self.publish(entry, replaces));
-        self.fills.note_stored(&self.fill.key);
+        self.fills.note_stored(&self.fill);
         self.fills.forget(&self.fill);
         self.end(Ending::Complete);
         stored
@@ -148,7 +166,7 @@ impl Lead {
         }
         let is_on_disk = matches!(entry.body(), Body::Disk(_));
         let stored = !is_on_disk && self.publish(entry, replaces);
-        self.fills.note_stored(&self.fill.key);
+        self.fills.note_stored(&self.fill);
         stored
     }
 
@@ -185,7 +203,12 @@ impl Lead {
 
     /// Bytes of content so far.
     pub fn len(&self) -> u64 {
-        self.fill.progress.borrow().len
+        self.fill.progress().len
+    }
+
+    /// Why a memory file has not taken all of it, so that memory does not store it.
+    pub fn refused(&self) -> Option<&io::Error> {
+        self.refused.as_ref()
     }
 
     /// True before the first byte of content.
@@ -200,10 +223,7 @@ impl Lead {
 
     /// The head of the announced response.
     pub fn head(&self) -> Option<Arc<Head>> {
-        match &self.fill.progress.borrow().verdict {
-            Some(Verdict::Stream(head)) => Some(Arc::clone(head)),
-            _ => None,
-        }
+        self.fill.head()
     }
 
     /// Ends the fill, which broke off, and publishes what came of it under the head `part` has for that.
@@ -213,25 +233,24 @@ impl Lead {
             return;
         }
         let on_disk = self.disk.take().is_some_and(|disk| disk.finish_early(part));
-        if let Some(entry) = (!self.windowed).then(|| self.fill.entry_under(part)).flatten() {
+        if let Some(entry) = (!self.windowed).then(|| self.fill.seal(part)).flatten() {
             self.publish(&entry, None);
             if !on_disk {
                 self.fills.keep(&entry, began);
             }
         }
-        self.fills.note_stored(&self.fill.key);
+        self.fills.note_stored(&self.fill);
         self.end(Ending::Truncated);
     }
 
     /// Ends the fill, complete, without publishing anything.
-    pub fn finish_unstored(mut self) {
+    pub fn finish_unstored(self) {
         self.fills.forget(&self.fill);
         self.end(Ending::Complete);
     }
 
-    fn announce(&mut self, verdict: Verdict) {
-        self.settled = true;
-        self.fill.progress.send_modify(|progress| {
+    fn announce(&self, verdict: Verdict) {
+        self.fill.advance(|progress| {
             if !matches!(verdict, Verdict::Stream(_)) {
                 progress.ending = Some(Ending::Complete);
             }
@@ -239,13 +258,13 @@ impl Lead {
         });
     }
 
-    fn end(&mut self, ending: Ending) {
-        self.settled = true;
-        self.fill.progress.send_if_modified(|progress| {
-            let news = progress.ending.is_none();
-            progress.ending.get_or_insert(ending);
+    fn end(&self, ending: Ending) {
+        if self.fill.progress().ending.is_some() {
+            return;
+        }
+        self.fill.advance(|progress| {
+            progress.ending = Some(ending);
             progress.verdict.get_or_insert(Verdict::Released);
-            news
         });
     }
 

@@ -118,13 +118,17 @@ async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
         for _ in 0..pauses {
             yield_now().await;
         }
-        let bytes = match reader.next().await.expect("it can be read") {
+        let bytes = match reader.next().await {
             Piece::Bytes(bytes) => bytes,
             Piece::File(extent, from, len) => {
                 assert_eq!(from, at);
                 let mut bytes = vec![0; len as usize];
                 extent.read(from, &mut bytes).expect("handed out, so there");
                 Bytes::from(bytes)
+            }
+            Piece::Stored(entry, from, len) => {
+                assert_eq!(from, at);
+                entry.body().copy(from, len as usize).expect("it can be read")
             }
             Piece::End(ending) => {
                 assert!(ending == Ending::Truncated || at == len, "complete after {at} of {len}");

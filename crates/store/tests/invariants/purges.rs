@@ -209,7 +209,7 @@ async fn a_purge_wins_over_a_fill_and_nobody_who_comes_later_follows_it() {
     let before = store.purges.now();
     fills.order(&[group("a", "g"), group("a", "x")], Effect::Remove, THEN);
     // Nobody knows the groups yet: who comes waits, and sees.
-    let Joined::Follow(mut reader) = fills.join(&key, b"") else { panic!("nobody leads") };
+    let Joined::Follow(reader) = fills.join(&key, b"") else { panic!("nobody leads") };
     let arrived = store.purges.now();
     early.stream(head(fields));
     assert!(matches!(reader.verdict().await, Verdict::Stream(_)));

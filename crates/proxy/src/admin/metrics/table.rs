@@ -73,6 +73,9 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_filling_bytes" []
         "Bytes of responses on their way into the cache."
         |moment, to| to.put(&[], moment.stats.bytes_filling)),
+    metric!(Counter "larder_memory_file_refusals_total" []
+        "Large bodies that were not kept, since the system gave no more room in a memory file."
+        |moment, to| to.put(&[], moment.stats.memory_file_refusals)),
     metric!(Gauge "larder_connections" []
         "Connections of clients that are open."
         |moment, to| to.put(&[], moment.stats.connections)),
