@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 
-use larder_proxy::settings::Role;
+use larder_proxy::settings::{Limits, Role};
 use larder_proxy::{Control, Front, Server, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -14,12 +14,16 @@ use tracing::{error, info, warn};
 use crate::args::Run;
 use crate::{Failure, config, logs, say};
 
+/// Files that are open beside connections: listeners, logs, databases, memory files, segments of disks.
+const OTHER_FILES: u64 = 1_000;
+
 /// Serves until told to stop.
 pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     logs::start().map_err(Failure::Refused)?;
-    let settings = config::load(run.config.as_deref(), &run.flags)
+    raise_open_files();
+    let mut settings = config::load(run.config.as_deref(), &run.flags)
         .map_err(|error| Failure::Refused(error.to_string()))?;
-    raise_open_files(settings.limits.connections);
+    leave_open_files(&mut settings.limits);
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
     let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
@@ -59,7 +63,8 @@ fn obey(mut signals: Signals, running: &Settings, run: &Run, sender: &UnboundedS
 /// The settings as the file has them now; `None`, with the reasons in the log, to keep the old ones.
 fn reload(running: &Settings, run: &Run) -> Option<Settings> {
     match config::load(run.config.as_deref(), &run.flags) {
-        Ok(settings) => {
+        Ok(mut settings) => {
+            leave_open_files(&mut settings.limits);
             for difference in config::needs_restart(running, &settings) {
                 warn!("{difference}");
             }
@@ -77,14 +82,24 @@ fn reload(running: &Settings, run: &Run) -> Option<Settings> {
 }
 
 /// Every connection is an open file, and most systems start with 1,024 of them.
-fn raise_open_files(connections: usize) {
+fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         warn!("cannot raise the limit of open files: {error}");
     }
-    if let Some(files) = limit.maximum.filter(|files| *files < connections as u64) {
-        info!("{files} files may be open at once, fewer than limits.connections {connections}");
+}
+
+/// Leaves files for requests to origins, and for all else that needs them, whatever clients do.
+fn leave_open_files(limits: &mut Limits) {
+    let Some(files) = getrlimit(Resource::Nofile).current else { return };
+    let left = files - (OTHER_FILES + limits.in_flight as u64).min(files / 2);
+    if left < limits.connections as u64 {
+        info!(
+            "{files} files may be open at once, so {left} connections of clients, not {}",
+            limits.connections
+        );
+        limits.connections = left as usize;
     }
 }
 

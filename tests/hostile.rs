@@ -31,7 +31,7 @@ fn resident(larder: &Larder) -> u64 {
 #[test]
 fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
     const WANTED: u64 = 10_000;
-    let allowed = raise_open_files().saturating_sub(500);
+    let allowed = raise_open_files() / 2;
     let count = WANTED.min(allowed);
     if count < WANTED {
         println!("only {count} connections: the system allows no more open files");
@@ -52,6 +52,21 @@ fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
     assert!(idle.iter_mut().rev().step_by(500).all(|client| client.ask("GET /").is_hit()));
     drop(idle);
     larder.wait_for("connections", 0);
+}
+
+#[test]
+fn clients_leave_files_for_requests_to_origins() {
+    let origin = Origin::always(CACHED);
+    let larder = Larder::start_behind(
+        &["prlimit", "--nofile=200:200"],
+        &format!("[[site]]\norigin = '{}'", origin.url()),
+    );
+    let mut clients: Vec<_> = (0..300).map(|_| larder.client()).collect();
+    larder.wait_for_log("so 100 connections of clients");
+    for (n, client) in clients.iter_mut().take(50).enumerate() {
+        assert_eq!(client.ask(&format!("GET /{n}")).status, 200);
+    }
+    assert!(clients[299].is_closed());
 }
 
 #[test]
