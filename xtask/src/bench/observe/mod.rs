@@ -200,7 +200,7 @@ fn saturate(entrant: &Entrant, duration: Duration) -> Result<Sample> {
 }
 
 /// The samples of all larders without a database: what others are compared with.
-fn without<'m>(measured: &'m [Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<&'m Sample> {
+fn without(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<&Sample> {
     measured.iter().filter(|it| it.entrant.kind == Kind::Off).flat_map(samples).collect()
 }
 
