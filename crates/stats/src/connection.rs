@@ -188,6 +188,11 @@ impl Connection {
         statement.replace("{serial}", serial).replace("{storage}", storage)
     }
 
+    /// Whether a server executes what is sent, and not this process.
+    pub(crate) fn is_apart(&self) -> bool {
+        !matches!(self.link, Link::Sqlite(_))
+    }
+
     /// Whether [`append`](Self::append) is no statement with a place for each value.
     pub(crate) fn copies(&self) -> bool {
         matches!(self.link, Link::Postgres(_))

@@ -11,9 +11,9 @@ use crate::row::{Row, figure, fitted, width};
 use crate::transaction::Content;
 
 /// Rows of one statement. A few sizes, so that statements are prepared once; the largest stays far below the
-/// number of values that any database takes.
-const SIZES: &[usize] = &[128, 16, 4, 1];
-/// Rows of one statement as long as there is time: those who wait for the processor meanwhile do not notice.
+/// number of values that any database takes. Few large ones, since each makes those wait who share its processor.
+const SIZES: &[usize] = &[256, 64, 16, 4, 1];
+/// Rows of one statement as long as a server has time: those who wait for its processor meanwhile do not notice.
 const AT_LEISURE: &[usize] = &[16, 4, 1];
 /// Rows of one statement that is not prepared and costs as much as twenty rows do.
 const COPIED: &[usize] = &[64];
@@ -59,12 +59,17 @@ pub(crate) async fn transactions(
     instance: &str,
     rows: &[Row],
 ) -> Result<(), Failure> {
-    let (sizes, rest) = if rows.len() < MANY { (AT_LEISURE, REST) } else { (SIZES, Duration::ZERO) };
-    for chunk in chunks(rows, if connection.copies() { COPIED } else { sizes }) {
+    let has_time = connection.is_apart() && rows.len() < MANY;
+    let sizes = match (connection.copies(), has_time) {
+        (true, _) => COPIED,
+        (false, true) => AT_LEISURE,
+        (false, false) => SIZES,
+    };
+    for chunk in chunks(rows, sizes) {
         let values = chunk.iter().flat_map(|row| transaction(instance, row)).collect::<Vec<_>>();
         connection.append("transactions", TRANSACTION, &values).await?;
-        if !rest.is_zero() {
-            tokio::time::sleep(rest).await;
+        if has_time {
+            tokio::time::sleep(REST).await;
         }
     }
     Ok(())
