@@ -75,7 +75,9 @@ impl Carrier {
             return;
         }
         if let Some(error) = self.lead.refused() {
-            tracing::warn!("not kept in memory: no room in a memory file: {error}");
+            tracing::warn!(
+                "not kept in memory: {error} (memory file); is there a limit of file sizes (ulimit -f)?"
+            );
         }
         match self.expected {
             None => self.publish(),

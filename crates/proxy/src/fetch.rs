@@ -16,7 +16,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
 use larder_semantics::vary;
 use larder_store::Entry;
-use larder_store::fill::{Ending, Head, Kept, Lead, Moment, Piece, Reader, Verdict};
+use larder_store::fill::{Head, Kept, Lead, Moment, Piece, Reader, Verdict};
 
 use crate::carry::Carrier;
 use crate::cluster::tier::Tier;
@@ -469,7 +469,7 @@ pub(crate) async fn drain(reply: Reply) {
     match reply.content {
         Content::Fill(mut reader) => loop {
             match reader.next().await {
-                Piece::End(Ending::Complete | Ending::Truncated) => return,
+                Piece::End(_) => return,
                 _ => reader.sent(),
             }
         },
