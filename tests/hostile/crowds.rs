@@ -1,14 +1,10 @@
-//! Clients and origins that mean no good, or mean nothing: the proxy neither falls over nor lets
-//! others wait.
-
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-mod support;
+//! Many clients at once, slow ones and such that send anything: the proxy neither ends nor lets others wait.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use support::{Answer, Client, Larder, Origin, eventually, raise_open_files};
+use crate::support::{Answer, Client, Larder, Origin, eventually, raise_open_files};
 
 const CACHED: &str = "200 OK\nCache-Control: max-age=100\n\nbody";
 

@@ -1,0 +1,1 @@
+//! Forged datagrams: the proxy does not amplify them.

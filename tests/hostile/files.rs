@@ -1,0 +1,1 @@
+//! Other users of the machine: files, secrets and sockets of the proxy.

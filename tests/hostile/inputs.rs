@@ -1,0 +1,1 @@
+//! Request fields that an origin believes and the cache key does not contain.

@@ -1,0 +1,18 @@
+//! Hostile clients, hostile origins and careless neighbours: one file for each kind of harm. SECURITY.md names the promises.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod authority;
+mod cluster;
+mod crowds;
+mod datagrams;
+mod files;
+mod inputs;
+mod memory;
+mod messages;
+mod origins;
+mod reuse;
+mod shared;
+mod work;

@@ -1,0 +1,1 @@
+//! Answers of origins whose framing, trailers or upgrades do not add up.

@@ -1,0 +1,1 @@
+//! Origins that send more than they announced: no byte of it answers another request.
