@@ -25,7 +25,6 @@ mod remote;
 mod serve;
 mod simulate;
 mod stats;
-mod summary;
 mod tether;
 mod top;
 mod units;

@@ -250,6 +250,12 @@ pub(super) const SECTIONS: &[Section] = &[
             key!("first_byte", AtLeast(1), timeouts.first_byte, "for the origin's answer to begin (504)"),
             key!("origin_idle", AtLeast(1), timeouts.origin_idle, "between two pieces of that answer (502)"),
             key!(
+                "unread_rate",
+                Count(0..=MANY),
+                timeouts.unread_rate,
+                "bytes a second that an answer must arrive with that nobody has read for stall (given up); 0: any rate"
+            ),
+            key!(
                 "tunnel",
                 AtLeast(1),
                 timeouts.tunnel,

@@ -83,6 +83,7 @@ fn exercise(why: Why) -> Exercise {
             Asked(&["206 Partial Content\nCache-Control: max-age=100\n\nab"], &["GET\nRange: bytes=0-1"])
         }
         Why::TooLarge => Staged(too_large),
+        Why::FillBudget => Staged(budget_used_up),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
         Why::OriginUnreachable => Staged(unreachable),
         Why::OriginTimeout => Staged(silent),
@@ -153,6 +154,29 @@ fn always() -> Value {
 fn too_large() -> Value {
     let origin = Origin::answering(|_| Answer::with_body(FRESH, &[b'x'; 5_000]));
     seen(&Larder::with(&origin, "[memory]\nmax_object = '1KiB'"))
+}
+
+/// What becomes of a request while another answer, of 896 KiB but for its last byte, has all the room there is.
+fn budget_used_up() -> Value {
+    const ALL: usize = 896 << 10;
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+        "/first" => {
+            let head = format!("{FRESH}\nContent-Length: {ALL}");
+            Answer::with_body(&head, &[b'x'; ALL - 1]).then_wait(&held).then(*b"x")
+        }
+        _ => Answer::with_body(FRESH, &[b'x'; 70_000]),
+    });
+    let larder = Larder::with(&origin, "[memory]\nsize = '4MiB'");
+    let mut log = Events::of(&larder, "/log");
+    let mut first = larder.client();
+    first.send("GET /first");
+    first.exactly(ALL - 1);
+    larder.client().ask("GET /second");
+    let seen = log.next().expect("a request");
+    gate.open();
+    seen
 }
 
 fn unreachable() -> Value {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Instant;
 
 use http::StatusCode;
 use larder_cluster::Follower;
@@ -12,7 +13,7 @@ use larder_store::{Body, Entry};
 
 use crate::origin::{Chunk, Download};
 use crate::worker::Worker;
-use crate::{clock, combine};
+use crate::{clock, combine, fetch};
 
 /// Carries content into a fill.
 pub(crate) struct Carrier {
@@ -26,6 +27,27 @@ pub(crate) struct Carrier {
     /// Where its fetch stood with what is purged, if it may be kept on the cluster's engine.
     pub(crate) place: Option<Follower>,
     pub(crate) worker: Arc<Worker>,
+}
+
+/// How fast an answer arrives that nobody reads: since when, and from which byte on.
+#[derive(Default)]
+struct Unread(Option<(Instant, u64)>);
+
+impl Unread {
+    /// Whether the answer has gone unread for long, and too little of it has come since.
+    fn is_too_slow(&mut self, lead: &Lead, worker: &Worker) -> bool {
+        if !lead.is_unread() {
+            self.0 = None;
+            return false;
+        }
+        let (since, from) = *self.0.get_or_insert_with(|| (Instant::now(), lead.len()));
+        let timeouts = &worker.plan().settings.timeouts;
+        let elapsed = since.elapsed();
+        elapsed >= timeouts.stall && {
+            let due = u128::from(timeouts.unread_rate) * elapsed.as_millis() / 1000;
+            u128::from(lead.len() - from) < due
+        }
+    }
 }
 
 impl Carrier {
@@ -49,6 +71,7 @@ impl Carrier {
 
     async fn carry(mut self, mut download: Download, prefix: Option<Entry>) {
         self.lead.keep().await;
+        let (was_stored, mut unread) = (self.lead.unstored().is_none(), Unread::default());
         if let Some(prefix) = prefix
             && self.copy(prefix.body()).await.is_err()
         {
@@ -69,6 +92,13 @@ impl Carrier {
                 tracing::debug!("fetch given up: {error}");
                 return;
             }
+            if unread.is_too_slow(&self.lead, &self.worker) && self.lead.give_up_unread() {
+                tracing::debug!("fetch given up: it is slow, and nobody reads it");
+                return self.publish_beginning().await;
+            }
+        }
+        if was_stored {
+            self.note_unstored();
         }
         if self.whole.is_some_and(|whole| whole != self.lead.len()) {
             tracing::warn!("a partial response is not as long as its content-range says");
@@ -83,6 +113,14 @@ impl Carrier {
             None => self.publish(),
             Some(range) => self.publish_part(&range).await,
         }
+    }
+
+    /// Remembers that memory took the beginning of the response only.
+    fn note_unstored(&self) {
+        let Some((unstored, head)) = self.lead.unstored().zip(self.lead.head()) else { return };
+        let (shared, key) = (&self.worker.shared, self.lead.key());
+        let place = (key, shared.store.memory.hash(key));
+        shared.verdicts.note(place, fetch::unstored(unstored), Some((head.status, &head.fields.view())), &[]);
     }
 
     async fn copy(&mut self, body: &Body) -> std::io::Result<()> {

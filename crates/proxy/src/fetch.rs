@@ -16,7 +16,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
 use larder_semantics::vary;
 use larder_store::Entry;
-use larder_store::fill::{Head, Kept, Lead, Moment, Piece, Reader, Verdict};
+use larder_store::fill::{Head, Kept, Lead, Moment, Piece, Reader, Unstored, Verdict};
 
 use crate::carry::Carrier;
 use crate::cluster::tier::Tier;
@@ -331,12 +331,12 @@ impl Fetched<'_> {
         let kept = self.kept(head);
         carrier.lead.limit(kept);
         let stored = carrier.lead.stream(Arc::clone(head));
-        let unstored = if kept == Kept::Nowhere { Why::OwnedElsewhere } else { Why::TooLarge };
-        if !stored {
-            self.note(unstored, head.status, &head.fields.view());
+        let unstored = carrier.lead.unstored().filter(|_| !stored).map(unstored);
+        if let Some(why) = unstored {
+            self.note(why, head.status, &head.fields.view());
         }
         let ttl = stored.then(|| head.freshness.ttl(self.times.received));
-        let why = if stored { self.why } else { unstored };
+        let why = unstored.unwrap_or(self.why);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
         carrier.start(download, beginning);
         reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
@@ -390,6 +390,15 @@ pub(crate) fn judge(
     let mut signature = Vec::new();
     vary::write(fields, &request.fields, &mut signature)?;
     if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
+}
+
+/// The reason in the words of `Cache-Status`.
+pub(crate) fn unstored(unstored: Unstored) -> Why {
+    match unstored {
+        Unstored::Unwanted => Why::OwnedElsewhere,
+        Unstored::NoRoom => Why::FillBudget,
+        Unstored::TooLarge | Unstored::Refused => Why::TooLarge,
+    }
 }
 
 /// Whether a response is not stored because of how it was asked for.

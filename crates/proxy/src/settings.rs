@@ -183,6 +183,9 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of an origin's answer (502, or the truncation passed on).
     pub origin_idle: Duration,
+    /// Bytes per second below which an origin's answer is given up that nobody reads any more, once it has gone unread
+    /// for `stall`; 0: any rate.
+    pub unread_rate: u64,
     /// Without a byte in either direction of a tunnel (closed).
     pub tunnel: Duration,
     /// How long `SIGTERM` waits for requests under way.
@@ -447,6 +450,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(5),
             first_byte: Duration::from_secs(60),
             origin_idle: Duration::from_secs(60),
+            unread_rate: 16 << 10,
             tunnel: Duration::from_secs(3600),
             drain: Duration::from_secs(30),
         }

@@ -324,7 +324,8 @@ impl Run<'_> {
             None => why,
         };
         // Its size is nothing that its fields tell.
-        let why_not = judged.or(why.filter(|why| matches!(why, Why::TooLarge | Why::OwnedElsewhere)));
+        let why_not =
+            judged.or(why.filter(|why| matches!(why, Why::TooLarge | Why::FillBudget | Why::OwnedElsewhere)));
         let shown = |(name, value): (&HeaderName, &HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         };

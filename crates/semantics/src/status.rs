@@ -151,6 +151,9 @@ reasons! {
     TooLarge "too-large" "configuration"
         "the response is larger than may be stored"
         "a larger max_object, more memory, or a disk";
+    FillBudget "fill-budget" "configuration"
+        "the part of the memory for responses on their way in is used up"
+        "more memory, or a higher timeouts.unread_rate, if slow origins hold it";
 
     "No answer to pass on":
     OnlyIfCached "only-if-cached" "RFC 9111 5.2.1.7"

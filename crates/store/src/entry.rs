@@ -4,7 +4,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
-use larder_semantics::fields::HeadLines;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::groups;
 use triomphe::ThinArc;
@@ -21,15 +20,13 @@ pub struct Entry(ThinArc<Fixed, u8>);
 #[derive(Debug)]
 struct Fixed {
     body: Body,
-    shared: SharedLines,
+    shared: Option<SharedLines>,
     /// No purge up to this generation reaches it.
     checked: AtomicU64,
     freshness: Freshness,
     cost: u32,
     status: StatusCode,
     is_tagged: bool,
-    /// It pays for the shared lines.
-    pays: bool,
     key_len: u16,
     signature_len: u16,
 }
@@ -71,7 +68,6 @@ impl Entry {
             cost: parts.cost,
             status: parts.status,
             is_tagged: groups::is_tagged(&parts.fields.view()),
-            pays: parts.fields.is_first,
             key_len: parts.key.len().try_into().ok()?,
             signature_len: parts.signature.len().try_into().ok()?,
         };
@@ -129,7 +125,7 @@ impl Entry {
     /// The stored field lines.
     pub fn fields(&self) -> LinesRef<'_> {
         let own = &self.0.slice[self.key_len() + usize::from(self.0.header.header.signature_len)..];
-        LinesRef { shared: HeadLines(self.0.header.header.shared.bytes()), own: HeadLines(own) }
+        LinesRef::of(self.0.header.header.shared.as_ref(), own)
     }
 
     /// The stored status code.
@@ -152,13 +148,11 @@ impl Entry {
         &self.0.header.header.body
     }
 
-    /// Bytes of memory held, allocator rounding included, without the cache's own bookkeeping.
+    /// Bytes of memory held, allocator rounding included, without the cache's own bookkeeping and the shared lines,
+    /// which their pool counts.
     pub fn charge(&self) -> u64 {
         const COUNTS: usize = 2 * size_of::<usize>();
-        let fixed = &self.0.header.header;
-        let shared = if fixed.pays { allocated(COUNTS + fixed.shared.bytes().len()) } else { 0 };
-        let own = allocated(COUNTS + size_of::<Fixed>() + self.0.slice.len());
-        self.body().charge() + (shared + own) as u64
+        self.body().charge() + allocated(COUNTS + size_of::<Fixed>() + self.0.slice.len()) as u64
     }
 
     fn key_len(&self) -> usize {

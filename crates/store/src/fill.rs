@@ -16,7 +16,6 @@ mod lead;
 mod reader;
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,7 +31,7 @@ use crate::{Arena, Entry, Lines, LinesRef, Store};
 
 use buffer::Buffer;
 
-pub use lead::{Kept, Lead};
+pub use lead::{Kept, Lead, Unstored};
 pub use reader::{Piece, Reader};
 
 /// How far a body too large for memory may run ahead of its slowest reader, in bytes.
@@ -358,6 +357,16 @@ impl Fills {
         fill.joinable.store(false, Ordering::Release);
     }
 
+    /// The same if nobody reads it; false if somebody does.
+    fn close_unread(&self, fill: &Fill) -> bool {
+        let _table = self.part(fill.hash);
+        let is_unread = locked(&fill.readers).positions.is_empty();
+        if is_unread {
+            fill.joinable.store(false, Ordering::Release);
+        }
+        is_unread
+    }
+
     fn forget(&self, fill: &Arc<Fill>) {
         self.part(fill.hash).remove(fill.hash, |other| Arc::ptr_eq(other, fill));
     }
@@ -429,24 +438,9 @@ impl Fill {
         locked(&self.buffer).seal(|body| Entry::new(parts(body)))
     }
 
-    /// Holds the leader back until the slowest reader is close, and gives back what all have read.
-    ///
-    /// # Errors
-    /// When there is no reader, and nobody else has any use for the body.
-    async fn wait_for_readers(&self, len: u64, is_kept: bool) -> io::Result<()> {
-        loop {
-            let moved = self.moved.notified();
-            let slowest = locked(&self.readers).positions.values().min().copied();
-            let slowest = match slowest {
-                None if !is_kept => return Err(io::ErrorKind::BrokenPipe.into()),
-                slowest => slowest.unwrap_or(len),
-            };
-            locked(&self.buffer).discard(slowest.min(len));
-            if len.saturating_sub(slowest) <= WINDOW {
-                return Ok(());
-            }
-            moved.await;
-        }
+    /// Where the slowest reader is; `None` without any.
+    fn slowest(&self) -> Option<u64> {
+        locked(&self.readers).positions.values().min().copied()
     }
 }
 

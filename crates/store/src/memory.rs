@@ -15,9 +15,13 @@ use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
 use siphasher::sip::SipHasher13;
 
 use crate::Entry;
+use crate::entry::allocated;
 use crate::lines::{LinePool, Lines};
 
+mod filling;
 mod walk;
+
+pub(crate) use filling::{Filling, Purpose};
 
 pub use walk::Used;
 
@@ -27,10 +31,12 @@ const SHARD_ENTRIES: u64 = 1 << 16;
 const MOST_SHARDS: u64 = 64;
 /// What a shard's index, slots and policy take for one resident, in bytes.
 const BOOKKEEPING: u64 = 56;
-/// The part of the budget kept for responses on their way in.
+/// The part of the budget kept for responses on their way in and for field lines that responses share.
 const FILLING_SHARE: u64 = 8;
 /// That part when the budget counts entries, in bytes.
 const FILLING_BYTES: u64 = 256 << 20;
+/// The part of that part for the field lines.
+const LINES_SHARE: u64 = 16;
 
 /// What is stored under one key.
 #[derive(Clone, Debug)]
@@ -64,7 +70,13 @@ impl Resident {
     }
 
     fn charge(&self) -> u64 {
-        self.variants().iter().map(Entry::charge).sum()
+        let list = match self {
+            Self::One(_) => 0,
+            Self::Many(entries) => {
+                allocated(size_of::<Vec<Entry>>() + 16) + allocated(entries.capacity() * size_of::<Entry>())
+            }
+        };
+        self.variants().iter().map(Entry::charge).sum::<u64>() + list as u64
     }
 
     fn cost(&self) -> u32 {
@@ -100,8 +112,7 @@ pub struct Memory {
     max_variants: AtomicUsize,
     admissions: AtomicU64,
     rejections: AtomicU64,
-    filling: AtomicU64,
-    filling_limit: u64,
+    filling: Filling,
 }
 
 /// Figures of the memory tier at one moment.
@@ -109,7 +120,7 @@ pub struct Memory {
 pub struct Usage {
     /// URLs stored.
     pub objects: u64,
-    /// Bytes held, heads, keys and bookkeeping included.
+    /// Bytes held, heads, shared field lines, keys and bookkeeping included.
     pub bytes: u64,
     /// Residents that had to make room so far.
     pub evictions: u64,
@@ -124,13 +135,14 @@ pub struct Usage {
 impl Memory {
     /// A tier of `capacity` under `policy`.
     pub fn new(capacity: Capacity, policy: &Spec, max_variants: usize) -> Self {
-        let (shards, kept, filling_limit) = match capacity.by {
+        let (shards, kept, filling) = match capacity.by {
             By::Bytes => {
                 let filling = capacity.amount / FILLING_SHARE;
                 (capacity.amount / SHARD_BYTES, capacity.amount - filling, filling)
             }
             By::Entries => (capacity.amount / SHARD_ENTRIES, capacity.amount, FILLING_BYTES),
         };
+        let lines = filling / LINES_SHARE;
         let shards = previous_power_of_two(shards).clamp(1, MOST_SHARDS);
         let random = RandomState::new();
         let shards: Box<[Shard]> = (0..shards)
@@ -143,13 +155,12 @@ impl Memory {
         Self {
             shards,
             keys,
-            lines: LinePool::default(),
+            lines: LinePool::new(usize::try_from(lines).unwrap_or(usize::MAX)),
             capacity,
             max_variants: AtomicUsize::new(max_variants),
             admissions: AtomicU64::new(0),
             rejections: AtomicU64::new(0),
-            filling: AtomicU64::new(0),
-            filling_limit,
+            filling: Filling::new(filling - lines),
         }
     }
 
@@ -296,8 +307,10 @@ impl Memory {
     /// Bytes of the largest response that can be stored.
     pub fn largest(&self) -> u64 {
         match self.capacity.by {
-            By::Bytes => (self.capacity.amount - self.filling_limit) / self.shards.len() as u64,
-            By::Entries => self.filling_limit,
+            By::Bytes => {
+                (self.capacity.amount - self.capacity.amount / FILLING_SHARE) / self.shards.len() as u64
+            }
+            By::Entries => FILLING_BYTES,
         }
     }
 
@@ -309,19 +322,9 @@ impl Memory {
         }
     }
 
-    /// Books `bytes` of a response on its way in. False, and nothing booked, when the part of the
-    /// budget kept for such is used up.
-    pub(crate) fn book(&self, bytes: u64) -> bool {
-        let booked = self.filling.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if booked > self.filling_limit.max(1 << 20) {
-            self.filling.fetch_sub(bytes, Ordering::Relaxed);
-            return false;
-        }
-        true
-    }
-
-    pub(crate) fn unbook(&self, bytes: u64) {
-        self.filling.fetch_sub(bytes, Ordering::Relaxed);
+    /// The budget of responses on their way in.
+    pub(crate) fn filling(&self) -> &Filling {
+        &self.filling
     }
 
     /// The capacity it was made with.
@@ -335,7 +338,8 @@ impl Memory {
         let start = Usage {
             admissions: now(&self.admissions),
             rejections: now(&self.rejections),
-            filling: now(&self.filling),
+            filling: self.filling.booked(),
+            bytes: self.lines.bytes(),
             ..Usage::default()
         };
         self.shards.iter().map(lock).fold(start, |sum, shard| Usage {

@@ -4,10 +4,18 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Ending, Fill, Fills, Head, Reader, Verdict, locked};
+use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW, locked};
 use crate::disks::Keeping;
+use crate::memory::Purpose;
 use crate::purges::Generation;
 use crate::{Body, Entry, Memory};
+
+/// A response to be stored books so many bytes beyond what has arrived.
+const AHEAD: u64 = 64 << 10;
+/// The same as long as nobody knows that it is large.
+const STEP: u64 = 16 << 10;
+/// A body that is not stored runs so far ahead of its slowest reader even if the budget is used up.
+const NARROW: u64 = 64 << 10;
 
 /// The leader's end of a fill.
 pub struct Lead {
@@ -19,8 +27,9 @@ pub struct Lead {
     booked: u64,
     /// Bytes of content, if the origin said.
     length: Option<u64>,
-    windowed: bool,
-    /// Why it is, if a memory file took no more.
+    /// Why memory does not store it; it goes on as a window then.
+    unstored: Option<Unstored>,
+    /// The error, if a memory file took no more.
     refused: Option<io::Error>,
 }
 
@@ -35,6 +44,19 @@ pub enum Kept {
     Nowhere,
 }
 
+/// Why memory does not store a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unstored {
+    /// It is [`Kept::Nowhere`].
+    Unwanted,
+    /// It is larger than may be stored.
+    TooLarge,
+    /// The budget of responses on their way in is used up.
+    NoRoom,
+    /// A memory file took no more of it.
+    Refused,
+}
+
 impl Lead {
     /// The lead of a fill that publishes nothing if it was cancelled before it began.
     pub(super) fn new(fill: Arc<Fill>, fills: Arc<Fills>) -> Self {
@@ -45,7 +67,7 @@ impl Lead {
             kept: Kept::Everywhere,
             booked: 0,
             length: None,
-            windowed: false,
+            unstored: None,
             refused: None,
         }
     }
@@ -80,15 +102,17 @@ impl Lead {
         let head = head.into();
         let on_disk =
             self.kept == Kept::Everywhere && self.fills.store.disks.takes(&self.fill.key, head.length);
-        self.windowed = self.kept == Kept::Nowhere
-            || head.length.is_some_and(|length| !self.fills.fits(length) || !self.book(length));
-        if self.windowed {
-            // Who comes later finds nothing to read from the start.
-            self.fills.close(&self.fill);
-        }
         self.length = head.length;
+        let unstored = match head.length {
+            _ if self.kept == Kept::Nowhere => Some(Unstored::Unwanted),
+            Some(length) => self.make_room(0, length),
+            None => None,
+        };
+        if let Some(unstored) = unstored {
+            self.go_unstored(unstored);
+        }
         self.announce(Verdict::Stream(head));
-        !self.windowed || on_disk
+        self.unstored.is_none() || on_disk
     }
 
     /// Lets a disk take what will be appended, if there is one. To be said after [`stream`](Self::stream), and
@@ -116,30 +140,84 @@ impl Lead {
     /// When nobody reads a body that will not be stored.
     pub async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let len = self.len() + bytes.len() as u64;
-        if !self.windowed && (!self.fills.fits(len) || !self.book_up_to(len)) {
-            self.windowed = true;
-            self.fills.close(&self.fill);
+        if self.unstored.is_none()
+            && let Some(unstored) = self.make_room(len, self.length.unwrap_or(len).max(len))
+        {
+            self.go_unstored(unstored);
         }
         let appended = locked(&self.fill.buffer).append(bytes, self.length, &self.fills.arena);
         if let Err(error) = appended {
             self.fills.arena.note_refusal();
             self.refused = Some(error);
-            self.windowed = true;
-            self.fills.close(&self.fill);
+            self.go_unstored(Unstored::Refused);
         }
         self.disk.take_if(|disk| !disk.write(bytes));
         self.fill.advance(|progress| progress.len = len);
-        if !self.windowed {
+        if self.unstored.is_none() {
             return Ok(());
         }
-        self.fill.wait_for_readers(len, self.disk.is_some()).await
+        self.wait_for_readers(len).await
+    }
+
+    /// Holds the leader back until the slowest reader is close, and gives back what all have read.
+    ///
+    /// # Errors
+    /// When there is no reader, and nobody else has any use for the body.
+    async fn wait_for_readers(&mut self, len: u64) -> io::Result<()> {
+        let fill = Arc::clone(&self.fill);
+        loop {
+            let moved = fill.moved.notified();
+            let slowest = match fill.slowest() {
+                None if self.disk.is_none() => return Err(io::ErrorKind::BrokenPipe.into()),
+                slowest => slowest.unwrap_or(len).min(len),
+            };
+            locked(&fill.buffer).discard(slowest);
+            let held = len - slowest;
+            let is_booked = self.book_window(held);
+            if held <= NARROW || (held <= WINDOW && is_booked) {
+                return Ok(());
+            }
+            moved.await;
+        }
+    }
+
+    /// Makes the books say that `held` bytes are there; false if they do not.
+    fn book_window(&mut self, held: u64) -> bool {
+        if held <= self.booked {
+            self.fills.store.memory.filling().unbook(self.booked - held);
+            self.booked = held;
+            return true;
+        }
+        self.book(held - self.booked, Purpose::Window)
+    }
+
+    /// Lets memory store no more of it: it goes on as a window, and who comes later finds nothing to read from the
+    /// start.
+    fn go_unstored(&mut self, why: Unstored) {
+        self.unstored.get_or_insert(why);
+        self.fills.close(&self.fill);
+    }
+
+    /// Why memory does not store it, as far as one knows yet.
+    pub fn unstored(&self) -> Option<Unstored> {
+        self.unstored
+    }
+
+    /// Whether all who wanted to read it have left.
+    pub fn is_unread(&self) -> bool {
+        locked(&self.fill.readers).positions.is_empty()
+    }
+
+    /// Lets nobody follow any more what nobody reads; false if somebody reads it.
+    pub fn give_up_unread(&self) -> bool {
+        self.fills.close_unread(&self.fill)
     }
 
     /// Publishes the response, complete, and ends the fill. `replaces` as in [`Memory::put`](crate::Memory::put).
     ///
     /// Returns the entry stored in memory, or `None` when there is none (too large, purged meanwhile).
     pub fn finish(mut self, replaces: Option<&Entry>) -> Option<Entry> {
-        let head = self.head().filter(|_| !self.windowed);
+        let head = self.head().filter(|_| self.unstored.is_none());
         let entry = head.and_then(|head| self.fill.seal(&head));
         let disk = self.disk.take().filter(|_| self.may_stay());
         let on_disk = disk.is_some_and(Keeping::finish);
@@ -233,7 +311,7 @@ impl Lead {
             return;
         }
         let on_disk = self.disk.take().is_some_and(|disk| disk.finish_early(part));
-        if let Some(entry) = (!self.windowed).then(|| self.fill.seal(part)).flatten() {
+        if let Some(entry) = self.unstored.is_none().then(|| self.fill.seal(part)).flatten() {
             self.publish(&entry, None);
             if !on_disk {
                 self.fills.keep(&entry, began);
@@ -271,17 +349,27 @@ impl Lead {
     /// Whether memory takes content of `len` bytes, which comes from elsewhere than an origin: there is room for it
     /// until this lead ends.
     pub fn takes(&mut self, len: u64) -> bool {
-        self.fills.fits(len) && self.book_up_to(len)
+        self.make_room(len, len).is_none()
     }
 
-    fn book_up_to(&mut self, len: u64) -> bool {
-        len <= self.booked || self.book((len - self.booked).max(16 << 10))
+    /// Books room for the first `len` bytes of `whole`, and some more of it; else says why there is none.
+    fn make_room(&mut self, len: u64, whole: u64) -> Option<Unstored> {
+        let purpose = Purpose::of(whole);
+        if !self.fills.fits(whole) || whole > self.fills.store.memory.filling().most(purpose) {
+            return Some(Unstored::TooLarge);
+        }
+        if self.booked > 0 && len <= self.booked {
+            return None;
+        }
+        let ahead = if self.length.is_none() { STEP } else { AHEAD.min(whole - len) };
+        (!self.book(len + ahead - self.booked, purpose)).then_some(Unstored::NoRoom)
     }
 
-    fn book(&mut self, bytes: u64) -> bool {
+    fn book(&mut self, bytes: u64, purpose: Purpose) -> bool {
         // Bodies that are evicted while somebody still reads them are nobody's; they count here.
+        let memory = &self.fills.store.memory;
         let held = self.fills.arena.held().saturating_add(bytes);
-        let booked = held <= self.fills.store.memory.most_held() && self.fills.store.memory.book(bytes);
+        let booked = held <= memory.most_held() && memory.filling().book(bytes, purpose);
         self.booked += if booked { bytes } else { 0 };
         booked
     }
@@ -289,7 +377,7 @@ impl Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        self.fills.store.memory.unbook(self.booked);
+        self.fills.store.memory.filling().unbook(self.booked);
         self.fills.forget(&self.fill);
         self.end(Ending::Truncated);
     }

@@ -1,0 +1,298 @@
+//! Blocks of field lines that several responses have in common.
+//!
+//! A block is made of lines that were seen before, and only once the block itself was seen before. So a line that is
+//! different in each response is part of that response alone, and leaves the rest to be shared. The pool has a limit
+//! of its own within the memory budget: beyond it, lines belong to their responses, whose size counts them. A block
+//! goes with its last user.
+
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use http::{HeaderMap, HeaderName, header};
+use larder_semantics::date;
+use triomphe::ThinArc;
+
+use super::repeats::Repeats;
+use super::{Lines, write_line};
+use crate::entry::allocated;
+
+/// Names whose values tell one response from another: not worth a look.
+const OWN: [HeaderName; 10] = [
+    header::ETAG,
+    header::LAST_MODIFIED,
+    header::EXPIRES,
+    header::CONTENT_LOCATION,
+    header::LOCATION,
+    header::SET_COOKIE,
+    HeaderName::from_static("cache-groups"),
+    HeaderName::from_static("cache-tag"),
+    HeaderName::from_static("surrogate-key"),
+    HeaderName::from_static("xkey"),
+];
+/// What the set of blocks takes for one, in bytes.
+const BOOKKEEPING: usize = 24;
+/// One hash is remembered for so many bytes that the pool may take, within these bounds.
+const BYTES_A_PLACE: usize = 512;
+const PLACES: std::ops::RangeInclusive<usize> = 256..=16_384;
+
+/// The blocks in use.
+#[derive(Debug)]
+pub struct LinePool(Arc<Pool>);
+
+#[derive(Debug)]
+struct Pool {
+    table: Mutex<Table>,
+    hashes: RandomState,
+    limit: usize,
+}
+
+#[derive(Debug)]
+struct Table {
+    blocks: HashSet<Block>,
+    repeats: Repeats,
+    /// What the blocks take.
+    bytes: usize,
+}
+
+/// Lines that several responses may have in common: one word. Each counts as a user of its block.
+#[derive(Debug)]
+pub(crate) struct SharedLines(ThinArc<Users, u8>);
+
+/// A block as the pool has it, which is no user.
+#[derive(Debug)]
+struct Block(ThinArc<Users, u8>);
+
+#[derive(Debug)]
+struct Users {
+    count: AtomicUsize,
+    pool: Weak<Pool>,
+}
+
+impl Default for LinePool {
+    /// A pool of 1 MiB.
+    fn default() -> Self {
+        Self::new(1 << 20)
+    }
+}
+
+impl LinePool {
+    /// A pool that takes at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        let places = (limit / BYTES_A_PLACE).clamp(*PLACES.start(), *PLACES.end());
+        let repeats = Repeats::new(places);
+        let limit = limit.saturating_sub(repeats.bytes());
+        let table = Table { blocks: HashSet::new(), repeats, bytes: 0 };
+        Self(Arc::new(Pool { table: Mutex::new(table), hashes: RandomState::new(), limit }))
+    }
+
+    /// The lines of `fields`, with `date` as their `Date`. Lines that repeat are shared, all of one name or none: the
+    /// order of lines of one name matters.
+    pub fn keep(&self, fields: &HeaderMap, date: u32) -> Lines {
+        let (mut all, mut names) = (Vec::with_capacity(512), Vec::with_capacity(fields.keys_len()));
+        for name in fields.keys() {
+            if matches!(*name, header::DATE | header::AGE | header::CONTENT_LENGTH) {
+                continue;
+            }
+            let start = all.len();
+            for value in fields.get_all(name) {
+                write_line(&mut all, name.as_str().as_bytes(), value.as_bytes());
+            }
+            let lines = start..all.len();
+            let hash = (!OWN.contains(name)).then(|| self.0.hashes.hash_one(&all[lines.clone()]));
+            names.push((lines, hash));
+        }
+        let (mut shared, mut own) = (Vec::with_capacity(256), Vec::with_capacity(128));
+        let mut table = self.0.table();
+        for (lines, hash) in names {
+            let repeats = hash.is_some_and(|hash| table.repeats.saw(hash));
+            let lines = &all[lines];
+            if repeats { &mut shared } else { &mut own }.extend_from_slice(lines);
+        }
+        drop(table);
+        write_line(&mut own, b"date", &date::format(date));
+        self.share(&shared, own)
+    }
+
+    /// The lines `shared`, from the pool if that has or takes them, and `own`.
+    pub(crate) fn share(&self, shared: &[u8], own: Vec<u8>) -> Lines {
+        match self.block(shared) {
+            Some(shared) => Lines { shared: Some(shared), own },
+            None if shared.is_empty() => Lines { shared: None, own },
+            None => Lines { shared: None, own: [shared, &own].concat() },
+        }
+    }
+
+    fn block(&self, lines: &[u8]) -> Option<SharedLines> {
+        if lines.is_empty() {
+            return None;
+        }
+        let hash = self.0.hashes.hash_one(lines);
+        let mut table = self.0.table();
+        if let Some(known) = table.blocks.get(lines) {
+            return Some(known.share());
+        }
+        let bytes = table.bytes + Block::bytes(lines.len());
+        if !table.repeats.saw(hash) || bytes > self.0.limit {
+            return None;
+        }
+        let users = Users { count: AtomicUsize::new(0), pool: Arc::downgrade(&self.0) };
+        let block = Block(ThinArc::from_header_and_slice(users, lines));
+        let shared = block.share();
+        table.blocks.insert(block);
+        table.bytes = bytes;
+        Some(shared)
+    }
+
+    /// Bytes of memory that the blocks take.
+    pub fn bytes(&self) -> u64 {
+        self.0.table().bytes as u64
+    }
+}
+
+impl Pool {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives up `block` if nobody uses it.
+    fn forget(&self, block: &ThinArc<Users, u8>) {
+        let mut table = self.table();
+        // Looked at under the lock, where new users come from.
+        if block.header.header.count.load(Ordering::Acquire) > 0 {
+            return;
+        }
+        let is_it = |known: &Block| std::ptr::eq(&known.0.header, &block.header);
+        if table.blocks.get(&block.slice).is_some_and(is_it) {
+            table.blocks.remove(&block.slice);
+            table.bytes -= Block::bytes(block.slice.len());
+        }
+    }
+}
+
+impl Block {
+    /// Bytes of memory that a block of so many bytes takes.
+    fn bytes(len: usize) -> usize {
+        const COUNTS: usize = 2 * size_of::<usize>();
+        allocated(COUNTS + size_of::<Users>() + len) + BOOKKEEPING
+    }
+
+    fn share(&self) -> SharedLines {
+        self.0.header.header.count.fetch_add(1, Ordering::Relaxed);
+        SharedLines(self.0.clone())
+    }
+}
+
+impl SharedLines {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0.slice
+    }
+}
+
+impl Clone for SharedLines {
+    fn clone(&self) -> Self {
+        self.0.header.header.count.fetch_add(1, Ordering::Relaxed);
+        Self(self.0.clone())
+    }
+}
+
+impl Drop for SharedLines {
+    fn drop(&mut self) {
+        let users = &self.0.header.header;
+        if users.count.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(pool) = users.pool.upgrade()
+        {
+            pool.forget(&self.0);
+        }
+    }
+}
+
+impl PartialEq for Block {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.slice == other.0.slice
+    }
+}
+
+impl Eq for Block {}
+
+impl Hash for Block {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.slice.hash(state);
+    }
+}
+
+impl Borrow<[u8]> for Block {
+    fn borrow(&self) -> &[u8] {
+        &self.0.slice
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(lines: &[(&'static str, &str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    fn shared(lines: &Lines) -> &[u8] {
+        lines.shared.as_ref().map_or(b"", SharedLines::bytes)
+    }
+
+    /// Of responses that are the same but for one field.
+    fn page(pool: &LinePool, number: usize) -> Lines {
+        let unique = number.to_string();
+        pool.keep(&fields(&[("server", "s"), ("x-request-id", &unique), ("content-type", "text/html")]), 0)
+    }
+
+    #[test]
+    fn a_unique_line_leaves_the_others_to_be_shared() {
+        let pool = LinePool::default();
+        let kept: Vec<_> = (0..5_000).map(|number| page(&pool, number)).collect();
+        assert_eq!(kept[1].shared.as_ref().map(SharedLines::bytes), None);
+        assert_eq!(kept[1].own.len(), kept[0].own.len());
+        for (number, lines) in kept.iter().enumerate().skip(2) {
+            assert_eq!(shared(lines), b"Server: s\r\nContent-Type: text/html\r\n");
+            let own = format!("X-Request-Id: {number}\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
+            assert_eq!(lines.own, own.as_bytes());
+        }
+        assert_eq!(shared(&kept[2]).as_ptr(), shared(&kept[4_999]).as_ptr());
+    }
+
+    #[test]
+    fn a_block_goes_with_its_last_user() {
+        let pool = LinePool::default();
+        let kept: Vec<_> = (0..10).map(|number| page(&pool, number)).collect();
+        let copies = kept.clone();
+        drop(kept);
+        assert!(pool.bytes() > 0);
+        drop(copies);
+        assert_eq!((pool.bytes(), pool.0.table().blocks.len()), (0, 0));
+    }
+
+    #[test]
+    fn beyond_its_limit_lines_belong_to_their_responses() {
+        let pool = LinePool::new(32 << 10);
+        let long = |number: usize| fields(&[("x-policy", &format!("{number:0>2000}"))]);
+        let mut kept = Vec::new();
+        for _ in 0..3 {
+            kept.extend((0..50).map(|number| pool.keep(&long(number), 0)));
+        }
+        let (sharing, alone): (Vec<_>, Vec<_>) = kept.iter().partition(|lines| lines.shared.is_some());
+        assert!(!sharing.is_empty() && alone.iter().all(|lines| lines.own.len() > 2_000));
+        assert!(pool.bytes() <= 32 << 10, "{} bytes", pool.bytes());
+    }
+
+    #[test]
+    fn lines_of_one_name_stay_together_and_in_order() {
+        let pool = LinePool::default();
+        let all = |last: &str| fields(&[("link", "</a>"), ("server", "s"), ("link", last)]);
+        for number in 0..5 {
+            let lines = pool.keep(&all(&number.to_string()), 0);
+            let links: Vec<_> = lines.view().to_map().get_all("link").iter().cloned().collect();
+            assert_eq!(links, ["</a>", &number.to_string()]);
+        }
+    }
+}
