@@ -59,6 +59,7 @@ Examples:
 const STATS_EXAMPLES: &str = "\
 Examples:
   larder stats
+      a summary on one screen; --all shows every number, --watch repeats it every second
   larder stats --admin 127.0.0.1:9146 --json
   larder stats --validator
       which hits were stale, of those that [validate] has fetched again
@@ -74,7 +75,7 @@ Examples:
 
 /// A caching web proxy, and the laboratory that explains it.
 #[derive(Debug, Parser)]
-#[command(name = "larder", after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "larder", version, after_help = EXAMPLES)]
 pub(crate) struct Line {
     /// End when standard input does, for programs that start this one as a part of theirs
     #[arg(long, hide = true)]
@@ -235,6 +236,12 @@ pub(crate) struct Stats {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print every number instead of a summary
+    #[arg(long, conflicts_with_all = ["json", "question", "validator", "couplings"])]
+    pub(crate) all: bool,
+    /// Print the numbers every second until interrupted
+    #[arg(long, conflicts_with_all = ["question", "validator", "couplings"])]
+    pub(crate) watch: bool,
     /// What it found out, instead of its numbers.
     #[command(flatten)]
     pub(crate) findings: Findings,

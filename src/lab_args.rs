@@ -255,7 +255,7 @@ mod tests {
             ("64KiB", Ok(Size::Bytes(65_536))),
             ("1000", Ok(Size::Units(1_000))),
             ("101%", Err("'101%' is not a share from 0 to 1, or from 0% to 100%".to_owned())),
-            ("1KB", Err("unknown unit 'KB' in '1KB'; known: B KiB MiB GiB TiB".to_owned())),
+            ("1KBit", Err("unknown unit 'KBit' in '1KBit'; known: B KiB MiB GiB TiB".to_owned())),
         ];
         for (text, expected) in table {
             assert_eq!(size(text), expected, "{text}");

@@ -25,6 +25,7 @@ mod remote;
 mod serve;
 mod simulate;
 mod stats;
+mod summary;
 mod tether;
 mod top;
 mod units;

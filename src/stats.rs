@@ -2,7 +2,7 @@
 //!
 //! HTTP/1.0 asks for an answer that ends with the connection, so that no client library is needed here.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -11,8 +11,12 @@ use serde_json::{Map, Value};
 use crate::args::Stats;
 use crate::remote::Listener;
 use crate::units::{about_count, about_size};
-use crate::{Failure, say};
+use crate::{Failure, say, summary};
 
+/// How often `--watch` shows the numbers.
+const EVERY: Duration = Duration::from_secs(1);
+/// Clears a terminal.
+const CLEAR: &str = "\x1b[H\x1b[J";
 /// How long an admin listener may take for anything.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// More than any answer of ours has, in bytes.
@@ -26,10 +30,22 @@ pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
     if stats.findings.answer(&stats.listener, stats.json)? {
         return Ok(());
     }
+    print(stats)?;
+    while stats.watch {
+        std::thread::sleep(EVERY);
+        say(if io::stdout().is_terminal() { CLEAR } else { "" });
+        print(stats)?;
+    }
+    Ok(())
+}
+
+/// Prints the numbers once: as JSON, all of them, or those that fit one screen.
+fn print(stats: &Stats) -> Result<(), Failure> {
     let (text, numbers) = numbers(&stats.listener).map_err(Failure::Failed)?;
-    match stats.json {
-        true => say(text.trim_end()),
-        false => table(&numbers).iter().for_each(|line| say(line)),
+    match (stats.json, stats.all) {
+        (true, _) => say(text.trim_end()),
+        (false, true) => table(&numbers).iter().for_each(|line| say(line)),
+        (false, false) => summary::lines(&numbers).iter().for_each(|line| say(line)),
     }
     Ok(())
 }
@@ -96,7 +112,7 @@ fn content(answer: &str) -> Result<&str, String> {
     }
 }
 
-/// What most people look for, first.
+/// The keys that most people look for, which come first.
 const FIRST: &[&str] = &[
     "requests",
     "hits",

@@ -10,14 +10,32 @@ type Units = [(&'static str, u64)];
 const SIZES: &Units = &[("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 const MILLISECONDS: &Units = &[("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Bytes, from `64MiB` or a plain number of bytes. The error names the valid units.
+/// Other names of units of sizes: `4G` is 4 GiB, as in the configs of other servers; `4GB` is 4,000,000,000 bytes.
+const OTHER_SIZES: &Units = &[
+    ("T", 1 << 40),
+    ("G", 1 << 30),
+    ("M", 1 << 20),
+    ("K", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("KB", 1_000),
+];
+
+/// Bytes, from `64MiB`, `1.5GiB`, `4G`, `64MB` or a plain number of bytes; a fraction of a byte is cut off.
+/// Upper and lower case are the same. The error names the valid units.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    text.parse().or_else(|_| parse(text, "64MiB", SIZES))
+    let known = |unit: &str| {
+        let mut units = SIZES.iter().chain(OTHER_SIZES);
+        units.find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, scale)| *scale)
+    };
+    text.parse().or_else(|_| parse(text, "64MiB", SIZES, known))
 }
 
 /// A duration, from `30s`; exact to the millisecond. The error names the valid units.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    parse(text, "30s", MILLISECONDS).map(Duration::from_millis)
+    let known = |unit: &str| MILLISECONDS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+    parse(text, "30s", MILLISECONDS, known).map(Duration::from_millis)
 }
 
 /// A share in percent, 0 to 100, from `10%`.
@@ -82,22 +100,42 @@ pub(crate) fn about_count(number: u64) -> String {
     grouped
 }
 
-fn parse(text: &str, example: &str, units: &Units) -> Result<u64, String> {
+/// `text` in the smallest unit, by the `scale` of the unit that it names; `units` are named in the error.
+fn parse(
+    text: &str,
+    example: &str,
+    units: &Units,
+    scale: impl Fn(&str) -> Option<u64>,
+) -> Result<u64, String> {
     let quoted = text.escape_debug();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (&text[..digits], text[digits..].trim_start());
     if number.is_empty() {
         return Err(format!("'{quoted}' is not a number with a unit, such as '{example}'"));
     }
-    let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
+    let Some(scale) = scale(unit) else {
         let known = units.iter().rev().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
         return Err(match unit {
             "" => format!("'{quoted}' lacks a unit; known: {known}"),
             _ => format!("unknown unit '{}' in '{quoted}'; known: {known}", unit.escape_debug()),
         });
     };
-    let amount = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*scale));
-    amount.ok_or_else(|| format!("'{quoted}' is too large"))
+    amount(number, scale).ok_or_else(|| match number.matches('.').count() {
+        0 => format!("'{quoted}' is too large"),
+        _ => format!("'{quoted}' is too large, or '{number}' is not a number"),
+    })
+}
+
+/// `number` times `scale`, exact but for what is smaller than 1.
+fn amount(number: &str, scale: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    // No unit has a millionth part that matters; more digits would overflow.
+    let (fraction, divisor) = match fraction.get(..6) {
+        Some(first) => (first, 1_000_000),
+        None => (fraction, 10_u128.pow(u32::try_from(fraction.len()).ok()?)),
+    };
+    let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(scale) / divisor;
+    whole.parse::<u64>().ok()?.checked_mul(scale)?.checked_add(u64::try_from(part).ok()?)
 }
 
 fn show(amount: u64, zero: &str, units: &Units) -> String {
@@ -115,8 +153,11 @@ mod tests {
 
     #[test]
     fn sizes_are_read_in_binary_units() {
+        assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
         let table = [("0B", 0), ("17", 17), ("64KiB", 65_536), ("1 GiB", 1 << 30), ("3TiB", 3 << 40)];
-        for (text, bytes) in table {
+        let others =
+            [("4G", 4 << 30), ("64MB", 64_000_000), ("1.5GiB", 3 << 29), ("0.5 kb", 500), ("10m", 10 << 20)];
+        for (text, bytes) in table.into_iter().chain(others) {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
     }
@@ -124,7 +165,9 @@ mod tests {
     #[test]
     fn wrong_sizes_and_durations_say_what_would_be_right() {
         let sizes = [
-            ("64MB", "unknown unit 'MB' in '64MB'; known: B KiB MiB GiB TiB"),
+            ("64MBit", "unknown unit 'MBit' in '64MBit'; known: B KiB MiB GiB TiB"),
+            ("1.2.3GiB", "'1.2.3GiB' is too large, or '1.2.3' is not a number"),
+            (".5GiB", "'.5GiB' is too large, or '.5' is not a number"),
             ("1Q", "unknown unit 'Q' in '1Q'; known: B KiB MiB GiB TiB"),
             ("big", "'big' is not a number with a unit, such as '64MiB'"),
             ("", "'' is not a number with a unit, such as '64MiB'"),
@@ -136,6 +179,7 @@ mod tests {
         }
         let durations = [
             ("30", "'30' lacks a unit; known: ms s m h d"),
+            ("30S", "unknown unit 'S' in '30S'; known: ms s m h d"),
             ("5 weeks", "unknown unit 'weeks' in '5 weeks'; known: ms s m h d"),
         ];
         for (text, error) in durations {

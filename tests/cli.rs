@@ -97,7 +97,7 @@ fn misspelt_words_get_the_nearest_one() {
             "policy 'belady' needs to know the future; it runs in larder simulate only",
         ),
         (&["serve", "--access-log", "jsn"], "'json'"),
-        (&["check", "--memory", "1GB"], "unknown unit 'GB' in '1GB'; known: B KiB MiB GiB TiB"),
+        (&["check", "--memory", "1GBit"], "unknown unit 'GBit' in '1GBit'; known: B KiB MiB GiB TiB"),
         (&["check", "--origin", "localhost"], "write the scheme too, such as 'http://localhost'"),
         (&["check", "--threads", "0"], "from 1 to 1024"),
         (&["check", "--memory", "1GiB", "--entries", "7"], "cannot be used with"),
@@ -180,6 +180,15 @@ fn a_wrong_file_is_refused_with_every_line_of_it() {
 }
 
 #[test]
+fn the_version_is_printed_by_command_and_by_flags() {
+    let expected = format!("larder {}\n", env!("CARGO_PKG_VERSION"));
+    for words in ["version", "--version", "-V"] {
+        assert_eq!(stdout(&larder(&[words])), expected, "{words}");
+    }
+    assert_eq!(stdout(&larder(&["help", "stats"])), stdout(&larder(&["stats", "--help"])));
+}
+
+#[test]
 fn stats_without_a_proxy_say_what_to_look_at() {
     // Port 1 is reserved, and nothing of ours listens there.
     let output = larder(&["stats", "--admin", "127.0.0.1:1"]);
@@ -205,7 +214,10 @@ fn a_proxy_says_where_it_listens_and_gives_its_numbers() {
     assert!(proxy.said[1].starts_with("listening on 127.0.0.1:") && proxy.said[1].ends_with("(forward)"));
     assert!(proxy.said[3].starts_with("try: curl -i http://127.0.0.1:"), "{:?}", proxy.said);
 
-    let table = stdout(&larder(&["stats", "--admin", proxy.admin()]));
+    let summary = stdout(&larder(&["stats", "--admin", proxy.admin()]));
+    assert!(summary.starts_with("requests  0, 0.00% hit ratio: 0 hits, 0 misses\n"), "{summary}");
+    assert!(summary.lines().count() <= 24 && summary.lines().all(|line| line.len() <= 80), "{summary}");
+    let table = stdout(&larder(&["stats", "--all", "--admin", proxy.admin()]));
     for name in ["requests", "hits", "misses", "hit_ratio", "byte_hit_ratio", "bytes_stored", "policy"] {
         assert!(table.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} in\n{table}");
     }

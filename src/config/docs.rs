@@ -16,8 +16,8 @@ const INTRODUCTION: &str = "\
 `larder serve --config larder.toml` reads a TOML file; `larder check --config larder.toml` only validates it. Flags
 override the file. Every key is optional except a site's `origin`; an unknown key is an error.
 
-Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of bytes. Durations are a number and a
-unit (`ms` `s` `m` `h` `d`). A list of one thing needs no brackets.
+Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of bytes. `4G` is 4 GiB, `64MB` is 64,000,000 bytes. Durations
+are a number and a unit (`ms` `s` `m` `h` `d`). A list with one element needs no brackets.
 
 `SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `[stats]`, `[cluster]`, `[trace]`, the listeners,
 the capacity of the memory and which directories make the disk tier, which wait for a restart; a file with an error changes

@@ -49,7 +49,10 @@ fn values_of_the_wrong_kind() {
         ("name = 'a b'", "1: name: 'a b' is not a token: letters, digits and -._~ only"),
         ("memory = 5", "1: 'memory' is a table: write [memory]"),
         ("[memory]\nsize = 0", "2: memory.size: 0B is not a size from 1B to 128TiB"),
-        ("[memory]\nsize = '1GB'", "2: memory.size: unknown unit 'GB' in '1GB'; known: B KiB MiB GiB TiB"),
+        (
+            "[memory]\nsize = '1GBit'",
+            "2: memory.size: unknown unit 'GBit' in '1GBit'; known: B KiB MiB GiB TiB",
+        ),
         ("[memory]\nmax_variants = 0", "2: memory.max_variants: 0 is not a number from 1 to 65536"),
         (
             "[memory]\npolicy = 'belady'",

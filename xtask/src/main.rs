@@ -4,6 +4,7 @@
 
 mod args;
 mod bench;
+mod conformance;
 mod packages;
 mod steps;
 mod tidy;
@@ -18,6 +19,10 @@ usage: cargo x COMMAND
   test     install what the tests need, then formatting, lints, tidy and every test
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
   pictures make the pictures of the dashboard and of docs/report in docs/pictures anew, in two minutes
+  conformance  the public HTTP caching suite against a release build, beside the expected results
+             --suite DIR     a clone of http-tests/cache-tests in which `npm install` has run
+             --larder PATH   test this program instead of building one
+             --write         store the results as the expected ones
   bench    hits | misses | memory: this proxy beside its peers, in one run (bench/README.md)
              --seconds N     how long each measurement lasts (5)
              --rounds N      measurements per server, interleaved (3)
@@ -65,12 +70,17 @@ fn main() -> ExitCode {
         "test" => args::parse(rest, &[]).map(|_| steps::test()),
         "tidy" => args::parse(rest, &[]).map(|_| tidy::run()),
         "pictures" => args::parse(rest, &[]).map(|_| steps::pictures()),
+        "conformance" => conformance::Options::parse(rest).map(conformance::Options::run),
         "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        other => Err(args::unknown("command", other, &["test", "tidy", "pictures", "bench", "help"])),
+        other => Err(args::unknown(
+            "command",
+            other,
+            &["test", "tidy", "pictures", "conformance", "bench", "help"],
+        )),
     };
     match result {
         Ok(Ok(())) => ExitCode::SUCCESS,

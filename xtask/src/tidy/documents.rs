@@ -57,6 +57,19 @@ fn resolve(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
+/// Documents that a newcomer reads first, and the bytes that they may have.
+pub(super) const SIZES: &[(&str, usize)] = &[("README.md", 10_000)];
+
+/// Documents that are longer than they may be.
+pub(super) fn sizes(files: &[Text], limits: &[(&str, usize)]) -> Vec<String> {
+    let of = |path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.len());
+    let too_long = limits.iter().filter_map(|&(path, limit)| {
+        let bytes = of(path)?;
+        (bytes > limit).then(|| format!("{path}: {bytes} bytes, over {limit}; move details to docs/"))
+    });
+    too_long.collect()
+}
+
 /// A changelog that does not mention `version`.
 pub(super) fn changelog(files: &[Text], version: &str) -> Option<String> {
     let known = files.iter().any(|file| file.path == "CHANGELOG.md" && file.text.contains(version));
@@ -69,6 +82,16 @@ mod tests {
 
     fn file(path: &str, text: &str) -> Text {
         Text { path: path.into(), text: text.into() }
+    }
+
+    #[test]
+    fn a_document_over_its_size_is_told() {
+        let files = [Text { path: "README.md".into(), text: "12345".into() }];
+        assert_eq!(
+            super::sizes(&files, &[("README.md", 4)]),
+            ["README.md: 5 bytes, over 4; move details to docs/"]
+        );
+        assert!(super::sizes(&files, &[("README.md", 5), ("absent.md", 1)]).is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod directions;
 mod documents;
+mod functions;
 mod sources;
 
 use crate::{cargo, read, root};
@@ -28,10 +29,12 @@ pub(crate) fn run() -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let mut problems = directions::check(&packages);
     problems.extend(sources::lengths(&files, sources::LONG_FILES));
+    problems.extend(functions::lengths(&files));
     problems.extend(sources::leftovers(&files));
     problems.extend(sources::machine_paths(&files));
     problems.extend(sources::module_docs(&packages, &files));
     problems.extend(documents::links(&files, &|path| root().join(path).exists()));
+    problems.extend(documents::sizes(&files, documents::SIZES));
     problems.extend(documents::changelog(&files, version));
     for problem in &problems {
         println!("{problem}");

@@ -1,0 +1,77 @@
+//! `cargo x conformance`: the public HTTP caching suite against a release build, compared with the expected results.
+//!
+//! The suite is a clone of `http-tests/cache-tests` with its packages installed (`npm install`); it runs in Node.
+
+mod results;
+mod run;
+
+use crate::{args, cargo, root};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// The expected results, one line for each test: its kind, its result, its name in the suite.
+const EXPECTED: &str = "tests/conformance.txt";
+
+/// What a `cargo x conformance` command line means.
+pub(crate) struct Options {
+    suite: PathBuf,
+    larder: Option<PathBuf>,
+    write: bool,
+}
+
+impl Options {
+    /// # Errors
+    /// Unknown options, or no `--suite`.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let words = args::parse(words, &[("--suite", true), ("--larder", true), ("--write", false)])?;
+        let suite = words.path("--suite").context(
+            "missing option `--suite DIR`: a clone of http-tests/cache-tests in which `npm install` has run",
+        )?;
+        Ok(Self { suite, larder: words.path("--larder"), write: words.has("--write") })
+    }
+
+    /// Runs the suite and compares, or with `--write` stores the results as the expected ones.
+    ///
+    /// # Errors
+    /// A suite that cannot run, and results that are worse than expected.
+    pub(crate) fn run(self) -> Result<()> {
+        if !self.suite.join("test-engine/cli.mjs").is_file() {
+            bail!("{} is no clone of http-tests/cache-tests", self.suite.display());
+        }
+        let larder = match self.larder {
+            Some(path) => path,
+            None => build()?,
+        };
+        let found = run::suite(&self.suite, &larder)?;
+        println!("{}", results::summary(&found));
+        let file = root().join(EXPECTED);
+        if self.write {
+            return std::fs::write(&file, results::write(&found))
+                .with_context(|| format!("cannot write {}", file.display()));
+        }
+        compare(&file, &found)
+    }
+}
+
+fn compare(file: &Path, found: &[results::Outcome]) -> Result<()> {
+    let expected = results::read(&crate::read(file)?)?;
+    let differences = results::compare(&expected, found);
+    for difference in &differences.better {
+        println!("better than expected: {difference}");
+    }
+    for difference in &differences.worse {
+        println!("worse than expected: {difference}");
+    }
+    match differences.worse.len() {
+        0 => Ok(()),
+        count => bail!("{count} results are worse than {EXPECTED} expects"),
+    }
+}
+
+fn build() -> Result<PathBuf> {
+    let status = cargo().args(["build", "--release", "--quiet"]).status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!("`cargo build --release`: {status}");
+    }
+    Ok(root().join("target/release/larder"))
+}

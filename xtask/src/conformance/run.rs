@@ -1,0 +1,118 @@
+//! Starts the suite's origin, a Larder in front of it, and the suite's client.
+
+use super::results::Outcome;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Prints the tests that are meant for shared caches: name, kind, and the tests that have to pass for the result to mean anything.
+const LIST: &str =
+    "import('./tests/index.mjs').then(suites => console.log(JSON.stringify(suites.default.flatMap(
+    suite => suite.tests.filter(test => !test.browser_only).map(test => [test.id, test.kind ?? 'required', test.depends_on ?? []])))))";
+
+/// Ends its process when dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs every test of the suite in `folder` against `larder`.
+///
+/// # Errors
+/// A program that cannot be started or does not listen, or output that is no result.
+pub(super) fn suite(folder: &Path, larder: &Path) -> Result<Vec<Outcome>> {
+    let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let (origin, proxy) = (free_port()?, free_port()?);
+    let mut command = node(folder);
+    command.arg("test-engine/server/server.mjs");
+    command.env("npm_config_protocol", "http").env("npm_config_port", origin.to_string());
+    command.env("npm_config_pidfile", scratch.path().join("pid"));
+    let _origin = start(command, origin, "the suite's server")?;
+    let mut command = Command::new(larder);
+    command.args(["serve", "--stats", "none", "--admin", "off", "--listen", &format!("127.0.0.1:{proxy}")]);
+    command.args(["--origin", &format!("http://localhost:{origin}")]);
+    let _larder = start(command, proxy, "larder")?;
+    let list = output(node(folder).args(["--eval", LIST]), "the suite's list of tests")?;
+    let mut client = node(folder);
+    client.arg("test-engine/cli.mjs").env("npm_config_base", format!("http://127.0.0.1:{proxy}"));
+    // Without a name the client runs every test; it looks at both variables.
+    client.env("npm_config_id", "").env("npm_package_config_id", "");
+    let results = output(&mut client, "the suite's results")?;
+    outcomes(&list, &results)
+}
+
+/// Joins tests and results. A test whose dependency failed counts as failed.
+fn outcomes(list: &Value, results: &Value) -> Result<Vec<Outcome>> {
+    let passed = |id: &str| results.get(id) == Some(&Value::Bool(true));
+    let one = |test: &Value| {
+        let id = test.get(0)?.as_str()?;
+        let needs = test.get(2)?.as_array()?;
+        let passed = passed(id) && needs.iter().filter_map(Value::as_str).all(passed);
+        Some(Outcome { id: id.to_owned(), kind: test.get(1)?.as_str()?.to_owned(), passed })
+    };
+    let tests = list.as_array().context("the suite's list of tests is not a list")?;
+    let outcomes =
+        tests.iter().map(|test| one(test).context("the suite's list has an entry of an unknown form"));
+    outcomes.collect()
+}
+
+fn node(folder: &Path) -> Command {
+    let mut command = Command::new("node");
+    command.arg("--no-warnings").current_dir(folder);
+    command
+}
+
+fn output(command: &mut Command, what: &str) -> Result<Value> {
+    let output = command.stderr(Stdio::inherit()).output().context("cannot start node")?;
+    if !output.status.success() {
+        bail!("{what}: node ended with {}", output.status);
+    }
+    serde_json::from_slice(&output.stdout).with_context(|| format!("{what}: node printed something else"))
+}
+
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+fn start(mut command: Command, port: u16, what: &str) -> Result<Server> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut server = Server(child.with_context(|| format!("cannot start {what}"))?);
+    let began = Instant::now();
+    while TcpStream::connect(("localhost", port)).is_err() {
+        if let Some(status) = server.0.try_wait()? {
+            bail!("{what} ended before it listened: {status}");
+        }
+        if began.elapsed() > START_LIMIT {
+            bail!("{what} does not listen after {} s", START_LIMIT.as_secs());
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(server)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outcomes;
+    use serde_json::json;
+
+    #[test]
+    fn a_test_whose_dependency_failed_has_not_passed() {
+        let list = json!([["a", "required", []], ["b", "optimal", ["a"]], ["c", "check", []]]);
+        let results = json!({"a": ["Assertion", "no"], "b": true, "c": true});
+        let found = outcomes(&list, &results).unwrap();
+        assert_eq!(found.iter().map(|o| o.passed).collect::<Vec<_>>(), [false, false, true]);
+        assert!(outcomes(&json!([[1]]), &results).is_err());
+    }
+}
