@@ -18,18 +18,25 @@ fn names(ring: &Ring) -> Vec<Option<String>> {
     keys().map(|key| ring.owner(key).map(|owner| ring.nodes()[owner].name.clone())).collect()
 }
 
-/// The part of the keys that each node got.
-fn counted(ring: &Ring) -> Vec<f64> {
-    let mut counts = vec![0.0; ring.nodes().len()];
-    keys().filter_map(|key| ring.owner(key)).for_each(|owner| counts[owner] += 1.0 / KEYS as f64);
+/// How many of `KEYS` keys each node gets. Other salts make other keys.
+fn counted(ring: &Ring, salt: u64) -> Vec<u64> {
+    let mut counts = vec![0; ring.nodes().len()];
+    let keys = (0..KEYS).map(|key| key_hash(&[salt.to_le_bytes(), key.to_le_bytes()].concat()));
+    keys.filter_map(|key| ring.owner(key)).for_each(|owner| counts[owner] += 1);
     counts
 }
 
-/// Five standard deviations of a share that chance gave, and five keys: a node that expects a hundredth of a key
-/// gets a whole one now and then.
-fn tolerance(share: f64) -> f64 {
-    5.0 * (share * (1.0 - share) / KEYS as f64).sqrt() + if share > 0.0 { 5.0 / KEYS as f64 } else { 0.0 }
+/// How surprising it is that `hits` of `KEYS` random keys go to a node with this share of them: by Chernoff's bound,
+/// so many or more (or so few or fewer) come with a probability of at most `exp(-surprise)`.
+fn surprise(hits: u64, share: f64) -> f64 {
+    let term = |found: f64, expected: f64| if found > 0.0 { found * (found / expected).ln() } else { 0.0 };
+    let found = hits as f64 / KEYS as f64;
+    KEYS as f64 * (term(found, share) + term(1.0 - found, 1.0 - share))
 }
+
+/// A run compares at most 48 cases * 2 rings * 8 nodes, each on two sides: the probability that one of these 1536
+/// comparisons fails by chance is below `1536 * exp(-30)`, which is less than 1e-9.
+const MOST_SURPRISE: f64 = 30.0;
 
 fn any_weights() -> impl Strategy<Value = Vec<u16>> {
     prop::collection::vec(prop_oneof![4 => 1_u16..20, 1 => Just(0), 1 => Just(u16::MAX)], 1..9)
@@ -68,11 +75,12 @@ proptest! {
     }
 
     #[test]
-    fn weights_are_respected(weights in any_weights()) {
+    fn weights_are_respected(weights in any_weights(), salt: u64) {
+        prop_assume!(weights.iter().any(|weight| *weight > 0));
         for ring in [Ring::new(weighted(&weights)), Ring::slots(weighted(&weights), 50)] {
-            for (index, counted) in counted(&ring).into_iter().enumerate() {
+            for (index, hits) in counted(&ring, salt).into_iter().enumerate() {
                 let share = ring.share(index);
-                prop_assert!((counted - share).abs() <= tolerance(share), "{counted} of {share}: {ring:?}");
+                prop_assert!(surprise(hits, share) <= MOST_SURPRISE, "{hits} of {KEYS} for {share}: {ring:?}");
             }
         }
     }
