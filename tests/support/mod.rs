@@ -5,29 +5,23 @@
 //! version, line ends, `Host` and `Content-Length` are added where the text does not say them.
 //! Nothing waits for luck: what takes time is held by a [`Gate`] or awaited with [`eventually`].
 
+mod apart;
 mod client;
 mod larder;
 mod origin;
 
-use std::net::{IpAddr, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+pub(crate) use apart::{OUTER, not_tested, with_outer_address};
 pub(crate) use client::{Client, Response};
 pub(crate) use larder::{Larder, site};
 pub(crate) use origin::{Answer, Origin, Peer, Seen};
 
 /// Beyond this a scenario has failed. Long, because machines that run tests can be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// An address of this machine that is not loopback, if it has one. Nothing is sent there.
-pub(crate) fn outer() -> Option<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    socket.connect("192.0.2.1:9").ok()?;
-    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
-}
 
 /// Waits until `condition` gives something.
 pub(crate) fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {

@@ -46,6 +46,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("libtirpc-dev", "/usr/include/tirpc/rpc/rpc.h", "the library of ONC RPC"),
     package("rpcbind", "rpcbind", "the directory of ONC programs"),
     package("iproute2", "ip", "a network in which that directory is alone"),
+    package("util-linux", "unshare", "networks and mounts of a test's own"),
     package("mount", "mount", "file systems that get full, or can no longer be written to"),
     package("e2fsprogs", "mkfs.ext4", "one of those file systems"),
     package("netcat-openbsd", "nc", "a client of the line door"),

@@ -1,0 +1,35 @@
+//! Tests that take more than an ordinary process has run in a process of their own. Where that cannot be had they
+//! test nothing and say so, except under `CI`: there they fail.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+
+/// The address, besides loopback, of the network that [`with_outer_address`] makes. It is one for documentation.
+pub(crate) const OUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+/// Runs the ignored test of this name in a network namespace that has loopback and [`OUTER`], so that nothing there
+/// can be reached from other machines.
+pub(crate) fn with_outer_address(test: &str) {
+    let unshares = |options: &&[&str]| {
+        let tried = Command::new("unshare").args(*options).arg("true").output();
+        tried.is_ok_and(|output| output.status.success())
+    };
+    let Some(options) = [&["--net"][..], &["--map-root-user", "--net"]].into_iter().find(unshares) else {
+        return not_tested("a network namespace (`unshare --net`)");
+    };
+    let script = format!("ip link set lo up && ip address add {OUTER}/32 dev lo && exec \"$0\" \"$@\"");
+    let mut apart = Command::new("unshare");
+    apart.args(options).args(["sh", "-c", &script]).arg(std::env::current_exe().expect("this program"));
+    let output = apart.args([test, "--exact", "--ignored"]).output().expect("unshare starts");
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// Says that a test could not be made, and what is missing.
+///
+/// # Panics
+/// Under `CI`, where nothing may be missing.
+pub(crate) fn not_tested(missing: &str) {
+    assert!(std::env::var_os("CI").is_none(), "cannot test here: {missing} cannot be had");
+    eprintln!("not tested: {missing} cannot be had here");
+}
