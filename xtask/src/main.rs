@@ -5,6 +5,7 @@
 mod args;
 mod bench;
 mod conformance;
+mod fuzz;
 mod packages;
 mod steps;
 mod tidy;
@@ -16,13 +17,17 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo x COMMAND
 
-  test     install what the tests need, then formatting, lints, tidy and every test
+  test     install what the tests need, then formatting, lints, tidy, every test and a minute of fuzzing
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
   pictures make the pictures of the dashboard and of docs/report in docs/pictures anew, in two minutes
   conformance  the public HTTP caching suite against a release build, beside the expected results
              --suite DIR     a clone of http-tests/cache-tests in which `npm install` has run
              --larder PATH   test this program instead of building one
              --write         store the results as the expected ones
+  fuzz     run the fuzz targets, as many at once as there are processors
+             --seconds N     how long each runs (10)
+             --only A,B      which (all in fuzz/targets)
+             --keep          add new short inputs that reach more code to fuzz/corpus
   bench    hits | misses | memory: this proxy beside its peers, in one run (bench/README.md)
              --seconds N     how long each measurement lasts (5)
              --rounds N      measurements per server, interleaved (3)
@@ -71,6 +76,7 @@ fn main() -> ExitCode {
         "tidy" => args::parse(rest, &[]).map(|_| tidy::run()),
         "pictures" => args::parse(rest, &[]).map(|_| steps::pictures()),
         "conformance" => conformance::Options::parse(rest).map(conformance::Options::run),
+        "fuzz" => fuzz::Fuzz::parse(rest).map(|fuzz| fuzz.run()),
         "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
@@ -79,7 +85,7 @@ fn main() -> ExitCode {
         other => Err(args::unknown(
             "command",
             other,
-            &["test", "tidy", "pictures", "conformance", "bench", "help"],
+            &["test", "tidy", "pictures", "conformance", "fuzz", "bench", "help"],
         )),
     };
     match result {

@@ -1,6 +1,6 @@
 //! `cargo x test`: the steps between a change and its merge, each with its time, stopping at the first that fails.
 
-use crate::{cargo, packages, tidy};
+use crate::{cargo, fuzz, packages, tidy};
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
         remedy: "mend the lines above; `cargo x tidy` runs this step alone",
     },
     Step { name: "tests", run: tests, remedy: "run the failing test alone: `cargo test -p CRATE NAME`" },
+    Step { name: "fuzz", run: fuzz, remedy: "repeat each input as it says above, and keep it as a test" },
 ];
 
 /// Longest that the whole may take on two cores before it is worth a complaint.
@@ -101,6 +102,10 @@ fn lints() -> Result<()> {
 
 fn tests() -> Result<()> {
     run_cargo(&["test", "--quiet", "--workspace", "--features", "larder/otlp"])
+}
+
+fn fuzz() -> Result<()> {
+    fuzz::Fuzz::in_test()?.run()
 }
 
 fn run_cargo(arguments: &[&str]) -> Result<()> {

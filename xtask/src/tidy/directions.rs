@@ -41,6 +41,18 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench", &[]),
+    (
+        "fuzz",
+        &[
+            "larder-cluster",
+            "larder-disk",
+            "larder-evict",
+            "larder-lab",
+            "larder-proxy",
+            "larder-rpc",
+            "larder-semantics",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

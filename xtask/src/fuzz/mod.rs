@@ -1,0 +1,166 @@
+//! `cargo x fuzz`: builds the fuzz targets with coverage and runs each for a while, with the stable toolchain.
+//!
+//! Each begins with the inputs in `fuzz/corpus`, which is under version control, and with those that earlier runs found
+//! on this machine, in `target/fuzz`. An input that fails is kept there, and named with the command that repeats it.
+
+mod targets;
+
+use crate::args::{self, Known};
+use crate::{cargo, root};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const KNOWN: &[Known] = &[("--seconds", true), ("--only", true), ("--keep", false)];
+
+/// How long all targets together run as a part of `cargo x test`.
+const IN_TEST: Duration = Duration::from_secs(60);
+
+/// What to run, and for how long.
+pub(crate) struct Fuzz {
+    targets: Vec<String>,
+    /// For each target.
+    time: Duration,
+    /// New inputs that reach more code are added to the corpus under version control.
+    keep: bool,
+}
+
+impl Fuzz {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// An unknown option, value or target.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let words = args::parse(words, KNOWN)?;
+        let targets = targets::chosen(words.get("--only"))?;
+        Ok(Self { targets, time: words.seconds("--seconds", 10)?, keep: words.has("--keep") })
+    }
+
+    /// Every target, for a minute in all.
+    ///
+    /// # Errors
+    /// When the targets cannot be listed.
+    pub(crate) fn in_test() -> Result<Self> {
+        let targets = targets::chosen(None)?;
+        let share = IN_TEST * at_once() as u32 / targets.len().max(1) as u32;
+        Ok(Self { targets, time: share.max(Duration::from_secs(1)), keep: false })
+    }
+
+    /// Builds the targets and runs them, as many at once as there are processors.
+    ///
+    /// # Errors
+    /// When one does not build, or an input fails; the text names all of those.
+    pub(crate) fn run(&self) -> Result<()> {
+        self.build()?;
+        let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..at_once() {
+                scope.spawn(|| {
+                    while let Some(target) = self.targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = self.run_one(target) {
+                            let mut failures =
+                                failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                            failures.push(format!("{error:#}"));
+                        }
+                    }
+                });
+            }
+        });
+        let failures = failures.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !failures.is_empty() {
+            bail!("{}", failures.join("\n"));
+        }
+        Ok(())
+    }
+
+    /// With the features of the tests, so that only the crates of this workspace are built once more.
+    fn build(&self) -> Result<()> {
+        let mut build = cargo();
+        build.env("RUSTC_WORKSPACE_WRAPPER", root().join("fuzz/coverage.sh"));
+        build.args(["build", "--quiet", "--workspace", "--features", "larder/otlp,fuzz/fuzzer"]);
+        self.targets.iter().for_each(|target| _ = build.args(["--bin", &program(target)]));
+        let status = build.status().context("cannot start cargo")?;
+        if !status.success() {
+            bail!("the fuzz targets do not build: {status}");
+        }
+        Ok(())
+    }
+
+    fn run_one(&self, target: &str) -> Result<()> {
+        let found = root().join("target/fuzz").join(target);
+        std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
+        let corpus = targets::corpus(target);
+        let mut run = fuzzer(target);
+        run.arg(format!("-max_total_time={}", self.time.as_secs())).arg("-timeout=10");
+        run.arg(format!("-artifact_prefix={}/failure-", found.display()));
+        run.arg(&found).args(Some(&corpus).filter(|corpus| corpus.is_dir()));
+        let output = run.output().with_context(|| format!("cannot start {}", program(target)))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            bail!("{}", failure(target, &said));
+        }
+        println!("  {target:<20} {}", targets::summary(&said));
+        if self.keep { merge(target, &found, &corpus) } else { Ok(()) }
+    }
+}
+
+/// Adds to `corpus` the short inputs of `found` that reach code which none in it reaches.
+fn merge(target: &str, found: &Path, corpus: &Path) -> Result<()> {
+    std::fs::create_dir_all(corpus).with_context(|| format!("cannot make {}", corpus.display()))?;
+    let options = ["-set_cover_merge=1", "-use_counters=0", "-max_len=512"];
+    let output = fuzzer(target).args(options).arg(corpus).arg(found).output();
+    let output = output.with_context(|| format!("cannot start {}", program(target)))?;
+    if !output.status.success() {
+        bail!("{target}: its corpus cannot be merged: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+/// What a run that failed has to say: the panic, and how to repeat it.
+fn failure(target: &str, said: &str) -> String {
+    let input = said.lines().find_map(|line| line.split("Test unit written to ").nth(1));
+    let why: Vec<_> = said
+        .lines()
+        .skip_while(|line| !line.contains("panicked") && !line.contains("ERROR"))
+        .take(8)
+        .collect();
+    let again = input.map(|input| format!("\n  repeat it: target/debug/{} {input}", program(target)));
+    format!("{target} failed: {}{}", why.join("\n  "), again.unwrap_or_default())
+}
+
+fn program(target: &str) -> String {
+    format!("fuzz_{target}")
+}
+
+fn fuzzer(target: &str) -> Command {
+    let mut command = Command::new(target_folder().join(program(target)));
+    command.current_dir(root());
+    command
+}
+
+fn target_folder() -> PathBuf {
+    root().join("target/debug")
+}
+
+fn at_once() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failure;
+
+    #[test]
+    fn a_failure_says_how_to_repeat_it() {
+        let said = "INFO: x\nthread '<unnamed>' panicked at a.rs:1:\nno\nTest unit written to target/fuzz/failure-1\n";
+        let text = failure("proxy_head", said);
+        assert!(
+            text.starts_with("proxy_head failed: thread '<unnamed>' panicked at a.rs:1:\n  no"),
+            "{text}"
+        );
+        assert!(text.ends_with("repeat it: target/debug/fuzz_proxy_head target/fuzz/failure-1"), "{text}");
+    }
+}
