@@ -1,1 +1,59 @@
 //! Requests and answers built to cost processor time: the work stays linear in their length.
+
+use crate::support::{Answer, Larder, Origin};
+
+#[test]
+fn connection_options_have_a_limit_in_both_directions() {
+    let options = "a,".repeat(15_000);
+    let head = format!("200 OK\nCache-Control: max-age=1000\nConnection: {options}");
+    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+        "/many" => Answer::with_body(&head, b"x"),
+        _ => Answer::with_body("200 OK\nConnection: x-hop\nX-Hop: 1", b"x"),
+    });
+    let larder = Larder::before(&origin);
+    let refused = larder.client().ask(&format!("GET /\nConnection: {options}"));
+    assert_eq!((refused.status, refused.text().contains("too many connection options")), (400, true));
+    assert_eq!(larder.client().ask("GET /many").status, 502);
+    let passed = larder.client().ask("GET /\nConnection: x-b, keep-alive\nX-B: 1\nX-C: 2");
+    assert_eq!((passed.status, passed.field("x-hop")), (200, None));
+    let asked = origin.last();
+    assert_eq!((asked.field("x-b"), asked.field("x-c")), (None, Some("2")));
+}
+
+#[test]
+fn many_variants_of_long_fields_are_told_apart() {
+    let origin = Origin::by(|seen| {
+        let last = seen.field("x-long").and_then(|value| value.rsplit(',').next()).unwrap_or_default();
+        format!("200 OK\nCache-Control: max-age=1000\nVary: X-Long, Accept\n\n{last}")
+    });
+    let larder = Larder::before(&origin);
+    let ask = |number: usize| {
+        format!("GET /\nX-Long: {}{number}\nAccept: {}", "x,".repeat(4_000), "a/b,".repeat(500))
+    };
+    for number in 0..32 {
+        larder.ask(&ask(number));
+    }
+    for number in (0..32).rev() {
+        let response = larder.client().ask(&ask(number));
+        assert_eq!((response.is_hit(), response.text()), (true, number.to_string().as_str()));
+    }
+}
+
+#[test]
+fn an_answer_that_comes_byte_by_byte_is_read() {
+    let origin = Origin::speaking(|peer| {
+        while peer.request().is_some() {
+            let fields = "X-Field: value\r\n".repeat(50);
+            let answer = format!("\r\nHTTP/1.1 200 OK\r\n{fields}Transfer-Encoding: chunked\r\n\r\n");
+            let answer = answer + "2\r\nok\r\n0\r\nX-Trailer: value\r\nX-Other: value\r\n\r\n";
+            answer.as_bytes().chunks(1).for_each(|byte| peer.send(byte));
+        }
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for _ in 0..2 {
+        client.send("GET /");
+        let head = client.head();
+        assert_eq!((head.status, client.content(&head).0), (200, b"ok".to_vec()));
+    }
+}

@@ -14,10 +14,20 @@ use crate::reply::{Content, Piece, Reply, Source};
 
 /// The variant of `resident` that a request with these fields selects (RFC 9111 section 4.1).
 pub(crate) fn select<'r>(resident: &'r Resident, request: &impl Fields) -> Option<&'r Entry> {
-    resident.variants().iter().find(|entry| {
-        entry.signature().is_empty()
-            || vary::matches(entry.signature(), request, entry.fields().first("content-language"))
-    })
+    resident.variants().iter().find(|entry| selects(entry, request))
+}
+
+/// The same where nobody needs the other variants.
+pub(crate) fn take(resident: Resident, request: &impl Fields) -> Option<Entry> {
+    match resident {
+        Resident::One(entry) => selects(&entry, request).then_some(entry),
+        Resident::Many(_) => select(&resident, request).cloned(),
+    }
+}
+
+fn selects(entry: &Entry, request: &impl Fields) -> bool {
+    entry.signature().is_empty()
+        || vary::matches(entry.signature(), request, entry.fields().first("content-language"))
 }
 
 /// The reply to a GET or HEAD from a stored response that may be used; `None` when what is stored

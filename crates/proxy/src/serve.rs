@@ -58,8 +58,8 @@ pub(crate) fn at_once(
     write_key(key, role, &address);
     let store = &worker.shared.store;
     let hash = store.memory.hash(key);
-    let select = |resident: &Resident| answer::select(resident, &head.fields).cloned();
-    let (entry, tier) = match store.memory.find(key, hash, now, select) {
+    let found = store.memory.find(key, hash, now);
+    let (entry, tier) = match found.and_then(|resident| answer::take(resident, &head.fields)) {
         Some(entry) => {
             let entry = store.current(entry)?;
             store.used(&entry, now);
@@ -213,9 +213,9 @@ impl Context<'_> {
     /// Counts a use of what each use of is validated: `at_once`, which counts others, has not looked.
     fn use_up(&self, request: &Request, hash: u64) {
         let store = &self.worker.shared.store;
-        let select = |resident: &Resident| answer::select(resident, &request.fields).cloned();
         let now = clock::now();
-        if let Some(entry) = store.memory.find(&request.key, hash, now, select) {
+        let found = store.memory.find(&request.key, hash, now);
+        if let Some(entry) = found.and_then(|resident| answer::take(resident, &request.fields)) {
             store.used(&entry, now);
         }
     }

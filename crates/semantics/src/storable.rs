@@ -207,13 +207,20 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
 }
 
 /// Whether a field called so (in any case) is one that [`remove_hop_by_hop`] removes from `fields`.
+///
+/// `Connection` is read once. Messages with more than [`MOST_CONNECTION_OPTIONS`] are refused where they are read; of a
+/// longer list, all other fields count as listed.
 pub fn is_hop_by_hop(fields: &impl Fields) -> impl Fn(&[u8]) -> bool {
-    let lists = fields.contains("connection");
-    move |name| {
-        let listed = || members(fields, "connection").any(|listed| listed.eq_ignore_ascii_case(name));
-        HOP_BY_HOP.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes())) || (lists && listed())
-    }
+    let is_own = |name: &[u8]| HOP_BY_HOP.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+    let is_usual = |option: &[u8]| option.eq_ignore_ascii_case(b"close") || is_own(option);
+    let options = members(fields, "connection").take(MOST_CONNECTION_OPTIONS + 1);
+    let listed: Vec<_> = options.filter(|option| !is_usual(option)).collect();
+    let is_too_long = listed.len() > MOST_CONNECTION_OPTIONS;
+    move |name| is_own(name) || is_too_long || listed.iter().any(|listed| listed.eq_ignore_ascii_case(name))
 }
+
+/// Connection options that a message may have.
+pub const MOST_CONNECTION_OPTIONS: usize = 64;
 
 const HOP_BY_HOP: [&str; 9] = [
     "connection",

@@ -180,20 +180,14 @@ impl Memory {
         &self.lines
     }
 
-    /// What `select` makes of what is stored under `key`, which counts as a use of it at `now` (UNIX seconds). The
-    /// shard is locked meanwhile.
-    pub fn find<T>(
-        &self,
-        key: &[u8],
-        hash: u64,
-        now: u32,
-        select: impl FnOnce(&Resident) -> Option<T>,
-    ) -> Option<T> {
+    /// What is stored under `key`, which counts as a use of it at `now` (UNIX seconds). Which variant answers a request
+    /// is for the caller to see, when no shard is locked any more.
+    pub fn find(&self, key: &[u8], hash: u64, now: u32) -> Option<Resident> {
         let mut shard = self.shard(hash);
         let kept = shard.get(hash).filter(|kept| kept.is_for(key))?;
         kept.used.set(now);
         kept.hits.set(kept.hits.get().saturating_add(1));
-        select(&kept.resident)
+        Some(kept.resident.clone())
     }
 
     /// What is stored under `key`, without counting as a use.

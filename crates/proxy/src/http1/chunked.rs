@@ -6,6 +6,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::head::{Refusal, has_bare_line_feed};
+use super::input::Looking;
 
 /// Bytes a chunk's size line, extensions included, may take.
 const SIZE_LINE: usize = 1024;
@@ -22,6 +23,8 @@ pub struct Chunked {
     extensions: usize,
     /// White space may follow a chunk's size.
     padded: bool,
+    /// At the trailers.
+    looking: Looking,
 }
 
 #[derive(Debug, Default)]
@@ -106,6 +109,9 @@ impl Chunked {
                     _ => return Err(Refusal::bad("chunk longer than its size")),
                 },
                 State::Trailers => {
+                    if !self.looking.is_worth_it(rest, TRAILERS) {
+                        break;
+                    }
                     let Some((trailers, used)) = trailers(rest)? else { break };
                     self.state = State::Done;
                     return Ok(Step::End { skip: skip + used, trailers });

@@ -21,6 +21,7 @@ use larder_stats::Sheet;
 use tokio::net::TcpStream;
 
 use super::head::{self, Framing as Delimited, Parsed, Refusal};
+use super::input::Looking;
 use super::io::{Reading, Writing, linger};
 use super::send::{SendError, gather, send, send_stored};
 use super::upload::{self, Pumped};
@@ -300,12 +301,15 @@ impl Connection {
     /// Waits for the rest of a head, and parses it again only when it may be whole.
     async fn read(&mut self, plan: &Plan) -> io::Result<Next> {
         self.writing.flush().await?;
+        let mut looking = Looking::default();
         loop {
             match self.reading.more().await {
-                Ok(1..) if ends_head(self.reading.input.unread(), &plan.settings.limits) => {
-                    return Ok(Next::Look);
+                Ok(1..) => {
+                    let unread = self.reading.input.unread();
+                    if looking.is_worth_it(unread, plan.settings.limits.head_bytes) {
+                        return Ok(Next::Look);
+                    }
                 }
-                Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     let reason = "request head too slow";
                     let refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason };
@@ -483,12 +487,4 @@ async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()
     writing.flush().await?;
     writing.sent = sent;
     Ok(())
-}
-
-/// Whether a head may be whole, or too large to become so.
-fn ends_head(input: &[u8], limits: &crate::settings::Limits) -> bool {
-    input.len() >= limits.head_bytes
-        || (input.len() > limits.target_bytes + 64 && !input[..limits.target_bytes + 64].contains(&b'\n'))
-        || memchr::memmem::find(input, b"\n\r\n").is_some()
-        || memchr::memmem::find(input, b"\n\n").is_some()
 }

@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 
 use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;
+use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 
 use crate::settings::Limits;
 
@@ -227,6 +228,7 @@ struct Seen<'b> {
     close: bool,
     keep_alive: bool,
     connection_upgrade: bool,
+    connection_options: usize,
     upgrade: bool,
     expects_continue: bool,
 }
@@ -240,7 +242,7 @@ impl<'b> Seen<'b> {
                 4 if line.name.eq_ignore_ascii_case("host") => seen.host(line.value)?,
                 6 if line.name.eq_ignore_ascii_case("expect") => seen.expect(line.value)?,
                 7 if line.name.eq_ignore_ascii_case("upgrade") => seen.upgrade = true,
-                10 if line.name.eq_ignore_ascii_case("connection") => seen.connection(line.value),
+                10 if line.name.eq_ignore_ascii_case("connection") => seen.connection(line.value)?,
                 14 if line.name.eq_ignore_ascii_case("content-length") => seen.length(line.value)?,
                 17 if line.name.eq_ignore_ascii_case("transfer-encoding") => seen.coding(line.value)?,
                 _ => {}
@@ -266,12 +268,17 @@ impl<'b> Seen<'b> {
         Ok(())
     }
 
-    fn connection(&mut self, value: &[u8]) {
+    fn connection(&mut self, value: &[u8]) -> Result<(), Refusal> {
         for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            self.connection_options += 1;
+            if self.connection_options > MOST_CONNECTION_OPTIONS {
+                return Err(Refusal::bad("too many connection options"));
+            }
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
             self.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
         }
+        Ok(())
     }
 
     fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {

@@ -7,6 +7,30 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 
+/// When to parse lines that end with an empty one, while they arrive: when there may be such a line, and besides whenever
+/// twice as much is there. So nonsense is noticed early, and a sender of single bytes costs little more than one that
+/// sends all at once.
+#[derive(Debug, Default)]
+pub(crate) struct Looking {
+    searched: usize,
+    parsed: usize,
+}
+
+impl Looking {
+    /// Whether to parse `input`, whose beginning was shown before; always from `limit` bytes on.
+    pub(crate) fn is_worth_it(&mut self, input: &[u8], limit: usize) -> bool {
+        let new = &input[self.searched.saturating_sub(2).min(input.len())..];
+        let is_empty_line = |at| matches!(&new[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]);
+        let ends = memchr::memchr_iter(b'\n', new).any(is_empty_line);
+        self.searched = input.len();
+        let is_worth_it = ends || input.len() >= 2 * self.parsed || input.len() >= limit;
+        if is_worth_it {
+            self.parsed = input.len();
+        }
+        is_worth_it
+    }
+}
+
 /// Room to read into; a head rarely needs more.
 const ROOM: usize = 16 << 10;
 /// Buffers kept per thread for connections that wake up.
@@ -97,6 +121,16 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_byte_by_byte_is_parsed_few_times_and_at_its_end() {
+        let head = format!("HTTP/1.1 200 OK\r\n{}\r\n", "Name: value\r\n".repeat(1_000));
+        let (mut looking, head) = (Looking::default(), head.as_bytes());
+        let parsed = (1..head.len()).filter(|end| looking.is_worth_it(&head[..*end], usize::MAX)).count();
+        assert!(parsed <= 16, "{parsed} times");
+        assert!(looking.is_worth_it(head, usize::MAX));
+        assert!(looking.is_worth_it(head, head.len()), "from the limit on it is parsed each time");
+    }
 
     #[test]
     fn bytes_come_out_in_order_while_room_is_made() {

@@ -17,7 +17,7 @@ use super::idle::Idle;
 use super::sending::Sending;
 use super::stream::Stream;
 use crate::http1::chunked::{Chunked, Step};
-use crate::http1::input::Input;
+use crate::http1::input::{Input, Looking};
 use crate::http1::io::Deadline;
 
 /// Content still to come from which on a larger buffer pays, and how large it is.
@@ -32,6 +32,7 @@ pub(super) struct Connection {
     deadline: Deadline,
     /// What is left to send of the request's content.
     sending: Sending,
+    looking: Looking,
     /// Nothing that was said forbids another request.
     keep_alive: bool,
     https: bool,
@@ -68,6 +69,7 @@ impl Connection {
             input: Input::default(),
             deadline: Deadline::new(Duration::ZERO),
             sending: Sending::default(),
+            looking: Looking::default(),
             keep_alive: false,
             https,
             authority: authority.into(),
@@ -122,14 +124,25 @@ impl Connection {
 
     fn poll_head(&mut self, cx: &mut Context<'_>, method: &Method) -> Poll<Result<Head, Failure>> {
         loop {
+            self.skip_empty_lines();
             let unread = self.input.unread();
-            if let Some((head, used)) = head::parse(unread, method).map_err(Failure::Malformed)? {
+            if self.looking.is_worth_it(unread, head::LONGEST)
+                && let Some((head, used)) = head::parse(unread, method).map_err(Failure::Malformed)?
+            {
                 self.input.consume(used);
+                self.looking = Looking::default();
                 return Poll::Ready(Ok(head));
             }
             self.poll_sending(cx)?;
             ready!(self.poll_more(cx, 0))?;
         }
+    }
+
+    /// Some origins send empty lines before an answer.
+    fn skip_empty_lines(&mut self) {
+        let is_end = |byte: &&u8| matches!(byte, b'\r' | b'\n');
+        let count = self.input.unread().iter().take_while(is_end).count();
+        self.input.consume(count);
     }
 
     /// Sends on as far as that goes. Waiting for this does not hold up the answer.

@@ -8,9 +8,10 @@ use std::mem::MaybeUninit;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::fields::{Fields, members};
+use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 
 /// Bytes a head may take.
-const LONGEST: usize = 400 << 10;
+pub(super) const LONGEST: usize = 400 << 10;
 /// Field lines it may have.
 const MOST_FIELDS: usize = 256;
 
@@ -81,19 +82,20 @@ pub(super) fn parse(buffer: &[u8], method: &Method) -> Result<Option<(Head, usiz
     let fields = Box::new(Lines::of(response.headers, used));
     let http11 = response.version == Some(1);
     let (framing, certain) = framing(method, status, &fields, http11)?;
-    let keep_alive = certain && keeps_alive(&fields, http11) && framing != Framing::Close;
+    let keep_alive = certain && keeps_alive(&fields, http11)? && framing != Framing::Close;
     Ok(Some((Head { status, fields, keep_alive, framing }, used)))
 }
 
-fn keeps_alive(fields: &Lines, http11: bool) -> bool {
-    let mut keep_alive = http11;
-    for option in members(fields, "connection") {
-        if option.eq_ignore_ascii_case(b"close") {
-            return false;
+fn keeps_alive(fields: &Lines, http11: bool) -> Result<bool, Malformed> {
+    let (mut keep_alive, mut close) = (http11, false);
+    for (count, option) in members(fields, "connection").enumerate() {
+        if count >= MOST_CONNECTION_OPTIONS {
+            return Err(Malformed("too many connection options"));
         }
+        close |= option.eq_ignore_ascii_case(b"close");
         keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
     }
-    keep_alive
+    Ok(keep_alive && !close)
 }
 
 /// How the content is delimited, and whether nobody could think otherwise.
@@ -261,6 +263,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length:",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked",
             "HTTP/1.1 200 OK\r\nA : 1",
+            &format!("HTTP/1.1 200 OK\r\nConnection: {}", "a,".repeat(65)),
             "HTTP/1.1 200 OK\r\nA: \0",
             "HTTP/2.0 200 OK",
             "HTTP/1.1 20 OK",

@@ -66,7 +66,7 @@ fn put(store: &Store, key: &[u8], fields: &[(&'static str, &str)], born: Generat
 /// What memory has for a request.
 fn find(store: &Store, key: &[u8]) -> Option<Entry> {
     let first = |resident: &larder_store::Resident| resident.variants().first().cloned();
-    let found = store.memory.find(key, store.memory.hash(key), 0, first)?;
+    let found = store.memory.find(key, store.memory.hash(key), 0).as_ref().and_then(first)?;
     let looked = store.left(&found).map(|entry| *entry.freshness());
     let left = store.current(found);
     assert_eq!(left.as_ref().map(|entry| *entry.freshness()), looked, "looking says the same");
@@ -369,8 +369,11 @@ impl Race {
         };
         let first = |resident: &larder_store::Resident| resident.variants().first().cloned();
         let (memory, key) = (&self.store.memory, Self::key(n));
-        let found =
-            memory.find(&key, memory.hash(&key), 0, first).and_then(|entry| self.store.current(entry));
+        let found = memory
+            .find(&key, memory.hash(&key), 0)
+            .as_ref()
+            .and_then(first)
+            .and_then(|entry| self.store.current(entry));
         let Some(entry) = found.filter(usable) else { return false };
         let fields = entry.fields().to_map();
         let version: u64 = fields["etag"].to_str().expect("digits").parse().expect("a number");
