@@ -2,9 +2,10 @@
 //!
 //! A signature is the request fields that a response's `Vary` names, with their values normalised,
 //! in bytes that explain themselves: an entry carries its signature, and a request is matched
-//! against it without the response. Normalising changes only what means nothing: white space
-//! around commas, the distribution over lines, and for fields of weighted choices (RFC 9110
-//! section 12.4.2) letter case and the order of equals.
+//! against it without the response. Normalising changes only what is known to mean nothing, and only in four fields
+//! (RFC 9110 section 12.5): in lists, white space around commas and the distribution over lines; in weighted choices
+//! also letter case, the order of different weights, and the order of equal ones except in `Accept-Language`, where
+//! many origins prefer the first. All other fields count as written, line by line.
 
 use std::cmp::Reverse;
 
@@ -31,14 +32,19 @@ fn field_name(member: &[u8]) -> Option<HeaderName> {
     HeaderName::from_bytes(member).ok().filter(|_| member != b"*")
 }
 
+/// Names that a `Vary` may list; a response with more is not stored.
+const MOST_NAMES: usize = 64;
+/// Bytes of a field that is normalised; longer ones count as written.
+const LONGEST: usize = 1024;
+
 /// Appends the signature of `request` for `response`: nothing if the response does not vary.
 ///
 /// # Errors
-/// [`Why::VaryAny`] if no signature could ever match (nothing is appended then).
+/// [`Why::VaryAny`] if no signature could ever match, or `Vary` lists too many names (nothing is appended then).
 pub fn write(response: &impl Fields, request: &impl Fields, out: &mut Vec<u8>) -> Result<(), Why> {
     let mut names = Vec::new();
     for member in members(response, "vary") {
-        names.push(field_name(member).ok_or(Why::VaryAny)?);
+        names.push(field_name(member).filter(|_| names.len() < MOST_NAMES).ok_or(Why::VaryAny)?);
     }
     names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
     names.dedup();
@@ -52,7 +58,10 @@ fn write_field(request: &impl Fields, name: &str, out: &mut Vec<u8>) {
     put_part(out, name.as_bytes());
     if request.contains(name) {
         let mut value = Vec::new();
-        normalise(request, name, &mut |piece| value.extend_from_slice(piece));
+        normalise(request, name, &mut |piece| {
+            value.extend_from_slice(piece);
+            true
+        });
         put_length(out, value.len() + 1);
         out.extend_from_slice(&value);
     } else {
@@ -118,47 +127,46 @@ fn take_field<'a>(signature: &mut &'a [u8]) -> Option<(&'a str, Option<&'a [u8]>
 /// Whether the request's field, normalised, is `stored`.
 fn equals(stored: &[u8], request: &impl Fields, name: &str) -> bool {
     let mut rest = Some(stored);
-    normalise(request, name, &mut |piece| rest = rest.and_then(|rest| rest.strip_prefix(piece)));
+    normalise(request, name, &mut |piece| {
+        rest = rest.and_then(|rest| rest.strip_prefix(piece));
+        rest.is_some()
+    });
     rest.is_some_and(<[u8]>::is_empty)
 }
 
-/// Emits the normal form of a field, piece by piece.
-fn normalise(request: &impl Fields, name: &str, emit: &mut impl FnMut(&[u8])) {
-    match name {
-        "accept-encoding" | "accept-language" | "accept-charset" => match Choices::of(request, name) {
-            Some(choices) => choices.emit(emit),
-            None => generic(request, name, emit),
-        },
-        // Not lists: a comma in them is text, and so is the space behind it.
-        "authorization" | "cookie" | "origin" | "referer" | "user-agent" => {
-            join(request.lines(name).map(trim), emit);
-        }
-        _ => generic(request, name, emit),
-    }
-}
-
-/// The normal form of a field whose meaning is unknown. A quoted string that stays open could
-/// swallow the comma between two lines; such values count as written, and equal no others.
-fn generic(request: &impl Fields, name: &str, emit: &mut impl FnMut(&[u8])) {
-    if request.lines(name).any(is_open) {
-        emit(b"\0");
-        join(request.lines(name), emit);
+/// Emits the normal form of a field, piece by piece, as long as `emit` wants more.
+///
+/// A form that counts as written begins with NUL where another form could look like it: no value has that byte.
+fn normalise(request: &impl Fields, name: &str, emit: &mut impl FnMut(&[u8]) -> bool) {
+    let is_weighted = matches!(name, "accept-encoding" | "accept-language" | "accept-charset");
+    if !is_weighted && name != "accept" {
+        join(request.lines(name).map(trim), b"\n", emit);
+    } else if request.lines(name).map(<[u8]>::len).sum::<usize>() > LONGEST
+        || request.lines(name).any(is_open)
+    {
+        // A quoted string that stays open could swallow the comma between two lines.
+        _ = emit(b"\0") && join(request.lines(name), b"\n", emit);
+    } else if let Some(choices) = Choices::of(request, name).filter(|_| is_weighted) {
+        choices.emit(emit);
     } else {
-        join(members(request, name), emit);
+        join(members(request, name), b",", emit);
     }
 }
 
-fn join<'a>(parts: impl Iterator<Item = &'a [u8]>, emit: &mut impl FnMut(&[u8])) {
-    for (index, part) in parts.enumerate() {
-        emit(if index == 0 { b"" } else { b"," });
-        emit(part);
-    }
+/// Emits `parts` with `separator` in between; false if `emit` wants no more.
+fn join<'a>(
+    parts: impl Iterator<Item = &'a [u8]>,
+    separator: &[u8],
+    emit: &mut impl FnMut(&[u8]) -> bool,
+) -> bool {
+    let mut parts = parts.enumerate();
+    parts.all(|(index, part)| (index == 0 || emit(separator)) && emit(part))
 }
 
 /// As many weighted choices as are normalised; longer lists count as written.
 const MOST_CHOICES: usize = 16;
 
-/// The members of `Accept-Language` and its like, the best first, equals by name.
+/// The members of `Accept-Language` and its like, the best first; equals by name, but languages as they came.
 struct Choices<'a> {
     sorted: [Choice<'a>; MOST_CHOICES],
     count: usize,
@@ -179,27 +187,32 @@ impl<'a> Choices<'a> {
             *choices.sorted.get_mut(choices.count)? = Choice::parse(member)?;
             choices.count += 1;
         }
+        let keeps_order = name == "accept-language";
         let order = |choice: &Choice<'_>, other: &Choice<'_>| {
             let names = || lower_of(choice.name).cmp(lower_of(other.name));
-            Reverse(choice.weight).cmp(&Reverse(other.weight)).then_with(names)
+            let weights = Reverse(choice.weight).cmp(&Reverse(other.weight));
+            if keeps_order { weights } else { weights.then_with(names) }
         };
-        choices.sorted[..choices.count].sort_unstable_by(order);
+        // Stable, and without an allocation for so few.
+        choices.sorted[..choices.count].sort_by(order);
         Some(choices)
     }
 
-    fn emit(&self, emit: &mut impl FnMut(&[u8])) {
-        for (index, choice) in self.sorted[..self.count].iter().enumerate() {
-            emit(if index == 0 { b"" } else { b"," });
-            if choice.name.iter().any(u8::is_ascii_uppercase) {
-                lower_of(choice.name).for_each(|byte| emit(&[byte]));
-            } else {
-                emit(choice.name);
-            }
-            if choice.weight < 1000 {
-                let digit = |unit| b'0' + (choice.weight / unit % 10) as u8;
-                emit(&[b';', b'q', b'=', b'0', b'.', digit(100), digit(10), digit(1)]);
-            }
-        }
+    fn emit(&self, emit: &mut impl FnMut(&[u8]) -> bool) {
+        let mut choices = self.sorted[..self.count].iter().enumerate();
+        choices.all(|(index, choice)| {
+            let is_lower = !choice.name.iter().any(u8::is_ascii_uppercase);
+            (index == 0 || emit(b","))
+                && (if is_lower {
+                    emit(choice.name)
+                } else {
+                    lower_of(choice.name).all(|byte| emit(&[byte]))
+                })
+                && (choice.weight == 1000 || {
+                    let digit = |unit| b'0' + (choice.weight / unit % 10) as u8;
+                    emit(&[b';', b'q', b'=', b'0', b'.', digit(100), digit(10), digit(1)])
+                })
+        });
     }
 }
 
@@ -239,6 +252,9 @@ fn weight(value: &[u8]) -> Option<u16> {
 
 /// Whether `language` is the one that the client wants most, and no other as much.
 fn prefers(request: &impl Fields, language: &[u8]) -> bool {
+    if request.lines("accept-language").map(<[u8]>::len).sum::<usize>() > LONGEST {
+        return false;
+    }
     let Some(choices) = Choices::of(request, "accept-language") else { return false };
     match &choices.sorted[..choices.count] {
         [] => false,
@@ -314,15 +330,22 @@ mod tests {
     #[test]
     fn what_means_nothing_does_not_matter() {
         type Lines = &'static [(&'static str, &'static str)];
-        let cases: [(&str, Lines, Lines, bool); 14] = [
-            ("foo", &[("foo", "1, 2")], &[("foo", "1"), ("foo", "2")], true),
-            ("foo", &[("foo", "1,2")], &[("foo", " 1, 2 ")], true),
+        let cases: [(&str, Lines, Lines, bool); 21] = [
+            ("foo", &[("foo", "1, 2")], &[("foo", "1"), ("foo", "2")], false),
+            ("foo", &[("foo", "1,2")], &[("foo", " 1, 2 ")], false),
+            ("foo", &[("foo", ",acme")], &[("foo", "acme")], false),
+            ("foo", &[("foo", "acme")], &[("foo", " acme ")], true),
+            ("foo", &[("foo", "a"), ("foo", "b")], &[("foo", "a,b")], false),
+            ("foo", &[("foo", ""), ("foo", "")], &[("foo", "")], false),
+            ("accept", &[("accept", "a/b, c/d;x=1")], &[("accept", "a/b"), ("accept", "c/d;x=1")], true),
+            ("accept", &[("accept", "a/b, c/d")], &[("accept", "c/d, a/b")], false),
             ("foo", &[("foo", "1,2")], &[("foo", "2,1")], false),
             ("foo", &[("foo", "a")], &[("foo", "A")], false),
             ("foo", &[("foo", "\"a,b\"")], &[("foo", "\"a, b\"")], false),
             ("foo", &[("foo", "\"a,b\"")], &[("foo", "\"a"), ("foo", "b\"")], false),
             ("user-agent", &[("user-agent", "(a, b)")], &[("user-agent", "(a,b)")], false),
-            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "De,eN")], true),
+            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "De,eN")], false),
+            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "eN,De")], true),
             (
                 "accept-language",
                 &[("accept-language", "en, de;q=0.5")],
@@ -376,7 +399,37 @@ mod tests {
         assert!(!matches(&stored, &fields(&[("accept-language", &long.to_uppercase())]), None));
     }
 
+    #[test]
+    fn too_many_names_are_as_bad_as_a_star() {
+        let names = |count: usize| (0..count).map(|n| format!("n{n}")).collect::<Vec<_>>().join(",");
+        let write = |names: &str| write(&fields(&[("vary", names)]), &fields(&[]), &mut Vec::new());
+        assert_eq!((write(&names(64)), write(&names(65))), (Ok(()), Err(Why::VaryAny)));
+    }
+
+    #[test]
+    fn long_values_count_as_written() {
+        let long = "gzip,".repeat(500);
+        let stored = signature("accept-encoding", &[("accept-encoding", &long)]);
+        assert!(matches(&stored, &fields(&[("accept-encoding", &long)]), None));
+        assert!(!matches(&stored, &fields(&[("accept-encoding", &format!("{long}gzip"))]), None));
+    }
+
     proptest! {
+        /// Of a field that is not known, two requests select the same variant only with the same lines.
+        #[test]
+        fn unknown_fields_are_told_apart(
+            one in proptest::collection::vec("[ab, \"]{0,4}", 0..3),
+            other in proptest::collection::vec("[ab, \"]{0,4}", 0..3),
+        ) {
+            let lines = |values: &[String]| fields(
+                &values.iter().map(|value| ("foo", value.trim())).collect::<Vec<_>>(),
+            );
+            let mut stored = Vec::new();
+            write(&fields(&[("vary", "foo")]), &lines(&one), &mut stored).unwrap();
+            let same = lines(&one) == lines(&other);
+            prop_assert_eq!(matches(&stored, &lines(&other), None), same);
+        }
+
         #[test]
         fn a_request_matches_its_own_signature_and_normalising_twice_changes_nothing(
             values in proptest::collection::vec("[a-cA-C;q=0-9., \"*]{0,12}", 0..3),
@@ -387,7 +440,7 @@ mod tests {
             prop_assert!(matches(&stored, &fields(&lines), None));
 
             let (_, value) = take_field(&mut &stored[..]).unwrap();
-            let as_written = |value: &[u8]| value.starts_with(b"\0");
+            let as_written = |value: &[u8]| value.starts_with(b"\0") || value.contains(&b'\n');
             if let Some(value) = value.filter(|value| !as_written(value)) {
                 let again = [(name, std::str::from_utf8(value).unwrap())];
                 prop_assert_eq!(signature(name, &again), stored);
