@@ -211,7 +211,7 @@ impl Disk {
         if !fits {
             self.shared.counts.dropped.add(1);
             if self.shared.supersede(hash, Writing::ALL) {
-                self.shared.queue.add(Command::Remove(hash));
+                self.shared.remove(hash);
             }
             return None;
         }
@@ -226,19 +226,12 @@ impl Disk {
     pub fn remove(&self, key: &[u8]) {
         let hash = self.shared.hash(key);
         self.shared.take_out(hash, Writing::ALL);
-        self.shared.queue.add(Command::Remove(hash));
+        self.shared.remove(hash);
     }
 
     /// Forgets everything, as [`remove`](Self::remove) does.
     pub fn clear(&self) {
-        self.shared.writing.cancel_all();
-        let mut late = self.shared.late();
-        if !matches!(*late, Late::Known) {
-            *late = Late::Cleared;
-        }
-        drop(late);
-        self.shared.index.clear();
-        self.shared.queue.add(Command::Clear);
+        self.shared.clear();
     }
 
     /// Waits until all that was finished or removed before is written and durable.

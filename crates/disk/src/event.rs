@@ -40,6 +40,8 @@ pub enum Event {
         /// The operating system's words.
         why: String,
     },
+    /// More removals waited to be written than there is room for: everything is forgotten, so that none is lost.
+    Overrun,
     /// Writes failed repeatedly, and stop for a while.
     Paused,
     /// Writes succeed again.
@@ -59,6 +61,9 @@ impl fmt::Display for Event {
             }
             Self::Damaged { name, at, why } => write!(f, "{name}: record at {at} dropped: {why}"),
             Self::WriteFailed { name, why } => write!(f, "{name}: cannot write: {why}"),
+            Self::Overrun => {
+                f.write_str("too many removals wait to be written; everything stored here is forgotten")
+            }
             Self::Paused => f.write_str("writes failed repeatedly; nothing is written for a while"),
             Self::Resumed => f.write_str("writes succeed again"),
         }

@@ -1,6 +1,7 @@
-//! What waits for the thread that writes: bounded by bytes for what may be dropped, and never blocking.
+//! What waits for the thread that writes: bounded by bytes for what may be dropped, by number for removals, and never
+//! blocking.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,6 +12,9 @@ use crate::writer::Ticket;
 
 /// Bytes that a command counts for, beside its piece of a body.
 const COMMAND: usize = 256;
+
+/// Removals that may wait, some 40 bytes each.
+pub(crate) const MOST_REMOVALS: usize = 1 << 18;
 
 /// What the writing thread is asked to do, in this order.
 pub(crate) enum Command {
@@ -52,6 +56,8 @@ pub(crate) struct Queue {
 struct Waiting {
     commands: VecDeque<Command>,
     bytes: usize,
+    /// The hashes whose latest command is a removal.
+    removed: HashSet<u64>,
     is_closed: bool,
 }
 
@@ -69,9 +75,37 @@ impl Queue {
             return false;
         }
         waiting.bytes = bytes;
+        if let Command::Piece { ticket, .. } = &command {
+            waiting.removed.remove(&ticket.hash);
+        }
         waiting.commands.push_back(command);
         self.filled.notify_one();
         true
+    }
+
+    /// Adds the removal of the object of `hash`, unless it waits already. False if too many wait, so that everything has
+    /// to be forgotten: no removal may be lost.
+    pub(crate) fn remove(&self, hash: u64) -> bool {
+        let mut waiting = self.lock();
+        if waiting.is_closed || waiting.removed.contains(&hash) {
+            return true;
+        }
+        if waiting.removed.len() >= MOST_REMOVALS {
+            return false;
+        }
+        waiting.removed.insert(hash);
+        waiting.commands.push_back(Command::Remove(hash));
+        self.filled.notify_one();
+        true
+    }
+
+    /// Lets everything be forgotten, which no single removal needs to precede.
+    pub(crate) fn clear(&self) {
+        let mut waiting = self.lock();
+        waiting.commands.retain(|command| !matches!(command, Command::Remove(_)));
+        waiting.removed = HashSet::new();
+        drop(waiting);
+        self.add(Command::Clear);
     }
 
     /// Adds what must not be lost for lack of room.
@@ -93,6 +127,9 @@ impl Queue {
             .unwrap_or_else(PoisonError::into_inner);
         let command = waiting.commands.pop_front()?;
         waiting.bytes -= command.bytes();
+        if let Command::Remove(hash) = command {
+            waiting.removed.remove(&hash);
+        }
         Some(command)
     }
 
@@ -108,5 +145,24 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removals_wait_once_each_and_no_more_of_them_than_there_is_room_for() {
+        let queue = Queue::new(0);
+        for hash in 0..MOST_REMOVALS as u64 {
+            assert!(queue.remove(hash) && queue.remove(0));
+        }
+        assert!(!queue.remove(u64::MAX));
+        assert_eq!(queue.lock().commands.len(), MOST_REMOVALS);
+        queue.clear();
+        assert!(matches!(queue.next(Duration::ZERO), Some(Command::Clear)));
+        assert!(queue.next(Duration::ZERO).is_none());
+        assert!(queue.remove(1) && matches!(queue.next(Duration::ZERO), Some(Command::Remove(1))));
     }
 }

@@ -10,7 +10,7 @@ use siphasher::sip::SipHasher13;
 use crate::event::{Event, Report};
 use crate::files::Files;
 use crate::index::{Index, Location};
-use crate::queue::Queue;
+use crate::queue::{MOST_REMOVALS, Queue};
 use crate::record::Secret;
 use crate::segment::{Segment, Segments};
 use crate::usage::Counts;
@@ -84,10 +84,35 @@ impl Shared {
     /// is on its way in with a ticket below `before`. The caller sees to the mark.
     pub(crate) fn take_out(&self, hash: u64, before: u64) {
         self.writing.cancel(hash, before);
-        if let Late::Scanning(removed) = &mut *self.late() {
-            removed.insert(hash);
+        let mut late = self.late();
+        match &mut *late {
+            Late::Scanning(removed) if removed.len() < MOST_REMOVALS => _ = removed.insert(hash),
+            Late::Scanning(_) => *late = Late::Cleared,
+            Late::Known | Late::Cleared => {}
         }
+        drop(late);
         self.index.remove(hash);
+    }
+
+    /// Lets a restart know that the object of `hash` is gone, or all objects if more removals wait than there is room
+    /// for.
+    pub(crate) fn remove(&self, hash: u64) {
+        if !self.queue.remove(hash) {
+            self.tell(Event::Overrun);
+            self.clear();
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        self.writing.cancel_all();
+        let mut late = self.late();
+        if !matches!(*late, Late::Known) {
+            *late = Late::Cleared;
+        }
+        drop(late);
+        self.index.clear();
+        self.queue.clear();
     }
 
     /// Takes out what came before the object of `hash` that is given up, with the ticket `given_up`, since that

@@ -93,7 +93,7 @@ impl Writer {
         if self.ticket.give_up() {
             self.shared.counts.dropped.add(1);
             if self.shared.supersede(self.ticket.hash, self.ticket.id) {
-                self.shared.queue.add(Command::Remove(self.ticket.hash));
+                self.shared.remove(self.ticket.hash);
             }
         }
     }

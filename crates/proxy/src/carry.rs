@@ -118,9 +118,9 @@ impl Carrier {
     /// Remembers that memory took the beginning of the response only.
     fn note_unstored(&self) {
         let Some((unstored, head)) = self.lead.unstored().zip(self.lead.head()) else { return };
-        let (shared, key) = (&self.worker.shared, self.lead.key());
-        let place = (key, shared.store.memory.hash(key));
-        shared.verdicts.note(place, fetch::unstored(unstored), Some((head.status, &head.fields.view())), &[]);
+        let (shared, why) = (&self.worker.shared, fetch::unstored(unstored));
+        let hash = shared.store.memory.hash(self.lead.key());
+        shared.verdicts.note(hash, why, Some((head.status, &head.fields.view())), &[]);
     }
 
     async fn copy(&mut self, body: &Body) -> std::io::Result<()> {

@@ -190,8 +190,12 @@ impl Fetched<'_> {
     /// Remembers why the answer is not stored, for who asks about it.
     fn note(&self, why: Why, status: StatusCode, fields: &impl Fields) {
         let (shared, key) = (&self.cx.worker.shared, &self.request.key);
-        let place = (&key[..], shared.store.memory.hash(key));
-        shared.verdicts.note(place, why, Some((status, fields)), &self.cx.rules.targeted);
+        shared.verdicts.note(
+            shared.store.memory.hash(key),
+            why,
+            Some((status, fields)),
+            &self.cx.rules.targeted,
+        );
     }
 
     fn may_stand_in(&self, entry: &Entry, failure: Failure) -> bool {
@@ -422,8 +426,7 @@ fn failed(
         Some(entry) => fetched.stale(fetching, entry, None),
         None => {
             let (shared, key) = (&cx.worker.shared, &request.key);
-            let place = (&key[..], shared.store.memory.hash(key));
-            shared.verdicts.note(place, error.why, None::<(_, &HeaderMap)>, &[]);
+            shared.verdicts.note(shared.store.memory.hash(key), error.why, None::<(_, &HeaderMap)>, &[]);
             fetching.settle(Verdict::Failed(error.status, error.why));
             failure(error.status, error.why)
         }

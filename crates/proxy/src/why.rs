@@ -167,7 +167,7 @@ impl Run<'_> {
         let rules = request.route.rules(&self.plan.settings.forward.rules);
         let standard = Rules::default();
         let shown = rules.unwrap_or(&standard);
-        let verdict = self.shared.verdicts.of(&request.key, hash);
+        let verdict = self.shared.verdicts.of(hash);
         let answer = match (&held.entry, verdict) {
             // What was refused later is the origin's newer word.
             (Some(entry), verdict)

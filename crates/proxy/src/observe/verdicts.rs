@@ -1,12 +1,13 @@
 //! The last answers that were not stored, by URL: what `why` explains misses from. Nothing is decided by them.
 //!
-//! There is room for so many; URLs that share a place push each other out.
+//! There is room for so many, of which each takes about 1 KiB at most; URLs that share a place push each other out.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use larder_semantics::fields::Fields;
+use larder_semantics::fields::{Fields, HeadLines};
 use larder_semantics::status::Why;
+use larder_store::lines::write_line;
 
 use crate::clock;
 
@@ -14,6 +15,8 @@ const PLACES: usize = 4096;
 /// Bytes of a value that are kept, and lines of a field.
 const LONGEST: usize = 512;
 const MOST_LINES: usize = 8;
+/// Bytes of all lines together that are kept.
+const MOST_BYTES: usize = 1024;
 
 /// The fields that caching depends on, besides targeted ones.
 const FIELDS: [&str; 10] = [
@@ -41,11 +44,14 @@ pub(crate) struct Verdict {
     pub(crate) fields: HeaderMap,
 }
 
-/// A verdict, and the key of the URL that it is about.
+/// A verdict on the URL whose key has this hash, its fields as lines.
 #[derive(Debug)]
 struct Noted {
-    key: Box<[u8]>,
-    verdict: Verdict,
+    hash: u64,
+    time: u32,
+    why: Why,
+    status: Option<StatusCode>,
+    lines: Box<[u8]>,
 }
 
 /// What was said of the last answers.
@@ -59,35 +65,47 @@ impl Default for Verdicts {
 }
 
 impl Verdicts {
-    /// Notes why the answer to the URL with this key was not stored; once in a second, if it is always the same.
+    /// Notes why the answer to the URL whose key has this hash was not stored; once in a second, if it is always the same.
     pub(crate) fn note(
         &self,
-        (key, hash): (&[u8], u64),
+        hash: u64,
         why: Why,
         answer: Option<(StatusCode, &impl Fields)>,
         targeted: &[String],
     ) {
         let (mut place, time) = (self.place(hash), clock::now());
-        let is_known =
-            |noted: &Noted| *noted.key == *key && noted.verdict.time == time && noted.verdict.why == why;
+        let is_known = |noted: &Noted| noted.hash == hash && noted.time == time && noted.why == why;
         if place.as_deref().is_some_and(is_known) {
             return;
         }
         let status = answer.map(|(status, _)| status);
-        let fields = answer.map_or_else(HeaderMap::new, |(_, fields)| relevant(fields, targeted));
-        let verdict = Verdict { time, why, status, fields };
-        *place = Some(Box::new(Noted { key: key.into(), verdict }));
+        let lines = answer.map_or_else(Vec::new, |(_, fields)| lines(&relevant(fields, targeted)));
+        *place = Some(Box::new(Noted { hash, time, why, status, lines: lines.into() }));
     }
 
-    /// What was said last of the URL with this key.
-    pub(crate) fn of(&self, key: &[u8], hash: u64) -> Option<Verdict> {
+    /// What was said last of the URL whose key has this hash.
+    pub(crate) fn of(&self, hash: u64) -> Option<Verdict> {
         let place = self.place(hash);
-        place.as_ref().filter(|noted| *noted.key == *key).map(|noted| noted.verdict.clone())
+        let Noted { time, why, status, ref lines, .. } =
+            **place.as_ref().filter(|noted| noted.hash == hash)?;
+        Some(Verdict { time, why, status, fields: HeadLines(lines).to_map() })
     }
 
     fn place(&self, hash: u64) -> MutexGuard<'_, Option<Box<Noted>>> {
         self.0[hash as usize % PLACES].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// As many of these fields as are kept.
+fn lines(fields: &HeaderMap) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (name, value) in fields {
+        let len = name.as_str().len() + value.len() + 4;
+        if lines.len() + len <= MOST_BYTES {
+            write_line(&mut lines, name.as_str().as_bytes(), value.as_bytes());
+        }
+    }
+    lines
 }
 
 /// The fields of a response that caching depends on. What cookies it sets is nobody's business.
@@ -111,22 +129,38 @@ mod tests {
 
     #[test]
     fn the_last_word_on_a_url_is_kept() {
+        // In the same place.
+        const OTHER: u64 = 5 + PLACES as u64;
         let verdicts = Verdicts::default();
-        let of = |key: &[u8]| verdicts.of(key, 5).map(|verdict| (verdict.why, verdict.fields));
+        let of = |hash| verdicts.of(hash).map(|verdict| (verdict.why, verdict.fields));
         let fields: HeaderMap = [("cache-control", "private"), ("set-cookie", "secret=1"), ("server", "x")]
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .into_iter()
             .collect();
-        verdicts.note((b"a", 5), Why::Private, Some((StatusCode::OK, &fields)), &[]);
-        let (why, kept) = of(b"a").unwrap();
+        verdicts.note(5, Why::Private, Some((StatusCode::OK, &fields)), &[]);
+        let (why, kept) = of(5).unwrap();
         assert_eq!(
             (why, kept.len(), &kept["set-cookie"]),
             (Why::Private, 2, &HeaderValue::from_static("..."))
         );
-        assert!(of(b"b").is_none());
-        verdicts.note((b"a", 5), Why::OriginTimeout, None::<(_, &HeaderMap)>, &[]);
-        assert_eq!(of(b"a"), Some((Why::OriginTimeout, HeaderMap::new())));
-        verdicts.note((b"b", 5), Why::SetCookie, Some((StatusCode::OK, &fields)), &[]);
-        assert!(of(b"a").is_none() && of(b"b").is_some());
+        assert!(of(OTHER).is_none());
+        verdicts.note(5, Why::OriginTimeout, None::<(_, &HeaderMap)>, &[]);
+        assert_eq!(of(5), Some((Why::OriginTimeout, HeaderMap::new())));
+        verdicts.note(OTHER, Why::SetCookie, Some((StatusCode::OK, &fields)), &[]);
+        assert!(of(5).is_none() && of(OTHER).is_some());
+    }
+
+    #[test]
+    fn a_verdict_is_small_whatever_the_answer_says() {
+        let verdicts = Verdicts::default();
+        let mut fields = HeaderMap::new();
+        for name in FIELDS {
+            (0..50)
+                .for_each(|_| drop(fields.append(name, HeaderValue::from_str(&"x".repeat(8_000)).unwrap())));
+        }
+        verdicts.note(5, Why::Private, Some((StatusCode::OK, &fields)), &[]);
+        let place = verdicts.place(5);
+        let lines = &place.as_ref().unwrap().lines;
+        assert!((1..=MOST_BYTES).contains(&lines.len()), "{} bytes", lines.len());
     }
 }
