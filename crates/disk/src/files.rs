@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use crate::OpenError;
+use crate::{OpenError, private};
 
 /// The lock file of a directory in use, which holds the process id of the one who uses it.
 const LOCK: &str = "larder.lock";
@@ -137,10 +137,10 @@ impl Directory {
 
 fn lock(path: &Path) -> Result<fs::File, OpenError> {
     let failed = |error| OpenError::io(format!("cannot use {} for the disk cache", path.display()), error);
-    fs::create_dir_all(path).map_err(failed)?;
-    let (read, write) = (fs::File::options().read(true).clone(), path.join(LOCK));
-    let file = match read.clone().write(true).create(true).truncate(false).open(&write) {
-        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => read.open(&write),
+    private::make_directory(path).map_err(failed)?;
+    let (read, write) = (private::options().read(true).clone(), path.join(LOCK));
+    let file = match private::open(read.clone().write(true).create(true).truncate(false), &write) {
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => private::open(&read, &write),
         other => other,
     }
     .map_err(failed)?;
@@ -167,15 +167,16 @@ impl Files for Directory {
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let path = self.path.join(name);
-        let file = match fs::File::options().read(true).write(true).open(&path) {
-            Err(error) if is_refused(&error) => fs::File::open(&path)?,
+        let file = match private::open(private::options().read(true).write(true), &path) {
+            Err(error) if is_refused(&error) => private::open(private::options().read(true), &path)?,
             other => other?,
         };
         Ok(Arc::new(Real(file)))
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let file = fs::File::options().read(true).write(true).create_new(true).open(self.path.join(name))?;
+        let options = private::options().read(true).write(true).create_new(true).clone();
+        let file = private::open(&options, &self.path.join(name))?;
         Ok(Arc::new(Real(file)))
     }
 

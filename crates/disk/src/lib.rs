@@ -21,6 +21,7 @@ mod inventory;
 mod log;
 mod lookup;
 mod open;
+pub mod private;
 mod queue;
 mod record;
 mod recovery;

@@ -23,6 +23,7 @@ pub use body::Body;
 pub use disks::{DiskTier, Disks, Drive, Record};
 pub use entry::Entry;
 pub use fill::{Ending, Fill, Fills, Joined};
+pub use larder_disk::private;
 pub use lines::{LinePool, Lines, LinesRef};
 pub use markers::Markers;
 pub use memory::{Memory, Resident};

@@ -2,13 +2,13 @@
 //! [`NAME`]. It is written after all that was obeyed up to there is durable. So a node that comes back hears of every
 //! purge that what it kept has missed, and of some twice.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use larder_cluster::Follower;
-use larder_store::Drive;
+use larder_store::{Drive, private};
 use tokio::sync::watch;
 
 /// What the file is called: who the engine is, and the last entry obeyed, on one line.
@@ -91,7 +91,7 @@ fn read(directory: &Path) -> Option<Follower> {
 
 fn write(directory: &Path, line: &str) -> io::Result<()> {
     let new = directory.join(NEW);
-    let mut file = File::create(&new)?;
+    let mut file = private::replace(&new)?;
     file.write_all(line.as_bytes())?;
     file.sync_data()?;
     fs::rename(&new, directory.join(NAME))

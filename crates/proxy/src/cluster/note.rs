@@ -7,6 +7,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use larder_store::private;
+
 /// What the file is called. It is empty.
 const NAME: &str = "unpublished";
 
@@ -54,7 +56,7 @@ impl Note {
 /// Lets there be such a file, or none, after a crash, too.
 fn set(path: &Path, there: bool) -> io::Result<()> {
     match there {
-        true => File::create(path)?.sync_all()?,
+        true => private::replace(path)?.sync_all()?,
         false => match fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -7,6 +7,7 @@ mod forms;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,7 +67,8 @@ impl Log {
     }
 }
 
+/// For the operator's group as well, since other programs read logs; a link is followed.
 fn append_to(path: &Path) -> Result<Arc<File>, String> {
-    let file = OpenOptions::new().append(true).create(true).open(path);
+    let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
     file.map(Arc::new).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -2,11 +2,10 @@
 //!
 //! What the words in a row are is decided here; writing them is `larder-stats`'. No request waits for it.
 
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::hash::RandomState;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use super::memo::{Ended, Memo};
+use larder_store::private;
+
 use crate::clock;
 use crate::error::Error;
 use crate::settings::{ClientDetail, Database, Door, Statistics};
@@ -213,10 +214,9 @@ fn take(path: &Path) -> Result<File, String> {
     let cannot = |what: &str, file: &Path, error: io::Error| {
         format!("statistics database: cannot {what} {}: {error}", file.display())
     };
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| cannot("make", folder, error))?;
+    private::make_directory(folder).map_err(|error| cannot("make", folder, error))?;
     let lock = path.with_extension("lock");
-    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&lock);
+    let file = private::open(private::options().write(true).create(true).truncate(false), &lock);
     let file = file.map_err(|error| cannot("write", &lock, error))?;
     let taken = flock(&file, FlockOperation::NonBlockingLockExclusive);
     taken.map_err(|_| format!("statistics database: {} is in use by another larder", path.display()))?;

@@ -26,6 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip::SipHasher13;
 
+use crate::private;
 use crate::purges::{self, Effect, Kind, Purges, Written};
 
 /// What the file is called.
@@ -72,7 +73,8 @@ impl Journal {
         };
         let damage = match read {
             Ok(Contents::Rules(records)) => {
-                let file = File::options().append(true).open(&path).ok().filter(|_| records < LONG);
+                let file =
+                    private::open(private::options().append(true), &path).ok().filter(|_| records < LONG);
                 let state = Mutex::new(State { file, records });
                 return (Self { directory: directory.to_owned(), state }, Ok(()));
             }
@@ -114,7 +116,7 @@ impl Journal {
 
     fn write_anew(&self, state: &mut State, purges: &Purges) -> io::Result<()> {
         let (new, rules) = (self.directory.join(NEW), purges.written());
-        let mut file = File::create(&new)?;
+        let mut file = private::replace(&new)?;
         file.write_all(HEADER)?;
         file.write_all(&bytes(&rules))?;
         file.sync_data()?;

@@ -1,0 +1,127 @@
+//! Files and directories that no other user of the machine may read, replace or lock.
+//!
+//! Symbolic links are not followed in the last part of a name. What is there already must belong to this user, or to the
+//! owner of the directory that it is in.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+const DIRECTORY: u32 = 0o700;
+const FILE: u32 = 0o600;
+/// Rights of the group and of all others.
+const FOREIGN: u32 = 0o077;
+const WRITABLE_BY_ALL: u32 = 0o002;
+/// In such a directory, users may remove their own files only.
+const STICKY: u32 = 0o1000;
+
+/// Makes the directory if there is none, and those that it is in.
+///
+/// # Errors
+/// The operating system's, or that every user may replace files in the directory.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)?;
+    let mode = fs::metadata(path)?.mode();
+    if mode & WRITABLE_BY_ALL != 0 && mode & STICKY == 0 {
+        return Err(denied("every user may write to it; chmod o-w it first"));
+    }
+    Ok(())
+}
+
+/// Opens a file as `options` say, which [`options`] has made. What others could read before is closed to them.
+///
+/// # Errors
+/// The operating system's, or that the file is a symbolic link or belongs to somebody else.
+pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => denied(&format!("{} is a symbolic link", path.display())),
+        _ => error,
+    })?;
+    let about = file.metadata()?;
+    let is_mine = about.uid() == geteuid().as_raw();
+    if !is_mine
+        && path.parent().map(fs::metadata).transpose()?.is_none_or(|parent| parent.uid() != about.uid())
+    {
+        return Err(denied(&format!("{} belongs to another user", path.display())));
+    }
+    if is_mine && about.mode() & FOREIGN != 0 {
+        match file.set_permissions(Permissions::from_mode(FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::ReadOnlyFilesystem => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(file)
+}
+
+/// The way to open files here; to be completed with what is to be done with the file.
+pub fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.mode(FILE).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options
+}
+
+/// A new file to write to, in place of what has its name.
+///
+/// # Errors
+/// The operating system's.
+pub fn replace(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => open(options().write(true).create_new(true), path),
+    }
+}
+
+fn denied(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_is_for_this_user_alone() {
+        let outer = tempfile::tempdir().expect("a directory");
+        let inner = outer.path().join("a/b");
+        make_directory(&inner).expect("made");
+        replace(&inner.join("file")).expect("made");
+        assert_eq!(
+            (mode(&outer.path().join("a")), mode(&inner), mode(&inner.join("file"))),
+            (0o700, 0o700, 0o600)
+        );
+    }
+
+    #[test]
+    fn what_others_could_read_is_closed_to_them() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        fs::write(&path, "old").expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("our own");
+        open(options().read(true), &path).expect("opened");
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    #[test]
+    fn links_and_directories_of_everybody_are_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (link, target) = (directory.path().join("link"), directory.path().join("target"));
+        fs::write(&target, "kept").expect("written");
+        symlink(&target, &link).expect("a link");
+        let error = open(options().write(true).create(true).truncate(true), &link).expect_err("a link");
+        assert!(error.to_string().ends_with("link is a symbolic link"), "{error}");
+        assert_eq!(fs::read(&target).expect("there"), b"kept");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("our own");
+        assert!(make_directory(directory.path()).is_err());
+    }
+}
