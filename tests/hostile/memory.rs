@@ -61,3 +61,30 @@ fn a_slow_answer_that_nobody_reads_is_given_up() {
     ask_and_leave(&larder, 4);
     eventually("no fill under way", || (larder.stat("fills") == 0).then_some(()));
 }
+
+/// MiB of memory that the proxy has.
+fn resident(larder: &Larder) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kilobytes / 1024
+}
+
+#[test]
+fn unique_fields_and_validations_stay_within_the_budget() {
+    let origin = Origin::by(|seen| {
+        let status = if seen.field("if-none-match").is_some() { "304 Not Modified" } else { "200 OK" };
+        let long = "x".repeat(12_000);
+        format!("{status}\nCache-Control: max-age=0\nETag: \"1\"\nX-Unique: {}{long}\n\n", seen.number)
+    });
+    let larder = Larder::with(&origin, "[memory]\nsize = '16MiB'");
+    let mut client = larder.client();
+    client.ask("GET /");
+    let before = resident(&larder);
+    for number in (0..3_000).chain((0..3_000).map(|number| number % 800)) {
+        client.ask(&format!("GET /{}", number % 3_000));
+    }
+    let (grown, stored) = (resident(&larder) - before, larder.stat("bytes_stored"));
+    assert!(grown < 16 + 16, "{grown} MiB more");
+    assert!((4 << 20..16 << 20).contains(&stored), "{stored} bytes accounted for");
+}
