@@ -1,0 +1,191 @@
+//! A page of documentation as steps to run, and whether their output is what the page shows.
+
+/// Something to run, with the line of the page where it stands.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) line: usize,
+    pub(crate) commands: String,
+    pub(crate) how: How,
+    /// Lines of output that must come.
+    pub(crate) expected: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum How {
+    Foreground,
+    /// Once this command succeeds.
+    After(String),
+    /// Started, and awaited until this port of loopback answers.
+    Background(u16),
+    /// Shown to readers only.
+    Not,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) setup: String,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// What a step printed, and whether it succeeded.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) text: String,
+    pub(crate) succeeded: bool,
+}
+
+impl Step {
+    pub(crate) fn is_run(&self) -> bool {
+        self.how != How::Not
+    }
+}
+
+impl Page {
+    pub(crate) fn read(text: &str) -> Self {
+        let (mut page, mut how) = (Self::default(), How::Foreground);
+        let mut lines = text.lines().enumerate();
+        while let Some((at, line)) = lines.next() {
+            if line == "<!-- setup" {
+                let commands = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "-->");
+                page.setup.extend(commands.flat_map(|line| [line, "\n"]));
+            } else if let Some(said) = line.strip_prefix("<!-- run: ") {
+                how = directive(said.trim_end_matches(" -->"), at + 1);
+            } else if let Some(language) = line.strip_prefix("```").filter(|language| !language.is_empty()) {
+                let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
+                page.add(
+                    language,
+                    &body.collect::<Vec<_>>(),
+                    at + 1,
+                    std::mem::replace(&mut how, How::Foreground),
+                );
+            }
+        }
+        page
+    }
+
+    fn add(&mut self, language: &str, body: &[&str], line: usize, how: How) {
+        match language {
+            "sh" => self.steps.push(Step { line, commands: body.join("\n"), how, expected: Vec::new() }),
+            "console" => self.add_console(body, line, &how),
+            "http" => {
+                if let Some(step) = self.steps.last_mut() {
+                    step.expected.extend(body.iter().map(|&line| line.to_owned()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A step for each `$ command`, with the lines below it.
+    fn add_console(&mut self, body: &[&str], line: usize, how: &How) {
+        let mut is_command = false;
+        for (at, &text) in body.iter().enumerate() {
+            if let Some(command) = text.strip_prefix("$ ") {
+                let (commands, how) = (command.to_owned(), how.clone());
+                self.steps.push(Step { line: line + 1 + at, commands, how, expected: Vec::new() });
+                is_command = command.ends_with('\\');
+            } else if let Some(step) = self.steps.last_mut() {
+                if is_command {
+                    step.commands.extend(["\n", text]);
+                    is_command = text.ends_with('\\');
+                } else {
+                    step.expected.push(text.to_owned());
+                }
+            }
+        }
+    }
+}
+
+fn directive(said: &str, line: usize) -> How {
+    match said.split_once(", ") {
+        Some(("background", port)) => {
+            let port = port.strip_prefix("port ").and_then(|port| port.parse().ok());
+            How::Background(port.unwrap_or_else(|| panic!("line {line}: which port?")))
+        }
+        Some(("after", command)) => How::After(command.to_owned()),
+        Some(("not", _)) => How::Not,
+        _ => panic!("line {line}: unknown `{said}`"),
+    }
+}
+
+/// What differs between the outputs and the page, a line each.
+pub(crate) fn compare(page: &Page, outputs: &[Output]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (step, output) in page.steps.iter().filter(|step| step.is_run()).zip(outputs) {
+        let shown = || format!("line {}: `{}`", step.line, step.commands);
+        if !output.succeeded {
+            problems.push(format!("{} failed:\n{}", shown(), output.text));
+        } else if let Some(missing) = missing(&step.expected, &output.text) {
+            problems.push(format!("{} did not print `{missing}`, but:\n{}", shown(), output.text));
+        }
+    }
+    problems
+}
+
+/// The first expected line that does not come after the ones before it.
+fn missing<'e>(expected: &'e [String], output: &str) -> Option<&'e str> {
+    let mut lines = output.lines().map(alike);
+    expected
+        .iter()
+        .filter(|line| !line.is_empty() && *line != "...")
+        .find(|wanted| {
+            let wanted = alike(wanted);
+            !lines.any(|line| line == wanted)
+        })
+        .map(String::as_str)
+}
+
+/// A line without what differs from run to run: numbers, units, names of days and months, and the width of columns.
+fn alike(line: &str) -> String {
+    const DATES: &str = "Mon, Tue, Wed, Thu, Fri, Sat, Sun, Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
+    const UNITS: &str = "B KiB MiB GiB us ms s";
+    let digits = line.replace(|c: char| c.is_ascii_digit(), "#");
+    let mut text = String::new();
+    for word in digits.split_whitespace() {
+        let is_number = word.contains('#') && word.chars().all(|c| "#.,%*-".contains(c));
+        let is_one_of = |words: &str| words.split(' ').any(|known| known == word);
+        let kind = if is_number {
+            "#"
+        } else if is_one_of(DATES) {
+            "day"
+        } else if is_one_of(UNITS) {
+            "unit"
+        } else {
+            word
+        };
+        text.push_str(kind);
+        text.push(' ');
+    }
+    while text.contains("##") {
+        text = text.replace("##", "#");
+    }
+    text
+}
+
+#[test]
+fn a_page_is_read_as_steps() {
+    let text = "<!-- setup\nmkdir a\n-->\n```sh\none\n```\n```http\nA: 1\n```\n<!-- run: background, port 80 -->\n```sh\ntwo\n```\n\
+                <!-- run: not, because it asks -->\n```console\n$ three \\\n  more\nout\n$ four\n```\n```toml\nx = 1\n```\n";
+    let page = Page::read(text);
+    assert_eq!(page.setup, "mkdir a\n");
+    let steps: Vec<_> =
+        page.steps.iter().map(|s| (s.line, s.commands.as_str(), &s.how, s.expected.len())).collect();
+    assert_eq!(
+        steps,
+        [
+            (4, "one", &How::Foreground, 1),
+            (11, "two", &How::Background(80), 0),
+            (16, "three \\\n  more", &How::Not, 1),
+            (19, "four", &How::Not, 0),
+        ]
+    );
+}
+
+#[test]
+fn output_is_compared_but_for_numbers() {
+    let expected = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
+    let output = "a: hit; ttl=7\nnoise\nlru   59.29%  1,234*\n";
+    assert_eq!(missing(&expected(&["a: hit; ttl=354", "...", "lru 6.3% 99"]), output), None);
+    assert_eq!(missing(&expected(&["lru 6% 9", "a: hit; ttl=1"]), output), Some("a: hit; ttl=1"));
+    assert_eq!(missing(&expected(&["a: miss; ttl=1"]), output), Some("a: miss; ttl=1"));
+}
