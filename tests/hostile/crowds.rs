@@ -18,7 +18,7 @@ fn serves_promptly(larder: &Larder) {
 }
 
 /// Resident memory of the process, in bytes.
-fn resident(larder: &Larder) -> u64 {
+pub(crate) fn resident(larder: &Larder) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
     line.trim().strip_suffix(" kB").and_then(|size| size.parse::<u64>().ok()).expect("a number") << 10

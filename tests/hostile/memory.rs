@@ -1,6 +1,9 @@
 //! Memory that a client or an origin makes the proxy hold: each byte is inside a budget.
 
-use crate::support::{Gate, Larder, Origin, eventually};
+use std::io::{Read, Write};
+
+use crate::crowds;
+use crate::support::{Client, Gate, Larder, Origin, eventually};
 
 const FRESH: &str = "200 OK\nCache-Control: max-age=1000";
 /// A quarter of what a memory of 64 MiB has for responses on their way in.
@@ -87,4 +90,62 @@ fn unique_fields_and_validations_stay_within_the_budget() {
     let (grown, stored) = (resident(&larder) - before, larder.stat("bytes_stored"));
     assert!(grown < 16 + 16, "{grown} MiB more");
     assert!((4 << 20..16 << 20).contains(&stored), "{stored} bytes accounted for");
+}
+
+/// Bytes that the proxy may need beside what a scenario is about.
+const SLACK: u64 = 8 << 20;
+
+fn heads(count: usize) -> Vec<u8> {
+    b"HEAD / HTTP/1.1\r\nHost: site.test\r\n\r\n".repeat(count)
+}
+
+#[test]
+fn replies_to_pipelined_requests_without_a_body_do_not_gather_without_a_limit() {
+    let origin = Origin::by(|_| {
+        format!("200 OK\nCache-Control: max-age=100\nLong: {}\n\nbody", "a".repeat(50 << 10))
+    });
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let before = crowds::resident(&larder);
+    let mut deaf: Vec<Client> = (0..4).map(|_| larder.client()).collect();
+    for client in &mut deaf {
+        client.raw(&heads(1_500));
+    }
+    // All that the kernel takes has left when another client is served.
+    larder.wait_for("connections", 4);
+    let mut hearing = larder.client();
+    let last = "HEAD / HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
+    hearing.stream.write_all(&[&heads(299), last.as_bytes()].concat()).expect("the proxy reads");
+    let mut replies = Vec::new();
+    hearing.stream.read_to_end(&mut replies).expect("an orderly end");
+    let count = replies.windows(13).filter(|window| window == b"HTTP/1.1 200 ").count();
+    assert_eq!(count, 300, "each request has its reply");
+    let grown = crowds::resident(&larder).saturating_sub(before);
+    assert!(grown < SLACK, "{} KiB for clients that read nothing", grown >> 10);
+}
+
+#[test]
+fn a_head_too_long_to_be_stored_is_no_answer() {
+    let origin = Origin::by(|seen| {
+        let length: usize = seen.target[1..].parse().expect("a number");
+        format!("200 OK\nCache-Control: max-age=100\nLong: {}\n\nbody", "a".repeat(length))
+    });
+    let larder = Larder::before(&origin);
+    assert_eq!((larder.get("/63000").status, larder.get("/66000").status), (200, 502));
+    assert!(larder.get("/63000").is_hit());
+}
+
+#[test]
+fn revalidations_do_not_let_a_stored_head_grow_without_a_limit() {
+    let origin = Origin::by(|seen| {
+        let status = if seen.field("if-none-match").is_some() { "304 Not Modified" } else { "200 OK" };
+        let (number, long) = (seen.number, "a".repeat(20 << 10));
+        format!("{status}\nCache-Control: no-cache\nETag: \"1\"\nLong-{number}: {long}\n\nbody")
+    });
+    let larder = Larder::before(&origin);
+    let lengths: Vec<usize> = (0..8)
+        .map(|_| larder.get("/").fields.iter().map(|(name, value)| name.len() + value.len()).sum())
+        .collect();
+    assert!(lengths.iter().all(|length| *length < 70 << 10), "{lengths:?}");
+    eventually("still validated", || (origin.count() == 8).then_some(()));
 }

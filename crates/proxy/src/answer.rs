@@ -61,6 +61,9 @@ pub(crate) fn from_entry(
     }
 }
 
+/// Bytes of a `Content-Type` that is repeated in each part of a multipart reply.
+const LONGEST_TYPE: usize = 1 << 10;
+
 struct Stored {
     entry: Entry,
     age: u32,
@@ -117,6 +120,9 @@ impl Stored {
     fn several(&self, ranges: &[RangeInclusive<u64>], complete: u64) -> Option<Reply> {
         let boundary = format!("larder{:08x}{:016x}", self.entry.freshness().received, complete);
         let kind = self.entry.fields().first("content-type").map(<[u8]>::to_vec);
+        if kind.as_ref().is_some_and(|kind| kind.len() > LONGEST_TYPE) {
+            return None;
+        }
         let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
         for range in ranges {
             let mut head = format!("\r\n--{boundary}\r\n").into_bytes();

@@ -52,14 +52,22 @@ pub struct Parts<'a> {
     pub body: Body,
 }
 
+/// Bytes of field lines that an entry may have. Each hit copies them into its client's buffer, and each 304 may add some.
+pub const LONGEST_HEAD: usize = 64 << 10;
+
 impl Entry {
-    /// Whether key and signature are short enough for an entry.
-    pub(crate) fn has_room(key: &[u8], signature: &[u8]) -> bool {
+    /// Whether key, signature and field lines are short enough for an entry.
+    pub(crate) fn has_room(key: &[u8], signature: &[u8], fields: LinesRef<'_>) -> bool {
         key.len().max(signature.len()) <= usize::from(u16::MAX)
+            && fields.shared.0.len() + fields.own.0.len() <= LONGEST_HEAD
     }
 
-    /// Assembles an entry; `None` when key or signature are longer than 65,535 bytes.
+    /// Assembles an entry; `None` when key or signature are longer than 65,535 bytes, or the field lines longer than
+    /// [`LONGEST_HEAD`].
     pub fn new(parts: Parts<'_>) -> Option<Self> {
+        if !Self::has_room(parts.key, parts.signature, parts.fields.view()) {
+            return None;
+        }
         let fixed = Fixed {
             body: parts.body,
             shared: parts.fields.shared.clone(),

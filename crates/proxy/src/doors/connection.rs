@@ -17,7 +17,7 @@ use super::deliver::Delivery;
 use super::page::{self, Page};
 use super::{Visitor, limits, statistics};
 use crate::http1::io::{Reading, Writing, linger};
-use crate::http1::send::SendError;
+use crate::http1::send::{GATHER, SendError};
 use crate::listen::{Drain, Seat};
 use crate::observe::memo::Ended;
 use crate::route::SiteNumber;
@@ -117,6 +117,10 @@ impl Connection {
                 }
             };
             self.begun = false;
+            // A client that reads no answers must not make them gather here.
+            if self.writing.out.len() >= GATHER {
+                self.writing.flush().await?;
+            }
             if closes {
                 self.writing.flush().await?;
                 return Ok(Ending::Answered);

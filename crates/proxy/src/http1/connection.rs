@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use super::head::{self, Framing as Delimited, Parsed, Refusal};
 use super::input::Looking;
 use super::io::{Reading, Writing, linger};
-use super::send::{SendError, gather, send, send_stored};
+use super::send::{GATHER, SendError, gather, send, send_stored};
 use super::upload::{self, Pumped};
 use crate::clock;
 use crate::cluster::alive;
@@ -71,6 +71,8 @@ enum Next {
 pub(super) enum Look {
     /// Nothing more.
     Nothing,
+    /// The buffer has enough replies; more requests are waiting.
+    Full,
     /// A head is not whole yet.
     Partial,
     /// The connection ends with the reply in the buffer.
@@ -139,6 +141,10 @@ impl Connection {
     pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>) -> Look {
         self.writing.wake();
         while !self.reading.input.is_empty() {
+            // A client that reads no replies must not make them gather here.
+            if self.writing.out.len() >= GATHER {
+                return Look::Full;
+            }
             if let ControlFlow::Break(look) = self.look_at_one(plan, sheet.as_deref_mut()) {
                 return look;
             }
@@ -268,6 +274,10 @@ impl Connection {
             Look::Nothing => {
                 self.writing.flush().await?;
                 Ok(Next::Wait)
+            }
+            Look::Full => {
+                self.writing.flush().await?;
+                Ok(Next::Look)
             }
             Look::Partial => self.read(plan).await,
             Look::Last => {

@@ -9,9 +9,10 @@ use std::mem::MaybeUninit;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::fields::{Fields, members};
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
+use larder_store::entry::LONGEST_HEAD;
 
-/// Bytes a head may take.
-pub(super) const LONGEST: usize = 400 << 10;
+/// Bytes a head may take: no more than an entry may have.
+pub(super) const LONGEST: usize = LONGEST_HEAD;
 /// Field lines it may have.
 const MOST_FIELDS: usize = 256;
 
@@ -71,7 +72,8 @@ pub(super) fn parse(buffer: &[u8], method: &Method) -> Result<Option<(Head, usiz
     config.allow_obsolete_multiline_headers_in_responses(true);
     let parsed = config.parse_response_with_uninit_headers(&mut response, buffer, &mut lines);
     let used = match parsed {
-        Ok(httparse::Status::Complete(used)) => used,
+        Ok(httparse::Status::Complete(used)) if used <= LONGEST => used,
+        Ok(httparse::Status::Complete(_)) => return Err(Malformed("the head is too large")),
         Ok(httparse::Status::Partial) if buffer.len() < LONGEST => return Ok(None),
         Ok(httparse::Status::Partial) => return Err(Malformed("the head is too large")),
         Err(httparse::Error::TooManyHeaders) => return Err(Malformed("too many fields")),
@@ -294,6 +296,7 @@ mod tests {
         }
         let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(LONGEST));
         assert_eq!(read(&endless).unwrap_err(), Malformed("the head is too large"));
+        assert_eq!(read(&format!("{endless}\r\n\r\n")).unwrap_err(), Malformed("the head is too large"));
         let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: 1\r\n".repeat(MOST_FIELDS + 1));
         assert_eq!(read(&many).unwrap_err(), Malformed("too many fields"));
     }
