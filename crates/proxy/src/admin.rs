@@ -23,6 +23,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -34,7 +35,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use larder_evict::By;
 use larder_store::disks::Drive;
 use serde::Serialize;
+use socket2::SockRef;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::doors::Report;
 use crate::observe::counters::Totals;
@@ -209,23 +212,41 @@ impl Stats {
     }
 }
 
+/// Connections at once; further ones are closed on arrival.
+const CONNECTIONS: usize = 64;
+/// How long a connection may take for a request's head, or do nothing.
+const SILENT: Duration = Duration::from_secs(10);
+/// How long an answer may lie in the kernel because its client does not read it.
+const UNREAD: Duration = Duration::from_secs(60);
+
 /// Answers on `listener` until the process ends.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
     tokio::spawn(watch::pump(Arc::clone(&shared)));
     tokio::spawn(recent::watch(Arc::clone(&shared)));
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            tracing::debug!(client = %peer, "closed on arrival: too many admin connections");
+            continue;
+        };
+        // The kernel ends the connection of a client that reads no answer.
+        if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(UNREAD)) {
+            tracing::debug!(client = %peer, "admin connection without a limit for unread answers: {error}");
+        }
         let shared = Arc::clone(&shared);
         let service = service_fn(move |request| {
             let shared = Arc::clone(&shared);
             async move { Ok::<_, Infallible>(answer(&shared, peer, &request).await) }
         });
-        let connection =
-            http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+        let mut server = http1::Builder::new();
+        server.timer(TokioTimer::new()).header_read_timeout(SILENT);
+        let connection = server.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
+            let _place = place;
             if let Err(error) = connection.await {
                 tracing::debug!("admin connection ended: {error}");
             }

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use http::Method;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::memo::{Ended, Memo};
+use super::memo::{Ended, Memo, Visit};
 use crate::worker::Shared;
 
 /// Who may watch at once.
@@ -28,6 +29,9 @@ const LEAST_PLACES: usize = 64;
 const BATCHES: usize = 8;
 /// Bytes of a URL that are kept.
 const LONGEST_URL: usize = 2048;
+/// Bytes of a method that are kept, and what stands for a longer one.
+const LONGEST_METHOD: usize = 32;
+const LONG_METHOD: &[u8] = b"LONG-METHOD";
 
 /// A request that has ended.
 #[derive(Clone, Debug)]
@@ -138,6 +142,11 @@ impl Queue {
             return;
         }
         shorten(&mut memo.target);
+        if memo.method.as_str().len() > LONGEST_METHOD {
+            memo.method = Method::from_bytes(LONG_METHOD).unwrap_or_default();
+        }
+        // Only the access log has these, and clients write them at any length.
+        memo.visit = Visit::default();
         queued.seen.push(Seen { memo, ended: *ended, took });
     }
 
@@ -295,6 +304,21 @@ mod tests {
         }
         let Queued { seen, dropped } = queue.take();
         assert_eq!((seen.len(), dropped), (LEAST_PLACES, 5));
+    }
+
+    #[test]
+    fn what_clients_write_at_any_length_is_not_kept() {
+        let ended = batch(0, 1, 0).seen[0].ended;
+        let mut memo = Memo::unread(([127, 0, 0, 1], 1).into());
+        memo.method = Method::from_bytes(&[b'A'; 9_000]).unwrap();
+        memo.visit =
+            Visit { agent: Some("a".repeat(9_000)), referer: Some("r".repeat(9_000)), ..Visit::default() };
+        memo.target = "t".repeat(9_000);
+        let queue = Queue::default();
+        queue.put(memo, &ended, Duration::ZERO, 1);
+        let Memo { method, visit, target, .. } = &queue.take().seen[0].memo;
+        assert!(method.as_str().len() <= LONGEST_METHOD && target.len() == LONGEST_URL);
+        assert!(visit.agent.is_none() && visit.referer.is_none());
     }
 
     #[test]
