@@ -116,6 +116,12 @@ pub(super) const TOP: &[Key<Draft>] = &[
     key!("name", TOKEN, name, "how the proxy names itself in Via and Cache-Status"),
     key!("x_cache", Flag, x_cache, "also send the traditional X-Cache: HIT or MISS"),
     key!("client_address", CLIENT_ADDRESS, client_address, "how origins learn the client's address"),
+    key!(
+        "trust",
+        List(NETWORK),
+        trust,
+        "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are believed"
+    ),
 ];
 
 /// Every table of the file except the sites.

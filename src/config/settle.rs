@@ -63,6 +63,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         name: draft.name,
         x_cache: draft.x_cache,
         client_address: draft.client_address,
+        trust: draft.trust,
     })
 }
 

@@ -44,15 +44,9 @@ fn a_request_that_goes_in_circles_is_stopped() {
 fn origins_learn_the_clients_address_as_configured() {
     let own = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
     let table = [
-        (
-            "x-forwarded-for",
-            [Some("1.2.3.4, 127.0.0.1"), Some("http"), Some("site.test"), Some("for=1.2.3.4")],
-        ),
-        (
-            "forwarded",
-            [Some("1.2.3.4"), None, None, Some("for=1.2.3.4, for=127.0.0.1;host=\"site.test\";proto=http")],
-        ),
-        ("off", [Some("1.2.3.4"), None, None, Some("for=1.2.3.4")]),
+        ("x-forwarded-for", [Some("127.0.0.1"), Some("http"), Some("site.test"), None]),
+        ("forwarded", [None, None, None, Some("for=127.0.0.1;host=\"site.test\";proto=http")]),
+        ("off", [None; 4]),
     ];
     for (option, expected) in table {
         let origin = Origin::always("200 OK");

@@ -41,3 +41,114 @@ fn fields_whose_forms_are_known_select_by_their_meaning() {
         assert!(larder.ask(&format!("GET /\n{second}")).is_hit(), "{first} {second}");
     }
 }
+
+/// Fields that some origin takes for the host, the scheme, the path, the method or the client of a request.
+const BELIEVED: &[&str] = &[
+    "Forwarded: for=1.2.3.4;host=evil.test;proto=https",
+    "X-Forwarded-For: 1.2.3.4",
+    "X-Forwarded-Host: evil.test",
+    "X-Forwarded-Proto: https",
+    "X-Forwarded-Port: 1",
+    "X-Forwarded-Prefix: /evil",
+    "X-Forwarded-Scheme: https",
+    "X-Forwarded-Server: evil.test",
+    "X-Forwarded-SSL: on",
+    "X_Forwarded_Host: evil.test",
+    "X.Forwarded.Host: evil.test",
+    "X-Original-URL: /evil",
+    "X-Original-Host: evil.test",
+    "X-Rewrite-URL: /evil",
+    "X-HTTP-Method-Override: DELETE",
+    "X-HTTP-Method: DELETE",
+    "X-Method-Override: DELETE",
+    "X-Host: evil.test",
+    "X-Real-IP: 1.2.3.4",
+    "True-Client-IP: 1.2.3.4",
+    "Front-End-Https: on",
+    "Proxy: http://evil.test",
+    "Larder-Peer: reverse 1.2.3.4:1 -",
+    "Larder-Validate: 1",
+];
+
+/// A page that shows whatever the origin was told of the request besides its target.
+fn gullible() -> Origin {
+    Origin::by(|seen| {
+        let told = |(name, _): &&(String, String)| {
+            !["host", "via", "cache-control"].contains(&&*name.to_lowercase())
+        };
+        let told: Vec<_> =
+            seen.fields.iter().filter(told).map(|(name, value)| format!("{name}: {value}")).collect();
+        format!("200 OK\nCache-Control: max-age=100\n\n{}", told.join("\n"))
+    })
+}
+
+#[test]
+fn fields_that_origins_believe_poison_no_page() {
+    let origin = gullible();
+    let larder = Larder::before(&origin);
+    for (number, field) in BELIEVED.iter().enumerate() {
+        let poisoned = larder.ask(&format!("GET /{number}\n{field}"));
+        let shown = "X-Forwarded-For: 127.0.0.1\nX-Forwarded-Proto: http\nX-Forwarded-Host: site.test";
+        assert_eq!(poisoned.text(), shown, "{field}");
+        assert_eq!(larder.get(&format!("/{number}")).text(), shown, "{field}");
+    }
+    let off = Larder::with(&origin, "client_address = 'off'");
+    assert_eq!(off.ask(&format!("GET /\n{}", BELIEVED.join("\n"))).text(), "");
+}
+
+#[test]
+fn trailers_do_not_become_fields() {
+    let origin = gullible();
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.send("POST /\nTransfer-Encoding: chunked\nTrailer: X-Forwarded-Host, Cookie");
+    client.raw(b"1\r\na\r\n0\r\nX-Forwarded-Host: evil.test\r\nCookie: a=b\r\nContent-Digest: d\r\n\r\n");
+    assert_eq!(client.receive("POST").status, 200);
+    assert_eq!(origin.last().trailers, [("Content-Digest".to_owned(), "d".to_owned())]);
+}
+
+#[test]
+fn an_https_target_on_a_plain_listener_is_refused() {
+    let origin = gullible();
+    let larder = Larder::before(&origin);
+    assert_eq!(larder.ask("GET https://site.test/").status, 421);
+    assert_eq!((larder.ask("GET http://site.test/").status, origin.count()), (200, 1));
+}
+
+#[test]
+fn clients_of_a_trusted_proxy_have_a_page_for_each_scheme_and_host() {
+    let origin = gullible();
+    let larder = Larder::with(&origin, "trust = ['127.0.0.0/8']");
+    let ask = |fields: &str| larder.ask(&format!("GET /\nX-Forwarded-For: 9.9.9.9, 192.0.2.1{fields}"));
+    let page = |scheme: &str, host: &str| {
+        format!("X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: {scheme}\nX-Forwarded-Host: {host}")
+    };
+    for _ in 0..2 {
+        assert_eq!(ask("").text(), page("http", "site.test"));
+        assert_eq!(ask("\nX-Forwarded-Proto: https").text(), page("https", "site.test"));
+        assert_eq!(ask("\nX-Forwarded-Host: evil.test").text(), page("http", "evil.test"));
+        // What nobody can have in the key is not believed of trusted proxies either.
+        assert_eq!(ask("\nX-Forwarded-Prefix: /evil\nX-Forwarded-Port: 1").text(), page("http", "site.test"));
+    }
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
+fn a_trusted_proxy_says_who_the_client_is() {
+    let origin = gullible();
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    let site = crate::support::site(&[&origin], "purge_from = ['192.0.2.1']");
+    let start = |trust: &str| {
+        let log = log.path().display();
+        Larder::start(&format!("{trust}\naccess_log = 'combined'\naccess_log_file = '{log}'\n{site}"))
+    };
+    let purge = |larder: &Larder, client: &str| {
+        larder.ask(&format!("PURGE /\nX-Forwarded-For: 9.9.9.9, {client}, 127.0.0.7")).status
+    };
+    let trusting = start("trust = ['127.0.0.0/8']");
+    assert_eq!((purge(&trusting, "192.0.2.1"), purge(&trusting, "192.0.2.2")), (200, 403));
+    let written = std::fs::read_to_string(log.path()).expect("a log");
+    let clients: Vec<_> = written.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(clients, ["192.0.2.1", "192.0.2.2"]);
+    assert_eq!(purge(&start(""), "192.0.2.1"), 403);
+}

@@ -20,9 +20,9 @@ use crate::settings::{Site, Token};
 use crate::worker::{Plan, Worker};
 
 /// The method.
-const PURGE: &str = "PURGE";
+pub(crate) const PURGE: &str = "PURGE";
 /// The field that says more: `soft` or `hard`, `prefix` or `host`, `wait`, with commas between them.
-const MORE: &str = "larder-purge";
+pub(crate) const MORE: &str = "larder-purge";
 
 /// Why a purge is refused.
 type Refused = (StatusCode, String);

@@ -13,13 +13,14 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::{key, revalidate, storable};
 use larder_store::Entry;
 
-use crate::cluster::asker;
+use crate::forwarded::is_dropped;
 use crate::http1::head::{Head, Refusal, Target};
 use crate::observe::trace::Trace;
 use crate::origin::{Lines, Upload};
 use crate::route::{Route, SiteNumber};
 use crate::settings::Role;
 use crate::worker::Plan;
+use crate::{purge_method, validator};
 
 /// A request that memory could not answer at once.
 #[derive(Debug)]
@@ -203,7 +204,7 @@ impl Request {
             Some(b'?') => format!("/{path}"),
             Some(_) => path.to_owned(),
         };
-        let fields = collect(head)?;
+        let fields = collect(head, own_field(&route, &head.method))?;
         // Other protocols (h2c) would carry requests past everything that is checked here.
         let websocket = |protocol: &&[u8]| protocol.eq_ignore_ascii_case(b"websocket");
         let upgrade = head.fields.first("upgrade").filter(|protocol| head.upgrade && websocket(protocol));
@@ -288,13 +289,16 @@ impl Request {
     }
 }
 
-/// The fields that travel on: without those of this connection, and those that are written anew.
-fn collect(head: &Head<'_>) -> Result<HeaderMap, Refusal> {
+/// The fields that travel on: without those of this connection, those that are written again, and those that tell
+/// origins what the cache key does not have, except for the one called `own`.
+fn collect(head: &Head<'_>, own: Option<&str>) -> Result<HeaderMap, Refusal> {
     let concerns_hop = storable::is_hop_by_hop(&head.fields);
-    let is_anew = |name: &str| ANEW.iter().any(|anew| name.eq_ignore_ascii_case(anew));
+    let is_own = |name: &str| own.is_some_and(|own| name.eq_ignore_ascii_case(own));
+    let is_written_again = |name: &str| WRITTEN_AGAIN.iter().any(|again| name.eq_ignore_ascii_case(again));
+    let stays = |name: &str| is_written_again(name) || (is_dropped(name) && !is_own(name));
     let mut fields = HeaderMap::with_capacity(head.fields.count().saturating_sub(1));
     for (name, value) in head.fields.iter() {
-        if is_anew(name) || concerns_hop(name.as_bytes()) {
+        if stays(name) || concerns_hop(name.as_bytes()) {
             continue;
         }
         let name = HeaderName::from_bytes(name.as_bytes());
@@ -305,4 +309,14 @@ fn collect(head: &Head<'_>) -> Result<HeaderMap, Refusal> {
     Ok(fields)
 }
 
-const ANEW: [&str; 4] = ["host", "expect", "content-length", asker::FIELD];
+const WRITTEN_AGAIN: [&str; 3] = ["host", "expect", "content-length"];
+
+/// The field of our own that a request by this route may have: one that is answered here, or one for a gateway, which
+/// stores no answers.
+fn own_field(route: &Route, method: &Method) -> Option<&'static str> {
+    match route {
+        Route::Site(_) if method.as_str() == purge_method::PURGE => Some(purge_method::MORE),
+        Route::Site(site) if site.tags.is_some() => Some(validator::MARK_NAME),
+        _ => None,
+    }
+}

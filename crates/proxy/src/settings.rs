@@ -66,6 +66,8 @@ pub struct Settings {
     pub x_cache: bool,
     /// How the client's address is passed on.
     pub client_address: ClientAddress,
+    /// Proxies in front of this one that may say for whom they ask.
+    pub trust: Vec<IpNet>,
 }
 
 /// A secret that is shown to be let in. It is not printed.

@@ -92,12 +92,17 @@ pub(crate) async fn serve(
     pools: &Arc<Pools>,
     request: &mut Request,
 ) -> Reply {
-    let (authority, target) = (request.authority.as_bytes(), request.path.as_bytes());
+    // A trusted proxy asks by either scheme, and the backend may answer differently.
+    let authority: Cow<'_, str> = match request.scheme {
+        "https" => format!("https://{}", request.authority).into(),
+        _ => (&*request.authority).into(),
+    };
+    let target = request.path.as_bytes();
     let is_plain =
         request.upgrade.is_none() && request.content.is_empty() && !validator::is_marked(&request.fields);
     let asked = match request.method == Method::GET && !is_plain {
         true => Asked::Pass(pools.pass(&request.method, target)),
-        false => pools.ask(&request.method, authority, target, &request.fields),
+        false => pools.ask(&request.method, authority.as_bytes(), target, &request.fields),
     };
     match asked {
         Asked::NotModified(fields) => {

@@ -256,9 +256,9 @@ fn write_head(
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     out.extend_from_slice(host.as_bytes());
     out.extend_from_slice(b"\r\n");
-    let by = plan.settings.client_address;
-    let is_anew = |name: &HeaderName| is_introduced(name, by) || (own.is_some() && name == TRACEPARENT);
-    for (name, value) in fields.iter().filter(|(name, _)| !is_anew(name)) {
+    // What forwards a request is written below; what clients say of it has been dropped.
+    let is_written_below = |name: &HeaderName| name == header::VIA || (own.is_some() && name == TRACEPARENT);
+    for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
         write_line(out, name.as_str().as_bytes(), value.as_bytes());
     }
     if let Some(own) = own {
@@ -280,19 +280,13 @@ fn write_head(
     out.extend_from_slice(b"\r\n");
 }
 
-/// Whether [`introduce`] writes the field called so.
-fn is_introduced(name: &HeaderName, by: ClientAddress) -> bool {
-    let also = match by {
-        ClientAddress::Off => &[][..],
-        ClientAddress::XForwardedFor => &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"],
-        ClientAddress::Forwarded => &["forwarded"],
-    };
-    *name == header::VIA || also.contains(&name.as_str())
-}
-
 /// Says who sends this on, and for whom (RFC 9110 section 7.6.3, RFC 7239).
 fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
-    begin_list(out, fields, header::VIA);
+    write_name(out, b"via");
+    for value in fields.get_all(header::VIA) {
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b", ");
+    }
     out.extend_from_slice(b"1.1 ");
     out.extend_from_slice(plan.settings.name.as_bytes());
     out.extend_from_slice(b"\r\n");
@@ -302,27 +296,18 @@ fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderM
     match plan.settings.client_address {
         ClientAddress::Off => {}
         ClientAddress::XForwardedFor => {
-            begin_list(out, fields, HeaderName::from_static("x-forwarded-for"));
+            write_name(out, b"x-forwarded-for");
             let _ = write!(out, "{client}\r\n");
             write_line(out, b"x-forwarded-proto", proto.as_bytes());
             write_line(out, b"x-forwarded-host", host.as_bytes());
         }
         ClientAddress::Forwarded => {
-            begin_list(out, fields, header::FORWARDED);
+            write_name(out, b"forwarded");
             let _ = match client.is_ipv6() {
                 true => write!(out, "for=\"[{client}]\";host=\"{host}\";proto={proto}\r\n"),
                 false => write!(out, "for={client};host=\"{host}\";proto={proto}\r\n"),
             };
         }
-    }
-}
-
-/// Begins a list field with the members it has already.
-fn begin_list(out: &mut Vec<u8>, fields: &HeaderMap, name: HeaderName) {
-    write_name(out, name.as_str().as_bytes());
-    for value in fields.get_all(name) {
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b", ");
     }
 }
 

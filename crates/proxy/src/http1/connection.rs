@@ -28,6 +28,7 @@ use super::upload::{self, Pumped};
 use crate::clock;
 use crate::cluster::alive;
 use crate::cluster::asker::Asker;
+use crate::forwarded;
 use crate::listen::Seat;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
@@ -154,13 +155,17 @@ impl Connection {
 
     fn look_at_one(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>) -> ControlFlow<Look> {
         let mut lines = head::room();
-        let (head, used) = match head::parse(self.reading.input.unread(), &mut lines, &plan.settings.limits) {
-            Ok(Parsed::Whole(head, used)) => (head, used),
-            Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
-            Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
-        };
+        let (mut head, used) =
+            match head::parse(self.reading.input.unread(), &mut lines, &plan.settings.limits) {
+                Ok(Parsed::Whole(head, used)) => (head, used),
+                Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
+                Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
+            };
         let asker = match self.role {
-            Some(role) => Asker { role, client: self.client, by_peer: false, awaited: None },
+            Some(role) => match forwarded::believe(&plan.settings.trust, role, self.client, &mut head) {
+                Ok(client) => Asker { role, client, by_peer: false, awaited: None },
+                Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
+            },
             None if alive::is_asked(&head) => {
                 self.writing.out.extend_from_slice(alive::ANSWER);
                 self.reading.input.consume(used);

@@ -38,6 +38,7 @@ use crate::worker::{Plan, Shared, Worker};
 use crate::{clock, fetch};
 
 pub(crate) use self::limits::Sampler;
+pub(crate) use self::refetch::MARK_NAME;
 
 /// When the cache is asked again, each counted from the time before.
 const ASKED: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), Duration::from_millis(750)];

@@ -16,7 +16,9 @@ use crate::worker::{Plan, Worker};
 use crate::{clock, upstream};
 
 /// The field by which an origin can tell such a request from a client's.
-pub(super) const MARK: HeaderName = HeaderName::from_static("larder-validate");
+pub(super) const MARK: HeaderName = HeaderName::from_static(MARK_NAME);
+/// Its name.
+pub(crate) const MARK_NAME: &str = "larder-validate";
 /// Bytes of content that are fetched again at most.
 pub(super) const LARGEST: u64 = 16 << 20;
 /// Bytes of stored content that are read at once.
