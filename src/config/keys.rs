@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, LineForm, Origin, Times, Token};
-use larder_semantics::storable::Rules;
+use larder_semantics::storable::{Cookies, Rules};
 use toml::de::DeValue;
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
@@ -91,6 +91,8 @@ const TIMES: Text<Times> = Text {
     show: Times::to_string,
 };
 const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
+const COOKIES: Choice<Cookies> =
+    Choice(&[("short", Cookies::Short), ("all", Cookies::All), ("none", Cookies::None)]);
 const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);
 
 /// More of anything than one machine serves, and far from where arithmetic ends.
@@ -463,5 +465,11 @@ pub(super) const CACHING: &[Key<Rules>] = &[
         Seconds,
         stale_while_revalidate,
         "stale responses serve this long while a fresh one is fetched"
+    ),
+    key!(
+        "store_cookies",
+        COOKIES,
+        cookies,
+        "Set-Cookie fields stored and sent to all clients: those with values of at most two bytes, all, or none"
     ),
 ];

@@ -57,10 +57,7 @@ pub fn notes(rules: &Rules, response: &impl Fields) -> Vec<Note> {
         note("Pragma", "means nothing in responses (RFC 9111 5.4)");
     }
     if response.contains("set-cookie") && has_lifetime && !directives.private && !directives.no_store {
-        note(
-            "Set-Cookie",
-            "is stored with the response, which has a lifetime of its own: all clients get the cookie",
-        );
+        note("Set-Cookie", "is for this client, unless store_cookies says otherwise; the response is stored");
     }
     for name in &directives.withheld {
         note(name.as_str(), "is not stored: no-cache or private names it (RFC 9111 5.2.2.4)");

@@ -28,6 +28,37 @@ pub struct Rules {
     /// Each use is validated, whatever the origin says of lifetimes. So what comes without any, or without a
     /// validator, may be stored as well.
     pub validated: bool,
+    /// Which `Set-Cookie` fields are stored.
+    pub cookies: Cookies,
+}
+
+/// Which `Set-Cookie` fields are stored, and thus sent to all clients. The others go to the client only whose request
+/// was answered with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cookies {
+    /// Those whose values are too short to tell one client from another, such as `lang=en`.
+    #[default]
+    Short,
+    /// All.
+    All,
+    /// None.
+    None,
+}
+
+/// Bytes of a cookie's value that cannot tell one client from another: a flag, or a language.
+const SHORT: usize = 2;
+
+impl Cookies {
+    /// Whether a `Set-Cookie` field with this value is stored.
+    fn keeps(self, field: &[u8]) -> bool {
+        let pair = field.split(|&byte| byte == b';').next().unwrap_or_default();
+        let value = pair.iter().position(|&byte| byte == b'=').map_or(pair, |at| &pair[at + 1..]);
+        match self {
+            Self::Short => value.trim_ascii().len() <= SHORT,
+            Self::All => true,
+            Self::None => false,
+        }
+    }
 }
 
 impl Default for Rules {
@@ -39,6 +70,7 @@ impl Default for Rules {
             stale_if_error: 3_600,
             stale_while_revalidate: 0,
             validated: false,
+            cookies: Cookies::Short,
         }
     }
 }
@@ -180,7 +212,8 @@ fn usable(freshness: &Freshness, lifetime: Lifetime, defined: bool) -> Result<()
 }
 
 /// The fields of `response` that are stored (RFC 9111 section 3.1): neither those of the connection
-/// and of proxies, nor `Trailer`, nor those that `no-cache="…"` or `private="…"` withholds.
+/// and of proxies, nor `Trailer`, nor those that `no-cache="…"` or `private="…"` withholds, nor cookies that may be
+/// meant for one client.
 /// Signatures ([`crate::vary`]) and freshness are made from the whole response, before this.
 pub fn storable_fields(rules: &Rules, response: &HeaderMap) -> HeaderMap {
     let mut stored = response.clone();
@@ -189,7 +222,19 @@ pub fn storable_fields(rules: &Rules, response: &HeaderMap) -> HeaderMap {
     for name in ResponseDirectives::parse(response, &rules.targeted).withheld {
         stored.remove(name);
     }
+    remove_cookies(rules, &mut stored);
     stored
+}
+
+fn remove_cookies(rules: &Rules, stored: &mut HeaderMap) {
+    if !stored.contains_key(header::SET_COOKIE) {
+        return;
+    }
+    let cookies: Vec<_> = stored.get_all(header::SET_COOKIE).iter().cloned().collect();
+    stored.remove(header::SET_COOKIE);
+    for cookie in cookies.into_iter().filter(|cookie| rules.cookies.keeps(cookie.as_bytes())) {
+        stored.append(header::SET_COOKIE, cookie);
+    }
 }
 
 /// Removes the fields that concern one connection, in either direction: `Connection` and what it
