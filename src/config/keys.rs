@@ -93,6 +93,7 @@ const TIMES: Text<Times> = Text {
 const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
 const COOKIES: Choice<Cookies> =
     Choice(&[("short", Cookies::Short), ("all", Cookies::All), ("none", Cookies::None)]);
+const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
 const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);
 
 /// More of anything than one machine serves, and far from where arithmetic ends.
@@ -471,5 +472,11 @@ pub(super) const CACHING: &[Key<Rules>] = &[
         COOKIES,
         cookies,
         "Set-Cookie fields stored and sent to all clients: those with values of at most two bytes, all, or none"
+    ),
+    key!(
+        "reloads",
+        RELOADS,
+        ignores_reloads,
+        "whether a client's no-cache, max-age or min-fresh makes the cache ask the origin"
     ),
 ];

@@ -82,6 +82,10 @@ fn exercise(why: Why) -> Exercise {
         Why::BadContentRange => {
             Asked(&["206 Partial Content\nCache-Control: max-age=100\n\nab"], &["GET\nRange: bytes=0-1"])
         }
+        Why::ErrorWhileFresh => Asked(
+            &[FRESH, "404 Not Found\nCache-Control: max-age=100"],
+            &["GET", "GET\nCache-Control: no-cache"],
+        ),
         Why::TooLarge => Staged(too_large),
         Why::FillBudget => Staged(budget_used_up),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),

@@ -101,9 +101,8 @@ fn heads(count: usize) -> Vec<u8> {
 
 #[test]
 fn replies_to_pipelined_requests_without_a_body_do_not_gather_without_a_limit() {
-    let origin = Origin::by(|_| {
-        format!("200 OK\nCache-Control: max-age=100\nLong: {}\n\nbody", "a".repeat(50 << 10))
-    });
+    let origin =
+        Origin::by(|_| format!("200 OK\nCache-Control: max-age=100\nLong: {}\n\nbody", "a".repeat(50 << 10)));
     let larder = Larder::before(&origin);
     larder.get("/");
     let before = crowds::resident(&larder);
@@ -148,4 +147,26 @@ fn revalidations_do_not_let_a_stored_head_grow_without_a_limit() {
         .collect();
     assert!(lengths.iter().all(|length| *length < 70 << 10), "{lengths:?}");
     eventually("still validated", || (origin.count() == 8).then_some(()));
+}
+
+/// Files that the process has open.
+fn open_files(larder: &Larder) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", larder.id())).expect("it runs").count()
+}
+
+#[test]
+fn silent_connections_to_the_admin_listener_are_few_and_end() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    let before = open_files(&larder);
+    let mut silent: Vec<Client> = (0..300).map(|_| Client::to(larder.admin)).collect();
+    // Further ones are closed on arrival.
+    assert!(silent.last_mut().is_some_and(Client::is_closed));
+    let more = open_files(&larder).saturating_sub(before);
+    assert!(more < 80, "{more} more files");
+    assert!(larder.client().ask("GET /").is_hit());
+    let ask = || Client::try_ask(larder.admin, "GET /readyz\nHost: localhost");
+    eventually("an answer while the silent ones are there", || ask().filter(|answer| answer.status == 200));
+    drop(silent);
 }

@@ -54,3 +54,85 @@ fn those_who_wait_for_the_same_response_do_not_get_its_cookie() {
     assert!(heads[0].field("set-cookie").is_some());
     larder.settle();
 }
+
+#[test]
+fn an_error_in_answer_to_a_reload_leaves_the_stored_response_to_others() {
+    for error in [
+        "400 Bad Request\nCache-Control: max-age=100\n\nerror",
+        "400 Bad Request\nCache-Control: no-store\n\nerror",
+        "404 Not Found\nCache-Control: max-age=100\n\nerror",
+        "403 Forbidden\n\nerror",
+        "503 Service Unavailable\nCache-Control: no-store\n\nerror",
+        "503 Service Unavailable\nCache-Control: max-age=100\n\nerror",
+    ] {
+        let origin = Origin::in_order(["200 OK\nCache-Control: max-age=100\n\nbody", error]);
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        assert_eq!(larder.ask("GET /\nCache-Control: no-cache").text(), "error");
+        let other = larder.get("/");
+        assert_eq!((other.text(), other.is_hit(), origin.count()), ("body", true, 2), "{error}");
+    }
+}
+
+#[test]
+fn an_error_for_one_variant_takes_the_place_of_no_other() {
+    let origin = Origin::by(|seen| match seen.field("a") {
+        Some("good") => "200 OK\nCache-Control: max-age=100\nVary: A\n\nbody".to_owned(),
+        _ => "400 Bad Request\nCache-Control: max-age=100\n\nerror".to_owned(),
+    });
+    let larder = Larder::before(&origin);
+    larder.ask("GET /\nA: good");
+    assert_eq!(larder.ask("GET /\nA: bad").status, 400);
+    assert!(larder.ask("GET /\nA: good").is_hit());
+}
+
+#[test]
+fn an_error_takes_the_place_of_a_stale_response() {
+    let origin = Origin::in_order([
+        "200 OK\nCache-Control: max-age=10\nAge: 20\nETag: \"1\"\n\nbody",
+        "404 Not Found\nCache-Control: max-age=100\n\ngone",
+    ]);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    assert_eq!(larder.get("/").status, 404);
+    assert!(larder.get("/").is_hit());
+}
+
+#[test]
+fn reloads_at_the_same_time_share_the_next_fetch() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| {
+        if seen.target == "/" && seen.field("cache-control").is_some() {
+            held.pass();
+        }
+        Answer::with_body("200 OK\nCache-Control: max-age=100", seen.number.to_string().as_bytes())
+    });
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    larder.get("/hit");
+    let mut clients: Vec<Client> = (0..20).map(|_| larder.client()).collect();
+    for client in &mut clients {
+        client.send("GET /\nCache-Control: no-cache");
+    }
+    origin.wait_for(3);
+    // Both workers have read all that was sent before these.
+    (0..16).for_each(|_| assert!(larder.client().ask("GET /hit").is_hit()));
+    assert_eq!(origin.count(), 3);
+    gate.open();
+    let bodies: Vec<_> = clients.iter_mut().map(|client| client.receive("GET").text().to_owned()).collect();
+    // The first fetch began before the others came: it may have been answered earlier than they asked.
+    assert_eq!(bodies.iter().filter(|body| *body == "2").count(), 1, "{bodies:?}");
+    assert!(origin.count() <= 5, "{} requests for {bodies:?}", origin.count());
+}
+
+#[test]
+fn a_site_may_ignore_reloads() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
+    let larder = Larder::with_site(&[&origin], "reloads = 'ignore'");
+    larder.get("/");
+    for asked in ["Cache-Control: no-cache", "Pragma: no-cache", "Cache-Control: max-age=0, min-fresh=1000"] {
+        assert!(larder.ask(&format!("GET /\n{asked}")).is_hit(), "{asked}");
+    }
+    assert_eq!(origin.count(), 1);
+}

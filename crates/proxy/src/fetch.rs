@@ -28,7 +28,7 @@ use crate::request::Request;
 use crate::serve::{Context, failure};
 use crate::upstream::{self, Answer};
 use crate::worker::Worker;
-use crate::{answer, clock, own_tag};
+use crate::{answer, clock, own_tag, reload};
 
 /// How long a URL whose answer could not be stored is remembered, in seconds.
 const MARK: u32 = 120;
@@ -275,6 +275,9 @@ impl Fetched<'_> {
     /// Shares and stores the answer if that is allowed; else passes it to this client alone.
     fn answer(&self, fetching: Fetching, answer: Answer) -> Reply {
         let keeping = match self.judge(answer.status, &*answer.fields) {
+            Ok(_) if self.would_spoil(answer.status) => {
+                return self.pass(fetching, Why::ErrorWhileFresh, answer);
+            }
             Ok(keeping) => keeping,
             Err(why) => return self.pass(fetching, why, answer),
         };
@@ -358,6 +361,12 @@ impl Fetched<'_> {
         self.cx.worker.shared.cluster.as_ref()?.tier.as_ref()
     }
 
+    /// Whether the answer is an error that would take the place of a response which serves others.
+    fn would_spoil(&self, status: StatusCode) -> bool {
+        (status.is_client_error() || status.is_server_error())
+            && reload::is_served(self.cx, self.request, self.stored)
+    }
+
     fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {
         let Answer { status, fields, download, .. } = answer;
         self.note(why, status, &*fields);
@@ -365,7 +374,7 @@ impl Fetched<'_> {
         fetching.settle(Verdict::Released);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
         // What this client's own fields brought about says nothing of others.
-        if !is_by_request(why) && why != Why::StatusNotStorable {
+        if !is_by_request(why) && why != Why::StatusNotStorable && !self.would_spoil(status) {
             shared.markers.mark(shared.store.memory.hash(&self.request.key), self.times.received + MARK);
             // The origin's newer word on this URL is that nothing of it be kept.
             if self.stored.is_some() && !status.is_server_error() {

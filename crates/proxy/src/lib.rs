@@ -30,6 +30,7 @@ mod pass;
 mod purge;
 mod purge_method;
 mod question;
+mod reload;
 pub mod reply;
 mod request;
 mod route;

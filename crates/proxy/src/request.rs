@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
+use larder_semantics::storable::Rules;
 use larder_semantics::{key, revalidate, storable};
 use larder_store::Entry;
 
@@ -177,12 +178,25 @@ pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>) {
     });
 }
 
-/// The site of a request for `authority`, if it has one whose cache answers without asking.
-pub(crate) fn cached_site(plan: &Plan, role: Role, authority: &str) -> Option<SiteNumber> {
+/// The site of a request for `authority` and its rules, if it has one whose cache answers without asking.
+pub(crate) fn cached_site<'p>(
+    plan: &'p Plan,
+    role: Role,
+    authority: &str,
+) -> Option<(SiteNumber, &'p Rules)> {
     match role {
-        Role::Forward => Some(SiteNumber::FORWARD),
-        Role::Reverse => plan.sites.find(authority).filter(|site| site.answers).map(|site| site.number),
+        Role::Forward => Some((SiteNumber::FORWARD, &plan.settings.forward.rules)),
+        Role::Reverse => {
+            let site = plan.sites.find(authority).filter(|site| site.answers)?;
+            Some((site.number, &site.settings.rules))
+        }
     }
+}
+
+/// What a request with these fields asks of a cache with these rules.
+pub(crate) fn asked(fields: &impl Fields, rules: &Rules) -> RequestDirectives {
+    let asked = RequestDirectives::parse(fields);
+    if rules.ignores_reloads { asked.ignoring_reloads() } else { asked }
 }
 
 impl Request {
@@ -223,7 +237,10 @@ impl Request {
             scheme,
             authority,
             path,
-            asked: RequestDirectives::parse(&head.fields),
+            asked: match route.rules(&plan.settings.forward.rules) {
+                Some(rules) => asked(&head.fields, rules),
+                None => RequestDirectives::parse(&head.fields),
+            },
             fields,
             key,
             route,

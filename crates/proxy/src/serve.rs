@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
-use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
@@ -23,10 +22,10 @@ use crate::fetch::Fetching;
 use crate::http1::head::{self, Framing, Refusal};
 use crate::outcome::{Kind, Outcome, Tier};
 use crate::reply::{Reply, Source};
-use crate::request::{Address, Request, cached_site, write_key};
+use crate::request::{Address, Request, asked, cached_site, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Shared, Worker};
-use crate::{answer, clock, fetch, pass, purge_method, tagpools, validator};
+use crate::{answer, clock, fetch, pass, purge_method, reload, tagpools, validator};
 
 /// What the cache answers without waiting.
 pub(crate) struct Answer {
@@ -53,7 +52,7 @@ pub(crate) fn at_once(
         return None;
     }
     let address = Address::of(head.target, role).ok()?;
-    let site = cached_site(plan, role, address.authority)?;
+    let (site, rules) = cached_site(plan, role, address.authority)?;
     key.clear();
     write_key(key, role, &address);
     let store = &worker.shared.store;
@@ -67,7 +66,7 @@ pub(crate) fn at_once(
         }
         None => (worker.shared.fills.recall_at_once(key, &head.fields, now)?, Tier::Disk),
     };
-    let outcome = match reuse(entry.freshness(), &RequestDirectives::parse(&head.fields), now) {
+    let outcome = match reuse(entry.freshness(), &asked(&head.fields, rules), now) {
         Reuse::Fresh => Outcome::hit(Kind::Hit, Why::Fresh, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
@@ -192,9 +191,13 @@ impl Context<'_> {
             let text = "504: nothing stored answers this request, and it asked for nothing else\n";
             return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
         }
-        if goes_alone(&self.worker.shared, request, hash) || stored.as_ref().is_some_and(is_for_one_use) {
+        let for_itself = reload::is_for_itself(&self.worker.shared, request, hash);
+        if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
             let fetching = Fetching::Alone(self.worker.shared.fills.now(&request.key));
             return fetch::fetch(*self, request, fetching, why, stored).await;
+        }
+        if reload::is_one(request) {
+            return self.reload(request, why, stored, held.resident).await;
         }
         self.coalesce(request, arrived, why, stored, held.resident).await
     }
@@ -332,7 +335,7 @@ impl Context<'_> {
     }
 
     /// The reply from what another request's fetch left stored, if it is this request's variant.
-    fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
+    pub(crate) fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
         let now = clock::now();
         let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
         selects_entry(&entry, request)
@@ -344,7 +347,7 @@ impl Context<'_> {
         stale_on_error(&request.freshness(entry), &request.asked, self.rules, clock::now(), failure)
     }
 
-    fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {
+    pub(crate) fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {
         let outcome = Outcome { ttl: None, ..Outcome::hit(Kind::Coalesced, why, 0) };
         let source = Source::Fill(Arc::clone(head));
         fetch::reply(request, head, source, reader, outcome)
@@ -400,18 +403,10 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
     }
 }
 
-/// Whether an answer to this request, whose key has this hash, is of no use to others who ask at the same time.
+/// Whether an answer to this request, whose key has this hash, is of no use to others who ask for the same without wanting
+/// a newer response than the stored one.
 pub(crate) fn goes_alone(shared: &Shared, request: &Request, hash: u64) -> bool {
-    let asked = &request.asked;
-    // What is fetched by somebody who asked earlier may have been answered before this was asked.
-    request.route.is_validated()
-        || request.fields.contains("authorization")
-        || request.fields.contains("range")
-        || asked.no_cache
-        || asked.no_store
-        || asked.max_age.is_some()
-        || asked.min_fresh.is_some()
-        || shared.markers.marked(hash, clock::now())
+    reload::is_for_itself(shared, request, hash) || reload::is_one(request)
 }
 
 /// The reply when there is nothing to pass on.
@@ -421,7 +416,7 @@ pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
 }
 
 /// The signature this request would have, if the answer varies as the stored ones do.
-fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
+pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
     resident
         .variants()
         .first()
@@ -445,7 +440,7 @@ fn is_for_one_use(entry: &Entry) -> bool {
     (lifetime == 0 && !flags.contains(Flags::PURGED)) || flags.contains(Flags::NO_CACHE)
 }
 
-fn selects(head: &Head, request: &Request) -> bool {
+pub(crate) fn selects(head: &Head, request: &Request) -> bool {
     let fields = head.fields.view();
     head.signature.is_empty()
         || vary::matches(&head.signature, &request.fields, fields.first("content-language"))

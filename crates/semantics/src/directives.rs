@@ -27,6 +27,11 @@ pub struct RequestDirectives {
 }
 
 impl RequestDirectives {
+    /// The same without the wish for a newer response than the stored one.
+    pub fn ignoring_reloads(self) -> Self {
+        Self { no_cache: false, max_age: None, min_fresh: None, ..self }
+    }
+
     /// Reads a request's `Cache-Control`, or in its absence `Pragma`. Of repeated directives the
     /// first with a number counts, where a number is needed.
     pub fn parse(request: &impl Fields) -> Self {

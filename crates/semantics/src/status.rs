@@ -148,6 +148,9 @@ reasons! {
     OwnedElsewhere "owned-elsewhere" "configuration"
         "another node of the cluster keeps the response, and has answered"
         "a larger hot in [cluster] keeps more copies of what is asked for often";
+    ErrorWhileFresh "error-while-fresh" "configuration"
+        "the answer is an error, and the stored response is fresh for others"
+        "purge the URL, if the error is for everybody";
     TooLarge "too-large" "configuration"
         "the response is larger than may be stored"
         "a larger max_object, more memory, or a disk";

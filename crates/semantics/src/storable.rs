@@ -30,6 +30,8 @@ pub struct Rules {
     pub validated: bool,
     /// Which `Set-Cookie` fields are stored.
     pub cookies: Cookies,
+    /// Requests that want a newer response than the stored one get the stored one (against RFC 9111 section 5.2.1).
+    pub ignores_reloads: bool,
 }
 
 /// Which `Set-Cookie` fields are stored, and thus sent to all clients. The others go to the client only whose request
@@ -71,6 +73,7 @@ impl Default for Rules {
             stale_while_revalidate: 0,
             validated: false,
             cookies: Cookies::Short,
+            ignores_reloads: false,
         }
     }
 }

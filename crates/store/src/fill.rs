@@ -18,6 +18,7 @@ mod reader;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use hashbrown::HashTable;
 use http::StatusCode;
@@ -94,6 +95,8 @@ pub struct Fill {
     signature: Box<[u8]>,
     /// In force before its request was sent.
     born: Generation,
+    /// When it began, if a reload leads it.
+    reloads_since: Option<Instant>,
     joinable: AtomicBool,
     cancelled: AtomicBool,
     progress: Mutex<Progress>,
@@ -160,6 +163,16 @@ impl Moment {
     }
 }
 
+/// What [`Fills::join_reload`] found.
+pub enum Reloading {
+    /// No reload fetches this: you do.
+    Lead(Lead),
+    /// Another one does that began later than you came: read what it gets.
+    Follow(Reader),
+    /// Another one does that began earlier. Look again when its verdict is known.
+    Wait(Reader),
+}
+
 /// What [`Fills::join`] found.
 pub enum Joined {
     /// Nobody fetches this yet: you do.
@@ -190,7 +203,30 @@ impl Fills {
             Some(fill) => Joined::Follow(fill.reader()),
             None => {
                 let born = self.store.purges.now();
-                Joined::Lead(self.register(&mut table, (key, hash), signature, born))
+                Joined::Lead(self.register(&mut table, (key, hash), signature, (born, None)))
+            }
+        }
+    }
+
+    /// The same for a request that came when it was `arrived`, and wants what was fetched later than that, by requests
+    /// that want the same.
+    pub fn join_reload(self: &Arc<Self>, key: &[u8], signature: &[u8], arrived: Instant) -> Reloading {
+        let hash = self.store.memory.hash(key);
+        let mut table = self.part(hash);
+        let reloads: Vec<_> = table
+            .of(key, hash)
+            .filter(|fill| fill.reloads_since.is_some() && fill.is_joinable())
+            .filter(|fill| *fill.signature == *signature && self.reach_of(fill).is_none())
+            .cloned()
+            .collect();
+        if let Some(fill) = reloads.iter().find(|fill| fill.reloads_since >= Some(arrived)) {
+            return Reloading::Follow(fill.reader());
+        }
+        match reloads.iter().find(|fill| fill.progress().verdict.is_none()) {
+            Some(fill) => Reloading::Wait(fill.reader()),
+            None => {
+                let since = (self.store.purges.now(), Some(Instant::now()));
+                Reloading::Lead(self.register(&mut table, (key, hash), signature, since))
             }
         }
     }
@@ -241,7 +277,7 @@ impl Fills {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
         let is_cancelled = table.now.cancelled != began.cancelled;
-        let lead = self.register(&mut table, (key, hash), &[], began.generation);
+        let lead = self.register(&mut table, (key, hash), &[], (began.generation, None));
         lead.keep_alone(is_cancelled);
         lead
     }
@@ -326,13 +362,14 @@ impl Fills {
         table: &mut Table,
         (key, hash): (&[u8], u64),
         signature: &[u8],
-        born: Generation,
+        (born, reloads_since): (Generation, Option<Instant>),
     ) -> Lead {
         let fill = Arc::new(Fill {
             key: key.into(),
             hash,
             signature: signature.into(),
             born,
+            reloads_since,
             joinable: AtomicBool::new(true),
             cancelled: AtomicBool::new(false),
             progress: Mutex::default(),

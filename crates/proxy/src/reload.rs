@@ -1,0 +1,102 @@
+//! Reloads: requests of clients that want a newer response than the stored one (`no-cache`, `max-age`, `min-fresh`).
+//!
+//! Anybody can send one for any URL. So an error that answers it takes nothing from those whom the stored response
+//! serves ([`is_served`]), and a crowd of them costs the origin one request at a time ([`Context::reload`]). What a
+//! reload gets was asked for after it came: it waits for a fetch that is under way, and shares the next one.
+
+use std::time::Instant;
+
+use http::StatusCode;
+use larder_semantics::directives::RequestDirectives;
+use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::reuse::{Reuse, reuse};
+use larder_semantics::status::Why;
+use larder_store::fill::{Reader, Reloading, Verdict};
+use larder_store::{Entry, Resident};
+
+use crate::clock;
+use crate::fetch::{self, Fetching};
+use crate::outcome::Kind;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::serve::{self, Context};
+
+/// Whether `request` wants a newer response than the stored one.
+pub(crate) fn is_one(request: &Request) -> bool {
+    let asked = &request.asked;
+    asked.no_cache || asked.max_age.is_some() || asked.min_fresh.is_some()
+}
+
+/// Whether a request that wants nothing special would be answered with a stored response that is no error: the one that
+/// `request` selects, or another variant.
+pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
+    let store = &cx.worker.shared.store;
+    let serves = |entry: &Entry| {
+        let is_answer = entry.status().is_success() || entry.status().is_redirection();
+        is_answer && is_fresh(&request.freshness(entry)) && store.current(entry.clone()).is_some()
+    };
+    stored.is_some_and(serves) || {
+        let resident = store.memory.peek(&request.key, store.memory.hash(&request.key));
+        resident.is_some_and(|resident| resident.variants().iter().any(serves))
+    }
+}
+
+fn is_fresh(freshness: &Freshness) -> bool {
+    reuse(freshness, &RequestDirectives::default(), clock::now()) == Reuse::Fresh
+}
+
+impl Context<'_> {
+    /// Fetches for a reload, and for all others that come until that fetch begins.
+    pub(crate) async fn reload(
+        &self,
+        request: &Request,
+        why: Why,
+        stored: Option<Entry>,
+        resident: Option<Resident>,
+    ) -> Reply {
+        let (fills, arrived) = (&self.worker.shared.fills, Instant::now());
+        let signature = resident.map(|resident| serve::expected(&resident, request)).unwrap_or_default();
+        loop {
+            match fills.join_reload(&request.key, &signature, arrived) {
+                Reloading::Lead(lead) => {
+                    return fetch::fetch(*self, request, Fetching::Leads(lead), why, stored).await;
+                }
+                // It began before this request came, of which there are only so many.
+                Reloading::Wait(reader) => drop(reader.verdict().await),
+                Reloading::Follow(reader) => {
+                    if let Some(reply) = self.reloaded(request, reader, why).await {
+                        return reply;
+                    }
+                    let fetching = Fetching::Alone(fills.now(&request.key));
+                    return fetch::fetch(*self, request, fetching, why, stored).await;
+                }
+            }
+        }
+    }
+
+    /// The reply from what another reload fetches, if it is for all.
+    async fn reloaded(&self, request: &Request, reader: Reader, why: Why) -> Option<Reply> {
+        match reader.verdict().await {
+            Verdict::Stream(head) => {
+                let is_shared = serve::selects(&head, request)
+                    && is_fresh(&head.freshness)
+                    && head.status != StatusCode::PARTIAL_CONTENT;
+                is_shared.then(|| self.follow(request, &head, reader, why))
+            }
+            Verdict::Stored(entry) if is_fresh(entry.freshness()) => {
+                self.share(request, entry, Kind::Coalesced, why)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether the answer to `request` is of use to no other, whatever it asks of the cache.
+pub(crate) fn is_for_itself(shared: &crate::worker::Shared, request: &Request, hash: u64) -> bool {
+    request.route.is_validated()
+        || request.fields.contains("authorization")
+        || request.fields.contains("range")
+        || request.asked.no_store
+        || shared.markers.marked(hash, clock::now())
+}
