@@ -4,10 +4,11 @@
 //! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`,
 //! `cluster`, `trace` and the capacity of the memory tier, which belong to the process.
 
+mod token;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -15,11 +16,11 @@ use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
 use larder_semantics::storable::Rules;
 pub use larder_store::DiskTier;
-use subtle::ConstantTimeEq;
 
 pub use crate::cluster::settings::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
 pub use crate::schedule::{Schedule, Times};
 pub use crate::validator::Validate;
+pub use token::Token;
 
 /// Everything the proxy needs to know.
 #[derive(Clone, Debug)]
@@ -68,43 +69,6 @@ pub struct Settings {
     pub client_address: ClientAddress,
     /// Proxies in front of this one that may say for whom they ask.
     pub trust: Vec<IpNet>,
-}
-
-/// A secret that is shown to be let in. It is not printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    /// Characters that it has at least.
-    pub const SHORTEST: usize = 16;
-
-    /// Whether `shown` is this token. How long that takes does not tell how much of it is right.
-    pub fn is(&self, shown: &[u8]) -> bool {
-        self.0.as_bytes().ct_eq(shown).into()
-    }
-
-    /// The token itself, for who has to show it.
-    pub fn secret(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Token {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let is_one = text.len() >= Self::SHORTEST && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let shortest = Self::SHORTEST;
-        is_one.then(|| Self(text.to_owned())).ok_or_else(|| {
-            format!("expected at least {shortest} visible ASCII characters without spaces, such as openssl rand -hex 16 prints")
-        })
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(..)")
-    }
 }
 
 /// One listening address and what it does.

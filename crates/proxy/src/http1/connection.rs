@@ -16,14 +16,13 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http::{Method, StatusCode};
-use larder_semantics::storable;
 use larder_stats::Sheet;
 use tokio::net::TcpStream;
 
-use super::head::{self, Framing as Delimited, Parsed, Refusal};
+use super::head::{self, Framing as Delimited, Head, Parsed, Refusal};
 use super::input::Looking;
 use super::io::{Reading, Writing, linger};
-use super::send::{GATHER, SendError, gather, send, send_stored};
+use super::send::{GATHER, SendError, gather, send, send_interim, send_stored};
 use super::upload::{self, Pumped};
 use crate::clock;
 use crate::cluster::alive;
@@ -32,7 +31,7 @@ use crate::forwarded;
 use crate::listen::Seat;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
-use crate::reply::{self, Content, Framing, Reply, Tunnel};
+use crate::reply::{Content, Framing, Reply, Tunnel};
 use crate::request::{Interim, Interims, Request};
 use crate::serve::{self, Answer};
 use crate::settings::Role;
@@ -161,23 +160,16 @@ impl Connection {
                 Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
                 Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
             };
-        let asker = match self.role {
-            Some(role) => match forwarded::believe(&plan.settings.trust, role, self.client, &mut head) {
-                Ok(client) => Asker { role, client, by_peer: false, awaited: None },
-                Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
-            },
-            None if alive::is_asked(&head) => {
-                self.writing.out.extend_from_slice(alive::ANSWER);
-                self.reading.input.consume(used);
-                self.reading.within(plan.settings.timeouts.head);
-                return ControlFlow::Continue(());
-            }
-            None => match Asker::of_peer(self.worker.shared.cluster.as_deref(), &head) {
-                Ok(asker) => asker,
-                Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
-            },
+        if self.role.is_none() && alive::is_asked(&head) {
+            self.writing.out.extend_from_slice(alive::ANSWER);
+            self.reading.input.consume(used);
+            self.reading.within(plan.settings.timeouts.head);
+            return ControlFlow::Continue(());
+        }
+        let Asker { role, client, by_peer, awaited } = match self.asker(plan, &mut head) {
+            Ok(asker) => asker,
+            Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
         };
-        let Asker { role, client, by_peer, awaited } = asker;
         let now = clock::now();
         let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
         let framing = Framing {
@@ -226,6 +218,15 @@ impl Connection {
         }
         self.untimed += 1;
         if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(Look::Last) }
+    }
+
+    /// For whom a request is: the client at the other end, or whom a node or a trusted proxy asks for.
+    fn asker(&self, plan: &Plan, head: &mut Head<'_>) -> Result<Asker, Refusal> {
+        let Some(role) = self.role else {
+            return Asker::of_peer(self.worker.shared.cluster.as_deref(), head);
+        };
+        let client = forwarded::believe(&plan.settings.trust, role, self.client, head)?;
+        Ok(Asker { role, client, by_peer: false, awaited: None })
     }
 
     /// The hits since the last call, of which somebody else knows how long they took.
@@ -490,16 +491,4 @@ async fn answer(
     framing.keep_alive &= !reply.close && !reply.ends_with_connection(framing);
     let sent = send(writing, &mut reply, framing, &plan.banner).await;
     (reply, sent)
-}
-
-async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()> {
-    reply::write_status_line(&mut writing.out, interim.status);
-    let concerns_hop = storable::is_hop_by_hop(&interim.fields);
-    interim.fields.write(&mut writing.out, |name| !concerns_hop(name));
-    writing.out.extend_from_slice(b"\r\n");
-    // As long as no reply has begun, a refusal may take its place.
-    let sent = writing.sent;
-    writing.flush().await?;
-    writing.sent = sent;
-    Ok(())
 }

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::HeaderMap;
+use larder_semantics::storable;
 use larder_store::fill::{self, Ending, Reader};
 use larder_store::lines::write_line;
 use larder_store::{Body, Entry, Extent, Record};
 
 use super::io::Writing;
 use crate::origin::{Chunk, Download};
-use crate::reply::{Banner, Content, Framing, Piece, Reply, Source};
+use crate::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
+use crate::request::Interim;
 
 /// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
 pub(crate) const GATHER: usize = 64 << 10;
@@ -59,6 +61,22 @@ pub(crate) fn gather(out: &mut Vec<u8>, reply: &Reply, framing: &Framing, banner
         out.extend_from_slice(content);
     }
     small
+}
+
+/// Sends an interim response.
+///
+/// # Errors
+/// As [`Writing::flush`].
+pub(crate) async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()> {
+    reply::write_status_line(&mut writing.out, interim.status);
+    let concerns_hop = storable::is_hop_by_hop(&interim.fields);
+    interim.fields.write(&mut writing.out, |name| !concerns_hop(name));
+    writing.out.extend_from_slice(b"\r\n");
+    // As long as no reply has begun, a refusal may take its place.
+    let sent = writing.sent;
+    writing.flush().await?;
+    writing.sent = sent;
+    Ok(())
 }
 
 /// Sends `reply`. Small ones may stay in the buffer until the next flush.
