@@ -317,7 +317,7 @@ impl Connection {
     /// Waits for the rest of a head, and parses it again only when it may be whole.
     async fn read(&mut self, plan: &Plan) -> io::Result<Next> {
         self.writing.flush().await?;
-        let mut looking = Looking::default();
+        let mut looking = Looking::after(self.reading.input.unread());
         loop {
             match self.reading.more().await {
                 Ok(1..) => {
