@@ -100,7 +100,7 @@ pub(super) const KEYS: &[Key<Whole>] = &[
         "token",
         Or("off", ADMIN_TOKEN),
         cluster.token,
-        "what nodes show each other, the same for all; also $LARDER_CLUSTER_TOKEN"
+        "secret by which nodes know each other and what they wrote on the engine, the same for all; also $LARDER_CLUSTER_TOKEN"
     ),
     key!("heartbeat", AtLeast(10), cluster.heartbeat, "how often this node says that it is there"),
     key!("drop_out", AtLeast(100), cluster.drop_out, "for how long others believe that"),
@@ -183,7 +183,7 @@ pub(super) fn settle(draft: &Whole, problems: &mut Vec<String>) -> Option<Cluste
     })
 }
 
-/// What nodes show each other: what the file says, or the environment.
+/// The secret by which nodes know each other: what the file says, or the environment.
 fn token(draft: &Draft, problems: &mut Vec<String>) -> Option<Token> {
     let from_environment = || env::var(TOKEN).ok().filter(|text| !text.is_empty());
     let read = |text: String| match text.parse() {

@@ -193,8 +193,14 @@ fn strangers_are_no_nodes() {
     ] {
         assert_eq!(ask(line).status, 403, "{line}");
     }
-    let response = ask("\nLarder-Peer: reverse 192.0.2.1:1 0123456789abcdef");
-    assert_eq!((response.status, origin.last().field("x-forwarded-for")), (200, Some("192.0.2.1")));
+    for word in ["0123456789abcdef", "00000000000000000000000000000000 -"] {
+        assert_eq!(
+            ask(&format!("\nLarder-Peer: reverse 192.0.2.1:1 {word}")).status,
+            403,
+            "no token, but a seal"
+        );
+    }
+    assert_eq!(origin.count(), 0);
 }
 
 #[test]

@@ -4,6 +4,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../cluster/engine.rs"]
+#[allow(dead_code, reason = "the tests of clusters use the rest")]
+mod engine;
+#[path = "../cluster/nodes.rs"]
+#[allow(dead_code, reason = "the tests of clusters use the rest")]
+mod nodes;
+
 mod authority;
 mod cluster;
 mod crowds;

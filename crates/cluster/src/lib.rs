@@ -7,6 +7,8 @@
 //! What has been purged they tell each other by a stream of [`Message`]s. A [`Follower`] misses none of it unnoticed;
 //! [`Lag`] is for how long a node may rely on what it has been told.
 //!
+//! All of it carries a [`Seal`], where nodes share a token.
+//!
 //! What the engine keeps of responses is a [`record`]; a [`Breaker`] says when it is left alone with that.
 //!
 //! Not here: who the members are and how that is found out, sockets, runtimes, clocks.
@@ -22,6 +24,7 @@ mod position;
 pub mod record;
 mod ring;
 mod score;
+pub mod seal;
 
 pub use acknowledged::Acknowledged;
 pub use breaker::Breaker;
@@ -32,3 +35,4 @@ pub use load::Load;
 pub use message::Message;
 pub use position::{NoPosition, Position};
 pub use ring::{Node, Ring};
+pub use seal::Seal;

@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 
 use crate::admin::cache;
 use crate::admin::recent::Recent;
+use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers};
 use crate::doors::{Budget, Figures};
 use crate::error::Error;
@@ -271,7 +272,10 @@ impl Worker {
             seen: Queue::default(),
             sampler: Sampler::default(),
             tally: shared.ledger.as_deref().map(Ledger::tally),
-            clients: Mutex::new((plan.version, Clients::new(&plan.settings, &shared.tls))),
+            clients: Mutex::new((
+                plan.version,
+                Clients::new(&plan.settings, &shared.tls, shared.cluster.as_ref()),
+            )),
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
         });
@@ -293,7 +297,8 @@ impl Worker {
     pub(crate) fn clients(&self, plan: &Plan) -> Clients {
         let mut clients = locked(&self.clients);
         if clients.0 != plan.version {
-            *clients = (plan.version, Clients::new(&plan.settings, &self.shared.tls));
+            *clients =
+                (plan.version, Clients::new(&plan.settings, &self.shared.tls, self.shared.cluster.as_ref()));
         }
         clients.1.clone()
     }
@@ -418,13 +423,19 @@ impl Worker {
 }
 
 impl Clients {
-    fn new(settings: &Settings, tls: &Arc<ClientConfig>) -> Self {
+    fn new(settings: &Settings, tls: &Arc<ClientConfig>, cluster: Option<&Arc<Cluster>>) -> Self {
         let timeouts = &settings.timeouts;
         let to_any = Connector::new(timeouts.connect, false);
         let to_allowed = Connector::new(timeouts.connect, !settings.forward.allow_private);
-        let to_peers = Connector::new(peers::CONNECT, false);
+        let (to_peers, for_peers) =
+            (Connector::new(peers::CONNECT, false).with_tls(tls), peers::timeouts(timeouts));
         Self {
-            peers: Client::new(to_peers.with_tls(tls), &peers::timeouts(timeouts)),
+            peers: match cluster.filter(|cluster| cluster.seal.is_on()) {
+                Some(cluster) => {
+                    Client::of_proven(to_peers, &for_peers, Arc::new(Prover(Arc::clone(cluster))))
+                }
+                None => Client::new(to_peers, &for_peers),
+            },
             reverse: Client::new(to_any.with_tls(tls), timeouts),
             forward: Client::new(to_allowed.clone().with_tls(tls), timeouts),
             tunnel: to_allowed,

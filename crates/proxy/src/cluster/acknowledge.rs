@@ -58,7 +58,7 @@ impl Cluster {
             command.arg(self.key("positions"));
             let positions: HashMap<String, String> = self.engine.command(&command).await?;
             let view = self.members.view();
-            let position = |name: &str| positions.get(name)?.parse().ok();
+            let position = |name: &str| self.position_of(name, positions.get(name)?);
             let members = view.nodes.iter().map(|node| (node.name.as_str(), position(&node.name)));
             let counted = Acknowledged::count(entry, members);
             if counted.is_whole() || begun.elapsed() >= patience {

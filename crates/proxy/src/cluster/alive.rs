@@ -2,7 +2,7 @@
 //!
 //! An owner may be silent because it waits for a slow origin, which is what it was asked for. Or it hangs, or nothing comes
 //! through to it, and nobody who waits for its answer can tell. So while it is silent it is asked something that it answers
-//! at once ([`ANSWER`]), by one of those who wait for all of them. If it does not, all of them go on without it, and it is
+//! at once ([`answer`]), by one of those who wait for all of them. If it does not, all of them go on without it, and it is
 //! left alone until it answers again, which a task of its own finds out: no request waits for that.
 
 use std::sync::Arc;
@@ -22,9 +22,6 @@ use crate::http1::head;
 use crate::origin::{Client, Outgoing, Upload};
 use crate::settings::Origin;
 
-/// What a node says that is asked whether it is there.
-pub(crate) const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
-
 /// How long a node may say nothing to anybody before it is asked.
 const SILENCE: Duration = Duration::from_millis(250);
 /// How long the answer may take.
@@ -32,7 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(750);
 /// How long it is left alone before it is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Stands in the field where it says for whom a node asks, if it asks for nobody.
-const NOBODY: &[u8] = b"?";
+pub(super) const NOBODY: &[u8] = b"?";
 
 /// What is known of a node's life. Shared by all workers.
 #[derive(Debug, Default)]
@@ -76,7 +73,17 @@ impl Drop for Asking<'_> {
 
 /// Whether who sends `head` to the listener for nodes asks whether this one is there.
 pub(crate) fn is_asked(head: &head::Head<'_>) -> bool {
-    head.method == Method::HEAD && head.fields.first(FIELD) == Some(NOBODY)
+    head.method == Method::HEAD && head.fields.first(FIELD).is_some_and(|value| value.starts_with(NOBODY))
+}
+
+/// Appends what a node says to that: that it is there, and if it was challenged, the [proof](super::proof) that it is a
+/// node.
+pub(crate) fn answer(out: &mut Vec<u8>, cluster: Option<&Cluster>, head: &head::Head<'_>) {
+    out.extend_from_slice(b"HTTP/1.1 204 No Content\r\n");
+    if let Some(proof) = cluster.and_then(|cluster| cluster.proof(head)) {
+        write_line(out, FIELD.as_bytes(), proof.as_bytes());
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Returns when the node at `origin` is found not to answer any more.

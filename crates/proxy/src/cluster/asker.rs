@@ -5,19 +5,18 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 use http::{Method, StatusCode};
+use larder_cluster::seal::Kind;
 use larder_semantics::fields::Fields;
 
 use super::Cluster;
-use crate::http1::head::{Head, Refusal};
+use super::sealed::Forged;
+use crate::http1::head::{Head, Refusal, Target};
 use crate::request::Request;
 use crate::settings::Role;
 
-/// The field by which one node tells another for whom it asks: role, address and token; and how far it has followed what
-/// is purged.
+/// The field by which one node tells another for whom it asks: role and address; how far it has followed what is purged;
+/// and the seal of this request.
 pub(crate) const FIELD: &str = "larder-peer";
-
-/// Stands for a token where there is none.
-const NO_TOKEN: &str = "-";
 
 const STRANGER: Refusal =
     Refusal { status: StatusCode::FORBIDDEN, reason: "only nodes of the cluster are answered here" };
@@ -43,26 +42,68 @@ impl Asker {
             cluster.filter(|_| matches!(head.method, Method::GET | Method::HEAD)).ok_or(STRANGER)?;
         let value = head.fields.first(FIELD).and_then(|value| std::str::from_utf8(value).ok());
         let mut words = value.ok_or(STRANGER)?.split(' ');
-        let (role, client, shown) = (words.next(), words.next(), words.next().unwrap_or_default());
-        let awaited = words.next().filter(|place| !cluster.news.has_reached(place)).map(Into::into);
-        let is_known = match &cluster.settings.token {
-            Some(token) => token.is(shown.as_bytes()),
-            None => shown == NO_TOKEN,
-        };
-        let role = [Role::Reverse, Role::Forward].into_iter().find(|known| Some(known.name()) == role);
-        let client = client.and_then(|client| client.parse().ok());
-        match (role, client) {
-            (Some(role), Some(client)) if is_known => Ok(Self { role, client, by_peer: true, awaited }),
+        let [role, client, shown, place] = [(); 4].map(|()| words.next().unwrap_or_default());
+        let asked =
+            Asked { to: &cluster.id, method: head.method.as_str(), url: url_of(head), role, client, place };
+        if !asked.is_sealed(cluster, shown) {
+            return Err(STRANGER);
+        }
+        let awaited = Some(place).filter(|place| !place.is_empty() && !cluster.news.has_reached(place));
+        let role = [Role::Reverse, Role::Forward].into_iter().find(|known| known.name() == role);
+        match (role, client.parse()) {
+            (Some(role), Ok(client)) => {
+                Ok(Self { role, client, by_peer: true, awaited: awaited.map(Into::into) })
+            }
             _ => Err(STRANGER),
         }
     }
 }
 
-/// Appends the line that says for whom `request` is asked.
-pub(super) fn introduce(out: &mut Vec<u8>, cluster: &Cluster, request: &Request) {
+/// What a request to a node is sealed with. What was read off the network is worth nothing for another page, another
+/// node, or the same one after a restart.
+struct Asked<'a> {
+    /// The process that is asked.
+    to: &'a str,
+    method: &'a str,
+    /// Scheme, authority and path.
+    url: [&'a str; 3],
+    role: &'a str,
+    client: &'a str,
+    place: &'a str,
+}
+
+impl Asked<'_> {
+    fn parts(&self) -> [&[u8]; 8] {
+        let [scheme, authority, path] = self.url;
+        [self.to, self.method, scheme, authority, path, self.role, self.client, self.place].map(str::as_bytes)
+    }
+
+    fn is_sealed(&self, cluster: &Cluster, shown: &str) -> bool {
+        let is_sealed = cluster.seal.is(Kind::Request, &self.parts(), shown.as_bytes());
+        if !is_sealed {
+            Forged::count(&cluster.forged.requests, "a request on the listener for nodes");
+        }
+        is_sealed
+    }
+}
+
+fn url_of<'b>(head: &Head<'b>) -> [&'b str; 3] {
+    match head.target {
+        Target::Absolute { scheme, authority, path } => [scheme, authority, path],
+        Target::Origin { host, path } => ["", host, path],
+        Target::Authority(authority) => ["", authority, ""],
+        Target::Asterisk { host } => ["", host, "*"],
+    }
+}
+
+/// Appends the line that says for whom `request` is asked of the process called `to`.
+pub(super) fn introduce(out: &mut Vec<u8>, cluster: &Cluster, to: &str, request: &Request) {
     let role = if request.key.last() == Some(&b'F') { Role::Forward } else { Role::Reverse };
-    let token = cluster.settings.token.as_ref().map_or(NO_TOKEN, |token| token.secret());
-    let place = cluster.news.place();
+    let (place, client) = (cluster.news.place(), request.client.to_string());
+    let (method, role) = (request.method.as_str(), role.name());
+    let url = [request.scheme, &*request.authority, &*request.path];
+    let asked = Asked { to, method, url, role, client: &client, place: &place };
+    let seal = cluster.seal.text(Kind::Request, &asked.parts());
     // Writing to a vector does not fail.
-    let _ = write!(out, "{FIELD}: {} {} {token} {place}\r\n", role.name(), request.client);
+    let _ = write!(out, "{FIELD}: {role} {client} {seal} {place}\r\n");
 }

@@ -117,7 +117,8 @@ async fn obey(
     news.sees(seen);
     let own = cluster.by();
     for entry in entries {
-        match entry.message {
+        let Some(message) = entry.message else { continue };
+        match message {
             // No other node was asked about tags.
             Ok(Message { order: Order::Blank(_) | Order::Doubt(_), by }) if by == own => {}
             Ok(Message { order: Order::Distrust, by }) => {

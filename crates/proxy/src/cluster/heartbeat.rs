@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use redis::Cmd;
@@ -14,6 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::Cluster;
 use super::engine::{Engine, EngineError};
 use super::members::{Member, Standing, View};
+use super::sealed;
 use crate::settings::Origin;
 
 /// Says that a node is there, unless another process has its name. Answers 1, or 0 if it has.
@@ -98,8 +99,18 @@ async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, E
     claim.arg("EVAL").arg(CLAIM).arg(2);
     claim.arg(cluster.key(&format!("node:{}", settings.node))).arg(cluster.key("nodes"));
     claim.arg(&cluster.id).arg(millis(settings.drop_out)).arg(&settings.node);
-    claim.arg("advertise").arg(advertise.to_string());
-    claim.arg("weight").arg(settings.weight).arg("version").arg(env!("CARGO_PKG_VERSION"));
+    *cluster.reached_at.lock().unwrap_or_else(PoisonError::into_inner) = advertise.authority.clone();
+    let record = [
+        ("advertise", advertise.to_string()),
+        ("id", cluster.id.clone()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("weight", settings.weight.to_string()),
+    ];
+    let record = record.map(|(field, value)| (field.to_owned(), value)).into();
+    let seal = cluster.seal_of_member(&settings.node, &record);
+    record.into_iter().chain([(sealed::FIELD.to_owned(), seal)]).for_each(|(field, value)| {
+        claim.arg(field).arg(value);
+    });
     let mut names = redis::pipe();
     names.add_command(claim).ignore();
     names.cmd("SMEMBERS").arg(cluster.key("nodes"));
@@ -116,7 +127,12 @@ async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, E
     let all = names.iter().zip(records);
     let (present, gone): (Vec<_>, Vec<_>) = all.partition(|(_, record)| !record.is_empty());
     forget(cluster, gone.into_iter().map(|(name, _)| name)).await?;
-    Ok(present.into_iter().filter_map(|(name, record)| member(name, &record, &draining)).collect())
+    let of_nodes = present.into_iter().filter(|(name, record)| cluster.is_of_node(name, record));
+    let members = of_nodes.filter_map(|(name, record)| {
+        let draining = cluster.is_draining(name, &draining);
+        member(name, &record, draining)
+    });
+    Ok(members.collect())
 }
 
 /// Where others reach what listens at `listening`: if that is every address of this machine, at the one that it has
@@ -140,7 +156,7 @@ async fn forget(cluster: &Cluster, gone: impl Iterator<Item = &String>) -> Resul
 }
 
 /// The node that a record is of; `None` if it is not to be understood.
-fn member(name: &str, record: &BTreeMap<String, String>, draining: &BTreeSet<String>) -> Option<Member> {
+fn member(name: &str, record: &BTreeMap<String, String>, draining: bool) -> Option<Member> {
     let text = |field: &str| record.get(field).cloned();
     let (scheme, authority) = record.get("advertise")?.split_once("://")?;
     Some(Member {
@@ -148,7 +164,7 @@ fn member(name: &str, record: &BTreeMap<String, String>, draining: &BTreeSet<Str
         id: text("id")?,
         advertise: Origin { https: scheme == "https", authority: authority.to_owned() },
         weight: text("weight")?.parse().ok().filter(|weight| *weight > 0)?,
-        draining: draining.contains(name),
+        draining,
         version: text("version").unwrap_or_default(),
     })
 }

@@ -16,8 +16,10 @@ pub(crate) mod news;
 mod note;
 pub(crate) mod peers;
 mod place;
+pub(crate) mod proof;
 mod report;
 pub(crate) mod scopes;
+mod sealed;
 pub mod settings;
 mod stream;
 pub(crate) mod tier;
@@ -28,6 +30,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use larder_cluster::Seal;
 use larder_evict::Capacity;
 use larder_store::Store;
 use larder_store::fill::Kept;
@@ -41,9 +44,11 @@ use self::members::Standing;
 use self::news::News;
 use self::peers::Figures;
 pub(crate) use self::report::Report;
+use self::sealed::Forged;
 use self::settings::Settings;
 use self::tier::Tier;
 use crate::error::Error;
+use crate::settings::Token;
 
 /// How long the end of a process waits until others know of it.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -55,6 +60,12 @@ pub(crate) struct Cluster {
     pub(crate) id: String,
     pub(crate) engine: Engine,
     pub(crate) members: Members,
+    /// Tells what nodes wrote from what others did.
+    pub(crate) seal: Seal,
+    /// What others wrote, and was ignored.
+    pub(crate) forged: Forged,
+    /// Where other nodes reach this one, once it has told them.
+    pub(crate) reached_at: Mutex<String>,
     /// What came of asking other nodes.
     pub(crate) figures: Figures,
     /// Which of what they own is kept here as well.
@@ -84,6 +95,9 @@ impl Cluster {
             id: format!("{:016x}", fastrand::u64(..)),
             engine: Engine::new(settings.engine.clone(), handle.clone()),
             members: Members::new(),
+            seal: Seal::new(settings.token.as_ref().map(Token::secret), &settings.prefix),
+            forged: Forged::default(),
+            reached_at: Mutex::default(),
             figures: Figures::default(),
             hot: Hot::new(memory, settings.hot),
             news: News::new(settings),
@@ -129,7 +143,7 @@ impl Cluster {
     /// Why the engine has not heard it.
     pub(crate) async fn drain(&self, name: &str, drains: bool) -> Result<(), EngineError> {
         let mut command = redis::cmd(if drains { "SADD" } else { "SREM" });
-        command.arg(self.key("draining")).arg(name);
+        command.arg(self.key("draining")).arg(self.sealed_name(name));
         self.engine.command::<i64>(&command).await.map(drop)
     }
 

@@ -199,7 +199,7 @@ impl Other {
         fields: &HeaderMap,
     ) -> Result<(Head, Download), OriginError> {
         let mut head = Vec::with_capacity(HEAD);
-        write_head(&mut head, cluster, request, fields);
+        write_head(&mut head, cluster, &self.id, request, fields);
         let mut content = Upload::Empty;
         let outgoing = Outgoing {
             https: self.origin.https,
@@ -259,13 +259,13 @@ async fn gone(cluster: &Cluster, id: &str) {
 }
 
 /// The request as the client has sent it: to the node that owns the key, it is as if the client had come there.
-fn write_head(out: &mut Vec<u8>, cluster: &Cluster, request: &Request, fields: &HeaderMap) {
+fn write_head(out: &mut Vec<u8>, cluster: &Cluster, to: &str, request: &Request, fields: &HeaderMap) {
     let (authority, scheme) = (request.authority.as_bytes(), request.scheme.as_bytes());
     let line = [request.method.as_str().as_bytes(), b" ", scheme, b"://", authority, request.path.as_bytes()];
     line.into_iter().for_each(|part| out.extend_from_slice(part));
     out.extend_from_slice(b" HTTP/1.1\r\n");
     write_line(out, b"host", authority);
-    asker::introduce(out, cluster, request);
+    asker::introduce(out, cluster, to, request);
     for (name, value) in fields {
         write_line(out, name.as_str().as_bytes(), value.as_bytes());
     }

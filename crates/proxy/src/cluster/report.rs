@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Cluster, engine, news, peers, tier};
+use super::{Cluster, engine, news, peers, sealed, tier};
 
 /// The cluster, as this node sees it.
 #[derive(Debug, Serialize)]
@@ -15,6 +15,8 @@ pub(crate) struct Report {
     pub(crate) invalidations: news::Report,
     pub(crate) nodes: Vec<Node>,
     pub(crate) peers: peers::Report,
+    /// What was ignored because no node wrote it.
+    pub(crate) forged: sealed::Report,
     /// Of what other nodes own.
     pub(crate) copies: usize,
     /// What the engine keeps of responses, if it does.
@@ -62,6 +64,7 @@ impl Report {
             invalidations: cluster.news.report(),
             nodes: nodes.collect(),
             peers: cluster.figures.report(),
+            forged: cluster.forged.report(),
             copies: cluster.hot.copies(),
             tier: cluster.tier.as_ref().map(tier::Tier::report),
         }

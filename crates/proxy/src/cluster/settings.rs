@@ -21,7 +21,7 @@ pub struct Settings {
     pub weight: u16,
     /// What the names of all keys in the engine begin with.
     pub prefix: String,
-    /// What nodes show each other.
+    /// By which they know each other, and what they wrote on the engine.
     pub token: Option<Token>,
     /// How often it says that it is there.
     pub heartbeat: Duration,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use larder_cluster::message::{Message, Order};
+use larder_cluster::seal::Kind;
 use larder_cluster::{Missed, Position};
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::Notify;
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 use super::Cluster;
 use super::engine::{EngineError, Link};
 use super::note::Note;
+use super::sealed::{self, Forged};
 
 /// About as many entries are kept for those who are away.
 pub(crate) const KEPT: usize = 1 << 16;
@@ -37,9 +39,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// started anew may have lost what was acknowledged. A note is a change: an engine that may make none, because
 /// another one has taken over, refuses it.
 ///
-/// Keys: the stream, the positions. Values: the node's name, its position, how many entries.
+/// Keys: the stream, the positions. Values: the node's name, its position, how many entries, the note.
 const READ: &str = "\
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
 return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), \
 redis.call('XRANGE', KEYS[1], ARGV[2], '+', 'COUNT', ARGV[3])}";
 
@@ -52,10 +54,10 @@ redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])}";
 
 /// Answers which entry is the last, and whose answer that is. A stream without one gets one.
 ///
-/// Keys: the stream. Values: who asks.
+/// Keys: the stream. Values: the fields of that entry.
 const END: &str = "\
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
-local id = last[1] and last[1][1] or redis.call('XADD', KEYS[1], '*', 'v', '1', 'by', ARGV[1], 'do', 'begin')
+local id = last[1] and last[1][1] or redis.call('XADD', KEYS[1], '*', unpack(ARGV))
 return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), id}";
 
 /// What this node has to tell others.
@@ -84,7 +86,8 @@ impl Drop for Telling<'_> {
 /// An entry.
 pub(super) struct Entry {
     pub(super) position: Position,
-    pub(super) message: Result<Message, Missed>,
+    /// `None`: no node wrote it, so that it means nothing.
+    pub(super) message: Option<Result<Message, Missed>>,
 }
 
 impl Stream {
@@ -233,9 +236,7 @@ impl Cluster {
     async fn add(&self, order: &Order) -> Result<Position, EngineError> {
         let mut command = redis::cmd("XADD");
         command.arg(self.key("invalidations")).arg("MAXLEN").arg("~").arg(KEPT).arg("*");
-        for (field, value) in (Message { by: self.by(), order: order.clone() }).fields() {
-            command.arg(field).arg(value);
-        }
+        self.write_fields(&mut command, order);
         let position: String = self.engine.command(&command).await?;
         self.news.stream.added.fetch_add(1, Ordering::Relaxed);
         position.parse().map_err(|_| strange("the number of an entry"))
@@ -249,8 +250,9 @@ impl Cluster {
     ) -> Result<(String, Vec<Entry>), EngineError> {
         let mut command = self.script(READ, &["invalidations", "positions"]);
         command.arg(&self.settings.node).arg(position.to_string()).arg(BATCH + 1);
+        command.arg(self.sealed_position(position));
         let read: (String, Vec<Value>) = self.ask(link, &command).await?;
-        let entries = read.1.into_iter().map(Entry::of).collect::<Option<_>>();
+        let entries = read.1.into_iter().map(|entry| Entry::of(self, entry)).collect::<Option<_>>();
         Ok((read.0, entries.ok_or_else(|| strange("an entry"))?))
     }
 
@@ -264,15 +266,15 @@ impl Cluster {
     }
 
     /// What that has read: who the engine is, and the entries; `None`: it is not as the engine writes it.
-    pub(super) fn stream_of(read: ((String, Vec<Value>),)) -> Option<(String, Vec<Entry>)> {
+    pub(super) fn stream_of(&self, read: ((String, Vec<Value>),)) -> Option<(String, Vec<Entry>)> {
         let ((engine, entries),) = read;
-        Some((engine, entries.into_iter().map(Entry::of).collect::<Option<_>>()?))
+        Some((engine, entries.into_iter().map(|entry| Entry::of(self, entry)).collect::<Option<_>>()?))
     }
 
     /// Who the engine is, and the last entry that it has.
     pub(super) async fn end(&self, link: &mut Link) -> Result<(String, Position), EngineError> {
         let mut command = self.script(END, &["invalidations"]);
-        command.arg(self.by());
+        self.write_fields(&mut command, &Order::Begin);
         let (engine, last): (String, String) = self.ask(link, &command).await?;
         Ok((engine, last.parse().map_err(|_| strange("the number of an entry"))?))
     }
@@ -290,6 +292,16 @@ impl Cluster {
         self.ask::<Value>(link, &command).await.map(drop)
     }
 
+    /// Appends the fields of an entry by this node, sealed.
+    fn write_fields(&self, command: &mut Cmd, order: &Order) {
+        let fields = (Message { by: self.by(), order: order.clone() }).fields();
+        let parts: Vec<_> = fields.iter().flat_map(|(field, value)| [field.as_bytes(), &value[..]]).collect();
+        if self.seal.is_on() {
+            command.arg(sealed::FIELD).arg(self.seal.text(Kind::Entry, &parts));
+        }
+        parts.into_iter().for_each(|part| _ = command.arg(part));
+    }
+
     fn script(&self, script: &str, keys: &[&str]) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(script).arg(keys.len());
@@ -304,20 +316,41 @@ impl Cluster {
 }
 
 impl Entry {
-    fn of(value: Value) -> Option<Self> {
+    fn of(cluster: &Cluster, value: Value) -> Option<Self> {
         let Value::Array(parts) = value else { return None };
         let [Value::BulkString(number), Value::Array(fields)] = &parts[..] else { return None };
         let position = std::str::from_utf8(number).ok()?.parse().ok()?;
         let bytes =
             |value: &Value| if let Value::BulkString(bytes) = value { Some(bytes.clone()) } else { None };
         let fields: Vec<_> = fields.iter().map(bytes).collect::<Option<_>>()?;
-        let (pairs, rest) = fields.as_chunks::<2>();
+        let parts = match cluster.unsealed(&fields) {
+            Some(parts) => parts,
+            None => return Some(Self { position, message: None }),
+        };
+        let (pairs, rest) = parts.as_chunks::<2>();
         let pairs = pairs.iter().map(|[name, value]| (&name[..], &value[..]));
         let message = match rest {
             [] => Message::parse(pairs).map_err(|_| Missed::Unknown),
             _ => Err(Missed::Unknown),
         };
-        Some(Self { position, message })
+        Some(Self { position, message: Some(message) })
+    }
+}
+
+impl Cluster {
+    /// The fields of an entry without its seal, which stands before them; `None`: it is not that of a node.
+    fn unsealed<'f>(&self, fields: &'f [Vec<u8>]) -> Option<&'f [Vec<u8>]> {
+        if !self.seal.is_on() {
+            return Some(fields);
+        }
+        let sealed = fields.split_first_chunk().filter(|([name, shown], rest)| {
+            let parts: Vec<_> = rest.iter().map(Vec::as_slice).collect();
+            name == sealed::FIELD.as_bytes() && self.seal.is(Kind::Entry, &parts, shown)
+        });
+        if sealed.is_none() {
+            Forged::count(&self.forged.entries, "an entry of the stream of purges");
+        }
+        sealed.map(|(_, rest)| rest)
     }
 }
 

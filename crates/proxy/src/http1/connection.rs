@@ -161,7 +161,7 @@ impl Connection {
                 Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
             };
         if self.role.is_none() && alive::is_asked(&head) {
-            self.writing.out.extend_from_slice(alive::ANSWER);
+            alive::answer(&mut self.writing.out, self.worker.shared.cluster.as_deref(), &head);
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Continue(());

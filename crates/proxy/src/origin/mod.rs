@@ -12,6 +12,7 @@ pub mod guard;
 pub mod head;
 mod idle;
 mod pool;
+pub mod proof;
 mod sending;
 mod stream;
 
@@ -29,6 +30,7 @@ pub use self::gate::{Gate, Place};
 pub use self::head::{Head, Lines};
 use self::idle::Idle;
 pub use self::pool::{Pool, Turn};
+pub use self::proof::{Challenge, Prove};
 pub use self::stream::Stream;
 use crate::settings::Timeouts;
 
@@ -72,13 +74,22 @@ struct Ways {
     idle: Arc<Idle>,
     first_byte: Duration,
     between: Duration,
+    /// Has the other ends of new connections prove who they are.
+    prover: Option<Arc<dyn Prove>>,
 }
 
 impl Client {
     /// A client that connects through `connector`.
     pub fn new(connector: Connector, timeouts: &Timeouts) -> Self {
         let (first_byte, between) = (timeouts.first_byte, timeouts.origin_idle);
-        Self(Arc::new(Ways { connector, idle: Arc::default(), first_byte, between }))
+        Self(Arc::new(Ways { connector, idle: Arc::default(), first_byte, between, prover: None }))
+    }
+
+    /// A client of those only that prove to `prover` who they are.
+    pub fn of_proven(connector: Connector, timeouts: &Timeouts, prover: Arc<dyn Prove>) -> Self {
+        let (first_byte, between) = (timeouts.first_byte, timeouts.origin_idle);
+        let prover = Some(prover);
+        Self(Arc::new(Ways { connector, idle: Arc::default(), first_byte, between, prover }))
     }
 
     /// Sends a request and waits for the head of the final answer.
@@ -105,6 +116,9 @@ impl Client {
                 }
             };
             let (mut exchange, mut sent) = (Exchange::new(connection, Arc::clone(idle)), 0);
+            if is_new {
+                self.prove(&mut exchange, request.https, request.authority).await?;
+            }
             match exchange.ask(&mut request, self.0.first_byte, &mut sent).await {
                 Ok(head) => {
                     let mut download = Download::new(exchange, Content::new(head.framing), self.0.between);

@@ -199,6 +199,21 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_cluster_spilled_requests_total" []
         "Requests that went to another node than their key's owner, which had too much to do."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.peers.spilled))),
+    metric!(Counter "larder_cluster_forged_total" ["what"]
+    "Messages that were ignored because no node with the cluster's token wrote them: member, entry, record, request, or proof \
+     of a node's identity."
+    |moment, to| {
+        if let Some(Cluster { forged, .. }) = &moment.stats.cluster {
+            let all = [
+                ("member", forged.members),
+                ("entry", forged.entries),
+                ("record", forged.records),
+                ("request", forged.requests),
+                ("proof", forged.proofs),
+            ];
+            all.iter().for_each(|(what, count)| to.put(&[what], *count));
+        }
+    }),
     metric!(Gauge "larder_cluster_copies" []
         "Responses kept here that other nodes own, because they are asked for often."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.copies))),

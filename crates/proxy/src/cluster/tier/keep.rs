@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::StatusCode;
 use larder_cluster::Follower;
 use larder_cluster::record::{CHUNK, Content, INLINE, Piece, Record, Response, chunks, sum};
+use larder_cluster::seal::Kind;
 use larder_semantics::fields::Fields;
 use larder_store::Entry;
 use tokio::sync::Notify;
@@ -191,12 +192,13 @@ impl Writing<'_> {
         let value = Record::Response(Box::new(response)).encode();
         if !entry.signature().is_empty() {
             let varies = Record::Varies { key: entry.key(), signature: entry.signature() }.encode();
-            self.set(&self.cluster.record(entry.key(), &[]), &varies, self.tier.settings.lifetime).await?;
+            let of_key = self.cluster.record(entry.key(), &[]);
+            self.set(Kind::Record, &of_key, varies, self.tier.settings.lifetime).await?;
         }
-        self.set(&name, &value, expires).await?;
+        written += self.set(Kind::Record, &name, value, expires).await?;
         let figures = &self.tier.figures;
         figures.written.fetch_add(1, Ordering::Relaxed);
-        figures.written_bytes.fetch_add(written + value.len() as u64, Ordering::Relaxed);
+        figures.written_bytes.fetch_add(written, Ordering::Relaxed);
         Ok(())
     }
 
@@ -213,8 +215,8 @@ impl Writing<'_> {
             let Ok(bytes) = entry.body().load(at * CHUNK, CHUNK as usize).await else { return Ok(None) };
             sums.push(sum(&bytes));
             let value = self.packed(bytes.to_vec()).await.piece().encode();
-            *written += value.len() as u64;
-            self.set(&chunk(name, number, at as usize), &value, self.time(entry) + LONGER).await?;
+            let time = self.time(entry) + LONGER;
+            *written += self.set(Kind::Chunk, &chunk(name, number, at as usize), value, time).await?;
         }
         Ok(Some(Content::Chunks { number, len, sums }))
     }
@@ -225,10 +227,14 @@ impl Writing<'_> {
         Duration::from_secs(left).min(self.tier.settings.lifetime)
     }
 
-    async fn set(&self, name: &str, value: &[u8], time: Duration) -> Result<(), EngineError> {
+    /// Writes `value`, sealed; says how many bytes that are.
+    async fn set(&self, kind: Kind, name: &str, value: Vec<u8>, time: Duration) -> Result<u64, EngineError> {
+        let value = self.cluster.seal.close(kind, &[name.as_bytes()], value);
+        let len = value.len() as u64;
         let mut commands = redis::pipe();
         commands.cmd("SET").arg(name).arg(value).arg("PX").arg(time.as_millis().max(1) as u64).ignore();
-        self.tier.writes.ask(&self.cluster.engine, &commands).await
+        self.tier.writes.ask::<()>(&self.cluster.engine, &commands).await?;
+        Ok(len)
     }
 
     /// `bytes`, compressed if that is wanted and makes them shorter.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use larder_cluster::message::Order;
 use larder_cluster::record::{CHUNK, Content, Piece, Record, Response, sum};
+use larder_cluster::seal::Kind;
 use larder_cluster::{Follower, Missed, Position};
 use larder_semantics::fields::HeadLines;
 use larder_semantics::freshness::{Flags, Freshness};
@@ -21,6 +22,7 @@ use crate::clock;
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
 use crate::cluster::scopes;
+use crate::cluster::sealed::Forged;
 use crate::request::Request;
 use crate::worker::Shared;
 
@@ -115,7 +117,10 @@ impl Reading<'_> {
         let mut name = self.cluster.record(key, &[]);
         let (mut value, mut left) = self.value(&name).await?;
         let mut signature = Vec::new();
-        if let Some(Record::Varies { key: of, signature: by }) = value.as_deref().and_then(Record::decode)
+        if let Some(Record::Varies { key: of, signature: by }) = value
+            .as_deref()
+            .and_then(|value| self.opened(Kind::Record, &name, value))
+            .and_then(Record::decode)
             && of == &key[..]
         {
             signature = vary::again(by, &self.request.fields);
@@ -128,7 +133,8 @@ impl Reading<'_> {
 
     /// The response that was `found`, and how old it is.
     pub(super) fn record<'f>(&self, found: &'f Found) -> Result<(Response<'f>, Freshness), Unfit> {
-        let Some(Record::Response(response)) = Record::decode(&found.value) else {
+        let value = self.opened(Kind::Record, &found.name, &found.value).ok_or(Unfit::Damaged)?;
+        let Some(Record::Response(response)) = Record::decode(value) else {
             return Err(Unfit::Damaged);
         };
         // Another key of the same hash is no damage.
@@ -153,7 +159,7 @@ impl Reading<'_> {
         }
         let commands = self.cluster.commands_for_stream(response.position, MOST + 1);
         let read = self.side().ask(&self.cluster.engine, &commands).await?;
-        let (engine, entries) = Cluster::stream_of(read).ok_or(Missed::Unknown)?;
+        let (engine, entries) = self.cluster.stream_of(read).ok_or(Missed::Unknown)?;
         let positions: Vec<_> = entries.iter().map(|entry| entry.position).collect();
         let follower = Follower::at(response.engine, response.position);
         let known = follower.check(&engine, &positions)?;
@@ -162,7 +168,8 @@ impl Reading<'_> {
         }
         let mut orders = Vec::new();
         for entry in entries.into_iter().skip(known) {
-            match entry.message?.order {
+            let Some(message) = entry.message else { continue };
+            match message?.order {
                 Order::Purge(effect, about) => {
                     orders.push((scopes::effect(effect), about.into_iter().map(scopes::heard).collect()));
                 }
@@ -189,6 +196,15 @@ impl Reading<'_> {
         }
     }
 
+    /// What a node wrote under this name.
+    fn opened<'v>(&self, kind: Kind, name: &str, value: &'v [u8]) -> Option<&'v [u8]> {
+        let opened = self.cluster.seal.open(kind, &[name.as_bytes()], value);
+        if opened.is_none() {
+            Forged::count(&self.cluster.forged.records, "a value of the second tier");
+        }
+        opened
+    }
+
     fn side(&self) -> &Side {
         &self.tier.reads
     }
@@ -210,11 +226,12 @@ impl Reading<'_> {
         };
         let extent = shared.fills.arena().extent(Some(len)).map_err(|_| Unfit::NoRoom)?;
         for (at, expected) in sums.iter().enumerate() {
-            let mut commands = redis::pipe();
-            commands.cmd("GET").arg(chunk(name, number, at));
+            let (mut commands, name) = (redis::pipe(), chunk(name, number, at));
+            commands.cmd("GET").arg(&name);
             let (value,): (Option<Vec<u8>>,) = self.side().ask(&self.cluster.engine, &commands).await?;
             let size = (len - at as u64 * CHUNK).min(CHUNK) as usize;
-            let bytes = value.as_deref().and_then(Piece::decode).and_then(|piece| plain(piece, size));
+            let value = value.as_deref().and_then(|value| self.opened(Kind::Chunk, &name, value));
+            let bytes = value.and_then(Piece::decode).and_then(|piece| plain(piece, size));
             let bytes = bytes.filter(|bytes| sum(bytes) == *expected).ok_or(Unfit::Damaged)?;
             extent.append(&bytes).map_err(|_| Unfit::NoRoom)?;
         }

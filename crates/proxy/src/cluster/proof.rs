@@ -1,0 +1,73 @@
+//! A node proves to others that it knows the cluster's token, without showing it: it seals the number that it is asked,
+//! which is used once, and the address by which it was asked. So nobody who has taken over the address of a node that is
+//! gone gets a request, also if he passes the question on to another node.
+
+use std::sync::{Arc, PoisonError};
+
+use larder_cluster::seal::Kind;
+use larder_semantics::fields::Fields;
+use larder_store::lines::write_line;
+use rustls::crypto::SecureRandom;
+
+use super::Cluster;
+use super::alive::NOBODY;
+use super::asker::FIELD;
+use super::sealed::Forged;
+use crate::http1::head::{Head, Target};
+use crate::origin::{self, Challenge, Prove};
+
+/// Bytes of a number that is used once, and the longest that is answered, as text.
+const NONCE: (usize, usize) = (16, 64);
+
+/// Has nodes prove that they know the token.
+pub(crate) struct Prover(pub(crate) Arc<Cluster>);
+
+impl std::fmt::Debug for Prover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Prover(..)")
+    }
+}
+
+impl Prove for Prover {
+    fn challenge(&self, authority: &str) -> Challenge {
+        let nonce = nonce();
+        let mut head = b"HEAD / HTTP/1.1\r\n".to_vec();
+        write_line(&mut head, b"host", authority.as_bytes());
+        write_line(&mut head, FIELD.as_bytes(), &[NOBODY, b" ", nonce.as_bytes()].concat());
+        head.extend_from_slice(b"\r\n");
+        Challenge { head, nonce }
+    }
+
+    fn accepts(&self, authority: &str, challenge: &Challenge, head: &origin::Head) -> bool {
+        let Self(cluster) = self;
+        let parts = [authority.as_bytes(), challenge.nonce.as_bytes()];
+        let shown = head.fields.lines(FIELD).next().unwrap_or_default();
+        let is_proof = cluster.seal.is(Kind::Proof, &parts, shown);
+        if !is_proof {
+            Forged::count(&cluster.forged.proofs, "an answer at a node's address");
+        }
+        is_proof
+    }
+}
+
+impl Cluster {
+    /// What answers the challenge in `head`, if there is one and it was meant for this node.
+    pub(super) fn proof(&self, head: &Head<'_>) -> Option<String> {
+        let nonce = head.fields.first(FIELD)?.strip_prefix(NOBODY)?.strip_prefix(b" ")?;
+        let Target::Origin { host, .. } = head.target else { return None };
+        let is_here = *self.reached_at.lock().unwrap_or_else(PoisonError::into_inner) == host;
+        let is_meant = is_here && nonce.len() <= NONCE.1 && self.seal.is_on();
+        is_meant.then(|| self.seal.text(Kind::Proof, &[host.as_bytes(), nonce]))
+    }
+}
+
+/// One that nobody can foresee.
+fn nonce() -> String {
+    let (mut bytes, random): (_, &dyn SecureRandom) =
+        ([0; NONCE.0], rustls::crypto::ring::default_provider().secure_random);
+    // Without the system's random numbers there is no TLS either; the address is part of the proof all the same.
+    if random.fill(&mut bytes).is_err() {
+        fastrand::fill(&mut bytes);
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

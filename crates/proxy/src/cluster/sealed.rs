@@ -1,0 +1,118 @@
+//! What this node writes on the engine is sealed with the cluster's token, and what it reads there without the seal of a
+//! node is ignored and counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use larder_cluster::Position;
+use larder_cluster::seal::Kind;
+use serde::Serialize;
+
+use super::Cluster;
+
+/// The field of a node's record, and of an entry of the stream, in which its seal stands.
+pub(super) const FIELD: &str = "seal";
+
+/// How often something was ignored because no node had sealed it.
+#[derive(Debug, Default)]
+pub(crate) struct Forged {
+    pub(super) members: AtomicU64,
+    pub(super) entries: AtomicU64,
+    pub(super) records: AtomicU64,
+    pub(super) requests: AtomicU64,
+    pub(super) proofs: AtomicU64,
+}
+
+/// The same, as `/cluster` and the metrics show it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Report {
+    /// Records of nodes, and what else is said of them, each time that they were read.
+    pub(crate) members: u64,
+    /// Entries of the stream of purges.
+    pub(crate) entries: u64,
+    /// Responses of the second tier, and their chunks.
+    pub(crate) records: u64,
+    /// Requests on the listener for nodes.
+    pub(crate) requests: u64,
+    /// Connections to nodes that did not prove to be nodes.
+    pub(crate) proofs: u64,
+}
+
+impl Forged {
+    pub(super) fn report(&self) -> Report {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Self { members, entries, records, requests, proofs } = self;
+        Report {
+            members: get(members),
+            entries: get(entries),
+            records: get(records),
+            requests: get(requests),
+            proofs: get(proofs),
+        }
+    }
+
+    /// Counts one, and says so in the log the first time.
+    pub(super) fn count(count: &AtomicU64, what: &str) {
+        if count.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!("{what} was ignored: no node with this cluster's token wrote it");
+        }
+    }
+}
+
+impl Cluster {
+    /// The seal of a node's record: of all that is said in it but the seal.
+    pub(super) fn seal_of_member(&self, name: &str, record: &BTreeMap<String, String>) -> String {
+        let words = record.iter().filter(|(field, _)| *field != FIELD);
+        let words: Vec<_> = words.flat_map(|(field, value)| [field.as_bytes(), value.as_bytes()]).collect();
+        self.seal.text(Kind::Member, &[&[name.as_bytes()], &words[..]].concat())
+    }
+
+    /// Whether a node wrote this record of the node called `name`.
+    pub(super) fn is_of_node(&self, name: &str, record: &BTreeMap<String, String>) -> bool {
+        let shown = record.get(FIELD).map_or("-", String::as_str);
+        let is_sealed = self.seal_of_member(name, record) == shown;
+        if !is_sealed {
+            Forged::count(&self.forged.members, "a node's record on the engine");
+        }
+        is_sealed
+    }
+
+    /// What stands on the engine for a node that is to own nothing: its name, and behind it a seal.
+    pub(super) fn sealed_name(&self, name: &str) -> String {
+        match self.seal.is_on() {
+            true => format!("{} {name}", self.seal.text(Kind::Draining, &[name.as_bytes()])),
+            false => name.to_owned(),
+        }
+    }
+
+    /// Whether the node called `name` is one of those.
+    pub(super) fn is_draining(&self, name: &str, draining: &BTreeSet<String>) -> bool {
+        draining.contains(&self.sealed_name(name))
+    }
+
+    /// What stands on the engine for this node's place in the stream.
+    pub(super) fn sealed_position(&self, position: Position) -> String {
+        let position = position.to_string();
+        match self.seal.is_on() {
+            true => format!("{position} {}", self.seal_of_position(&self.settings.node, &position)),
+            false => position,
+        }
+    }
+
+    /// The place that the node called `name` has written.
+    pub(super) fn position_of(&self, name: &str, written: &str) -> Option<Position> {
+        if !self.seal.is_on() {
+            return written.parse().ok();
+        }
+        let (position, shown) = written.split_once(' ')?;
+        let is_sealed = self.seal_of_position(name, position) == shown;
+        if !is_sealed {
+            Forged::count(&self.forged.members, "a node's place on the engine");
+        }
+        is_sealed.then(|| position.parse().ok())?
+    }
+
+    fn seal_of_position(&self, name: &str, position: &str) -> String {
+        self.seal.text(Kind::Position, &[name.as_bytes(), position.as_bytes()])
+    }
+}

@@ -1,0 +1,59 @@
+//! Whoever answers at the other end of a new connection may have to prove who it is, before anything else is sent there.
+
+use std::fmt::Debug;
+
+use http::{Method, StatusCode};
+use larder_semantics::status::Why;
+
+use super::exchange::Exchange;
+use super::{Client, Head, OriginError, Outgoing, Upload};
+
+/// Asks for proof, and judges it.
+pub trait Prove: Debug + Send + Sync {
+    /// A challenge for who answers at `authority`.
+    fn challenge(&self, authority: &str) -> Challenge;
+
+    /// Whether the answer to it with this `head` is proof.
+    fn accepts(&self, authority: &str, challenge: &Challenge, head: &Head) -> bool;
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub struct Challenge {
+    /// The head of a HEAD request, blank line included.
+    pub head: Vec<u8>,
+    /// What the proof has to be about.
+    pub nonce: String,
+}
+
+impl Client {
+    /// Has the one at the other end of a new connection prove who it is.
+    pub(super) async fn prove(
+        &self,
+        exchange: &mut Exchange,
+        https: bool,
+        authority: &str,
+    ) -> Result<(), OriginError> {
+        let Some(prover) = &self.0.prover else { return Ok(()) };
+        let challenge = prover.challenge(authority);
+        let mut asked = Outgoing {
+            https,
+            authority,
+            method: &Method::HEAD,
+            head: &challenge.head,
+            content: &mut Upload::Empty,
+            on_interim: &mut |_| (),
+        };
+        let answered = exchange.ask(&mut asked, self.0.first_byte, &mut 0).await;
+        let head = answered.map_err(|failure| OriginError { unsent: true, ..self.error(&failure) })?;
+        if prover.accepts(authority, &challenge, &head) {
+            return Ok(());
+        }
+        Err(OriginError {
+            status: StatusCode::BAD_GATEWAY,
+            why: Why::OriginUnreachable,
+            detail: format!("{authority} does not prove to be a node of this cluster"),
+            unsent: true,
+        })
+    }
+}
