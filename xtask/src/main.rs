@@ -7,6 +7,7 @@ mod bench;
 mod conformance;
 mod fuzz;
 mod packages;
+mod soak;
 mod steps;
 mod tidy;
 
@@ -28,6 +29,11 @@ usage: cargo x COMMAND
              --seconds N     how long each runs (10)
              --only A,B      which (all in fuzz/targets)
              --keep          add new short inputs that reach more code to fuzz/corpus
+  soak     an ordinary load on a release build, and beside it all hostile clients and origins at once; checks memory,
+           errors, content and times
+             --minutes N     how long; the first third is without the hostile ones (3)
+             --only A,B      which hostile clients (all)
+             --larder PATH   test this program instead of building one
   bench    hits | misses | memory: this proxy beside its peers, in one run (bench/README.md)
              --seconds N     how long each measurement lasts (5)
              --rounds N      measurements per server, interleaved (3)
@@ -77,6 +83,7 @@ fn main() -> ExitCode {
         "pictures" => args::parse(rest, &[]).map(|_| steps::pictures()),
         "conformance" => conformance::Options::parse(rest).map(conformance::Options::run),
         "fuzz" => fuzz::Fuzz::parse(rest).map(|fuzz| fuzz.run()),
+        "soak" => soak::Soak::parse(rest).map(soak::Soak::run),
         "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
@@ -85,7 +92,7 @@ fn main() -> ExitCode {
         other => Err(args::unknown(
             "command",
             other,
-            &["test", "tidy", "pictures", "conformance", "fuzz", "bench", "help"],
+            &["test", "tidy", "pictures", "conformance", "fuzz", "soak", "bench", "help"],
         )),
     };
     match result {

@@ -17,7 +17,7 @@ mod observe;
 mod origin;
 mod pace;
 mod peers;
-mod process;
+pub(crate) mod process;
 mod purge;
 mod replay;
 mod server;

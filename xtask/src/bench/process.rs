@@ -105,7 +105,7 @@ pub(super) fn children_time() -> Result<Duration> {
 ///
 /// # Errors
 /// When one of them is gone.
-pub(super) fn resident(processes: &[u32]) -> Result<u64> {
+pub(crate) fn resident(processes: &[u32]) -> Result<u64> {
     let mut bytes = 0;
     for process in processes {
         let path = format!("/proc/{process}/status");

@@ -68,7 +68,11 @@ fn compare(file: &Path, found: &[results::Outcome]) -> Result<()> {
     }
 }
 
-fn build() -> Result<PathBuf> {
+/// The path of the release build, which this makes.
+///
+/// # Errors
+/// When it does not build.
+pub(crate) fn build() -> Result<PathBuf> {
     let status = cargo().args(["build", "--release", "--quiet"]).status().context("cannot start cargo")?;
     if !status.success() {
         bail!("`cargo build --release`: {status}");

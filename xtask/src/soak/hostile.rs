@@ -1,0 +1,245 @@
+//! The hostile clients: each kind is a function that does its harm once, and is repeated until the run is over.
+//!
+//! They share the processors with the proxy, so each pauses now and then: what is measured is what they make the
+//! proxy do, not what they take from it by running.
+
+use super::ordinary::Random;
+use super::server::Ports;
+use super::{Over, content, traps};
+use crate::args;
+use anyhow::Result;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// How long a client of this kind pauses.
+const PAUSE: Duration = Duration::from_millis(40);
+/// How long it listens at most.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A kind of hostile client.
+pub(super) struct Attack {
+    name: &'static str,
+    /// How many of them there are at once.
+    pub(super) clients: u64,
+    once: fn(&mut Round<'_>) -> Result<()>,
+}
+
+/// One time that it does its harm.
+struct Round<'r> {
+    ports: &'r Ports,
+    over: &'r Over,
+    random: &'r mut Random,
+}
+
+const ATTACKS: &[Attack] = &[
+    Attack { name: "head-flood", clients: 4, once: head_flood },
+    Attack { name: "slow-upload", clients: 16, once: slow_upload },
+    Attack { name: "absent", clients: 8, once: absent },
+    Attack { name: "trickle", clients: 8, once: trickle },
+    Attack { name: "slow-request", clients: 16, once: slow_request },
+    Attack { name: "vary", clients: 2, once: vary },
+    Attack { name: "unique-fields", clients: 2, once: unique_fields },
+    Attack { name: "behind", clients: 2, once: behind },
+    Attack { name: "reload", clients: 2, once: reload },
+    Attack { name: "forged-fields", clients: 2, once: forged_fields },
+    Attack { name: "many-hosts", clients: 2, once: many_hosts },
+    Attack { name: "silent-admin", clients: 1, once: silent_admin },
+    Attack { name: "datagrams", clients: 1, once: datagrams },
+    Attack { name: "groups", clients: 2, once: groups },
+];
+
+/// The kinds that `only` names, a comma between them; without it, all.
+///
+/// # Errors
+/// A name that is no kind's.
+pub(super) fn chosen(only: Option<&str>) -> Result<Vec<&'static Attack>> {
+    let names: Vec<_> = ATTACKS.iter().map(|attack| attack.name).collect();
+    let Some(only) = only else { return Ok(ATTACKS.iter().collect()) };
+    let find = |word: &str| ATTACKS.iter().find(|attack| attack.name == word);
+    only.split(',')
+        .map(|word| find(word).ok_or_else(|| args::unknown("hostile client", word, &names)))
+        .collect()
+}
+
+impl Attack {
+    /// Does its harm until the run is over.
+    pub(super) fn repeat(&self, number: u64, ports: &Ports, over: &Over) {
+        let mut random = Random(number.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ self.name.len() as u64);
+        while !over.is_over() {
+            // A proxy that refuses or closes does right.
+            drop((self.once)(&mut Round { ports, over, random: &mut random }));
+            over.sleep(PAUSE);
+        }
+    }
+}
+
+impl Round<'_> {
+    fn connect(&self, port: u16) -> Result<TcpStream> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    }
+
+    /// Sends a request with these field lines to the hostile site, and reads what comes.
+    fn ask(&self, line: &str, fields: &str) -> Result<()> {
+        self.ask_of("evil.test", line, fields)
+    }
+
+    fn ask_of(&self, host: &str, line: &str, fields: &str) -> Result<()> {
+        let mut stream = self.connect(self.ports.site)?;
+        write!(stream, "{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{fields}\r\n")?;
+        read_all(&mut stream)
+    }
+
+    /// Sends bytes one by one.
+    fn drip(&self, stream: &mut TcpStream, bytes: &[u8], pause: Duration) -> Result<()> {
+        for byte in bytes {
+            if self.over.is_over() {
+                break;
+            }
+            stream.write_all(&[*byte])?;
+            self.over.sleep(pause);
+        }
+        Ok(())
+    }
+}
+
+fn read_all(stream: &mut TcpStream) -> Result<()> {
+    std::io::copy(&mut stream.take(1 << 20), &mut std::io::sink())?;
+    Ok(())
+}
+
+/// Many heads for few bytes, which are not read.
+fn head_flood(round: &mut Round<'_>) -> Result<()> {
+    round.ask("GET /large-head", "")?;
+    let mut stream = round.connect(round.ports.site)?;
+    let one = "HEAD /large-head HTTP/1.1\r\nHost: evil.test\r\n\r\n";
+    stream.write_all(one.repeat((64 << 10) / one.len()).as_bytes())?;
+    round.over.sleep(Duration::from_millis(500));
+    Ok(())
+}
+
+fn slow_upload(round: &mut Round<'_>) -> Result<()> {
+    let mut stream = round.connect(round.ports.site)?;
+    stream.write_all(b"POST /upload HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 1000000\r\n\r\n")?;
+    round.drip(&mut stream, &[b'u'; 200], Duration::from_millis(200))
+}
+
+/// Asks for what takes long, and leaves.
+fn absent(round: &mut Round<'_>) -> Result<()> {
+    let mut stream = round.connect(round.ports.site)?;
+    write!(stream, "GET /slow-head/{} HTTP/1.1\r\nHost: evil.test\r\n\r\n", round.random.next())?;
+    round.over.sleep(Duration::from_millis(50));
+    Ok(())
+}
+
+/// Asks for what never gets whole; leaves, or stays for a while.
+fn trickle(round: &mut Round<'_>) -> Result<()> {
+    let mut stream = round.connect(round.ports.site)?;
+    write!(stream, "GET /trickle/{} HTTP/1.1\r\nHost: evil.test\r\n\r\n", round.random.next())?;
+    let _ = stream.read(&mut [0; 100])?;
+    round.over.sleep(Duration::from_secs(if round.random.coin() { 5 } else { 0 }));
+    Ok(())
+}
+
+fn slow_request(round: &mut Round<'_>) -> Result<()> {
+    let mut stream = round.connect(round.ports.site)?;
+    let head = format!("GET / HTTP/1.1\r\nHost: evil.test\r\nX: {}\r\n\r\n", "x".repeat(100));
+    round.drip(&mut stream, head.as_bytes(), Duration::from_millis(50))
+}
+
+/// Many variants that differ at the end of long fields.
+fn vary(round: &mut Round<'_>) -> Result<()> {
+    let other = format!("{}{}", "o".repeat(20_000), round.random.next() % 100);
+    let fields = format!("Accept-Language: en;q=0.{}\r\nX-Other: {other}\r\n", round.random.next() % 9);
+    round.ask("GET /vary", &fields)
+}
+
+fn unique_fields(round: &mut Round<'_>) -> Result<()> {
+    let path = format!("GET /unique-fields/{}", round.random.next() % 5_000);
+    round.ask(&path, "")?;
+    round.ask(&path, "Cache-Control: no-cache\r\n")
+}
+
+fn behind(round: &mut Round<'_>) -> Result<()> {
+    let method = if round.random.coin() { "HEAD" } else { "GET" };
+    let length = (round.random.next() % 12) as usize;
+    let page = round.random.next() % 10;
+    round.ask(&format!("{method} /behind/{}{page}", "b".repeat(length)), "")
+}
+
+/// Has stored pages fetched again, also where the origin fails.
+fn reload(round: &mut Round<'_>) -> Result<()> {
+    let fields = "Cache-Control: no-cache\r\nPragma: no-cache\r\n";
+    let page = round.random.next() % 20;
+    round.ask(&format!("GET /error/{page}"), fields)?;
+    let (path, _) = content::path(round.random.next() % 50);
+    round.ask_of("good.test", &format!("GET {path}"), fields)
+}
+
+/// Says to origins that another page is meant.
+fn forged_fields(round: &mut Round<'_>) -> Result<()> {
+    let (path, _) = content::path(round.random.next() % 3_000);
+    let fields = "X-Forwarded-Host: evil.test\r\nForwarded: for=192.0.2.1;host=evil.test\r\nX-Original-URL: /evil\r\n\
+                  X-Rewrite-URL: /evil\r\nX_Forwarded_Host: evil.test\r\nX-Forwarded-Prefix: /evil\r\n\
+                  X-HTTP-Method-Override: DELETE\r\nLarder-Peer: reverse 192.0.2.1:1 - -\r\n";
+    round.ask_of("good.test", &format!("GET {path}"), fields)
+}
+
+fn many_hosts(round: &mut Round<'_>) -> Result<()> {
+    let mut stream = round.connect(round.ports.forward)?;
+    let host =
+        format!("127.0.1.{}:{}", 1 + round.random.next() % u64::from(traps::NEIGHBOURS), round.ports.traps);
+    write!(
+        stream,
+        "GET http://{host}/{} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n",
+        round.random.next()
+    )?;
+    read_all(&mut stream)
+}
+
+/// Connections to the admin listener on which nothing is said.
+fn silent_admin(round: &mut Round<'_>) -> Result<()> {
+    let silent: Result<Vec<_>> = (0..200).map(|_| round.connect(round.ports.admin)).collect();
+    round.over.sleep(Duration::from_secs(5));
+    silent.map(drop)
+}
+
+/// Datagrams that look like calls, and such that do not.
+fn datagrams(round: &mut Round<'_>) -> Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    for _ in 0..20 {
+        let mut call: Vec<u8> = [round.random.next() as u32, 0, 2, 0x2345_1111, 1, 1, 0, 0, 0, 0]
+            .iter()
+            .flat_map(|word| word.to_be_bytes())
+            .collect();
+        call.extend((0..round.random.next() % 32).map(|_| round.random.next() as u8));
+        socket.send_to(&call, ("127.0.0.1", round.ports.onc))?;
+    }
+    Ok(())
+}
+
+/// Unsafe requests whose answers purge groups that nothing belongs to.
+fn groups(round: &mut Round<'_>) -> Result<()> {
+    let mut stream = round.connect(round.ports.site)?;
+    for number in 0..50 {
+        let close = if number == 49 { "Connection: close\r\n" } else { "" };
+        write!(stream, "POST /group HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 0\r\n{close}\r\n")?;
+    }
+    read_all(&mut stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ATTACKS, chosen};
+
+    #[test]
+    fn kinds_are_chosen_by_name() {
+        assert_eq!(chosen(None).unwrap().len(), ATTACKS.len());
+        assert_eq!(chosen(Some("vary,groups")).unwrap().len(), 2);
+        let error = chosen(Some("varry")).err().unwrap();
+        assert_eq!(error.to_string(), "unknown hostile client `varry`; did you mean `vary`?");
+    }
+}

@@ -1,0 +1,134 @@
+//! Ordinary clients: kept connections, one request after the other with pauses, every byte compared.
+
+use super::{Over, content};
+use anyhow::{Context, Result, bail, ensure};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How many there are.
+pub(super) const CLIENTS: u64 = 8;
+/// How many pages there are; low numbers are asked for most.
+const PAGES: f64 = 3_000.0;
+/// How long each waits between two requests.
+const PAUSE: Duration = Duration::from_millis(4);
+/// Longer than this no answer may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Requests on one connection.
+const ON_ONE: usize = 500;
+
+/// What they saw.
+#[derive(Default)]
+pub(super) struct Ordinary(Mutex<Seen>);
+
+/// The times of all answers, and what went wrong.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) times: Vec<u32>,
+    pub(super) errors: Vec<String>,
+}
+
+impl Seen {
+    /// Microseconds within which this share of all answers came.
+    pub(super) fn within(&self, share: f64) -> u32 {
+        let mut times = self.times.clone();
+        times.sort_unstable();
+        let at = (times.len() as f64 * share) as usize;
+        times.get(at.min(times.len().saturating_sub(1))).copied().unwrap_or(0)
+    }
+}
+
+impl Ordinary {
+    /// What was seen since the last call.
+    pub(super) fn exchange(&self) -> Seen {
+        std::mem::take(&mut *self.seen())
+    }
+
+    /// The state in one line.
+    pub(super) fn line(&self) -> String {
+        let seen = self.seen();
+        let (count, p99, errors) = (seen.times.len(), seen.within(0.99), seen.errors.len());
+        format!("{count:>8} ordinary requests, 99 of 100 within {p99} us, {errors} errors")
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One client, until the run is over.
+    pub(super) fn run(&self, client: u64, port: u16, over: &Over) {
+        let mut random = Random(client + 1);
+        while !over.is_over() {
+            if let Err(error) = self.connection(port, &mut random, over) {
+                self.seen().errors.push(format!("{error:#}"));
+                over.sleep(Duration::from_millis(100));
+            }
+        }
+    }
+
+    fn connection(&self, port: u16, random: &mut Random, over: &Over) -> Result<()> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).context("cannot connect")?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut reader = BufReader::new(stream);
+        for _ in 0..ON_ONE {
+            if over.is_over() {
+                break;
+            }
+            let number = PAGES.powf(random.share()) as u64;
+            let (path, length) = content::path(number);
+            let begun = Instant::now();
+            let body = get(&mut reader, &path).with_context(|| path.clone())?;
+            let took = begun.elapsed().as_micros() as u32;
+            ensure!(body == content::of(number, length), "{path}: wrong content of {} bytes", body.len());
+            self.seen().times.push(took);
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+fn get(reader: &mut BufReader<TcpStream>, path: &str) -> Result<Vec<u8>> {
+    reader.get_mut().write_all(format!("GET {path} HTTP/1.1\r\nHost: good.test\r\n\r\n").as_bytes())?;
+    let (mut line, mut length) = (String::new(), None);
+    for number in 0.. {
+        line.clear();
+        ensure!(reader.read_line(&mut line).context("no answer")? > 0, "the connection was closed");
+        match line.trim_end() {
+            "" => break,
+            status if number == 0 && !status.starts_with("HTTP/1.1 200 ") => bail!("answered `{status}`"),
+            field => {
+                let value = field.to_ascii_lowercase();
+                length = value
+                    .strip_prefix("content-length:")
+                    .map(|value| value.trim().parse::<usize>())
+                    .or(length);
+            }
+        }
+    }
+    let mut body = vec![0; length.context("no content-length")??];
+    reader.read_exact(&mut body).context("the content broke off")?;
+    Ok(body)
+}
+
+/// Numbers that look random (SplitMix64).
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(super) fn coin(&mut self) -> bool {
+        self.next() >> 63 == 0
+    }
+
+    /// From 0 to 1.
+    fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

@@ -1,0 +1,131 @@
+//! The hostile origin: each first part of a path is another way to hurt a proxy. It listens on many addresses of this
+//! machine, as many origins do.
+
+use super::{content, ordinary::Random};
+use anyhow::{Context, Result};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Addresses besides 127.0.0.1: 127.0.1.1 and so on.
+pub(super) const NEIGHBOURS: u8 = 60;
+/// How long slow answers are kept up.
+const SLOW: Duration = Duration::from_secs(20);
+
+/// A hostile origin.
+pub(super) struct Traps {
+    pub(super) port: u16,
+}
+
+/// Listens until the program ends.
+pub(super) fn start() -> Result<Traps> {
+    let first = TcpListener::bind("127.0.0.1:0").context("cannot listen on 127.0.0.1")?;
+    let port = first.local_addr()?.port();
+    let others =
+        (1..=NEIGHBOURS).filter_map(|last| TcpListener::bind((format!("127.0.1.{last}"), port)).ok());
+    for listener in std::iter::once(first).chain(others) {
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // What the proxy gives up is what it should.
+                std::thread::spawn(move || drop(answer_all(stream)));
+            }
+        });
+    }
+    Ok(Traps { port })
+}
+
+fn answer_all(stream: TcpStream) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream);
+    let mut random = Random(std::process::id().into());
+    loop {
+        let (mut line, mut path, mut length) = (String::new(), String::new(), 0_u64);
+        while line != "\r\n" {
+            line.clear();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if path.is_empty() {
+                path = line.split(' ').nth(1).unwrap_or("/").to_owned();
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap_or(0);
+            }
+        }
+        std::io::copy(&mut std::io::Read::take(&mut reader, length), &mut std::io::sink())?;
+        let path = path
+            .strip_prefix("http://")
+            .map_or(path.as_str(), |rest| rest.find('/').map_or("/", |at| &rest[at..]));
+        answer(reader.get_mut(), path, &mut random)?;
+    }
+}
+
+/// Answers as the path's first part says.
+fn answer(stream: &mut TcpStream, path: &str, random: &mut Random) -> Result<()> {
+    let storable = "Cache-Control: public, max-age=600\r\n";
+    let body = [b'e'; 1_000];
+    match path.split(['/', '?']).nth(1).unwrap_or_default() {
+        "large-head" => {
+            let lines: String = (0..40).map(|n| format!("X-Field-{n}: {}\r\n", "v".repeat(1_000))).collect();
+            stream.write_all(&content::answer("200 OK", &format!("{storable}{lines}"), &body))?;
+        }
+        "unique-fields" => {
+            let unique = random.next();
+            let lines: String =
+                (0..8).map(|n| format!("X-Unique-{n}: {unique}{}\r\n", "u".repeat(900))).collect();
+            stream.write_all(&content::answer("200 OK", &format!("{storable}{lines}"), &body))?;
+        }
+        "vary" => {
+            let lines = format!("{storable}Vary: Accept-Language, X-Other\r\n");
+            stream.write_all(&content::answer("200 OK", &lines, &body))?;
+        }
+        "group" => {
+            let group = random.next();
+            let lines = format!("{storable}Cache-Group-Invalidation: \"{group}\"\r\n");
+            stream.write_all(&content::answer("200 OK", &lines, &body))?;
+        }
+        "error" => {
+            let status = if random.coin() { "400 Bad Request" } else { "503 Service Unavailable" };
+            let lines = if random.coin() { storable } else { "Cache-Control: no-store\r\n" };
+            stream.write_all(&content::answer(status, lines, &body))?;
+        }
+        "behind" => behind(stream, path)?,
+        "slow-head" => drip(stream, &content::answer("200 OK", storable, &body))?,
+        "trickle" => {
+            stream.write_all(
+                format!("HTTP/1.1 200 OK\r\n{storable}Content-Length: 8388608\r\n\r\n").as_bytes(),
+            )?;
+            drip(stream, &[b't'; 4_096])?;
+        }
+        _ => stream.write_all(&content::answer("200 OK", storable, &body))?,
+    }
+    Ok(())
+}
+
+/// Bytes behind an answer that has no content, or ended before: what another request would take for its own answer.
+fn behind(stream: &mut TcpStream, path: &str) -> Result<()> {
+    let foreign = content::answer("200 OK", "Cache-Control: max-age=600\r\n", b"foreign");
+    let head = match path.len() % 3 {
+        0 => "HTTP/1.1 204 No Content\r\n\r\n",
+        1 => "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n",
+        _ => "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 2\r\n\r\nok",
+    };
+    stream.write_all(head.as_bytes())?;
+    std::thread::sleep(Duration::from_millis(2));
+    stream.write_all(&foreign)?;
+    Ok(())
+}
+
+/// A byte now and then, for as long as anybody waits, though not for ever.
+fn drip(stream: &mut TcpStream, bytes: &[u8]) -> Result<()> {
+    let begun = Instant::now();
+    for byte in bytes {
+        stream.write_all(&[*byte])?;
+        std::thread::sleep(Duration::from_millis(50));
+        if begun.elapsed() > SLOW {
+            break;
+        }
+    }
+    stream.shutdown(std::net::Shutdown::Both)?;
+    Ok(())
+}

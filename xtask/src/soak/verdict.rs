@@ -1,0 +1,76 @@
+//! Whether the promises were kept.
+
+use super::ordinary::Seen;
+use anyhow::{Result, bail};
+
+/// Microseconds below which the machine's scheduler decides, not the proxy: hostile clients run on the same processors.
+const LEAST_P99: u32 = 5_000;
+/// Errors that are printed.
+const SHOWN: usize = 10;
+
+/// What came of a run.
+pub(super) struct Verdict {
+    /// Without hostile clients, and with them.
+    pub(super) before: Seen,
+    pub(super) during: Seen,
+    pub(super) most_resident: u64,
+    pub(super) budget: u64,
+}
+
+impl Verdict {
+    /// Prints what was found.
+    ///
+    /// # Errors
+    /// When a promise was not kept.
+    pub(super) fn judge(&self) -> Result<()> {
+        let limit = self.budget + self.budget * 15 / 100 + (64 << 20);
+        let (before, during) = (self.before.within(0.99), self.during.within(0.99));
+        let slowest = 2 * before.max(LEAST_P99);
+        let errors: Vec<_> = self.before.errors.iter().chain(&self.during.errors).collect();
+        let counts = (self.before.times.len(), self.during.times.len());
+        let checks = [
+            (
+                self.most_resident <= limit,
+                format!("{} MiB resident at most; limit {}", self.most_resident >> 20, limit >> 20),
+            ),
+            (errors.is_empty(), format!("{} errors and wrong answers of ordinary clients", errors.len())),
+            (
+                during <= slowest,
+                format!("99 of 100 ordinary answers within {during} us, {before} us before; limit {slowest}"),
+            ),
+            (counts.0 > 0 && counts.1 > 0, format!("{} ordinary requests, {} before", counts.1, counts.0)),
+        ];
+        for (is_kept, text) in &checks {
+            println!("{}  {text}", if *is_kept { "kept  " } else { "BROKEN" });
+        }
+        errors.iter().take(SHOWN).for_each(|error| println!("  {error}"));
+        match checks.iter().filter(|(is_kept, _)| !is_kept).count() {
+            0 => Ok(()),
+            broken => bail!("{broken} of {} promises were not kept", checks.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict;
+    use crate::soak::ordinary::Seen;
+
+    fn verdict(before: u32, during: u32, resident: u64, errors: &[&str]) -> bool {
+        let seen = |time, errors: &[&str]| Seen {
+            times: vec![time; 100],
+            errors: errors.iter().map(|error| (*error).to_owned()).collect(),
+        };
+        let (before, during) = (seen(before, &[]), seen(during, errors));
+        Verdict { before, during, most_resident: resident << 20, budget: 100 << 20 }.judge().is_ok()
+    }
+
+    #[test]
+    fn each_promise_can_be_broken() {
+        assert!(verdict(8_000, 16_000, 179, &[]));
+        assert!(verdict(100, 10_000, 179, &[]), "what the scheduler decides is no fault");
+        assert!(!verdict(8_000, 16_001, 179, &[]));
+        assert!(!verdict(8_000, 16_000, 180, &[]));
+        assert!(!verdict(8_000, 16_000, 179, &["/p/1: wrong content"]));
+    }
+}
