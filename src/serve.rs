@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 
+use larder_proxy::origin::most_idle;
 use larder_proxy::settings::{Limits, Role};
 use larder_proxy::{Control, Front, Server, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -93,7 +94,8 @@ fn raise_open_files() {
 /// Leaves files for requests to origins, and for all else that needs them, whatever clients do.
 fn leave_open_files(limits: &mut Limits) {
     let Some(files) = getrlimit(Resource::Nofile).current else { return };
-    let left = files - (OTHER_FILES + limits.in_flight as u64).min(files / 2);
+    let to_origins = limits.in_flight as u64 + most_idle(Some(files));
+    let left = files - (OTHER_FILES + to_origins).min(files / 2);
     if left < limits.connections as u64 {
         info!(
             "{files} files may be open at once, so {left} connections of clients, not {}",

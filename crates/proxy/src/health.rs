@@ -19,7 +19,9 @@ pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
         let timeouts = &plan.settings.timeouts;
         match connect::tls() {
             Ok(tls) => {
-                let client = Client::new(Connector::new(timeouts.connect, false).with_tls(&tls), timeouts);
+                let common = &shared.origins.sites;
+                let connector = Connector::new(timeouts.connect, false, common).with_tls(&tls);
+                let client = Client::new(connector, timeouts, common);
                 checks.spawn(check(Arc::clone(site), health, client));
             }
             Err(error) => tracing::error!("no health checks: {error}"),

@@ -37,7 +37,7 @@ use crate::observe::sums::Hit;
 use crate::observe::trace::Tracer;
 use crate::observe::verdicts::Verdicts;
 use crate::observe::watch::{Queue, Watch};
-use crate::origin::{Client, Connector, Gate, connect};
+use crate::origin::{Client, Connector, Destinations, Gate, connect};
 use crate::purge::Reclaim;
 use crate::reply::{Banner, Reply};
 use crate::route::Sites;
@@ -100,6 +100,8 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
+    /// What workers share of their ways to origins.
+    pub(crate) origins: Destinations,
     workers: Mutex<Vec<Arc<Worker>>>,
 }
 
@@ -201,6 +203,7 @@ impl Shared {
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             tls,
+            origins: Destinations::default(),
             workers: Mutex::default(),
         }))
     }
@@ -272,10 +275,7 @@ impl Worker {
             seen: Queue::default(),
             sampler: Sampler::default(),
             tally: shared.ledger.as_deref().map(Ledger::tally),
-            clients: Mutex::new((
-                plan.version,
-                Clients::new(&plan.settings, &shared.tls, shared.cluster.as_ref()),
-            )),
+            clients: Mutex::new((plan.version, Clients::new(&plan.settings, shared))),
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
         });
@@ -297,8 +297,7 @@ impl Worker {
     pub(crate) fn clients(&self, plan: &Plan) -> Clients {
         let mut clients = locked(&self.clients);
         if clients.0 != plan.version {
-            *clients =
-                (plan.version, Clients::new(&plan.settings, &self.shared.tls, self.shared.cluster.as_ref()));
+            *clients = (plan.version, Clients::new(&plan.settings, &self.shared));
         }
         clients.1.clone()
     }
@@ -423,21 +422,23 @@ impl Worker {
 }
 
 impl Clients {
-    fn new(settings: &Settings, tls: &Arc<ClientConfig>, cluster: Option<&Arc<Cluster>>) -> Self {
-        let timeouts = &settings.timeouts;
-        let to_any = Connector::new(timeouts.connect, false);
-        let to_allowed = Connector::new(timeouts.connect, !settings.forward.allow_private);
-        let (to_peers, for_peers) =
-            (Connector::new(peers::CONNECT, false).with_tls(tls), peers::timeouts(timeouts));
+    fn new(settings: &Settings, shared: &Shared) -> Self {
+        let (timeouts, Destinations { sites, named, nodes }) = (&settings.timeouts, &shared.origins);
+        let tls = &shared.tls;
+        let to_any = Connector::new(timeouts.connect, false, sites);
+        let to_allowed = Connector::new(timeouts.connect, !settings.forward.allow_private, named);
+        let to_peers = Connector::new(peers::CONNECT, false, nodes).with_tls(tls);
+        let for_peers = peers::timeouts(timeouts);
         Self {
-            peers: match cluster.filter(|cluster| cluster.seal.is_on()) {
+            peers: match shared.cluster.as_ref().filter(|cluster| cluster.seal.is_on()) {
                 Some(cluster) => {
-                    Client::of_proven(to_peers, &for_peers, Arc::new(Prover(Arc::clone(cluster))))
+                    let prover = Arc::new(Prover(Arc::clone(cluster)));
+                    Client::of_proven(to_peers, &for_peers, nodes, prover)
                 }
-                None => Client::new(to_peers, &for_peers),
+                None => Client::new(to_peers, &for_peers, nodes),
             },
-            reverse: Client::new(to_any.with_tls(tls), timeouts),
-            forward: Client::new(to_allowed.clone().with_tls(tls), timeouts),
+            reverse: Client::new(to_any.with_tls(tls), timeouts, sites),
+            forward: Client::new(to_allowed.clone().with_tls(tls), timeouts, named),
             tunnel: to_allowed,
         }
     }

@@ -1,7 +1,7 @@
 //! Connects to origins: resolve once, check, connect to what was checked, TLS if asked.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::guard;
+use super::resolve::{Resolver, Unresolved};
 use super::stream::Stream;
+use super::{Common, guard};
 use crate::route::host_of;
 
 /// Why there is no connection.
@@ -19,7 +20,10 @@ use crate::route::host_of;
 pub enum ConnectError {
     /// The name is unknown, or the name server did not answer.
     #[error("cannot resolve {0}: {1}")]
-    Resolve(String, io::Error),
+    Resolve(String, Arc<io::Error>),
+    /// So many names are being resolved that this one was not.
+    #[error("cannot resolve {0}: too many other names wait to be resolved")]
+    Busy(String),
     /// All its addresses are in networks that clients may not reach.
     #[error("{0} is at {1}, which is not a public address; allow_private would permit it")]
     Forbidden(String, IpAddr),
@@ -40,12 +44,13 @@ pub struct Connector {
     timeout: Duration,
     public_only: bool,
     tls: Option<Arc<ClientConfig>>,
+    resolver: Arc<Resolver>,
 }
 
 impl Connector {
-    /// Connections within `timeout`, only to public addresses if so told.
-    pub fn new(timeout: Duration, public_only: bool) -> Self {
-        Self { timeout, public_only, tls: None }
+    /// Connections within `timeout`, only to public addresses if so told, by what `common` resolves.
+    pub fn new(timeout: Duration, public_only: bool, common: &Common) -> Self {
+        Self { timeout, public_only, tls: None, resolver: Arc::clone(&common.resolver) }
     }
 
     /// The same with TLS for https, by this configuration.
@@ -92,16 +97,17 @@ impl Connector {
 
     async fn connect(&self, host: &str, port: u16, name: &str) -> Result<TcpStream, ConnectError> {
         let host = bare(host);
-        let found = tokio::net::lookup_host((host, port)).await;
-        let found: Vec<SocketAddr> =
-            found.map_err(|error| ConnectError::Resolve(host.to_owned(), error))?.collect();
-        let allowed = found.iter().filter(|address| !self.public_only || guard::is_public(address.ip()));
+        let found = self.resolver.resolve(host).await.map_err(|why| match why {
+            Unresolved::NotFound(error) => ConnectError::Resolve(host.to_owned(), error),
+            Unresolved::Busy => ConnectError::Busy(host.to_owned()),
+        })?;
+        let allowed = found.iter().filter(|address| !self.public_only || guard::is_public(**address));
         let mut last = match found.first() {
-            Some(first) => ConnectError::Forbidden(name.to_owned(), first.ip()),
-            None => ConnectError::Resolve(host.to_owned(), io::ErrorKind::NotFound.into()),
+            Some(first) => ConnectError::Forbidden(name.to_owned(), *first),
+            None => ConnectError::Resolve(host.to_owned(), Arc::new(io::ErrorKind::NotFound.into())),
         };
         for address in allowed {
-            match TcpStream::connect(address).await {
+            match TcpStream::connect((*address, port)).await {
                 Ok(stream) => {
                     // Heads and bodies are written whole; waiting for more would only delay them.
                     let _ = stream.set_nodelay(true);

@@ -15,7 +15,7 @@ use super::Outgoing;
 use super::head::{self, Framing, Head, Malformed};
 use super::idle::Idle;
 use super::sending::Sending;
-use super::stream::Stream;
+use super::stream::{State, Stream};
 use crate::http1::chunked::{Chunked, Step};
 use crate::http1::input::{Input, Looking};
 use crate::http1::io::Deadline;
@@ -81,9 +81,9 @@ impl Connection {
         (self.https, &self.authority)
     }
 
-    /// Whether it can take a request: open, and nothing came unasked.
-    pub(super) fn is_quiet(&mut self) -> bool {
-        self.input.is_empty() && self.stream.is_quiet()
+    /// What it does while it waits for a request.
+    pub(super) fn state(&mut self) -> State {
+        self.stream.state()
     }
 
     /// What is left of it for another protocol: the stream, and bytes that came early.
@@ -266,7 +266,9 @@ impl Exchange {
     /// Lets the connection wait for another request, if it can take one.
     pub(super) fn finish(mut self) {
         let connection = &mut self.connection;
-        if connection.keep_alive && connection.sending.is_done() && connection.input.is_empty() {
+        if !connection.input.is_empty() {
+            self.idle.distrust(connection);
+        } else if connection.keep_alive && connection.sending.is_done() {
             connection.input.rest();
             self.idle.put(self.connection);
         }

@@ -23,7 +23,7 @@ pub struct Head {
     pub status: StatusCode,
     /// The field lines.
     pub fields: Box<Lines>,
-    /// The connection may be used again, as far as the head goes.
+    /// The connection may be used again, as far as the head says.
     pub(super) keep_alive: bool,
     /// How the content is delimited.
     pub(super) framing: Framing,
@@ -109,18 +109,32 @@ fn framing(
 ) -> Result<(Framing, bool), Malformed> {
     let length = length(fields)?;
     let coded = fields.contains("transfer-encoding");
-    let coding = coded.then(|| members(fields, "transfer-encoding").last().unwrap_or_default());
     if *method == Method::HEAD || status.is_informational() || matches!(status.as_u16(), 204 | 304) {
-        return Ok((Framing::Length(0), true));
+        let certain = match status.as_u16() {
+            // Whoever announces content here may well send it (RFC 9110 section 8.6, RFC 9112 section 6.1).
+            204 => !coded && length.unwrap_or_default() == 0,
+            304 => !coded,
+            _ => !coded || length.is_none(),
+        };
+        return Ok((Framing::Length(0), certain));
     }
-    match (coding, length) {
-        (Some(_), _) if !http11 => Err(Malformed("transfer-encoding in HTTP/1.0")),
-        (Some(last), _) if !last.eq_ignore_ascii_case(b"chunked") => Ok((Framing::Close, true)),
+    match length {
+        _ if coded && !http11 => Err(Malformed("transfer-encoding in HTTP/1.0")),
+        _ if coded && !is_only_chunked(fields) => {
+            Err(Malformed("a transfer-encoding other than chunked, which was not asked for"))
+        }
         // Who sends both is confused, or wants somebody else to be (RFC 9112 section 6.3).
-        (Some(_), length) => Ok((Framing::Chunked, length.is_none())),
-        (None, Some(length)) => Ok((Framing::Length(length), true)),
-        (None, None) => Ok((Framing::Close, true)),
+        length if coded => Ok((Framing::Chunked, length.is_none())),
+        Some(length) => Ok((Framing::Length(length), true)),
+        None => Ok((Framing::Close, true)),
     }
+}
+
+/// Whether content is chunked and not coded besides: a cache that stored what `gzip, chunked` leaves would hand
+/// out coded bytes as plain ones.
+fn is_only_chunked(fields: &Lines) -> bool {
+    let mut codings = members(fields, "transfer-encoding");
+    codings.next().is_some_and(|coding| coding.eq_ignore_ascii_case(b"chunked")) && codings.next().is_none()
 }
 
 fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
@@ -228,11 +242,13 @@ mod tests {
             ("HTTP/1.0 200 OK\r\nContent-Length: 5", length, false),
             ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5", length, true),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked", chunked, true),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked", chunked, true),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", chunked, false),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip", Framing::Close, false),
             ("HTTP/1.1 200 OK", Framing::Close, false),
-            ("HTTP/1.1 204 No Content\r\nContent-Length: 5", Framing::Length(0), true),
+            ("HTTP/1.1 204 No Content", Framing::Length(0), true),
+            ("HTTP/1.1 204 No Content\r\nContent-Length: 0", Framing::Length(0), true),
+            ("HTTP/1.1 204 No Content\r\nContent-Length: 5", Framing::Length(0), false),
+            ("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked", Framing::Length(0), false),
+            ("HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked", Framing::Length(0), false),
             ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5", Framing::Length(0), true),
         ];
         for (head, framing, keep_alive) in cases {
@@ -264,6 +280,12 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999",
             "HTTP/1.1 200 OK\r\nContent-Length:",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked;q=1",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding:",
             "HTTP/1.1 200 OK\r\nA : 1",
             &format!("HTTP/1.1 200 OK\r\nConnection: {}", "a,".repeat(65)),
             "HTTP/1.1 200 OK\r\nA: \0",

@@ -1,25 +1,40 @@
 //! Connections to origins that wait for another request.
 //!
 //! Nobody watches one: whether it is still good is looked at when it is taken, and by a sweep now and
-//! then that also lets go of those that waited too long.
+//! then that also closes those that waited too long.
+//!
+//! Bytes that an origin sends behind an answer are found if they are there when the answer has been read, or when the
+//! connection is taken for another request: the connection is closed, and the origin remembered
+//! ([`Careless`]). Bytes that arrive after that look and before the answer cannot be told from the answer. They reach
+//! one client, and may be stored, as the answer to a request to the same scheme, host and port through the same kind of
+//! listener, never to another origin's. The true answer is then what is left over, so that the origin is remembered from
+//! then on.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use super::careless::Careless;
+use super::common::Common;
 use super::exchange::Connection;
+use super::stream::State;
 use crate::clock;
 
 /// How long a connection waits for another request, in milliseconds.
 const PATIENCE: u64 = 30_000;
 /// How often those that are no good are swept out.
 const SWEEP: Duration = Duration::from_secs(2);
-/// Connections that wait for one origin.
+/// Connections that wait for one origin, on one worker.
 const MOST: usize = 256;
 
 /// The waiting connections of one client.
-#[derive(Debug, Default)]
-pub(super) struct Idle(Mutex<Waiting>);
+#[derive(Debug)]
+pub(super) struct Idle {
+    waiting: Mutex<Waiting>,
+    quota: Arc<Quota>,
+    careless: Arc<Careless>,
+}
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -33,41 +48,114 @@ struct Since {
     connection: Box<Connection>,
     /// In `clock::millis`.
     since: u64,
+    _counted: Counted,
+}
+
+/// How many connections may wait, over all origins and workers.
+#[derive(Debug)]
+pub(super) struct Quota {
+    most: usize,
+    waiting: AtomicUsize,
+}
+
+/// One of a quota, given back on drop.
+#[derive(Debug)]
+struct Counted(Arc<Quota>);
+
+impl Quota {
+    /// So many.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, waiting: AtomicUsize::new(0) }
+    }
+
+    fn count(self: &Arc<Self>) -> Option<Counted> {
+        let counted = Counted(Arc::clone(self));
+        (self.waiting.fetch_add(1, Ordering::Relaxed) < self.most).then_some(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Idle {
+    /// None yet.
+    pub(super) fn new(common: &Common) -> Arc<Self> {
+        let (quota, careless) = (Arc::clone(&common.quota), Arc::clone(&common.careless));
+        Arc::new(Self { waiting: Mutex::default(), quota, careless })
+    }
+
     /// A connection to `authority` that is still good, the last one used first.
     pub(super) fn take(&self, https: bool, authority: &str) -> Option<Box<Connection>> {
         let mut waiting = self.waiting();
-        let to_it = waiting.connections[usize::from(https)].get_mut(authority)?;
-        std::iter::from_fn(|| to_it.pop()).find_map(|mut one| one.is_good().then_some(one.connection))
+        let all = &mut waiting.connections[usize::from(https)];
+        if self.careless.is_marked(https, authority) {
+            all.remove(authority);
+            return None;
+        }
+        let to_it = all.get_mut(authority)?;
+        while let Some(mut one) = to_it.pop() {
+            match one.connection.state() {
+                State::Quiet if one.is_young() => return Some(one.connection),
+                State::Quiet | State::Closed => {}
+                State::Talks => {
+                    self.careless.mark(https, authority);
+                    all.remove(authority);
+                    return None;
+                }
+            }
+        }
+        None
     }
 
-    /// Lets a connection wait.
+    /// Lets a connection wait, in place of the one that waits longest if there are too many.
     pub(super) fn put(self: &Arc<Self>, connection: Box<Connection>) {
+        let (https, authority) = connection.target();
+        if self.careless.is_marked(https, authority) {
+            return;
+        }
         let mut waiting = self.waiting();
+        let counted = self.quota.count().or_else(|| {
+            waiting.close_oldest();
+            self.quota.count()
+        });
+        let Some(counted) = counted else { return };
         if !std::mem::replace(&mut waiting.swept, true) {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
-        let (https, authority) = connection.target();
         let connections = &mut waiting.connections[usize::from(https)];
         let since = clock::millis();
         match connections.get_mut(authority) {
-            Some(to_it) if to_it.len() < MOST => to_it.push(Since { connection, since }),
+            Some(to_it) if to_it.len() < MOST => to_it.push(Since { connection, since, _counted: counted }),
             Some(_) => {}
             None => {
                 let authority = Box::from(authority);
-                connections.insert(authority, vec![Since { connection, since }]);
+                connections.insert(authority, vec![Since { connection, since, _counted: counted }]);
             }
         }
+    }
+
+    /// Remembers that the origin of a connection sent more than its answer.
+    pub(super) fn distrust(&self, connection: &Connection) {
+        let (https, authority) = connection.target();
+        self.careless.mark(https, authority);
     }
 
     /// Lets go of those that are no good. False when none is left.
     fn sweep(&self) -> bool {
         let mut waiting = self.waiting();
-        for connections in &mut waiting.connections {
-            connections.retain(|_, to_it| {
-                to_it.retain_mut(Since::is_good);
+        for (https, connections) in waiting.connections.iter_mut().enumerate() {
+            connections.retain(|authority, to_it| {
+                to_it.retain_mut(|one| match one.connection.state() {
+                    State::Quiet => one.is_young(),
+                    State::Closed => false,
+                    State::Talks => {
+                        self.careless.mark(https == 1, authority);
+                        false
+                    }
+                });
                 !to_it.is_empty()
             });
         }
@@ -76,13 +164,28 @@ impl Idle {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// Closes the connection that waits longest.
+    fn close_oldest(&mut self) {
+        let since = |to_it: &[Since]| to_it.first().map(|one| one.since);
+        let oldest = self.connections.iter().flat_map(HashMap::values).filter_map(|to_it| since(to_it)).min();
+        for connections in &mut self.connections {
+            let found = connections.iter_mut().find(|(_, to_it)| !to_it.is_empty() && since(to_it) == oldest);
+            if let Some((_, to_it)) = found {
+                to_it.remove(0);
+                return;
+            }
+        }
     }
 }
 
 impl Since {
-    fn is_good(&mut self) -> bool {
-        clock::millis() < self.since + PATIENCE && self.connection.is_quiet()
+    fn is_young(&self) -> bool {
+        clock::millis() < self.since + PATIENCE
     }
 }
 

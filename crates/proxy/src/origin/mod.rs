@@ -4,6 +4,8 @@
 //! origin's health ([`Pool`]) and the places for requests under way ([`Gate`]) are shared.
 
 pub mod body;
+mod careless;
+mod common;
 pub mod connect;
 mod download;
 mod exchange;
@@ -13,6 +15,7 @@ pub mod head;
 mod idle;
 mod pool;
 pub mod proof;
+mod resolve;
 mod sending;
 mod stream;
 
@@ -23,6 +26,7 @@ use http::{Method, StatusCode};
 use larder_semantics::status::Why;
 
 pub use self::body::Upload;
+pub use self::common::{Common, Destinations, most_idle};
 pub use self::connect::{ConnectError, Connector};
 pub use self::download::{Chunk, Download, Upgraded};
 use self::exchange::{Connection, Content, Exchange, Failure};
@@ -80,16 +84,22 @@ struct Ways {
 
 impl Client {
     /// A client that connects through `connector`.
-    pub fn new(connector: Connector, timeouts: &Timeouts) -> Self {
+    pub fn new(connector: Connector, timeouts: &Timeouts, common: &Common) -> Self {
         let (first_byte, between) = (timeouts.first_byte, timeouts.origin_idle);
-        Self(Arc::new(Ways { connector, idle: Arc::default(), first_byte, between, prover: None }))
+        let idle = Idle::new(common);
+        Self(Arc::new(Ways { connector, idle, first_byte, between, prover: None }))
     }
 
     /// A client of those only that prove to `prover` who they are.
-    pub fn of_proven(connector: Connector, timeouts: &Timeouts, prover: Arc<dyn Prove>) -> Self {
+    pub fn of_proven(
+        connector: Connector,
+        timeouts: &Timeouts,
+        common: &Common,
+        prover: Arc<dyn Prove>,
+    ) -> Self {
         let (first_byte, between) = (timeouts.first_byte, timeouts.origin_idle);
-        let prover = Some(prover);
-        Self(Arc::new(Ways { connector, idle: Arc::default(), first_byte, between, prover }))
+        let (idle, prover) = (Idle::new(common), Some(prover));
+        Self(Arc::new(Ways { connector, idle, first_byte, between, prover }))
     }
 
     /// Sends a request and waits for the head of the final answer.
@@ -164,6 +174,7 @@ impl From<ConnectError> for OriginError {
         let (status, why) = match error {
             ConnectError::Timeout(..) => (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout),
             ConnectError::Forbidden(..) => (StatusCode::FORBIDDEN, Why::OriginForbidden),
+            ConnectError::Busy(..) => (StatusCode::SERVICE_UNAVAILABLE, Why::Overloaded),
             ConnectError::Resolve(..) | ConnectError::Connect(..) | ConnectError::Tls(..) => {
                 (StatusCode::BAD_GATEWAY, Why::OriginUnreachable)
             }

@@ -1,0 +1,75 @@
+//! Remembers origins that sent bytes nobody had asked for: such bytes would be taken for the answer to the next request
+//! on their connection, so these origins get one request for each connection for a while.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::clock;
+
+/// How long an origin is remembered, in seconds.
+const MEMORY: u32 = 600;
+/// Origins remembered at once; a new one may take the slot of another.
+const SLOTS: usize = 4096;
+
+/// Careless origins, shared by all workers.
+#[derive(Debug)]
+pub(super) struct Careless {
+    /// The upper half of the origin's hash, and until when it is remembered (UNIX seconds).
+    slots: Box<[AtomicU64]>,
+    /// Whether one was ever seen: most processes never see any, and hash nothing.
+    any: AtomicBool,
+    hasher: RandomState,
+}
+
+impl Default for Careless {
+    fn default() -> Self {
+        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+        Self { slots, any: AtomicBool::new(false), hasher: RandomState::new() }
+    }
+}
+
+impl Careless {
+    /// Remembers an origin.
+    pub(super) fn mark(&self, https: bool, authority: &str) {
+        if !self.is_marked(https, authority) {
+            tracing::warn!(
+                "origin {authority} sent bytes behind an answer: for {MEMORY} seconds each of its connections is used once"
+            );
+        }
+        let (slot, tag) = self.slot(https, authority);
+        slot.store(tag | u64::from(clock::now().saturating_add(MEMORY)), Ordering::Relaxed);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Whether an origin is remembered.
+    pub(super) fn is_marked(&self, https: bool, authority: &str) -> bool {
+        if !self.any.load(Ordering::Acquire) {
+            return false;
+        }
+        let (slot, tag) = self.slot(https, authority);
+        let mark = slot.load(Ordering::Relaxed);
+        mark & UPPER == tag && (mark & !UPPER) as u32 > clock::now()
+    }
+
+    fn slot(&self, https: bool, authority: &str) -> (&AtomicU64, u64) {
+        let hash = self.hasher.hash_one((https, authority));
+        (&self.slots[hash as usize % SLOTS], hash & UPPER)
+    }
+}
+
+const UPPER: u64 = 0xffff_ffff_0000_0000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_remembered_for_its_scheme_and_authority() {
+        let careless = Careless::default();
+        assert!(!careless.is_marked(false, "a:80"));
+        careless.mark(false, "a:80");
+        let seen =
+            [(false, "a:80"), (true, "a:80"), (false, "a:81")].map(|(https, a)| careless.is_marked(https, a));
+        assert_eq!(seen, [true, false, false]);
+    }
+}

@@ -1,0 +1,247 @@
+//! Resolves host names, on threads of its own: the system's resolver waits for name servers, and would keep the
+//! threads that read from disks waiting with it.
+//!
+//! Requests for one name share one question. What was not found is remembered for a moment, so that a name that does
+//! not exist costs a name server one question and not one for each request. What was found is not remembered: the
+//! system does that, and knows for how long.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::clock;
+
+/// Names looked up at once.
+const THREADS: usize = 16;
+/// Names that wait for a thread; further ones are refused.
+const QUEUE: usize = 512;
+/// How long a name that was not found is remembered, in milliseconds, and how many of them are.
+const NEGATIVE: u64 = 3_000;
+const NEGATIVES: usize = 1024;
+/// How long a thread waits for another name before it ends.
+const REST: Duration = Duration::from_secs(10);
+/// What the system's resolver needs, and more.
+const STACK: usize = 512 << 10;
+
+/// Why a name has no addresses.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum Unresolved {
+    /// Nobody knows it, or the name server did not answer.
+    #[error("{0}")]
+    NotFound(Arc<io::Error>),
+    /// Too many other names are being looked up.
+    #[error("{QUEUE} other names wait to be resolved")]
+    Busy,
+}
+
+/// Addresses of a name.
+type Found = Result<Arc<[IpAddr]>, Unresolved>;
+type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+
+/// Looks names up.
+pub(super) struct Resolver(Arc<Inner>);
+
+struct Inner {
+    lookup: Box<Lookup>,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<(Arc<str>, watch::Sender<Option<Found>>)>,
+    /// In the queue, or being looked up.
+    asked: HashMap<Arc<str>, watch::Receiver<Option<Found>>>,
+    /// What was not found, and until when that is believed (`clock::millis`).
+    unknown: HashMap<Arc<str>, (Unresolved, u64)>,
+    threads: usize,
+    resting: usize,
+}
+
+impl Default for Resolver {
+    /// By the system's resolver.
+    fn default() -> Self {
+        Self::by(|name| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect()))
+    }
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Resolver")
+    }
+}
+
+impl Resolver {
+    fn by(lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { lookup: Box::new(lookup), state: Mutex::default(), work: Condvar::new() }))
+    }
+
+    /// The addresses of `host`, which may be one.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(super) async fn resolve(&self, host: &str) -> Found {
+        if let Ok(address) = host.parse() {
+            return Ok(Arc::new([address]));
+        }
+        let mut answer = self.ask(host)?;
+        let answer = answer.wait_for(Option::is_some).await;
+        // The thread that looks names up always answers, unless it panicked.
+        let ended = || Unresolved::NotFound(Arc::new(io::ErrorKind::Interrupted.into()));
+        answer.ok().and_then(|answer| answer.clone()).unwrap_or_else(|| Err(ended()))
+    }
+
+    fn ask(&self, host: &str) -> Result<watch::Receiver<Option<Found>>, Unresolved> {
+        let mut state = self.0.state();
+        if let Some((why, until)) = state.unknown.get(host)
+            && clock::millis() < *until
+        {
+            return Err(why.clone());
+        }
+        if let Some(answer) = state.asked.get(host) {
+            return Ok(answer.clone());
+        }
+        if state.queue.len() >= QUEUE {
+            return Err(Unresolved::Busy);
+        }
+        if state.resting <= state.queue.len() && state.threads < THREADS {
+            let inner = Arc::clone(&self.0);
+            let thread = std::thread::Builder::new().name("resolver".to_owned()).stack_size(STACK);
+            match thread.spawn(move || inner.work()) {
+                Ok(_) => state.threads += 1,
+                Err(error) if state.threads == 0 => return Err(Unresolved::NotFound(Arc::new(error))),
+                Err(_) => {}
+            }
+        }
+        let (name, (sender, answer)) = (Arc::from(host), watch::channel(None));
+        state.asked.insert(Arc::clone(&name), answer.clone());
+        state.queue.push_back((name, sender));
+        self.0.work.notify_one();
+        Ok(answer)
+    }
+}
+
+impl Inner {
+    fn work(&self) {
+        while let Some((name, sender)) = self.next() {
+            let found = (self.lookup)(&name);
+            let found = match found {
+                Ok(found) if found.is_empty() => Err(io::ErrorKind::NotFound.into()),
+                found => found,
+            };
+            let found = found.map(Arc::from).map_err(|error| Unresolved::NotFound(Arc::new(error)));
+            let mut state = self.state();
+            state.asked.remove(&name);
+            if let Err(why) = &found {
+                state.remember_unknown(name, why);
+            }
+            drop(state);
+            sender.send_replace(Some(found));
+        }
+    }
+
+    /// The next name; `None` when there was none for a while.
+    fn next(&self) -> Option<(Arc<str>, watch::Sender<Option<Found>>)> {
+        let mut state = self.state();
+        state.resting += 1;
+        let waited = self.work.wait_timeout_while(state, REST, |state| state.queue.is_empty());
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.resting -= 1;
+        let next = state.queue.pop_front();
+        if next.is_none() {
+            state.threads -= 1;
+        }
+        next
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn remember_unknown(&mut self, name: Arc<str>, why: &Unresolved) {
+        let now = clock::millis();
+        if self.unknown.len() >= NEGATIVES {
+            self.unknown.retain(|_, (_, until)| now < *until);
+        }
+        if self.unknown.len() < NEGATIVES {
+            self.unknown.insert(name, (why.clone(), now + NEGATIVE));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_needs_no_looking_up() {
+        let resolver = Resolver::by(|name| panic!("{name} was looked up"));
+        for address in ["127.0.0.1", "::1"] {
+            assert_eq!(*resolver.resolve(address).await.unwrap(), [address.parse::<IpAddr>().unwrap()]);
+        }
+    }
+
+    #[tokio::test]
+    async fn one_name_is_looked_up_once_for_all_who_ask_and_an_unknown_one_is_remembered() {
+        let (asked, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
+        let (counted, gate) = (Arc::clone(&asked), Arc::clone(&held));
+        let resolver = Arc::new(Resolver::by(move |name| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            drop(gate.lock().unwrap());
+            if name == "known" {
+                Ok(vec!["192.0.2.1".parse().unwrap()])
+            } else {
+                Err(io::ErrorKind::NotFound.into())
+            }
+        }));
+        let closed = held.lock().unwrap();
+        let answers: Vec<_> = (0..10)
+            .map(|n| (Arc::clone(&resolver), if n % 2 == 0 { "known" } else { "unknown" }))
+            .map(|(resolver, name)| async move { resolver.ask(name).unwrap() })
+            .collect();
+        let mut waiting = Vec::new();
+        for answer in answers {
+            waiting.push(answer.await);
+        }
+        drop(closed);
+        for (n, mut answer) in waiting.into_iter().enumerate() {
+            let found = answer.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+            assert_eq!(found.is_ok(), n % 2 == 0);
+        }
+        assert!(resolver.resolve("unknown").await.is_err());
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn names_that_take_long_hold_so_many_threads_and_so_many_wait() {
+        let (under_way, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
+        let (counted, gate) = (Arc::clone(&under_way), Arc::clone(&held));
+        let resolver = Resolver::by(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            drop(gate.lock().unwrap());
+            Ok(vec!["192.0.2.1".parse().unwrap()])
+        });
+        let closed = held.lock().unwrap();
+        for n in 0..THREADS {
+            resolver.ask(&format!("slow{n}")).unwrap();
+            while under_way.load(Ordering::SeqCst) <= n {
+                std::thread::yield_now();
+            }
+        }
+        let answers: Vec<_> = (0..QUEUE).map(|n| resolver.ask(&format!("{n}")).unwrap()).collect();
+        assert!(matches!(resolver.ask("beyond"), Err(Unresolved::Busy)));
+        assert_eq!(under_way.load(Ordering::SeqCst), THREADS);
+        drop(closed);
+        for mut answer in answers {
+            assert!(answer.wait_for(Option::is_some).await.unwrap().clone().unwrap().is_ok());
+        }
+    }
+}
