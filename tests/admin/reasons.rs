@@ -95,6 +95,7 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginForbidden => Staged(forbidden),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
+        Why::ClientLeft => Staged(abandoned),
         Why::OwnedElsewhere => Staged(owned_elsewhere),
     }
 }
@@ -226,6 +227,22 @@ fn overloaded() -> Value {
     let seen = log.next().expect("a request");
     gate.open();
     first.receive("GET");
+    seen
+}
+
+/// By a client that leaves while the origin thinks.
+fn abandoned() -> Value {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| Answer::default().then_wait(&held).then_close());
+    let larder = Larder::before(&origin);
+    let log = Events::of(&larder, "/log");
+    let mut client = larder.client();
+    client.send("GET /");
+    origin.wait_for(1);
+    drop(client);
+    let seen = log.take(1).next().expect("a request");
+    gate.open();
     seen
 }
 

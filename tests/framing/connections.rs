@@ -105,7 +105,10 @@ fn rfc_9110_section_15_2_interim_responses_are_forwarded() {
 fn rfc_9110_section_7_8_an_accepted_upgrade_is_a_pipe() {
     let origin = Origin::speaking(|peer| {
         let seen = peer.head().expect("a request");
-        peer.answer("101 Switching Protocols\nConnection: upgrade\nUpgrade: websocket\nAccept: x");
+        peer.answer(
+            "101 Switching Protocols\nConnection: upgrade\nUpgrade: websocket\nAccept: x\n\
+             Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
+        );
         peer.remember(seen);
         while let Some(byte) = peer.exactly(1) {
             peer.send(&byte.to_ascii_uppercase());
@@ -114,7 +117,10 @@ fn rfc_9110_section_7_8_an_accepted_upgrade_is_a_pipe() {
     let larder = Larder::before(&origin);
     let mut client = larder.client();
     // What is sent before the answer arrives belongs to the new protocol as well.
-    client.raw(b"GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nearly");
+    client.raw(
+        b"GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\nearly",
+    );
     let switched = client.head();
     assert_eq!((switched.status, switched.field("upgrade")), (101, Some("websocket")));
     assert_eq!((switched.field("connection"), switched.field("accept")), (Some("upgrade"), Some("x")));

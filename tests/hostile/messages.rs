@@ -1,1 +1,70 @@
 //! Answers of origins whose framing, trailers or upgrades do not add up.
+
+use crate::support::{Answer, Larder, Origin};
+
+#[test]
+fn a_transfer_coding_that_nobody_asked_for_is_no_answer() {
+    for coding in ["gzip, chunked", "gzip", "chunked, chunked", "identity"] {
+        let origin = Origin::answering(move |_| {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nTransfer-Encoding: {coding}\r\n\r\n"
+            );
+            Answer::raw(head).then("4\r\nbody\r\n0\r\n\r\n").then_close()
+        });
+        let larder = Larder::with_site(&[&origin], "retries = 0");
+        for _ in 0..2 {
+            let answer = larder.get("/");
+            assert_eq!(
+                (answer.status, answer.cache()),
+                (502, "detail=origin-malformed".to_owned()),
+                "{coding}"
+            );
+        }
+    }
+}
+
+#[test]
+fn interim_responses_reach_clients_without_a_length() {
+    let origin = Origin::answering(|_| {
+        Answer::raw(
+            "HTTP/1.1 103 Early Hints\r\nLink: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        )
+        .then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.send("GET /");
+    let hints = client.head();
+    assert_eq!((hints.status, hints.field("link")), (103, Some("x")));
+    assert_eq!((hints.field("content-length"), hints.field("transfer-encoding")), (None, None));
+    assert_eq!(client.receive("GET").text(), "ok");
+}
+
+#[test]
+fn trailers_that_belong_into_a_head_reach_nobody() {
+    let origin = Origin::answering(|_| {
+        let trailers = "Set-Cookie: a=b\r\nContent-Length: 9\r\nTransfer-Encoding: x\r\nHost: y\r\nSum: 6";
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        Answer::raw(format!("{head}4\r\nbody\r\n0\r\n{trailers}\r\n\r\n"))
+    });
+    let larder = Larder::before(&origin);
+    let answer = larder.get("/");
+    let names: Vec<_> = answer.trailers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    assert_eq!((answer.text(), names), ("body", vec!["sum".to_owned()]));
+}
+
+#[test]
+fn a_101_that_completes_no_handshake_opens_no_way_to_the_origin() {
+    let answers = [
+        "Connection: upgrade\nUpgrade: websocket",
+        "Connection: upgrade\nUpgrade: h2c\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
+        "Connection: upgrade\nUpgrade: websocket\nSec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    ];
+    let wish = "Connection: upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13";
+    for answer in answers {
+        let origin = Origin::by(move |_| format!("101 Switching Protocols\n{answer}"));
+        let larder = Larder::before(&origin);
+        let request = format!("GET /\n{wish}\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(larder.ask(&request).status, 502, "{answer}");
+    }
+}

@@ -1,1 +1,133 @@
 //! Connections, places and lookups that one client or one origin could take from all others.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use rustix::net;
+
+use crate::support::{Answer, Client, Gate, Larder, Origin};
+
+/// Two sites, `a.test` and `b.test`, with 8 permits for both.
+fn two_sites(a: &Origin, b: &Origin) -> Larder {
+    Larder::start(&format!(
+        "[limits]\nin_flight = 8\nqueue = 0\n\
+         [[site]]\nhosts = ['a.test']\norigin = '{}'\n[[site]]\nhosts = ['b.test']\norigin = '{}'\n",
+        a.url(),
+        b.url()
+    ))
+}
+
+/// An origin that answers nothing before `gate` opens.
+fn slow(gate: &Gate) -> Origin {
+    let held = gate.clone();
+    Origin::answering(move |_| {
+        Answer::default().then_wait(&held).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    })
+}
+
+const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+#[test]
+fn clients_that_announce_content_and_send_none_hold_no_permit() {
+    let (a, b) = (Origin::always("200 OK\n\na"), Origin::always("200 OK\n\nb"));
+    let larder = two_sites(&a, &b);
+    let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
+    for client in &mut clients {
+        client.send("POST /\nHost: a.test\nExpect: 100-continue\nContent-Length: 100");
+        assert_eq!(client.head().status, 100);
+    }
+    assert_eq!(larder.stat("in_flight"), 0);
+    assert_eq!(larder.client().ask("GET /\nHost: b.test").text(), "b");
+    assert_eq!((a.count(), a.connections()), (0, 0));
+}
+
+#[test]
+fn one_clients_slow_uploads_leave_permits_for_other_clients_at_every_site() {
+    let (a, b) = (Origin::always("200 OK\n\na"), Origin::always("200 OK\n\nb"));
+    let larder = two_sites(&a, &b);
+    let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
+    for client in &mut clients {
+        client.send("POST /\nHost: a.test\nContent-Length: 100");
+        client.raw(b"x");
+    }
+    larder.wait_for("in_flight", 4);
+    for host in ["a.test", "b.test"] {
+        let answer = Client::from(OTHER, larder.address()).ask(&format!("GET /\nHost: {host}"));
+        assert_eq!(answer.status, 200, "{host}");
+    }
+}
+
+#[test]
+fn clients_that_asked_and_left_hold_no_permit() {
+    let (gate, b) = (Gate::default(), Origin::always("200 OK\n\nb"));
+    let a = slow(&gate);
+    let larder = two_sites(&a, &b);
+    let mut clients: Vec<_> = (0..4).map(|_| larder.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(&format!("GET /{number}\nHost: a.test"));
+    }
+    a.wait_for(4);
+    drop(clients);
+    larder.wait_for("in_flight", 0);
+    assert!(!gate.is_open());
+    assert_eq!(larder.get("/").status, 421);
+    gate.open();
+}
+
+/// Lets a client ask for `/` and another one follow, and the first one leave: how often the origin was asked for `/`
+/// until the other one had its answer, or has left, too.
+fn leave(follower_stays: bool) -> usize {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+        "/warm" => Answer::with_body("200 OK\nCache-Control: max-age=100", b"warm"),
+        _ => Answer::default()
+            .then_wait(&held)
+            .then("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 2\r\n\r\nok"),
+    });
+    let larder = Larder::before(&origin);
+    larder.get("/warm");
+    let [mut leader, mut follower] = [larder.client(), larder.client()];
+    leader.send("GET /");
+    origin.wait_for(2);
+    let host = "Host: site.test\r\n\r\n";
+    // It follows as soon as the hit before has been answered, or very soon after that.
+    follower.raw(format!("GET /warm HTTP/1.1\r\n{host}GET / HTTP/1.1\r\n{host}").as_bytes());
+    assert_eq!(follower.receive("GET").text(), "warm");
+    // Closed so, the connection is reset.
+    net::sockopt::set_socket_linger(&leader.stream, Some(Duration::ZERO)).expect("a socket");
+    drop(leader);
+    if follower_stays {
+        gate.open();
+        assert_eq!(follower.receive("GET").text(), "ok");
+    } else {
+        drop(follower);
+        larder.wait_for("in_flight", 0);
+        gate.open();
+    }
+    origin.count_of("/")
+}
+
+#[test]
+fn a_fetch_goes_on_while_somebody_waits_for_it_and_no_longer() {
+    // Where the second client was too late to follow, it has asked by itself: that need not be so each time.
+    assert!((0..20).any(|_| leave(true) == 1));
+    leave(false);
+}
+
+#[test]
+fn idle_connections_to_many_origins_leave_files_for_others() {
+    let origins: Vec<_> = (0..150).map(|_| Origin::always("200 OK\n\nbody")).collect();
+    let larder = Larder::start_behind(&["prlimit", "--nofile=200:200"], "[forward]\nallow_private = true\n");
+    let mut client = Client::to(larder.forward);
+    for origin in &origins {
+        let answer = client.ask(&format!("GET {}/\nHost: {}", origin.url(), origin.address));
+        assert_eq!(answer.text(), "body");
+    }
+    let open = std::fs::read_dir(format!("/proc/{}/fd", larder.id())).expect("it runs").count();
+    assert!(open < 100, "{open} open files");
+    // The connection that was used last is kept.
+    let last = origins.last().expect("an origin");
+    client.ask(&format!("GET {}/again\nHost: {}", last.url(), last.address));
+    assert_eq!((last.count(), last.connections()), (2, 1));
+}

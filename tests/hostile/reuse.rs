@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Answer, Larder, Origin, eventually};
+use crate::support::{Answer, Gate, Larder, Origin, eventually};
 
 const GOOD: &str = "200 OK\nCache-Control: max-age=100\n\ngood";
 const FOREIGN: &[u8] = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 7\r\n\r\nforeign";
@@ -80,12 +80,13 @@ fn an_answer_whose_end_is_in_doubt_ends_its_connection_and_no_other() {
 
 #[test]
 fn an_origin_that_says_408_before_it_closes_an_idle_connection_is_not_careless() {
-    let sent = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&sent);
+    let (gate, sent) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+    let (held, count) = (gate.clone(), Arc::clone(&sent));
     let origin = Origin::speaking(move |peer| {
         while let Some(seen) = peer.request() {
             peer.answer("200 OK\n\ngood");
             if seen.number == 0 {
+                held.pass();
                 peer.send(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n");
                 count.fetch_add(1, Ordering::SeqCst);
             }
@@ -94,6 +95,7 @@ fn an_origin_that_says_408_before_it_closes_an_idle_connection_is_not_careless()
     let larder = Larder::before(&origin);
     let mut client = larder.client();
     assert_eq!(client.ask("GET /").text(), "good");
+    gate.open();
     eventually("the 408", || (sent.load(Ordering::SeqCst) == 1).then_some(()));
     for _ in 0..4 {
         assert_eq!(client.ask("GET /").text(), "good");

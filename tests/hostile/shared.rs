@@ -136,3 +136,49 @@ fn a_site_may_ignore_reloads() {
     }
     assert_eq!(origin.count(), 1);
 }
+
+#[test]
+fn a_request_that_the_origin_does_not_answer_fails_alone() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| match (seen.target.as_str(), seen.field("bad")) {
+        // What fails on a connection that was used before is tried once more; here it would be counted.
+        ("/warm", _) => Answer::with_body("200 OK\nConnection: close\nCache-Control: max-age=100", b"warm"),
+        (_, Some(_)) => Answer::default().then_wait(&held).then_close(),
+        (_, None) => Answer::with_body("200 OK\nCache-Control: max-age=100", b"good"),
+    });
+    let larder = Larder::with_site(&[&origin], "retries = 0");
+    larder.get("/warm");
+    let mut bad = larder.client();
+    bad.send("GET /\nBad: 1");
+    origin.wait_for(2);
+    let mut others: Vec<_> = (0..5).map(|_| larder.client()).collect();
+    for other in &mut others {
+        // Each waits as soon as the hit before has been answered.
+        let host = "Host: site.test\r\n\r\n";
+        other.raw(format!("GET /warm HTTP/1.1\r\n{host}GET / HTTP/1.1\r\n{host}").as_bytes());
+        assert_eq!(other.receive("GET").text(), "warm");
+    }
+    gate.open();
+    assert_eq!(bad.receive("GET").status, 502);
+    for other in &mut others {
+        assert_eq!(other.receive("GET").text(), "good");
+    }
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
+fn clients_that_wait_for_anothers_fetch_have_a_patience_of_their_own() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| Answer::default().then_wait(&held).then_close());
+    let larder = Larder::with(&origin, "[timeouts]\nfirst_byte = '1s'");
+    let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
+    for client in &mut clients {
+        client.send("GET /");
+    }
+    for client in &mut clients {
+        assert_eq!(client.receive("GET").status, 504);
+    }
+    gate.open();
+}

@@ -1,7 +1,9 @@
 //! A client that sends any bytes, and reads responses as strictly as RFC 9112 lets it.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+
+use rustix::net::{self, AddressFamily, SocketType};
 
 use super::{Line, PATIENCE, first, message, parts, says};
 
@@ -22,7 +24,18 @@ pub(crate) struct Response {
 
 impl Client {
     pub(crate) fn to(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the proxy accepts");
+        Self::over(TcpStream::connect(address).expect("the proxy accepts"))
+    }
+
+    /// The same from another address of this machine.
+    pub(crate) fn from(source: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        net::bind(&socket, &SocketAddr::from((source, 0))).expect("an address of this machine");
+        net::connect(&socket, &address).expect("the proxy accepts");
+        Self::over(TcpStream::from(socket))
+    }
+
+    fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
         stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
         stream.set_nodelay(true).expect("no delay");

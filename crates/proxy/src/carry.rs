@@ -8,12 +8,13 @@ use std::time::Instant;
 use http::StatusCode;
 use larder_cluster::Follower;
 use larder_semantics::range::ContentRange;
-use larder_store::fill::Lead;
+use larder_semantics::status::Why;
+use larder_store::fill::{Lead, Unstored};
 use larder_store::{Body, Entry};
 
 use crate::origin::{Chunk, Download};
 use crate::worker::Worker;
-use crate::{clock, combine, fetch};
+use crate::{clock, combine};
 
 /// Carries content into a fill.
 pub(crate) struct Carrier {
@@ -118,7 +119,7 @@ impl Carrier {
     /// Remembers that memory took the beginning of the response only.
     fn note_unstored(&self) {
         let Some((unstored, head)) = self.lead.unstored().zip(self.lead.head()) else { return };
-        let (shared, why) = (&self.worker.shared, fetch::unstored(unstored));
+        let (shared, why) = (&self.worker.shared, self::unstored(unstored));
         let hash = shared.store.memory.hash(self.lead.key());
         shared.verdicts.note(hash, why, Some((head.status, &head.fields.view())), &[]);
     }
@@ -190,5 +191,14 @@ impl Carrier {
             None => shared.fills.recall_variant(key, |_| signature.clone(), clock::now()).await,
         };
         held.filter(|held| held.freshness().ttl(clock::now()) > 0)
+    }
+}
+
+/// The reason in the words of `Cache-Status`.
+pub(crate) fn unstored(unstored: Unstored) -> Why {
+    match unstored {
+        Unstored::Unwanted => Why::OwnedElsewhere,
+        Unstored::NoRoom => Why::FillBudget,
+        Unstored::TooLarge | Unstored::Refused => Why::TooLarge,
     }
 }

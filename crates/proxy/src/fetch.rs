@@ -3,6 +3,7 @@
 //! The client that caused the fetch waits here for the answer's head; from then on the content is
 //! carried by a task of its own, unless it is all there, so that this client may leave without taking it from others.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -16,16 +17,16 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
 use larder_semantics::vary;
 use larder_store::Entry;
-use larder_store::fill::{Head, Kept, Lead, Moment, Piece, Reader, Unstored, Verdict};
+use larder_store::fill::{Head, Kept, Lead, Moment, Reader, Verdict};
 
-use crate::carry::Carrier;
+use crate::carry::{self, Carrier};
 use crate::cluster::tier::Tier;
 use crate::origin::{Download, OriginError, Upload};
 use crate::outcome::{Kind, Outcome};
 use crate::question::Question;
 use crate::reply::{Content, Reply, Source};
 use crate::request::Request;
-use crate::serve::{Context, failure};
+use crate::serve::{Context, failure, left};
 use crate::upstream::{self, Answer};
 use crate::worker::Worker;
 use crate::{answer, clock, own_tag, reload};
@@ -45,6 +46,13 @@ impl Fetching {
     fn settle(self, verdict: Verdict) {
         if let Self::Leads(lead) = self {
             lead.settle(verdict);
+        }
+    }
+
+    /// Ends when nobody but the request waits for it.
+    async fn deserted(&self) {
+        if let Self::Leads(lead) = self {
+            lead.deserted().await;
         }
     }
 
@@ -77,11 +85,14 @@ pub(crate) async fn fetch(
         }
         let requested = clock::now();
         let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
-        let sent = upstream::send(cx.worker, cx.plan, request, &asked, &mut Upload::Empty).await;
+        let mut nothing = Upload::Empty;
+        let sent = pin!(upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing));
+        let sent = request.unless_left(sent, fetching.deserted()).await;
         let received = clock::now();
         let answer = match sent {
-            Ok(answer) => answer,
-            Err(error) => return failed(cx, request, fetching, why, stored.as_ref(), error),
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => return failed(cx, request, fetching, why, stored.as_ref(), error),
+            None => return left(),
         };
         // Nodes need not agree what time it is.
         let times = Times { requested, received, by_age: answer.by_peer };
@@ -338,7 +349,7 @@ impl Fetched<'_> {
         let kept = self.kept(head);
         carrier.lead.limit(kept);
         let stored = carrier.lead.stream(Arc::clone(head));
-        let unstored = carrier.lead.unstored().filter(|_| !stored).map(unstored);
+        let unstored = carrier.lead.unstored().filter(|_| !stored).map(carry::unstored);
         if let Some(why) = unstored {
             self.note(why, head.status, &head.fields.view());
         }
@@ -405,15 +416,6 @@ pub(crate) fn judge(
     if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
 }
 
-/// The reason in the words of `Cache-Status`.
-pub(crate) fn unstored(unstored: Unstored) -> Why {
-    match unstored {
-        Unstored::Unwanted => Why::OwnedElsewhere,
-        Unstored::NoRoom => Why::FillBudget,
-        Unstored::TooLarge | Unstored::Refused => Why::TooLarge,
-    }
-}
-
 /// Whether a response is not stored because of how it was asked for.
 fn is_by_request(why: Why) -> bool {
     matches!(why, Why::RequestNoStore | Why::Authorization)
@@ -431,6 +433,11 @@ fn failed(
     let now = clock::now();
     let times = Times { requested: now, received: now, by_age: false };
     let fetched = Fetched { cx, request, why, times, stored, own_tag: None, by_peer: false, place: None };
+    // What this client's request may have brought about is nothing for others: one of them asks next.
+    let fetching = match error.unconnected {
+        true => fetching,
+        false => Fetching::Alone(cx.worker.shared.fills.now(&request.key)),
+    };
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
         Some(entry) => fetched.stale(fetching, entry, None),
         None => {
@@ -482,19 +489,5 @@ fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
             ContentRange::new(ranges.into_iter().next()?, complete)
         }
         _ => None,
-    }
-}
-
-/// Reads a reply that nobody waits for to its end.
-pub(crate) async fn drain(reply: Reply) {
-    match reply.content {
-        Content::Fill(mut reader) => loop {
-            match reader.next().await {
-                Piece::End(_) => return,
-                _ => reader.sent(),
-            }
-        },
-        Content::Origin(mut download) => while let Ok(Some(_)) = download.next().await {},
-        _ => {}
     }
 }

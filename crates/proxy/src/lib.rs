@@ -39,6 +39,7 @@ mod serve;
 pub mod settings;
 mod tagpools;
 mod tunnel;
+mod upgrade;
 mod upkeep;
 mod upstream;
 mod validator;

@@ -2,6 +2,8 @@
 //! answer themselves. They change what is stored: by invalidation (RFC 9111 section 4.4), by what a
 //! HEAD reveals (4.3.5), or by a POST whose answer says that it is its target's representation.
 
+use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,7 +27,7 @@ use crate::outcome::{Kind, Outcome};
 use crate::reply::{Content, Reply, Source, Tunnel};
 use crate::request::Request;
 use crate::route::{Route, host_of};
-use crate::serve::{Context, failure};
+use crate::serve::{Context, failure, left};
 use crate::upstream::{self, Answer};
 use crate::worker::{Plan, Worker};
 
@@ -84,10 +86,11 @@ pub(crate) async fn through(
     count_down_forwards(&mut request.fields);
     let requested = clock::now();
     let mut content = std::mem::take(&mut request.content);
-    let sent = upstream::send(worker, plan, request, &request.fields, &mut content).await;
-    let Answer { status, fields, download, .. } = match sent {
-        Ok(answer) => answer,
-        Err(error) => return failed(request, &error),
+    let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content));
+    let Answer { status, fields, download, .. } = match request.unless_left(sent, no_use(request)).await {
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => return failed(request, &error),
+        None => return left(),
     };
     let times = Times { requested, received: clock::now(), by_age: false };
     let outcome = Outcome::forwarded(Kind::Pass, why).answered(status);
@@ -110,6 +113,13 @@ pub(crate) async fn through(
         return posted(cx, request, Answer { status, fields, download, by_peer: false }, times, outcome);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome)
+}
+
+/// Ends when the answer is of no use without the client: that to an unsafe request says what is no longer valid.
+async fn no_use(request: &Request) {
+    if invalidate::is_unsafe(&request.method) {
+        pending().await
+    }
 }
 
 pub(crate) fn failed(request: &Request, error: &OriginError) -> Reply {
@@ -184,10 +194,12 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
     // Noted as for a fetch, so that a purge in between is noticed.
     let began = cx.worker.shared.fills.now(&request.key);
     let requested = clock::now();
-    let sent = upstream::send(cx.worker, cx.plan, request, &request.fields, &mut Upload::Empty).await;
-    let answer = match sent {
-        Ok(answer) => answer,
-        Err(error) => {
+    let mut nothing = Upload::Empty;
+    let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing));
+    let answer = match request.unless_left(sent, no_use(request)).await {
+        None => return left(),
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => {
             let failed = || failed(request, &error);
             return stand_in(cx, request, stored.as_ref()).unwrap_or_else(failed);
         }

@@ -12,7 +12,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::CacheStatus;
 use larder_semantics::{revalidate, storable};
-use larder_store::fill::{Head, Reader};
+use larder_store::fill::{self, Head, Reader};
 use larder_store::lines::write_line;
 use larder_store::{Entry, LinesRef};
 
@@ -170,6 +170,20 @@ impl Reply {
             Source::Fill(head) => head.fields.view().first(name).map(text),
             Source::Answer(lines) => lines.first(name).map(text),
             Source::Fields(fields) => fields.get(name).map(|value| text(value.as_bytes())),
+        }
+    }
+
+    /// Reads content that nobody waits for to its end.
+    pub(crate) async fn drain(self) {
+        match self.content {
+            Content::Fill(mut reader) => loop {
+                match reader.next().await {
+                    fill::Piece::End(_) => return,
+                    _ => reader.sent(),
+                }
+            },
+            Content::Origin(mut download) => while let Ok(Some(_)) = download.next().await {},
+            _ => {}
         }
     }
 

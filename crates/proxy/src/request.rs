@@ -1,9 +1,12 @@
 //! A request as the flow sees it: whatever door it came through, with its target resolved, its
 //! hop-by-hop fields gone and its cache key made.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -44,8 +47,8 @@ pub(crate) struct Request {
     /// The client wants another protocol, by these `Upgrade` values.
     pub(crate) upgrade: Option<HeaderValue>,
     pub(crate) content: Upload,
-    /// Where interim responses go, if the client understands them.
-    pub(crate) interims: Option<Interims>,
+    /// What its connection is told, and tells; `None` without a client that waits.
+    pub(crate) link: Option<Link>,
     /// The time that origins take for it.
     pub(crate) origin: Stopwatch,
     /// It comes by way of another node of the cluster.
@@ -69,10 +72,18 @@ pub(crate) struct Interim {
     pub(crate) fields: Lines,
 }
 
-/// Interim responses that the client has yet to get. The task that receives them sends them, too, and
-/// looks here whenever it has nothing else to do.
+/// What a connection and the flow tell each other while a request waits: interim responses one way, and that the client
+/// has left the other. One task does both.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interims(Arc<Mutex<Vec<Interim>>>);
+pub(crate) struct Link(Arc<Ends>);
+
+#[derive(Debug, Default)]
+struct Ends {
+    interims: Mutex<Vec<Interim>>,
+    /// The client does not understand those of origins.
+    is_plain: bool,
+    has_left: AtomicBool,
+}
 
 /// More than these are dropped: they announce, and the answer itself goes on.
 const INTERIMS: usize = 16;
@@ -94,11 +105,24 @@ impl Stopwatch {
     }
 }
 
-impl Interims {
+impl Link {
+    /// For a client that understands interim responses, or not.
+    pub(crate) fn new(http11: bool) -> Self {
+        Self(Arc::new(Ends { is_plain: !http11, ..Ends::default() }))
+    }
+
+    /// An interim response of ours.
     pub(crate) fn push(&self, interim: Interim) {
         let mut interims = self.interims();
         if interims.len() < INTERIMS {
             interims.push(interim);
+        }
+    }
+
+    /// An interim response of an origin's.
+    pub(crate) fn forward(&self, interim: Interim) {
+        if !self.0.is_plain {
+            self.push(interim);
         }
     }
 
@@ -111,7 +135,16 @@ impl Interims {
     }
 
     fn interims(&self) -> MutexGuard<'_, Vec<Interim>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.interims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that the client has left. Whatever waits is to be polled again.
+    pub(crate) fn leave(&self) {
+        self.0.has_left.store(true, Ordering::Relaxed);
+    }
+
+    fn has_left(&self) -> bool {
+        self.0.has_left.load(Ordering::Relaxed)
     }
 }
 
@@ -247,7 +280,7 @@ impl Request {
             client,
             upgrade,
             content: Upload::Empty,
-            interims: None,
+            link: None,
             origin: Stopwatch::default(),
             by_peer: false,
             awaited: None,
@@ -279,6 +312,26 @@ impl Request {
         }
     }
 
+    /// The outcome of `wanted`; `None` when the client has left before, and `deserted` has ended: nobody else has any use
+    /// for it.
+    pub(crate) async fn unless_left<T>(
+        &self,
+        mut wanted: Pin<&mut impl Future<Output = T>>,
+        deserted: impl Future<Output = ()>,
+    ) -> Option<T> {
+        let mut deserted = pin!(deserted);
+        poll_fn(|cx| {
+            if let Poll::Ready(outcome) = wanted.as_mut().poll(cx) {
+                return Poll::Ready(Some(outcome));
+            }
+            match self.link.as_ref().is_some_and(Link::has_left) {
+                true => deserted.as_mut().poll(cx).map(|()| None),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
+
     /// A request for the same target that has no client and no content: what a refresh in the
     /// background sends.
     pub(crate) fn in_background(&self) -> Self {
@@ -296,7 +349,7 @@ impl Request {
             client: self.client,
             upgrade: None,
             content: Upload::Empty,
-            interims: None,
+            link: None,
             origin: Stopwatch::default(),
             by_peer: self.by_peer,
             awaited: None,

@@ -34,7 +34,7 @@ pub(crate) struct Sites {
 }
 
 /// Which of a plan's sites a request is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SiteNumber(usize);
 
 impl SiteNumber {

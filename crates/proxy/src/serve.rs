@@ -4,6 +4,8 @@
 //! reply. Control flow lives here; the rules are in `larder-semantics`, the bytes in
 //! `larder-store`. [`at_once`] is the same flow for what the cache can answer without waiting.
 
+use std::future::ready;
+use std::pin::pin;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -15,6 +17,7 @@ use larder_semantics::storable::Rules;
 use larder_semantics::vary;
 use larder_store::fill::{Head, Lead, Reader, Verdict};
 use larder_store::{Entry, Generation, Joined, Resident};
+use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::tier::recall;
 use crate::cluster::trust;
@@ -257,7 +260,9 @@ impl Context<'_> {
     ) -> Reply {
         let fills = &self.worker.shared.fills;
         let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
-        for _ in 0..TRIES {
+        let patience = Instant::now() + self.plan.settings.timeouts.first_byte;
+        let mut tries = 0;
+        while tries < TRIES {
             let reader = match fills.join(&request.key, &signature) {
                 Joined::Lead(mut lead) => {
                     if let Some((entry, reply)) = self.stored_meanwhile(request) {
@@ -275,7 +280,13 @@ impl Context<'_> {
                 }
                 Joined::Follow(reader) => reader,
             };
-            let verdict = reader.verdict().await;
+            let verdict = match verdict(request, &reader, patience).await {
+                // The next who looks leads, or follows another who was faster.
+                Ok(Verdict::Abandoned) => continue,
+                Ok(verdict) => verdict,
+                Err(reply) => return *reply,
+            };
+            tries += 1;
             if !fills.may_have(&reader, arrived) {
                 continue;
             }
@@ -303,7 +314,7 @@ impl Context<'_> {
                     }
                 }
                 Verdict::Failed(status, failed) => return failure(status, failed),
-                Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released => break,
+                Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released | Verdict::Abandoned => break,
             }
         }
         fetch::fetch(*self, request, Fetching::Alone(fills.now(&request.key)), why, stored).await
@@ -363,8 +374,18 @@ impl Context<'_> {
             let Some(rules) = route.rules(&plan.settings.forward.rules) else { return };
             let cx = Context { worker: &worker, plan: &plan, rules };
             let reply = fetch::fetch(cx, &request, Fetching::Leads(lead), Why::Expired, Some(stored)).await;
-            fetch::drain(reply).await;
+            reply.drain().await;
         });
+    }
+}
+
+/// What the fetch that `reader` follows turns out to be, by `patience` at the latest; the reply if that passes, or the
+/// client leaves.
+async fn verdict(request: &Request, reader: &Reader, patience: Instant) -> Result<Verdict, Box<Reply>> {
+    match timeout_at(patience, request.unless_left(pin!(reader.verdict()), ready(()))).await {
+        Ok(Some(verdict)) => Ok(verdict),
+        Ok(None) => Err(Box::new(left())),
+        Err(_) => Err(Box::new(failure(StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout))),
     }
 }
 
@@ -414,6 +435,15 @@ pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     let text = format!("{}: {}\n", status.as_str(), why.explanation());
     Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
 }
+
+/// The reply that nobody waits for any more.
+pub(crate) fn left() -> Reply {
+    let status = StatusCode::from_u16(CLIENT_LEFT).unwrap_or(StatusCode::REQUEST_TIMEOUT);
+    Reply { close: true, ..failure(status, Why::ClientLeft) }
+}
+
+/// No standard's status, but the one by which logs are known to say this.
+const CLIENT_LEFT: u16 = 499;
 
 /// The signature this request would have, if the answer varies as the stored ones do.
 pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {

@@ -3,6 +3,8 @@
 //! What the pools do is in `larder-tags`; here requests are carried past them.
 
 use std::borrow::Cow;
+use std::future::ready;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderMap, Method, StatusCode};
@@ -18,7 +20,7 @@ use crate::outcome::{Kind, Outcome};
 use crate::pass;
 use crate::reply::{Content, Reply, Source};
 use crate::request::Request;
-use crate::serve::failure;
+use crate::serve::{failure, left};
 use crate::settings::{Origin, Site};
 use crate::upstream::{self, Answer};
 use crate::validator;
@@ -150,10 +152,12 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
     if Pools::is_conditioned_twice(&fields) {
         Pools::leave_tags(fields.to_mut());
     }
-    let sent = upstream::send(worker, plan, request, &fields, &mut Upload::Empty).await;
-    let Answer { status, fields, download, .. } = match sent {
-        Ok(answer) => answer,
-        Err(error) => return pass::failed(request, &error),
+    let mut nothing = Upload::Empty;
+    let sent = pin!(upstream::send(worker, plan, request, &fields, &mut nothing));
+    let Answer { status, fields, download, .. } = match request.unless_left(sent, ready(())).await {
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => return pass::failed(request, &error),
+        None => return left(),
     };
     let outcome = Outcome::forwarded(Kind::Miss, Why::TagUnknown).answered(status);
     match ticket.answer(&request.fields, status, &*fields, download.length()) {

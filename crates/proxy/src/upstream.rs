@@ -13,12 +13,15 @@ use larder_store::lines::{write_line, write_name};
 
 use crate::cluster::peers;
 use crate::observe::accounts::Meter;
-use crate::origin::{Client, Download, Head, Lines, OriginError, Outgoing, Place, Upload, is_idempotent};
+use crate::origin::{
+    Claim, Client, Download, Head, Lines, OriginError, Outgoing, Place, Upload, is_idempotent,
+};
 use crate::outcome::Outcome;
 use crate::reply::{Content, Reply, Source};
 use crate::request::{Interim, Request};
 use crate::route::{Route, SiteState};
 use crate::settings::{ClientAddress, HostHeader};
+use crate::upgrade;
 use crate::worker::{Plan, Worker};
 
 /// An origin's answer. Its content holds the request's place until it has arrived.
@@ -60,9 +63,12 @@ pub(crate) async fn send(
     content: &mut Upload,
 ) -> Result<Answer, OriginError> {
     refuse_loop(plan, fields)?;
-    let place = match plan.gate.try_enter() {
+    // A client that announces content and sends none holds nothing that others need.
+    content.begun().await;
+    let claim = claim(plan, request);
+    let place = match plan.gate.try_enter(claim) {
         Some(place) => place,
-        None => Box::pin(queue_up(plan)).await?,
+        None => Box::pin(queue_up(plan, claim)).await?,
     };
     let begun = Instant::now();
     let answered = ask_peers(worker, plan, request, fields, content).await;
@@ -70,7 +76,7 @@ pub(crate) async fn send(
     request.origin.add(took);
     let (head, download, by_peer) = answered?;
     worker.times.answered(took);
-    refuse_unasked_change(request, head.status)?;
+    upgrade::check(request, &head)?;
     let download = match by_peer {
         true => download.holding(place),
         false => {
@@ -103,8 +109,8 @@ async fn ask_peers(
 /// Takes interim answers to where the client gets them from.
 pub(crate) fn interims_of(request: &Request) -> impl FnMut(Head) + Send {
     move |head: Head| {
-        if let Some(interims) = &request.interims {
-            interims.push(Interim { status: head.status, fields: *head.fields });
+        if let Some(link) = &request.link {
+            link.forward(Interim { status: head.status, fields: *head.fields });
         }
     }
 }
@@ -126,14 +132,26 @@ async fn ask(
     }
 }
 
-async fn queue_up(plan: &Plan) -> Result<Place, OriginError> {
+/// For whom a permit for `request` is: among what clients of the forward proxy name, each host counts as a site.
+fn claim(plan: &Plan, request: &Request) -> Claim {
+    let host = match &request.route {
+        Route::Anywhere => request.authority.as_str(),
+        Route::Site(_) => "",
+    };
+    plan.gate.claim((request.route.number(), host), request.client.ip())
+}
+
+async fn queue_up(plan: &Plan, claim: Claim) -> Result<Place, OriginError> {
     let patience = plan.settings.timeouts.first_byte;
-    let place = tokio::time::timeout(patience, plan.gate.enter()).await;
+    let place = tokio::time::timeout(patience, plan.gate.enter(claim)).await;
     place.ok().and_then(Result::ok).ok_or_else(|| OriginError {
         status: StatusCode::SERVICE_UNAVAILABLE,
         why: Why::Overloaded,
-        detail: "every place for requests to origins is taken, and so is the queue".to_owned(),
+        detail:
+            "no permit for a request to an origin is free for this site and client, and the queue is full"
+                .to_owned(),
         unsent: true,
+        unconnected: false,
     })
 }
 
@@ -146,20 +164,7 @@ fn refuse_loop(plan: &Plan, fields: &HeaderMap) -> Result<(), OriginError> {
             why: Why::OriginForbidden,
             detail: "this request has come by here many times".to_owned(),
             unsent: true,
-        }),
-    }
-}
-
-/// A client that asked for no other protocol would take what follows for an answer to its next
-/// request (RFC 9110 section 15.2.2).
-fn refuse_unasked_change(request: &Request, status: StatusCode) -> Result<(), OriginError> {
-    match status == StatusCode::SWITCHING_PROTOCOLS && request.upgrade.is_none() {
-        false => Ok(()),
-        true => Err(OriginError {
-            status: StatusCode::BAD_GATEWAY,
-            why: Why::OriginMalformed,
-            detail: "the origin changed to a protocol that nobody asked for".to_owned(),
-            unsent: false,
+            unconnected: false,
         }),
     }
 }

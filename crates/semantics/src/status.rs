@@ -180,6 +180,9 @@ reasons! {
     Overloaded "overloaded" "configuration"
         "too many requests wait for origins"
         "a larger limits.in_flight or limits.queue, if the origins bear it";
+    ClientLeft "client-left" "RFC 9112 9.5"
+        "the client left before there was an answer, and nobody else waited for it"
+        "";
 }
 
 /// Why a request went to the origin, in the words of RFC 9211 section 2.2.

@@ -66,8 +66,10 @@ pub enum Verdict {
     StandIn(Entry),
     /// Nothing to share; ask the origin yourself.
     Released,
-    /// The origin could not be asked; the status and reason to tell clients.
+    /// The origin cannot be reached, whoever asks; the status and reason to tell clients.
     Failed(StatusCode, Why),
+    /// The fetch came to nothing, for reasons that may be its client's own: whoever waits may lead the next.
+    Abandoned,
 }
 
 /// How the content ended.

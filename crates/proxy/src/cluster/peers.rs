@@ -161,7 +161,13 @@ pub(crate) async fn ask(
 
 fn timed_out() -> OriginError {
     let detail = "no answer within the time of the node that asked it".to_owned();
-    OriginError { status: StatusCode::GATEWAY_TIMEOUT, why: Why::OriginTimeout, detail, unsent: false }
+    OriginError {
+        status: StatusCode::GATEWAY_TIMEOUT,
+        why: Why::OriginTimeout,
+        detail,
+        unsent: false,
+        unconnected: false,
+    }
 }
 
 impl Turn {
@@ -214,6 +220,7 @@ impl Other {
             why: Why::OriginUnreachable,
             detail: detail.to_owned(),
             unsent: false,
+            unconnected: false,
         };
         tokio::select! {
             answered = client.send(outgoing) => {

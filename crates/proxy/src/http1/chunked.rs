@@ -3,7 +3,7 @@
 //! Lines end in CRLF and nothing else, sizes are plain hexadecimal, extensions are skipped within
 //! bounds. Whatever deviates is refused: this is where requests are smuggled.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::head::{Refusal, has_bare_line_feed};
 use super::input::Looking;
@@ -171,6 +171,46 @@ fn trailers(input: &[u8]) -> Result<Option<(HeaderMap, usize)>, Refusal> {
         Ok(httparse::Status::Partial) => Err(TOO_LARGE),
         Err(_) => Err(BAD),
     }
+}
+
+/// Whether a field may come after the content: not what frames, routes, authorises, controls or describes a message
+/// (RFC 9110 section 6.5.1), nor what only browsers act on, which expect it in the head.
+pub fn may_trail(name: &HeaderName) -> bool {
+    const STEERING: [HeaderName; 32] = [
+        header::AGE,
+        header::ALT_SVC,
+        header::AUTHORIZATION,
+        header::CACHE_CONTROL,
+        header::CONNECTION,
+        header::CONTENT_ENCODING,
+        header::CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+        header::CONTENT_SECURITY_POLICY,
+        header::CONTENT_TYPE,
+        header::COOKIE,
+        header::DATE,
+        header::EXPECT,
+        header::EXPIRES,
+        header::FORWARDED,
+        header::HOST,
+        header::LOCATION,
+        header::MAX_FORWARDS,
+        header::PRAGMA,
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        header::RANGE,
+        header::RETRY_AFTER,
+        header::SET_COOKIE,
+        header::STRICT_TRANSPORT_SECURITY,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+        header::VARY,
+        header::VIA,
+        header::WWW_AUTHENTICATE,
+    ];
+    !STEERING.contains(name) && !matches!(name.as_str(), "keep-alive" | "proxy-connection")
 }
 
 #[cfg(test)]

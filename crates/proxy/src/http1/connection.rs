@@ -24,6 +24,7 @@ use super::input::Looking;
 use super::io::{Reading, Writing, linger};
 use super::send::{GATHER, SendError, gather, send, send_interim, send_stored};
 use super::upload::{self, Pumped};
+use super::watch::Watch;
 use crate::clock;
 use crate::cluster::alive;
 use crate::cluster::asker::Asker;
@@ -32,7 +33,7 @@ use crate::listen::Seat;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
 use crate::reply::{Content, Framing, Reply, Tunnel};
-use crate::request::{Interim, Interims, Request};
+use crate::request::{Interim, Link, Request};
 use crate::serve::{self, Answer};
 use crate::settings::Role;
 use crate::validator;
@@ -351,15 +352,16 @@ impl Connection {
         let Ask { mut request, delimited, expects, mut framing, memo, since } = ask;
         let limits = &plan.settings.limits;
         let (source, content) = upload::split(&mut self.reading, delimited, limits, &plan.settings.timeouts);
-        let interims = Interims::default();
+        let (source, watch) = Watch::beside(source);
+        let link = Link::new(framing.http11);
         if expects && source.is_some() {
-            interims.push(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
+            link.push(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
         }
         request.content = content;
-        request.interims = framing.http11.then(|| interims.clone());
+        request.link = Some(link.clone());
         let before = self.writing.sent;
         let talked = {
-            let answer = answer(&self.worker, plan, request, &mut self.writing, interims, &mut framing);
+            let answer = answer(&self.worker, plan, request, &mut self.writing, (link, watch), &mut framing);
             talk(pin!(answer), source).await
         };
         let (mut reply, sent, pumped) = match talked {
@@ -466,18 +468,22 @@ async fn answer(
     plan: &Arc<Plan>,
     request: Box<Request>,
     writing: &mut Writing,
-    interims: Interims,
+    (link, mut watch): (Link, Watch<'_>),
     framing: &mut Framing,
 ) -> (Reply, Result<(), SendError>) {
     // Large, and on its own: every future around it would be as large, and be moved.
     let mut serve = Box::pin(serve::serve(worker, plan, request));
     let mut reply = loop {
         let served = poll_fn(|cx| match serve.as_mut().poll(cx) {
-            Poll::Pending if !interims.is_empty() => Poll::Ready(None),
+            Poll::Pending if !link.is_empty() => Poll::Ready(None),
+            Poll::Pending if watch.poll_left(cx).is_ready() => {
+                link.leave();
+                serve.as_mut().poll(cx).map(Some)
+            }
             polled => polled.map(Some),
         });
         let served = served.await;
-        for interim in interims.take() {
+        for interim in link.take() {
             if let Err(error) = send_interim(writing, &interim).await {
                 tracing::trace!("interim response not sent: {error}");
             }

@@ -12,6 +12,7 @@ pub(crate) mod io;
 mod lobby;
 pub(crate) mod send;
 mod upload;
+mod watch;
 
 pub(crate) use connection::Connection;
 pub(crate) use lobby::{Lobby, host};

@@ -12,6 +12,7 @@ use larder_store::fill::{self, Ending, Reader};
 use larder_store::lines::write_line;
 use larder_store::{Body, Entry, Extent, Record};
 
+use super::chunked::may_trail;
 use super::io::Writing;
 use crate::origin::{Chunk, Download};
 use crate::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
@@ -63,22 +64,6 @@ pub(crate) fn gather(out: &mut Vec<u8>, reply: &Reply, framing: &Framing, banner
     small
 }
 
-/// Sends an interim response.
-///
-/// # Errors
-/// As [`Writing::flush`].
-pub(crate) async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()> {
-    reply::write_status_line(&mut writing.out, interim.status);
-    let concerns_hop = storable::is_hop_by_hop(&interim.fields);
-    interim.fields.write(&mut writing.out, |name| !concerns_hop(name));
-    writing.out.extend_from_slice(b"\r\n");
-    // As long as no reply has begun, a refusal may take its place.
-    let sent = writing.sent;
-    writing.flush().await?;
-    writing.sent = sent;
-    Ok(())
-}
-
 /// Sends `reply`. Small ones may stay in the buffer until the next flush.
 pub(crate) async fn send(
     writing: &mut Writing,
@@ -90,6 +75,24 @@ pub(crate) async fn send(
         return Ok(());
     }
     send_content(writing, reply, reply.is_chunked(framing)).await
+}
+
+/// Sends an interim response.
+///
+/// # Errors
+/// As [`Writing::flush`].
+pub(crate) async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()> {
+    reply::write_status_line(&mut writing.out, interim.status);
+    let concerns_hop = storable::is_hop_by_hop(&interim.fields);
+    // A message without content has no length (RFC 9110 section 8.6).
+    let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
+    interim.fields.write(&mut writing.out, |name| !is_length(name) && !concerns_hop(name));
+    writing.out.extend_from_slice(b"\r\n");
+    // As long as no reply has begun, a refusal may take its place.
+    let sent = writing.sent;
+    writing.flush().await?;
+    writing.sent = sent;
+    Ok(())
 }
 
 /// Sends the content of `reply` behind what is in the buffer. The end of it may stay there.
@@ -256,7 +259,7 @@ fn close_chunk(writing: &mut Writing, chunked: bool) {
 fn close_chunks(writing: &mut Writing, chunked: bool, trailers: &HeaderMap) {
     if chunked {
         writing.out.extend_from_slice(b"0\r\n");
-        for (name, value) in trailers {
+        for (name, value) in trailers.iter().filter(|(name, _)| may_trail(name)) {
             write_line(&mut writing.out, name.as_str().as_bytes(), value.as_bytes());
         }
         writing.out.extend_from_slice(b"\r\n");

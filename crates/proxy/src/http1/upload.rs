@@ -24,22 +24,22 @@ pub(crate) struct Source<'c> {
     started: u64,
 }
 
-/// The two ends of a request's content, or `None` when it has none.
+/// The two ends of a request's content, or `reading` itself when there is none.
 pub(crate) fn split<'c>(
     reading: &'c mut Reading,
     framing: Framing,
     limits: &'c Limits,
     timeouts: &'c Timeouts,
-) -> (Option<Source<'c>>, Upload) {
+) -> (Result<Source<'c>, &'c mut Reading>, Upload) {
     let length = match framing {
-        Framing::Length(0) => return (None, Upload::Empty),
+        Framing::Length(0) => return (Err(reading), Upload::Empty),
         Framing::Length(length) => Some(length),
         Framing::Chunked => None,
     };
     let (frames, upload) = Upload::channel(length);
     let started = clock::millis();
     let source = Source { reading, frames, framing, limits, timeouts, received: 0, started };
-    (Some(source), upload)
+    (Ok(source), upload)
 }
 
 /// Whether content of this framing is longer than the limit, as far as one can know beforehand.

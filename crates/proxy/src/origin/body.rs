@@ -29,6 +29,8 @@ pub enum Upload {
 #[derive(Debug)]
 pub struct Incoming {
     frames: mpsc::Receiver<Result<Frame<Bytes>, ClientGone>>,
+    /// What came first, if that was waited for: `None` inside is the end.
+    first: Option<Option<Result<Frame<Bytes>, ClientGone>>>,
     length: Option<u64>,
     received: u64,
 }
@@ -37,7 +39,7 @@ impl Upload {
     /// Content whose frames come over a channel of two: one being sent, one being read.
     pub fn channel(length: Option<u64>) -> (Frames, Self) {
         let (sender, frames) = mpsc::channel(2);
-        (sender, Self::Frames(Incoming { frames, length, received: 0 }))
+        (sender, Self::Frames(Incoming { frames, first: None, length, received: 0 }))
     }
 
     /// Whether there is none at all.
@@ -58,6 +60,16 @@ impl Upload {
         }
     }
 
+    /// Waits until there is something to send, or nothing ever will be.
+    pub(crate) async fn begun(&mut self) {
+        if let Self::Frames(incoming) = self
+            && incoming.first.is_none()
+            && incoming.received == 0
+        {
+            incoming.first = Some(incoming.frames.recv().await);
+        }
+    }
+
     /// Whether as much has come as was announced.
     pub(super) fn is_whole(&self) -> bool {
         match self {
@@ -75,7 +87,10 @@ impl Upload {
         if incoming.length == Some(incoming.received) {
             return Poll::Ready(None);
         }
-        let polled = incoming.frames.poll_recv(cx);
+        let polled = match incoming.first.take() {
+            Some(first) => Poll::Ready(first),
+            None => incoming.frames.poll_recv(cx),
+        };
         if let Poll::Ready(Some(Ok(frame))) = &polled {
             incoming.received += frame.data_ref().map_or(0, |data| data.len() as u64);
         }

@@ -1,70 +1,213 @@
-//! Bounds the requests to origins: so many at once, so many waiting, and no more (report B, row B1).
+//! Bounds the requests to origins: so many at once, so many waiting, and no more.
+//!
+//! Neither slow origins nor greedy clients keep others out. A site may take a further permit while it holds fewer than
+//! three times as many as are free, a client while it holds fewer than are free. So one client gets half of all
+//! permits at most, several greedy ones less each, and some permits stay free for those who hold none.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 
-/// Places for requests to origins, shared by all workers.
+/// How many times as many permits as are free a site, and a client, may hold.
+const OF_A_SITE: usize = 3;
+const OF_A_CLIENT: usize = 1;
+/// Waiting requests that are looked at when a permit becomes free.
+const LOOKED_AT: usize = 32;
+
+/// Permits for requests to origins, shared by all workers.
 #[derive(Debug)]
 pub struct Gate {
-    places: Arc<Semaphore>,
-    all: usize,
-    waiting: AtomicUsize,
+    state: Mutex<State>,
+    permits: usize,
     queue: usize,
+    hasher: RandomState,
 }
 
-/// A place, given back on drop.
-#[derive(Debug)]
-pub struct Place(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+#[derive(Debug, Default)]
+struct State {
+    held: usize,
+    waiting: usize,
+    counts: HashMap<Holder, Counts>,
+    /// Those who have left are still in it, until they are looked at.
+    line: VecDeque<Waiter>,
+}
 
-/// All places are taken and the queue is full.
+/// Whose share a permit counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    Site(u64),
+    Client(u128),
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    held: usize,
+    waiting: usize,
+}
+
+/// For which site and which client a permit is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    site: Holder,
+    client: Holder,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    claim: Claim,
+    sender: oneshot::Sender<Place>,
+}
+
+/// A permit, given back on drop.
+#[derive(Debug)]
+pub struct Place {
+    gate: Arc<Gate>,
+    claim: Claim,
+}
+
+/// No permit is to be had, and the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl Gate {
-    /// `places` at once, `queue` waiting.
-    pub fn new(places: usize, queue: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(places)), all: places, waiting: AtomicUsize::new(0), queue }
+    /// `permits` at once, `queue` waiting.
+    pub fn new(permits: usize, queue: usize) -> Self {
+        Self { state: Mutex::default(), permits, queue, hasher: RandomState::new() }
     }
 
-    /// A place, if one is free.
-    pub fn try_enter(&self) -> Option<Place> {
-        Arc::clone(&self.places).try_acquire_owned().ok().map(Place)
+    /// The claim of `client` to a permit for `site`. The addresses of an IPv6 /64 are one client's.
+    pub fn claim(&self, site: impl Hash, client: IpAddr) -> Claim {
+        let client = match client.to_canonical() {
+            IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
+            IpAddr::V6(address) => u128::from(address) >> 64 << 64,
+        };
+        Claim { site: Holder::Site(self.hasher.hash_one(site)), client: Holder::Client(client) }
     }
 
-    /// A place: at once, after waiting, or never.
+    /// A permit, if one may be had at once.
+    pub fn try_enter(self: &Arc<Self>, claim: Claim) -> Option<Place> {
+        self.state().try_take(self, claim)
+    }
+
+    /// A permit: at once, after waiting, or never.
     ///
     /// # Errors
-    /// [`Full`] when the queue is.
-    pub async fn enter(&self) -> Result<Place, Full> {
-        if let Some(place) = self.try_enter() {
-            return Ok(place);
-        }
-        let _waiting = self.queue_up()?;
-        Arc::clone(&self.places).acquire_owned().await.map(Place).map_err(|_| Full)
+    /// [`Full`] when the queue is, or this client's share of it.
+    pub async fn enter(self: &Arc<Self>, claim: Claim) -> Result<Place, Full> {
+        let (receiver, _waiting) = {
+            let mut state = self.state();
+            if let Some(place) = state.try_take(self, claim) {
+                return Ok(place);
+            }
+            let left = self.queue.saturating_sub(state.waiting);
+            if state.of(claim.client).waiting >= left {
+                return Err(Full);
+            }
+            state.waiting += 1;
+            state.counts.entry(claim.client).or_default().waiting += 1;
+            let (sender, receiver) = oneshot::channel();
+            if state.line.len() > 2 * self.queue {
+                state.line.retain(|waiter| !waiter.sender.is_closed());
+            }
+            state.line.push_back(Waiter { claim, sender });
+            (receiver, Waiting { gate: self, client: claim.client })
+        };
+        receiver.await.map_err(|_| Full)
     }
 
     /// Requests under way, and waiting.
     pub fn occupancy(&self) -> (usize, usize) {
-        let free = self.places.available_permits();
-        (self.all.saturating_sub(free), self.waiting.load(Ordering::Relaxed))
+        let state = self.state();
+        (state.held, state.waiting)
     }
 
-    fn queue_up(&self) -> Result<Waiting<'_>, Full> {
-        let waiting = Waiting(&self.waiting);
-        match self.waiting.fetch_add(1, Ordering::Relaxed) < self.queue {
-            true => Ok(waiting),
-            false => Err(Full),
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn of(&self, holder: Holder) -> &Counts {
+        const NONE: &Counts = &Counts { held: 0, waiting: 0 };
+        self.counts.get(&holder).unwrap_or(NONE)
+    }
+
+    fn try_take(&mut self, gate: &Arc<Gate>, claim: Claim) -> Option<Place> {
+        let free = gate.permits.saturating_sub(self.held);
+        let fits = |holder, times| self.of(holder).held < free.saturating_mul(times);
+        if !fits(claim.client, OF_A_CLIENT) || !fits(claim.site, OF_A_SITE) {
+            return None;
+        }
+        self.held += 1;
+        for holder in [claim.site, claim.client] {
+            self.counts.entry(holder).or_default().held += 1;
+        }
+        Some(Place { gate: Arc::clone(gate), claim })
+    }
+
+    fn give_back(&mut self, claim: Claim) {
+        self.held -= 1;
+        for holder in [claim.site, claim.client] {
+            self.change(holder, |counts| counts.held -= 1);
+        }
+    }
+
+    fn change(&mut self, holder: Holder, change: impl FnOnce(&mut Counts)) {
+        let Some(counts) = self.counts.get_mut(&holder) else { return };
+        change(counts);
+        if (counts.held, counts.waiting) == (0, 0) {
+            self.counts.remove(&holder);
+        }
+    }
+
+    /// Permits for those who wait, as far as there are some for them. Whoever may have none yet goes to the end of the
+    /// line, so that all are looked at in turn.
+    fn serve_line(&mut self, gate: &Arc<Gate>) -> Vec<(oneshot::Sender<Place>, Place)> {
+        let mut served = Vec::new();
+        for _ in 0..LOOKED_AT.min(self.line.len()) {
+            if self.held == gate.permits {
+                break;
+            }
+            let Some(waiter) = self.line.pop_front() else { break };
+            if waiter.sender.is_closed() {
+                continue;
+            }
+            match self.try_take(gate, waiter.claim) {
+                Some(place) => served.push((waiter.sender, place)),
+                None => self.line.push_back(waiter),
+            }
+        }
+        served
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let served = {
+            let mut state = self.gate.state();
+            state.give_back(self.claim);
+            state.serve_line(&self.gate)
+        };
+        // Without the lock: what nobody takes any more is given back at once.
+        for (sender, place) in served {
+            let _ = sender.send(place);
         }
     }
 }
 
-struct Waiting<'g>(&'g AtomicUsize);
+struct Waiting<'g> {
+    gate: &'g Gate,
+    client: Holder,
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut state = self.gate.state();
+        state.waiting -= 1;
+        state.change(self.client, |counts| counts.waiting -= 1);
     }
 }
 
@@ -72,20 +215,78 @@ impl Drop for Waiting<'_> {
 mod tests {
     use super::*;
 
+    fn claim(gate: &Gate, site: u64, client: u8) -> Claim {
+        gate.claim(site, IpAddr::from([192, 0, 2, client]))
+    }
+
+    fn hold(gate: &Arc<Gate>, site: u64, client: u8) -> Vec<Place> {
+        std::iter::from_fn(|| gate.try_enter(claim(gate, site, client))).collect()
+    }
+
     #[tokio::test]
     async fn beyond_the_queue_requests_are_refused_at_once() {
         let gate = Arc::new(Gate::new(1, 1));
-        let place = gate.enter().await.unwrap();
+        let claim = claim(&gate, 1, 1);
+        let place = gate.enter(claim).await.unwrap();
         let waiting = tokio::spawn({
             let gate = Arc::clone(&gate);
-            async move { gate.enter().await.map(drop) }
+            async move { gate.enter(claim).await.map(drop) }
         });
         while gate.occupancy() != (1, 1) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(gate.enter().await.unwrap_err(), Full);
+        assert_eq!(gate.enter(claim).await.unwrap_err(), Full);
         drop(place);
         assert_eq!(waiting.await.unwrap(), Ok(()));
+        assert_eq!(gate.occupancy(), (0, 0));
+        assert!(gate.state().counts.is_empty());
+    }
+
+    #[test]
+    fn neither_a_client_nor_a_site_takes_all_permits() {
+        let gate = Arc::new(Gate::new(1024, 0));
+        let first = hold(&gate, 1, 1);
+        assert_eq!(first.len(), 512);
+        // Each further one gets less, and whoever holds none gets one.
+        let all: Vec<_> = (2..=50).map(|client| hold(&gate, 1, client)).collect();
+        assert_eq!(all[0].len(), 256);
+        assert!(gate.occupancy().0 <= 768, "one site holds {}", gate.occupancy().0);
+        assert!(gate.try_enter(claim(&gate, 2, 60)).is_some());
+        drop((first, all));
+        assert_eq!(gate.occupancy(), (0, 0));
+        assert!(gate.state().counts.is_empty());
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_client() {
+        let gate = Gate::new(1, 0);
+        let client = |address: &str| gate.claim(0, address.parse().unwrap()).client;
+        assert_eq!(client("2001:db8::1"), client("2001:db8::ffff:2"));
+        assert_ne!(client("2001:db8::1"), client("2001:db8:0:1::1"));
+        assert_eq!(client("192.0.2.1"), client("::ffff:192.0.2.1"));
+        assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_gets_the_permit_that_its_share_allows_and_those_who_left_cost_none() {
+        let gate = Arc::new(Gate::new(4, 100));
+        let mut greedy = hold(&gate, 1, 1);
+        let other = [hold(&gate, 2, 2), hold(&gate, 3, 3)];
+        assert_eq!((greedy.len(), gate.occupancy().0), (2, 4));
+        let wait = |client| {
+            let gate = Arc::clone(&gate);
+            tokio::spawn(async move { gate.enter(claim(&gate, 9, client)).await })
+        };
+        let (left, waiting) = (wait(4), wait(5));
+        while gate.occupancy().1 < 2 {
+            tokio::task::yield_now().await;
+        }
+        left.abort();
+        assert!(left.await.is_err());
+        drop(greedy.pop());
+        let place = waiting.await.unwrap().unwrap();
+        assert_eq!(gate.occupancy(), (4, 0));
+        drop((place, greedy, other));
         assert_eq!(gate.occupancy(), (0, 0));
     }
 }

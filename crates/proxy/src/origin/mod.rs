@@ -30,7 +30,7 @@ pub use self::common::{Common, Destinations, most_idle};
 pub use self::connect::{ConnectError, Connector};
 pub use self::download::{Chunk, Download, Upgraded};
 use self::exchange::{Connection, Content, Exchange, Failure};
-pub use self::gate::{Gate, Place};
+pub use self::gate::{Claim, Gate, Place};
 pub use self::head::{Head, Lines};
 use self::idle::Idle;
 pub use self::pool::{Pool, Turn};
@@ -50,6 +50,8 @@ pub struct OriginError {
     pub detail: String,
     /// The request never reached the origin, so that even an unsafe one may be tried elsewhere.
     pub unsent: bool,
+    /// There was no connection, whatever the request says: others would fare no better.
+    pub unconnected: bool,
 }
 
 /// A request on its way to an origin.
@@ -157,7 +159,7 @@ impl Client {
                 (StatusCode::BAD_GATEWAY, Why::OriginUnreachable, failure.to_string())
             }
         };
-        OriginError { status, why, detail, unsent: false }
+        OriginError { status, why, detail, unsent: false, unconnected: false }
     }
 }
 
@@ -179,6 +181,6 @@ impl From<ConnectError> for OriginError {
                 (StatusCode::BAD_GATEWAY, Why::OriginUnreachable)
             }
         };
-        Self { status, why, detail: error.to_string(), unsent: true }
+        Self { status, why, detail: error.to_string(), unsent: true, unconnected: true }
     }
 }

@@ -54,6 +54,7 @@ impl Client {
             why: Why::OriginUnreachable,
             detail: format!("{authority} does not prove to be a node of this cluster"),
             unsent: true,
+            unconnected: false,
         })
     }
 }

@@ -26,6 +26,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use self::limits::Limits;
 use self::record::{Record, Verdict};
 use self::refetch::{Content, LARGEST, MARK, Refetched, refetch};
+use crate::clock;
 use crate::findings::Validation;
 use crate::http1::head::Head;
 use crate::outcome::{Kind, Outcome};
@@ -35,7 +36,6 @@ use crate::route::first_segment;
 use crate::serve::{self, Context, Found};
 use crate::settings::Role;
 use crate::worker::{Plan, Shared, Worker};
-use crate::{clock, fetch};
 
 pub(crate) use self::limits::Sampler;
 pub(crate) use self::refetch::MARK_NAME;
@@ -234,7 +234,7 @@ impl Check {
             Source::Entry(entry) => Some(entry.clone()),
             _ => None,
         };
-        fetch::drain(reply).await;
+        reply.drain().await;
         match entry {
             Some(entry) => Ok(Content::of(&entry).await? == given),
             None => Ok(false),

@@ -327,6 +327,17 @@ impl Lead {
         self.end(Ending::Complete);
     }
 
+    /// Ends when nobody follows this fill.
+    pub async fn deserted(&self) {
+        loop {
+            let moved = self.fill.moved.notified();
+            if locked(&self.fill.readers).positions.is_empty() {
+                return;
+            }
+            moved.await;
+        }
+    }
+
     fn announce(&self, verdict: Verdict) {
         self.fill.advance(|progress| {
             if !matches!(verdict, Verdict::Stream(_)) {
@@ -342,7 +353,7 @@ impl Lead {
         }
         self.fill.advance(|progress| {
             progress.ending = Some(ending);
-            progress.verdict.get_or_insert(Verdict::Released);
+            progress.verdict.get_or_insert(Verdict::Abandoned);
         });
     }
 

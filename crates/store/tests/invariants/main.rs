@@ -111,7 +111,7 @@ async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
             assert_genuine(&entry, key);
             return None;
         }
-        Verdict::Released | Verdict::Failed(..) => return None,
+        Verdict::Released | Verdict::Abandoned | Verdict::Failed(..) => return None,
     };
     let mut at = 0;
     loop {

@@ -1,0 +1,61 @@
+//! Watches a client that waits for its answer, so that nothing is fetched for nobody.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Sleep, sleep};
+
+use super::io::Reading;
+use super::upload::Source;
+
+/// What a client may send ahead of its answer before it is watched no more, in bytes.
+const AHEAD: usize = 16 << 10;
+
+/// How long a client is waited for that says it sends nothing more. Most such have left; a few only say that they have
+/// no further request, and still read.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Watches a client.
+pub(super) struct Watch<'c> {
+    reading: Option<&'c mut Reading>,
+    grace: Option<Pin<Box<Sleep>>>,
+}
+
+impl<'c> Watch<'c> {
+    /// Watches the client of a request without content; `source`, if there is one, notices by itself when it ends early.
+    pub(super) fn beside(source: Result<Source<'c>, &'c mut Reading>) -> (Option<Source<'c>>, Self) {
+        let (source, reading) = match source {
+            Ok(source) => (Some(source), None),
+            Err(reading) => (None, Some(reading)),
+        };
+        (source, Self { reading, grace: None })
+    }
+
+    /// Ready, once, when the client has left. What it sends meanwhile is kept: it belongs to the next request.
+    pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(reading) = &mut self.reading {
+            match reading.poll_receive(cx) {
+                Poll::Pending => {
+                    reading.input.rest();
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(1..)) if reading.input.unread().len() < AHEAD => {}
+                Poll::Ready(Ok(1..)) => self.reading = None,
+                Poll::Ready(Ok(0)) => (self.reading, self.grace) = (None, Some(Box::pin(sleep(GRACE)))),
+                Poll::Ready(Err(_)) => {
+                    self.reading = None;
+                    return Poll::Ready(());
+                }
+            }
+        }
+        match &mut self.grace {
+            None => Poll::Pending,
+            Some(grace) => {
+                ready!(grace.as_mut().poll(cx));
+                self.grace = None;
+                Poll::Ready(())
+            }
+        }
+    }
+}
