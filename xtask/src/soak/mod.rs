@@ -81,7 +81,7 @@ impl Soak {
         let server = Server::start(&larder, ours, traps.port)?;
         let hostile = hostile::chosen(self.only.as_deref())?;
         let (over, ordinary) = (Over::default(), Ordinary::default());
-        let verdict = std::thread::scope(|scope| -> Result<Verdict> {
+        let (before, most_resident) = std::thread::scope(|scope| -> Result<_> {
             let _end = AtEnd(&over);
             for client in 0..ordinary::CLIENTS {
                 let (over, ordinary, port) = (&over, &ordinary, server.ports.site);
@@ -98,9 +98,11 @@ impl Soak {
                 }
             }
             most = most.max(watch(&server, &ordinary, self.time - self.time / 3)?);
-            Ok(Verdict { before, during: ordinary.exchange(), most_resident: most, budget: server::BUDGET })
+            Ok((before, most))
         })?;
-        verdict.judge()
+        // Only now have those that waited for an answer got it, or given up.
+        let during = ordinary.exchange();
+        Verdict { before, during, most_resident, budget: server::BUDGET }.judge()
     }
 }
 

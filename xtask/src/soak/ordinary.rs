@@ -14,7 +14,7 @@ const PAGES: f64 = 3_000.0;
 /// How long each waits between two requests.
 const PAUSE: Duration = Duration::from_millis(4);
 /// Longer than this no answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Requests on one connection.
 const ON_ONE: usize = 500;
 
