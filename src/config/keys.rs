@@ -13,7 +13,7 @@ use toml::de::DeValue;
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::kinds::{
-    AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Seconds, Share, Size, Text, Words,
+    AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Ports, Seconds, Share, Size, Text, Words,
 };
 use super::statistics;
 use super::{DISK, ENTRIES, MEMORY, THREADS, cluster, control, names};
@@ -229,7 +229,7 @@ pub(super) const SECTIONS: &[Section] = &[
         about: "What a client may send and hold. What exceeds a limit is refused with the status in brackets.",
         keys: &[
             key!("head", Size(256..=16 << 20), limits.head_bytes, "a request's head (431)"),
-            key!("fields", Count(1..=10_000), limits.head_fields, "field lines of a request's head (431)"),
+            key!("fields", Count(1..=256), limits.head_fields, "field lines of a request's head (431)"),
             key!("uri", Size(16..=65_535), limits.target_bytes, "a request's target (414)"),
             key!("body", Size(0..=*MEMORY.end()), limits.body_bytes, "a request's content (413)"),
             key!("connections", Count(1..=MANY), limits.connections, "client connections at once (closed)"),
@@ -294,10 +294,22 @@ pub(super) const SECTIONS: &[Section] = &[
                 "addresses; auto: 127.0.0.1:3128 if there is no site"
             ),
             key!(
+                "clients",
+                List(NETWORK),
+                forward.clients,
+                "addresses and networks whose clients may use it (403); a listener for all addresses needs it"
+            ),
+            key!(
+                "ports",
+                List(Ports),
+                forward.ports,
+                "ports of origins that requests other than CONNECT may reach (403)"
+            ),
+            key!(
                 "connect_ports",
                 List(Count(1..=65_535)),
                 forward.connect_ports,
-                "ports that CONNECT may reach"
+                "ports that CONNECT may reach (403)"
             ),
             key!(
                 "allow_private",
@@ -314,9 +326,21 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "onc",
-        about: "The door for ONC RPC, over TCP and UDP.",
+        about: "The door for ONC RPC, over TCP, and over UDP where senders cannot be forged.",
         keys: &[
             key!("listen", List(ADDRESS), onc_listen, "addresses; none: the door is closed"),
+            key!(
+                "udp",
+                Or("auto", Flag),
+                doors.onc_udp,
+                "also over UDP, where senders can be forged; auto: at loopback addresses only"
+            ),
+            key!(
+                "udp_rate",
+                Count(1..=MANY),
+                doors.onc_udp_rate,
+                "calls of one address that are answered over UDP in a second; loopback has no limit (dropped)"
+            ),
             key!(
                 "rpcbind",
                 Or("off", SOCKET),
@@ -340,8 +364,14 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "doors",
-        about: "What all doors have in common. Whom their clients may reach is for [forward] to say.",
+        about: "What all RPC listeners have in common. Which addresses and ports their clients may reach is for [forward] to say.",
         keys: &[
+            key!(
+                "clients",
+                List(NETWORK),
+                doors.clients,
+                "addresses and networks whose clients may use them (closed); a listener for all addresses needs it"
+            ),
             key!("user_agent", USER_AGENT, doors.user_agent, "how they name themselves to origins"),
             key!("redirects", Count(0..=1_000), doors.redirects, "redirects followed for one page (502)"),
             key!("cross_scheme", Flag, doors.cross_scheme, "follow redirects from http to https, and back"),

@@ -29,6 +29,9 @@ pub(super) struct Flag;
 /// A whole number within bounds.
 pub(super) struct Count(pub(super) RangeInclusive<u64>);
 
+/// A port, or a range of ports such as `"1025-65535"`.
+pub(super) struct Ports;
+
 /// A number of bytes within bounds.
 pub(super) struct Size(pub(super) RangeInclusive<u64>);
 
@@ -97,6 +100,36 @@ impl<V: Copy + TryFrom<u64> + TryInto<u64>> Kind<V> for Count {
 
     fn show(&self, value: &V) -> String {
         (*value).try_into().unwrap_or(u64::MAX).to_string()
+    }
+}
+
+impl Words for Ports {
+    fn words(&self) -> String {
+        "port or range such as \"1025-65535\"".to_owned()
+    }
+}
+
+impl Kind<RangeInclusive<u16>> for Ports {
+    fn read(&self, value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {
+        if let DeValue::Integer(_) = value {
+            let port: u16 = Count(1..=65_535).read(value)?;
+            return Ok(port..=port);
+        }
+        let text = text(self, value)?;
+        let port = |text: &str| text.trim().parse().ok().filter(|port| *port > 0);
+        let range = match text.split_once('-') {
+            Some((first, last)) => port(first).zip(port(last)),
+            None => port(text).map(|port| (port, port)),
+        };
+        let range = range.filter(|(first, last)| first <= last).map(|(first, last)| first..=last);
+        range.ok_or_else(|| format!("'{}' is not a {}", text.escape_debug(), self.words()))
+    }
+
+    fn show(&self, value: &RangeInclusive<u16>) -> String {
+        match value.start() == value.end() {
+            true => value.start().to_string(),
+            false => quoted(&format!("{}-{}", value.start(), value.end())),
+        }
     }
 }
 

@@ -22,6 +22,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let (listen, doors) = (listeners(&draft), doors(&draft));
     check_fronts(&draft, &listen, &doors, &mut problems);
     check_addresses(&draft, &listen, &doors, &mut problems);
+    check_clients(&draft, &listen, &doors, &mut problems);
     let admin_token = admin_token(&draft, &mut problems);
     check_sites(&draft.sites, &mut problems);
     check_memory(&draft, &mut problems);
@@ -133,6 +134,37 @@ fn check_fronts(
     }
 }
 
+/// A listener for all addresses may be open to the internet: it must be said who its clients are.
+fn check_clients(
+    draft: &Draft,
+    listen: &[Listener],
+    doors: &[(Door, SocketAddr)],
+    problems: &mut Vec<String>,
+) {
+    let forward = listen.iter().filter(|listener| listener.role == Role::Forward);
+    let forward = forward.map(|listener| ("forward.listen", listener.address, "forward"));
+    let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address, "doors"));
+    for (key, address, table) in forward.chain(doors) {
+        let is_open = address.ip().to_canonical().is_unspecified();
+        if is_open && !draft.places.contains_key(&format!("{table}.clients")) {
+            let place = place(draft, &[key]);
+            problems.push(format!(
+                "{place}: {key} {address} can be reached from every network: write in [{table}] whose clients \
+                 it serves, such as clients = [\"127.0.0.0/8\", \"192.168.0.0/16\"]"
+            ));
+        }
+    }
+}
+
+/// The key that says where a door listens.
+fn listen_key(door: Door) -> &'static str {
+    match door {
+        Door::Thrift => "thrift.listen",
+        Door::Onc => "onc.listen",
+        Door::Line => "line.listen",
+    }
+}
+
 fn check_addresses(
     draft: &Draft,
     listen: &[Listener],
@@ -143,11 +175,7 @@ fn check_addresses(
         Role::Reverse => ("reverse.listen", listener.address),
         Role::Forward => ("forward.listen", listener.address),
     });
-    let doors = doors.iter().map(|(door, address)| match door {
-        Door::Thrift => ("thrift.listen", *address),
-        Door::Onc => ("onc.listen", *address),
-        Door::Line => ("line.listen", *address),
-    });
+    let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address));
     let peers = draft.cluster.engine.as_ref().map(|_| ("cluster.listen", draft.cluster.listen));
     let admin = draft.admin.map(|admin| ("admin", admin));
     let asked: Vec<_> = asked.chain(doors).chain(admin).chain(peers).collect();

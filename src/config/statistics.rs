@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use larder_proxy::settings::{ClientDetail, Database, Statistics};
+use larder_proxy::settings::{ClientDetail, Database, QueryStrings, Statistics};
 
 use super::DISK;
 use super::draft::Draft as Whole;
@@ -32,6 +32,7 @@ pub(super) struct Draft {
     pub(super) place: Place,
     pub(super) keep: Duration,
     pub(super) client: ClientDetail,
+    pub(super) query: QueryStrings,
     pub(super) rate: u32,
     pub(super) queue: usize,
     pub(super) max_size: u64,
@@ -40,8 +41,8 @@ pub(super) struct Draft {
 
 impl Default for Draft {
     fn default() -> Self {
-        let Statistics { keep, client, rate, queue, max_size, contents, .. } = Statistics::default();
-        Self { place: Place::Default, keep, client, rate, queue, max_size, contents }
+        let Statistics { keep, client, query, rate, queue, max_size, contents, .. } = Statistics::default();
+        Self { place: Place::Default, keep, client, query, rate, queue, max_size, contents }
     }
 }
 
@@ -67,6 +68,12 @@ pub(super) const KEYS: &[Key<Whole>] = &[
         "what is kept of clients' addresses; truncated: 24 bits of IPv4, 48 of IPv6"
     ),
     key!(
+        "query",
+        QUERY,
+        statistics.query,
+        "what is kept of the query strings of URLs, in the database and in all logs; drop: nothing"
+    ),
+    key!(
         "rate",
         Count(1..=MANY),
         statistics.rate,
@@ -89,6 +96,8 @@ pub(super) const KEYS: &[Key<Whole>] = &[
 
 const DATABASE: Text<Place> = Text { words: "\"auto\" or \"none\" or a URL", parse, show };
 const CLIENT_DETAIL: Choice<ClientDetail> = Choice(CLIENTS);
+
+const QUERY: Choice<QueryStrings> = Choice(&[("keep", QueryStrings::Keep), ("drop", QueryStrings::Drop)]);
 
 const DEFAULT: &str = "auto";
 const OFF: &str = "none";
@@ -116,7 +125,7 @@ pub(super) fn show(place: &Place) -> String {
 
 /// What `draft` stands for, in a proxy that first listens at `address`.
 pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
-    let Draft { place, keep, client, rate, queue, max_size, contents } = draft;
+    let Draft { place, keep, client, query, rate, queue, max_size, contents } = draft;
     let database = match place {
         Place::Default => {
             let is_root = rustix::process::geteuid().is_root();
@@ -129,7 +138,7 @@ pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
     let host = host.nodename().to_string_lossy();
     let instance = address.map_or_else(|| host.to_string(), |address| format!("{host}:{}", address.port()));
     let instance = instance.chars().take(64).collect();
-    Statistics { database, instance, keep, client, rate, queue, max_size, contents }
+    Statistics { database, instance, keep, client, query, rate, queue, max_size, contents }
 }
 
 /// The file in the state directory: that of the service, or else of the user. Root looks where services have theirs.

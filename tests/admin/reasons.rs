@@ -93,6 +93,12 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginTimeout => Staged(silent),
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
+        Why::Loop => Asked(
+            &[],
+            &[
+                "GET\nVia: 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder",
+            ],
+        ),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
         Why::ClientLeft => Staged(abandoned),

@@ -79,7 +79,7 @@ impl Larder {
         if !config.contains("access_log") {
             command.args(["--access-log", "off"]);
         }
-        if config.contains("[[site]]") {
+        if config.contains("[[site]]") && !config.contains("[reverse]") {
             command.args(["--listen", any]);
         }
         if !config.contains("[stats]") {

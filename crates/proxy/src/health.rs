@@ -20,7 +20,8 @@ pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
         match connect::tls() {
             Ok(tls) => {
                 let common = &shared.origins.sites;
-                let connector = Connector::new(timeouts.connect, false, common).with_tls(&tls);
+                let connector =
+                    Connector::new(timeouts.connect, false, common).never_to(&shared.own).with_tls(&tls);
                 let client = Client::new(connector, timeouts, common);
                 checks.spawn(check(Arc::clone(site), health, client));
             }

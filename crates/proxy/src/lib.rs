@@ -22,6 +22,7 @@ mod health;
 pub mod http1;
 pub mod inventory;
 pub mod listen;
+mod networks;
 mod observe;
 pub mod origin;
 pub mod outcome;

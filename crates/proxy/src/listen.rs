@@ -4,12 +4,13 @@
 //! nothing while they accept, and a connection stays on one core for its life.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -20,9 +21,11 @@ use crate::doors::{self, Registration};
 use crate::error::Error;
 use crate::health;
 use crate::http1::{self, Connection};
+use crate::networks;
 use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
+use crate::origin::OwnListeners;
 use crate::settings::{Door, Listener, Role, Settings};
 use crate::upkeep::Upkeep;
 use crate::worker::{Shared, Worker};
@@ -32,6 +35,9 @@ const BACKLOG: i32 = 4096;
 /// How long the end of a process waits until other nodes have been told what was purged. Longer than is waited between two
 /// tries to reach the engine.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// How long a client that may not use a listener has to read that.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A proxy that is bound to its addresses.
 pub struct Server {
@@ -94,7 +100,7 @@ impl Server {
             for worker in &mut sockets {
                 worker.streams.push((front, socket(address, true).map_err(busy)?));
             }
-            if front == Front::Door(Door::Onc) {
+            if front == Front::Door(Door::Onc) && settings.doors.takes_datagrams(address.ip()) {
                 sockets[0].datagrams.push(datagram_socket(address).map_err(busy)?);
             }
             addresses.push((front, address));
@@ -104,7 +110,9 @@ impl Server {
             socket(address, false).map_err(busy)
         });
         let admin = admin.transpose()?;
-        let shared = Shared::new(settings)?;
+        let at_admin = admin.as_ref().and_then(|listener| listener.local_addr().ok());
+        let own = OwnListeners::new(addresses.iter().map(|(_, address)| *address).chain(at_admin));
+        let shared = Shared::new(settings, own)?;
         let upkeep = Upkeep::start(&shared)?;
         contents::start(&shared)?;
         let peers = addresses.iter().find(|(front, _)| *front == Front::Peer);
@@ -147,7 +155,9 @@ impl Server {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
         let is_onc = |(front, _): &&(Front, SocketAddr)| *front == Front::Door(Door::Onc);
-        let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| *address).collect();
+        let doors = shared.plan().settings.doors.clone();
+        let carried = |address: SocketAddr| (address, doors.takes_datagrams(address.ip()));
+        let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
         runtime.block_on(async {
             if supervise(&shared, admin, &onc, &mut control).await {
                 upkeep.finish();
@@ -256,9 +266,16 @@ async fn accept(worker: Arc<Worker>, front: Front, listener: TcpListener) {
 }
 
 fn welcome(worker: &Arc<Worker>, front: Front, stream: TcpStream, client: SocketAddr) {
-    let seat = Seat::take(&worker.shared);
-    if seat.number > worker.plan().settings.limits.connections {
+    let (seat, plan) = (Seat::take(&worker.shared), worker.plan());
+    if seat.number > plan.settings.limits.connections {
         tracing::debug!(%client, "closed on arrival: too many connections");
+        return;
+    }
+    if !may_use(&plan.settings, front, client.ip()) {
+        tracing::debug!(%client, "turned away: not among the clients of this listener");
+        if let Front::Http(_) = front {
+            tokio::spawn(turn_away(stream, client.ip(), seat));
+        }
         return;
     }
     // Heads and bodies are written whole; waiting for more would only delay them.
@@ -271,6 +288,35 @@ fn welcome(worker: &Arc<Worker>, front: Front, stream: TcpStream, client: Socket
         }
         Front::Door(door) => doors::welcome(worker, door, stream, client, seat),
     }
+}
+
+/// Whether a client at `ip` may use a listener of this kind at all.
+fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
+    match front {
+        Front::Http(Role::Forward) => networks::have(&settings.forward.clients, ip),
+        Front::Door(_) => networks::have(&settings.doors.clients, ip),
+        Front::Http(Role::Reverse) | Front::Peer => true,
+    }
+}
+
+/// Tells a client that it may not use the forward proxy, whatever it asks for.
+async fn turn_away(mut stream: TcpStream, ip: IpAddr, _seat: Seat) {
+    let text = format!("403: {ip} may not use this proxy: forward.clients in the config does not have it\n");
+    let head = format!(
+        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        text.len()
+    );
+    let said = async {
+        stream.write_all((head + &text).as_bytes()).await?;
+        stream.shutdown().await?;
+        // A connection that is closed with unread bytes is reset, and the client may lose the answer.
+        let mut unread = [0; 1 << 10];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // A client that goes away, or that stays, is no matter.
+    let _ = tokio::time::timeout(FAREWELL, said).await;
 }
 
 /// A place among the connections, given back however the connection ends.
@@ -334,7 +380,7 @@ impl Drop for Drain {
 async fn supervise(
     shared: &Arc<Shared>,
     admin: Option<StdListener>,
-    onc: &[SocketAddr],
+    onc: &[(SocketAddr, bool)],
     control: &mut UnboundedReceiver<Control>,
 ) -> bool {
     if let Some(listener) = admin.and_then(|listener| TcpListener::from_std(listener).ok()) {

@@ -3,6 +3,7 @@
 //! HEAD reveals (4.3.5), or by a POST whose answer says that it is its target's representation.
 
 use std::future::pending;
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,7 +32,7 @@ use crate::serve::{Context, failure, left};
 use crate::upstream::{self, Answer};
 use crate::worker::{Plan, Worker};
 
-/// An answer that invalidates more groups than this invalidates all that is stored of its origin.
+/// An answer that invalidates more groups than this invalidates whatever of its origin has groups.
 const MOST_GROUPS: usize = 128;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");
@@ -123,7 +124,7 @@ async fn no_use(request: &Request) {
 }
 
 pub(crate) fn failed(request: &Request, error: &OriginError) -> Reply {
-    tracing::warn!("{} {}: {error}", request.method, request.url());
+    tracing::warn!("{} {}: {error}", request.method, request.logged_url());
     failure(error.status, error.why)
 }
 
@@ -154,14 +155,14 @@ async fn invalidate_groups(worker: &Worker, request: &Request, fields: &Lines) -
             let group = |name| Scope::Group { origin: origin.to_vec(), name };
             groups.into_iter().map(group).collect()
         }
-        _ => vec![Scope::Prefix(origin.to_vec())],
+        _ => vec![Scope::Origin(origin.to_vec())],
     };
     let (fills, ordered) = (Arc::clone(&worker.shared.fills), scopes.clone());
     let order = move || fills.order(&ordered, Effect::Invalid, clock::now());
     if worker.shared.store.disks.is_empty() {
         order();
     } else if let Err(error) = tokio::task::spawn_blocking(order).await {
-        tracing::error!("{}: groups not invalidated: {error}", request.url());
+        tracing::error!("{}: groups not invalidated: {error}", request.logged_url());
     }
     scopes
 }
@@ -272,11 +273,40 @@ fn upgraded(answer: &Lines, download: Download, outcome: Outcome) -> Reply {
     }
 }
 
+/// The refusal of a request for a port that clients may not reach. Tunnels have a rule of their own.
+pub(crate) fn refuse_port(plan: &Plan, request: &Request) -> Option<Reply> {
+    if !matches!(request.route, Route::Anywhere) || request.method == Method::CONNECT {
+        return None;
+    }
+    let port = match port_of(&request.authority) {
+        "" if request.scheme == "https" => 443,
+        "" => 80,
+        port => port.parse().unwrap_or(0),
+    };
+    let ports = &plan.settings.forward.ports;
+    if ports.iter().any(|range| range.contains(&port)) {
+        return None;
+    }
+    let show = |range: &RangeInclusive<u16>| match range.start() == range.end() {
+        true => range.start().to_string(),
+        false => format!("{}-{}", range.start(), range.end()),
+    };
+    let ports: Vec<_> = ports.iter().map(show).collect();
+    let text = format!("403: port {port} is not allowed; forward.ports: {}\n", ports.join(", "));
+    let outcome = Outcome::forwarded(Kind::Failed, Why::OriginForbidden);
+    Some(Reply::text(StatusCode::FORBIDDEN, text, outcome))
+}
+
+/// The port of an authority, as it was written; empty if there is none.
+fn port_of(authority: &str) -> &str {
+    authority[host_of(authority).len()..].trim_start_matches(':')
+}
+
 /// A tunnel to a host and port that the client names (RFC 9110 section 9.3.6).
 async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
     let outcome = Outcome::forwarded(Kind::Pass, Why::Method);
     let host = host_of(&request.authority);
-    let port = request.authority[host.len()..].trim_start_matches(':').parse::<u16>().unwrap_or(0);
+    let port = port_of(&request.authority).parse::<u16>().unwrap_or(0);
     if !matches!(request.route, Route::Anywhere) || !plan.settings.forward.connect_ports.contains(&port) {
         let ports: Vec<_> = plan.settings.forward.connect_ports.iter().map(ToString::to_string).collect();
         let text =

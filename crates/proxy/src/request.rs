@@ -22,7 +22,7 @@ use crate::http1::head::{Head, Refusal, Target};
 use crate::observe::trace::Trace;
 use crate::origin::{Lines, Upload};
 use crate::route::{Route, SiteNumber};
-use crate::settings::Role;
+use crate::settings::{QueryStrings, Role};
 use crate::worker::Plan;
 use crate::{purge_method, validator};
 
@@ -57,6 +57,8 @@ pub(crate) struct Request {
     pub(crate) awaited: Option<Box<str>>,
     /// The node that owns the key may answer in the origin's place.
     pub(crate) asks_peers: bool,
+    /// What logs have of its query string.
+    pub(crate) query: QueryStrings,
     /// Its span, while requests are traced.
     pub(crate) trace: Option<Arc<Trace>>,
 }
@@ -206,9 +208,21 @@ pub(crate) fn route(plan: &Plan, role: Role, authority: &str) -> Result<Route, R
 pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>) {
     key::write(key, address.scheme, address.authority.as_bytes(), address.path.as_bytes());
     key.push(match role {
-        Role::Forward => b'F',
-        Role::Reverse => b'R',
+        Role::Forward => FORWARD,
+        Role::Reverse => REVERSE,
     });
+}
+
+const FORWARD: u8 = b'F';
+const REVERSE: u8 = b'R';
+
+/// The role of the listeners whose clients a key is for.
+pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
+    match *key.last()? {
+        FORWARD => Some(Role::Forward),
+        REVERSE => Some(Role::Reverse),
+        _ => None,
+    }
 }
 
 /// The site of a request for `authority` and its rules, if it has one whose cache answers without asking.
@@ -285,6 +299,7 @@ impl Request {
             by_peer: false,
             awaited: None,
             asks_peers: false,
+            query: plan.settings.statistics.query,
             trace: None,
         })
     }
@@ -302,6 +317,11 @@ impl Request {
     /// The target as an absolute URI.
     pub(crate) fn url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
+    }
+
+    /// The same as logs have it.
+    pub(crate) fn logged_url(&self) -> String {
+        self.query.kept(&self.url()).to_owned()
     }
 
     /// How fresh a stored response is for this request.
@@ -354,6 +374,7 @@ impl Request {
             by_peer: self.by_peer,
             awaited: None,
             asks_peers: self.asks_peers,
+            query: self.query,
             trace: None,
         }
     }

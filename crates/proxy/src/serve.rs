@@ -94,6 +94,9 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     if let Some(reply) = pass::answer_ourselves(plan, request) {
         return reply;
     }
+    if let Some(reply) = pass::refuse_port(plan, request) {
+        return reply;
+    }
     if let Some(site) = purge_method::site(request) {
         return Box::pin(purge_method::answer(worker, plan, site, request)).await;
     }

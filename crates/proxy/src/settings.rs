@@ -4,10 +4,12 @@
 //! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`,
 //! `cluster`, `trace` and the capacity of the memory tier, which belong to the process.
 
+mod statistics;
 mod token;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,10 +19,12 @@ pub use larder_rpc::line::Form as LineForm;
 use larder_semantics::storable::Rules;
 pub use larder_store::DiskTier;
 
+pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
+pub use self::token::Token;
 pub use crate::cluster::settings::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
+use crate::networks::near;
 pub use crate::schedule::{Schedule, Times};
 pub use crate::validator::Validate;
-pub use token::Token;
 
 /// Everything the proxy needs to know.
 #[derive(Clone, Debug)]
@@ -226,6 +230,10 @@ pub enum HostHeader {
 /// How a forward proxy behaves.
 #[derive(Clone, Debug)]
 pub struct Forward {
+    /// Clients that may use it.
+    pub clients: Vec<IpNet>,
+    /// Ports that requests other than `CONNECT` may reach.
+    pub ports: Vec<RangeInclusive<u16>>,
     /// Ports that `CONNECT` may reach.
     pub connect_ports: Vec<u16>,
     /// Let clients reach loopback, link-local, private and metadata addresses.
@@ -239,6 +247,8 @@ pub struct Forward {
 pub struct Doors {
     /// Where they connect; the kernel chooses a port 0.
     pub listen: Vec<(Door, SocketAddr)>,
+    /// Clients that may use them.
+    pub clients: Vec<IpNet>,
     /// How requests name their sender: visible ASCII and spaces.
     pub user_agent: String,
     /// Redirects followed for one page.
@@ -252,8 +262,19 @@ pub struct Doors {
     pub idle: Duration,
     /// How the line protocol tells the end of a page.
     pub line_form: LineForm,
+    /// Serve ONC RPC over UDP too; `None`: where only loopback can reach it.
+    pub onc_udp: Option<bool>,
+    /// Calls of one client's address that are answered over UDP in a second; loopback has no limit.
+    pub onc_udp_rate: u32,
     /// Where the rpcbind is with which the ONC door registers; `None`: with none.
     pub rpcbind: Option<PathBuf>,
+}
+
+impl Doors {
+    /// Whether a door for ONC RPC at `ip` takes calls over UDP: their senders can be forged, and answers are long.
+    pub fn takes_datagrams(&self, ip: IpAddr) -> bool {
+        self.onc_udp.unwrap_or_else(|| ip.to_canonical().is_loopback())
+    }
 }
 
 /// A door: one RPC protocol.
@@ -316,60 +337,6 @@ impl Default for Tracing {
     }
 }
 
-/// What is kept of requests in a database.
-#[derive(Clone, Debug)]
-pub struct Statistics {
-    /// Where it is.
-    pub database: Database,
-    /// What this proxy is called in it: different for each proxy that writes to it, at most 64 characters.
-    pub instance: String,
-    /// How long the rows of requests are kept.
-    pub keep: Duration,
-    /// What is kept of clients' addresses.
-    pub client: ClientDetail,
-    /// Rows of one second beyond which equal requests share a row.
-    pub rate: u32,
-    /// Rows that may wait to be written.
-    pub queue: usize,
-    /// Bytes of a SQLite file beyond which the oldest rows of requests go.
-    pub max_size: u64,
-    /// How often what is in the cache is written down; `None`: never.
-    pub contents: Option<Duration>,
-}
-
-/// Where statistics are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Database {
-    /// Nowhere.
-    Off,
-    /// In the database at this URL, which `larder_stats::describe` accepts.
-    At(String),
-    /// In this file, if that can be made.
-    Default(PathBuf),
-}
-
-impl Database {
-    /// Its URL, password included; empty if there is none.
-    pub fn url(&self) -> String {
-        match self {
-            Self::Off => String::new(),
-            Self::At(url) => url.clone(),
-            Self::Default(path) => format!("sqlite:{}", path.display()),
-        }
-    }
-}
-
-/// What is kept of clients' addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientDetail {
-    /// All of it.
-    Whole,
-    /// The network: 24 bits of an IPv4 address, 48 of an IPv6 address.
-    Truncated,
-    /// Nothing.
-    Off,
-}
-
 /// How the client's address is passed on to origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAddress {
@@ -426,25 +393,11 @@ impl Default for Timeouts {
 impl Default for Forward {
     fn default() -> Self {
         Self {
+            clients: near(),
+            ports: vec![80..=80, 443..=443, 1025..=u16::MAX],
             connect_ports: vec![443],
             allow_private: false,
             rules: Rules { targeted: Vec::new(), ..Rules::default() },
-        }
-    }
-}
-
-impl Default for Statistics {
-    fn default() -> Self {
-        let larder_stats::Options { instance, queue, rate, keep, .. } = larder_stats::Options::default();
-        Self {
-            database: Database::Off,
-            instance,
-            keep: keep.requests,
-            client: ClientDetail::Truncated,
-            rate,
-            queue,
-            max_size: keep.bytes,
-            contents: Some(Duration::from_secs(300)),
         }
     }
 }
@@ -453,12 +406,15 @@ impl Default for Doors {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            clients: near(),
             user_agent: concat!("Larder/", env!("CARGO_PKG_VERSION")).to_owned(),
             redirects: 10,
             cross_scheme: true,
             max_page: 64 << 20,
             idle: Duration::from_secs(300),
             line_form: LineForm::Framed,
+            onc_udp: None,
+            onc_udp_rate: 20,
             rpcbind: Some(PathBuf::from(larder_rpc::onc::rpcbind::SOCKET)),
         }
     }

@@ -161,7 +161,7 @@ fn refuse_loop(plan: &Plan, fields: &HeaderMap) -> Result<(), OriginError> {
         ..MOST_PASSES => Ok(()),
         _ => Err(OriginError {
             status: StatusCode::LOOP_DETECTED,
-            why: Why::OriginForbidden,
+            why: Why::Loop,
             detail: "this request has come by here many times".to_owned(),
             unsent: true,
             unconnected: false,
@@ -201,7 +201,7 @@ async fn to_site(
                 if !again || tries_left == 0 {
                     return Err(OriginError { unsent, ..error });
                 }
-                tracing::debug!("{}: {error}; trying again", request.url());
+                tracing::debug!("{}: {error}; trying again", request.logged_url());
                 tries_left -= 1;
             }
         }

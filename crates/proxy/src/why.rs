@@ -261,7 +261,8 @@ impl Run<'_> {
     }
 
     fn last(&self, url: &str) -> Vec<Ended> {
-        let (key, mut last) = (self.request.url(), Vec::new());
+        let (key, mut last) = (self.request.logged_url(), Vec::new());
+        let url = self.plan.settings.statistics.query.kept(url);
         self.shared.watch.last(|seen| {
             let target = seen.memo.target();
             if target == url || target == key {
@@ -284,9 +285,12 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the URL names an address that clients of the forward proxy must not reach. What a name leads to is
-    /// known only when it is asked for.
+    /// Whether the URL names an address or a port that clients of the forward proxy must not reach. Which address a
+    /// name has is known only when it is asked for.
     fn is_forbidden(&self) -> bool {
+        if pass::refuse_port(self.plan, &self.request).is_some() {
+            return true;
+        }
         let host = host_of(&self.request.authority).trim_matches(['[', ']']);
         matches!(self.request.route, Route::Anywhere)
             && !self.plan.settings.forward.allow_private

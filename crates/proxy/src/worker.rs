@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use larder_semantics::fields::Fields;
+use larder_semantics::key;
 use larder_stats::{Sheet, Tally};
 use larder_store::{Arena, Disks, Fills, Markers, Memory, Store};
 use rustls::ClientConfig;
@@ -37,9 +38,10 @@ use crate::observe::sums::Hit;
 use crate::observe::trace::Tracer;
 use crate::observe::verdicts::Verdicts;
 use crate::observe::watch::{Queue, Watch};
-use crate::origin::{Client, Connector, Destinations, Gate, connect};
+use crate::origin::{Client, Connector, Destinations, Gate, OwnListeners, connect};
 use crate::purge::Reclaim;
 use crate::reply::{Banner, Reply};
+use crate::request::key_role;
 use crate::route::Sites;
 use crate::settings::{AccessLog, Door, Role, Settings};
 use crate::tagpools::Gateways;
@@ -97,6 +99,8 @@ pub(crate) struct Shared {
     pub(crate) watch: Watch,
     /// What was counted of late.
     pub(crate) recent: Recent,
+    /// Where this process listens.
+    pub(crate) own: OwnListeners,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
     tls: Arc<ClientConfig>,
@@ -164,7 +168,8 @@ impl Plan {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Settings) -> Result<Arc<Self>, Error> {
+    /// What the workers of a process with these `own` listeners share.
+    pub(crate) fn new(settings: Settings, own: OwnListeners) -> Result<Arc<Self>, Error> {
         let tier = &settings.memory;
         let memory = Memory::new(tier.capacity, &tier.policy, tier.max_variants);
         let arena = Arena::new().map_err(|error| Error::new("cannot make a memory file", error))?;
@@ -178,7 +183,7 @@ impl Shared {
         let tracer = Tracer::start(&settings)?;
         let (accounts, gateways) = (Accounts::new(settings.threads.max(1)), Gateways::default());
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
-        Ok(Arc::new(Self {
+        let shared = Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings, &accounts, &gateways)),
             version: AtomicU64::new(0),
             store,
@@ -200,12 +205,24 @@ impl Shared {
             cluster,
             watch: Watch::default(),
             recent: Recent::default(),
+            own,
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             tls,
             origins: Destinations::default(),
             workers: Mutex::default(),
-        }))
+        });
+        let known = Arc::downgrade(&shared);
+        shared.store.purges.know_sites(Arc::new(move |key| known.upgrade()?.site_of(key)));
+        Ok(shared)
+    }
+
+    /// The name of the site that a cache key belongs to.
+    fn site_of(&self, key: &[u8]) -> Option<String> {
+        let (_, authority, _) = key::parse(key).filter(|_| key_role(key) == Some(Role::Reverse))?;
+        let plan = self.plan();
+        let site = plan.sites.find(std::str::from_utf8(authority).ok()?)?;
+        Some(site.settings.name.clone())
     }
 
     pub(crate) fn plan(&self) -> Arc<Plan> {
@@ -424,10 +441,11 @@ impl Worker {
 impl Clients {
     fn new(settings: &Settings, shared: &Shared) -> Self {
         let (timeouts, Destinations { sites, named, nodes }) = (&settings.timeouts, &shared.origins);
-        let tls = &shared.tls;
-        let to_any = Connector::new(timeouts.connect, false, sites);
-        let to_allowed = Connector::new(timeouts.connect, !settings.forward.allow_private, named);
-        let to_peers = Connector::new(peers::CONNECT, false, nodes).with_tls(tls);
+        let (tls, own) = (&shared.tls, &shared.own);
+        let to_any = Connector::new(timeouts.connect, false, sites).never_to(own);
+        let to_allowed =
+            Connector::new(timeouts.connect, !settings.forward.allow_private, named).never_to(own);
+        let to_peers = Connector::new(peers::CONNECT, false, nodes).never_to(own).with_tls(tls);
         let for_peers = peers::timeouts(timeouts);
         Self {
             peers: match shared.cluster.as_ref().filter(|cluster| cluster.seal.is_on()) {

@@ -173,7 +173,10 @@ reasons! {
         "see what listens at the origin's port";
     OriginForbidden "origin-forbidden" "configuration"
         "the origin's address is not allowed"
-        "allow_private and connect_ports in [forward] say what is";
+        "allow_private, ports and connect_ports in [forward] say what is";
+    Loop "loop" "RFC 9110 7.6.3"
+        "the request has come back to this proxy, or would come back to it"
+        "an origin at an address where this proxy does not listen itself";
     Refused "refused" "RFC 9112"
         "the request is malformed, or more than is accepted"
         "the answer's text says what is wrong with it; [limits] says what is accepted";

@@ -1,13 +1,14 @@
 //! Who may ask the admin listener for what.
 //!
-//! Whoever comes from this machine needs no token, but must not come by way of a browser that shows somebody
+//! A request from this machine needs no token, but must not come by way of a browser that shows somebody
 //! else's page: such pages can name us by a name of their own (DNS rebinding), have us loaded as a picture, or send
-//! forms. Whoever comes from elsewhere needs the token. No answer lets another origin read it (CORS).
+//! forms. A request from another machine needs the token, and so does one that a proxy on this machine passes on,
+//! which may come from anywhere. No answer lets another origin read it (CORS).
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, REFERRER_POLICY, WWW_AUTHENTICATE,
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, FORWARDED, HOST, ORIGIN, REFERRER_POLICY, VIA, WWW_AUTHENTICATE,
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -41,6 +42,10 @@ const MISSING: Refusal = Refusal {
     status: StatusCode::UNAUTHORIZED,
     why: "from another machine this needs the admin token: Authorization: Bearer TOKEN",
 };
+const PASSED_ON: Refusal = Refusal {
+    status: StatusCode::UNAUTHORIZED,
+    why: "through a proxy this needs the admin token, also from this machine: Authorization: Bearer TOKEN",
+};
 const WRONG: Refusal = Refusal { status: StatusCode::UNAUTHORIZED, why: "this is not the admin token" };
 const STRANGER: Refusal =
     forbidden("without the admin token, ask by address or for localhost: other names may be anybody's");
@@ -65,6 +70,7 @@ pub(super) fn check(
         (Some(shown), Some(token)) if !token.is(shown) => return Err(WRONG),
         (Some(_), Some(_)) => {}
         _ if !peer.to_canonical().is_loopback() => return Err(MISSING),
+        _ if is_passed_on(fields) => return Err(PASSED_ON),
         _ if !is_by_address(fields) => return Err(STRANGER),
         _ => {}
     }
@@ -82,6 +88,17 @@ fn bearer(fields: &HeaderMap) -> Option<&[u8]> {
     let value = fields.get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}
+
+/// Whether the fields say that a proxy has passed the request on (RFC 9110 section 7.6.3, RFC 7239).
+fn is_passed_on(fields: &HeaderMap) -> bool {
+    let by_proxies = |name: &HeaderName| {
+        *name == VIA
+            || *name == FORWARDED
+            || *name == "x-real-ip"
+            || name.as_str().starts_with("x-forwarded-")
+    };
+    fields.keys().any(by_proxies)
 }
 
 /// Whether a request names this listener by its address. Names of their own are what
@@ -155,6 +172,13 @@ mod tests {
             (near, "/stats", &[("host", "evil.example:9145"), RIGHT], None),
             (near, "/stats", &[HERE, WRONG_ONE], Some(WRONG.why)),
             (near, "/stats", &[HERE, ("authorization", "Basic eDp5")], None),
+            (near, "/stats", &[HERE, ("via", "1.1 squid")], Some(PASSED_ON.why)),
+            (near, "/stats", &[HERE, ("forwarded", "for=192.0.2.1")], Some(PASSED_ON.why)),
+            (near, "/stats", &[HERE, ("x-forwarded-for", "192.0.2.1")], Some(PASSED_ON.why)),
+            (near, "/stats", &[HERE, ("x-forwarded-host", "")], Some(PASSED_ON.why)),
+            (near, "/stats", &[HERE, ("via", "1.1 squid"), RIGHT], None),
+            (near, "/stats", &[HERE, ("via", "1.1 squid"), WRONG_ONE], Some(WRONG.why)),
+            (near, "/healthz", &[HERE, ("via", "1.1 squid")], None),
             (far, "/stats", &[HERE], Some(MISSING.why)),
             (far, "/stats", &[("host", "proxy.example:9145"), RIGHT], None),
             (far, "/stats", &[HERE, WRONG_ONE], Some(WRONG.why)),

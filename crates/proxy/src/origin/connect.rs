@@ -1,7 +1,7 @@
 //! Connects to origins: resolve once, check, connect to what was checked, TLS if asked.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::own::{self, OwnListeners};
 use super::resolve::{Resolver, Unresolved};
 use super::stream::Stream;
 use super::{Common, guard};
@@ -25,8 +26,11 @@ pub enum ConnectError {
     #[error("cannot resolve {0}: too many other names wait to be resolved")]
     Busy(String),
     /// All its addresses are in networks that clients may not reach.
-    #[error("{0} is at {1}, which is not a public address; allow_private would permit it")]
+    #[error("{0} is at {1}, which is not a public address of another machine; allow_private would permit it")]
     Forbidden(String, IpAddr),
+    /// It is a listener of this process.
+    #[error("{0} is at {1}, where this proxy listens itself")]
+    Own(String, SocketAddr),
     /// Nobody listens there, or nobody answers.
     #[error("cannot connect to {0}: {1}")]
     Connect(String, io::Error),
@@ -43,14 +47,21 @@ pub enum ConnectError {
 pub struct Connector {
     timeout: Duration,
     public_only: bool,
+    own: OwnListeners,
     tls: Option<Arc<ClientConfig>>,
     resolver: Arc<Resolver>,
 }
 
 impl Connector {
-    /// Connections within `timeout`, only to public addresses if so told, by what `common` resolves.
+    /// Connections within `timeout`, if so told only to public addresses that are not this machine's, by what `common` resolves.
     pub fn new(timeout: Duration, public_only: bool, common: &Common) -> Self {
-        Self { timeout, public_only, tls: None, resolver: Arc::clone(&common.resolver) }
+        let own = OwnListeners::default();
+        Self { timeout, public_only, own, tls: None, resolver: Arc::clone(&common.resolver) }
+    }
+
+    /// The same, never to this process's `own` listeners.
+    pub fn never_to(self, own: &OwnListeners) -> Self {
+        Self { own: own.clone(), ..self }
     }
 
     /// The same with TLS for https, by this configuration.
@@ -101,13 +112,17 @@ impl Connector {
             Unresolved::NotFound(error) => ConnectError::Resolve(host.to_owned(), error),
             Unresolved::Busy => ConnectError::Busy(host.to_owned()),
         })?;
-        let allowed = found.iter().filter(|address| !self.public_only || guard::is_public(**address));
-        let mut last = match found.first() {
-            Some(first) => ConnectError::Forbidden(name.to_owned(), *first),
-            None => ConnectError::Resolve(host.to_owned(), Arc::new(io::ErrorKind::NotFound.into())),
-        };
-        for address in allowed {
-            match TcpStream::connect((*address, port)).await {
+        let mut last = ConnectError::Resolve(host.to_owned(), Arc::new(io::ErrorKind::NotFound.into()));
+        for ip in found.iter() {
+            let address = SocketAddr::new(*ip, port);
+            if let Err(refused) = self.check(address, name) {
+                // That another address did not answer says more.
+                if !matches!(last, ConnectError::Connect(..)) {
+                    last = refused;
+                }
+                continue;
+            }
+            match TcpStream::connect(address).await {
                 Ok(stream) => {
                     // Heads and bodies are written whole; waiting for more would only delay them.
                     let _ = stream.set_nodelay(true);
@@ -117,6 +132,18 @@ impl Connector {
             }
         }
         Err(last)
+    }
+
+    /// Whether clients may have a connection to `address`.
+    fn check(&self, address: SocketAddr, name: &str) -> Result<(), ConnectError> {
+        let is_private = || !guard::is_public(address.ip()) || own::is_of_this_machine(address);
+        if self.public_only && is_private() {
+            return Err(ConnectError::Forbidden(name.to_owned(), address.ip()));
+        }
+        match self.own.have(address) {
+            true => Err(ConnectError::Own(name.to_owned(), address)),
+            false => Ok(()),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Whether `address` is one that the public internet can reach.
 ///
 /// Refused: loopback, link-local (cloud metadata included), private, shared, benchmarking,
-/// documentation, multicast, reserved and unspecified ranges (IANA special-purpose registries), and
+/// documentation, identifier, multicast, reserved and unspecified ranges (IANA special-purpose registries), and
 /// every IPv6 form that embeds such an IPv4 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -29,6 +29,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || a >= 240
         || (a == 100 && b & 0xc0 == 64)
         || (a == 192 && b == 0 && c == 0)
+        // Relays of 6to4, which are no more.
+        || (a == 192 && b == 88 && c == 99)
         || (a == 198 && b & 0xfe == 18);
     !special
 }
@@ -45,8 +47,10 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => v4(high, low),
         [0x64, 0xff9b, 1, ..] => false,
         [0x2002, high, low, ..] => v4(high, low),
-        // Teredo and documentation.
-        [0x2001, 0 | 0xdb8, ..] => false,
+        // Teredo, benchmarking, ORCHID, ORCHIDv2 and drone identifiers; documentation.
+        [0x2001, 0 | 0xdb8, ..] | [0x2001, 2, 0, ..] => false,
+        [0x2001, 0x10..=0x3f, ..] => false,
+        [0x3fff, 0..=0xfff, ..] => false,
         // Global unicast is 2000::/3; all else is local, multicast or reserved.
         [first, ..] => first & 0xe000 == 0x2000,
     }
@@ -87,11 +91,30 @@ mod tests {
             "2002:7f00:1::1",
             "2001::1",
             "2001:db8::1",
+            "2001:2::1",
+            "2001:10::1",
+            "2001:1f:ffff::1",
+            "2001:20::1",
+            "2001:2f::1",
+            "2001:3f::1",
+            "3fff::1",
+            "3fff:fff:ffff::1",
+            "192.88.99.1",
         ];
         for address in refused {
             assert!(!is_public(address.parse().unwrap()), "{address}");
         }
-        for address in ["1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::101:101"] {
+        for address in [
+            "1.1.1.1",
+            "172.32.0.1",
+            "100.128.0.1",
+            "2606:4700::1111",
+            "64:ff9b::101:101",
+            "2001:2:1::1",
+            "2001:40::1",
+            "3fff:1000::1",
+            "192.88.98.1",
+        ] {
             assert!(is_public(address.parse().unwrap()), "{address}");
         }
     }

@@ -13,6 +13,7 @@ pub mod gate;
 pub mod guard;
 pub mod head;
 mod idle;
+mod own;
 mod pool;
 pub mod proof;
 mod resolve;
@@ -33,6 +34,7 @@ use self::exchange::{Connection, Content, Exchange, Failure};
 pub use self::gate::{Claim, Gate, Place};
 pub use self::head::{Head, Lines};
 use self::idle::Idle;
+pub use self::own::OwnListeners;
 pub use self::pool::{Pool, Turn};
 pub use self::proof::{Challenge, Prove};
 pub use self::stream::Stream;
@@ -177,6 +179,7 @@ impl From<ConnectError> for OriginError {
             ConnectError::Timeout(..) => (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout),
             ConnectError::Forbidden(..) => (StatusCode::FORBIDDEN, Why::OriginForbidden),
             ConnectError::Busy(..) => (StatusCode::SERVICE_UNAVAILABLE, Why::Overloaded),
+            ConnectError::Own(..) => (StatusCode::LOOP_DETECTED, Why::Loop),
             ConnectError::Resolve(..) | ConnectError::Connect(..) | ConnectError::Tls(..) => {
                 (StatusCode::BAD_GATEWAY, Why::OriginUnreachable)
             }

@@ -1,0 +1,29 @@
+//! Networks of clients.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+/// Loopback, private and link-local networks.
+pub(crate) fn near() -> Vec<IpNet> {
+    let v4 = |a, b, prefix| Ipv4Net::new_assert(Ipv4Addr::new(a, b, 0, 0), prefix).into();
+    let v6 = |first, last, prefix| {
+        Ipv6Net::new_assert(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, last), prefix).into()
+    };
+    vec![
+        v4(127, 0, 8),
+        v4(10, 0, 8),
+        v4(172, 16, 12),
+        v4(192, 168, 16),
+        v4(169, 254, 16),
+        v6(0, 1, 128),
+        v6(0xfc00, 0, 7),
+        v6(0xfe80, 0, 10),
+    ]
+}
+
+/// Whether one of `networks` has `ip`; an IPv4 address may be written as an IPv6 address.
+pub(crate) fn have(networks: &[IpNet], ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    networks.iter().any(|network| network.contains(&ip))
+}
