@@ -10,6 +10,8 @@
 //! | `url`, `prefix` | of a purge: a cache key, or the beginning of one, as often as there are |
 //! | `host`, `tag`, `all` | the same |
 //! | `origin`, `group` | the same: a group, behind the origin that it belongs to |
+//! | `grouped` | the same: what has groups, of the origin |
+//! | `site`, `tag` | the same: a tag, behind the site that it belongs to |
 //! | `site`, `pool` | of `blank` and `doubt`: the gateway, and one of its pools; all, if none is named |
 //!
 //! What is no such entry means that nobody knows what is out of date. How a purge is obeyed is for the cache to say.
@@ -63,6 +65,13 @@ pub enum Scope {
     Host(Vec<u8>),
     /// What has this tag.
     Tag(Vec<u8>),
+    /// What has this tag, of one site.
+    SiteTag {
+        /// The site's name.
+        site: String,
+        /// The tag.
+        tag: Vec<u8>,
+    },
     /// What belongs to this group.
     Group {
         /// The beginning of its keys.
@@ -70,6 +79,8 @@ pub enum Scope {
         /// Its name.
         name: String,
     },
+    /// What has groups, of this origin.
+    Origin(Vec<u8>),
     /// Everything.
     All,
 }
@@ -169,9 +180,13 @@ impl Scope {
             Self::Prefix(start) => fields.push(("prefix", start.clone())),
             Self::Host(host) => fields.push(("host", host.clone())),
             Self::Tag(tag) => fields.push(("tag", tag.clone())),
+            Self::SiteTag { site, tag } => {
+                fields.extend([("site", site.clone().into_bytes()), ("tag", tag.clone())]);
+            }
             Self::Group { origin, name } => {
                 fields.extend([("origin", origin.clone()), ("group", name.clone().into_bytes())]);
             }
+            Self::Origin(origin) => fields.push(("grouped", origin.clone())),
             Self::All => fields.push(("all", Vec::new())),
         }
     }
@@ -185,7 +200,12 @@ fn scopes<'f>(fields: &mut impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Result
             b"prefix" => Scope::Prefix(value.to_vec()),
             b"host" => Scope::Host(value.to_vec()),
             b"tag" => Scope::Tag(value.to_vec()),
+            b"grouped" => Scope::Origin(value.to_vec()),
             b"all" if value.is_empty() => Scope::All,
+            b"site" => match fields.next() {
+                Some((b"tag", tag)) => Scope::SiteTag { site: text(value)?, tag: tag.to_vec() },
+                _ => return Err(Unknown),
+            },
             b"origin" => match fields.next() {
                 Some((b"group", name)) => Scope::Group { origin: value.to_vec(), name: text(name)? },
                 _ => return Err(Unknown),
@@ -221,6 +241,8 @@ mod tests {
             bytes().prop_map(Scope::Host),
             bytes().prop_map(Scope::Tag),
             (bytes(), ".{0,9}").prop_map(|(origin, name)| Scope::Group { origin, name }),
+            (".{0,9}", bytes()).prop_map(|(site, tag)| Scope::SiteTag { site, tag }),
+            bytes().prop_map(Scope::Origin),
             Just(Scope::All),
         ]
     }

@@ -11,6 +11,7 @@ use larder_semantics::groups;
 use larder_semantics::status::Why;
 use larder_store::{Effect, Scope};
 
+use crate::networks;
 use crate::outcome::{Kind as Ending, Outcome};
 use crate::purge::{self, Asked, Kind, Purged};
 use crate::reply::{Reply, Source};
@@ -38,31 +39,31 @@ pub(crate) fn site(request: &Request) -> Option<&SiteState> {
 /// The answer to a `PURGE` for `site`.
 pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, request: &Request) -> Reply {
     let (token, url) = (plan.settings.admin_token.as_ref(), request.url());
-    let asked = may(&site.settings, token, request).and_then(|()| read(&url, &request.fields));
+    let asked = may(&site.settings, token, request);
+    let asked =
+        asked.and_then(|of_site| read(&url, &request.fields, of_site.then_some(&*site.settings.name)));
     let asked = match asked {
         Ok(asked) => asked,
         Err((status, why)) => return refused(status, &why),
     };
     match purge::purge(&worker.shared, asked).await {
         Ok(purged) => {
-            tracing::info!("{PURGE} {url} from {}: {purged}", request.client.ip());
+            tracing::info!("{PURGE} {} from {}: {purged}", request.logged_url(), request.client.ip());
             done(&purged)
         }
         Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 
-/// Whether whoever sends `request` may purge.
-fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<(), Refused> {
+/// Whether the sender of `request` may purge; true: only what belongs to this site, as `purge_from` allows it.
+fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Refused> {
     let client = request.client.ip().to_canonical();
-    if site.purge_from.iter().any(|network| network.contains(&client)) {
-        return Ok(());
-    }
     let shown = request.fields.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let shown = shown.and_then(|shown| shown.split_at_checked("Bearer ".len()));
     let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Bearer "));
     match (token, shown) {
-        (Some(token), Some((_, shown))) if token.is(shown.trim_ascii()) => Ok(()),
+        (Some(token), Some((_, shown))) if token.is(shown.trim_ascii()) => Ok(false),
+        _ if networks::have(&site.purge_from, client) => Ok(true),
         (None, _) if site.purge_from.is_empty() => Err((
             StatusCode::METHOD_NOT_ALLOWED,
             "PURGE is off here; purge_from in the site's table says who may send it".to_owned(),
@@ -76,8 +77,8 @@ fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<(), Refu
     }
 }
 
-/// What a `PURGE` of `url` with these fields asks for.
-fn read(url: &str, fields: &HeaderMap) -> Result<Asked, Refused> {
+/// What a `PURGE` of `url` with these fields asks for; tags are those of `site`, if there is one.
+fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refused> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let (mut effects, mut kinds, mut waits) = (Vec::new(), Vec::new(), false);
     for word in fields.get_all(MORE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
@@ -104,7 +105,10 @@ fn read(url: &str, fields: &HeaderMap) -> Result<Asked, Refused> {
     }
     let effect = effects.pop().unwrap_or(Effect::Stale);
     let kind = kinds.pop().unwrap_or(Kind::Url);
-    let tags = groups::tags(fields).map(|tag| Scope::Tag(tag.to_vec()));
+    let tags = groups::tags(fields).map(|tag| match site {
+        Some(site) => Scope::SiteTag { site: site.to_owned(), tag: tag.to_vec() },
+        None => Scope::Tag(tag.to_vec()),
+    });
     let of_origin =
         groups::groups(fields).into_iter().map(|name| Kind::Group.scopes(&name, Some(origin(url))));
     let mut scopes = of_origin.collect::<Result<Vec<_>, _>>().map_err(bad)?.concat();

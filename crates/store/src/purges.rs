@@ -9,18 +9,25 @@
 //! is compared with the second of the purge; if they are the same, the purge counts as the later one.
 //!
 //! Rules are never waited for and never counted down. When there are too many, the oldest half of them becomes one
-//! that reaches everything they could have reached, and asks only for validation. Generations are 64-bit numbers
+//! that reaches everything they could have reached, and asks only for validation. Those that [answers](answered) make
+//! have limits of their own. Generations are 64-bit numbers
 //! and do not come to an end. How a response changes that a purge reaches is in [`larder_semantics::freshness`].
+
+mod answered;
+mod written;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use self::answered::{Answered, UNKNOWN};
+pub use self::answered::{MOST_OF_ALL, MOST_OF_ORIGIN};
+use self::written::end_of_name;
+pub(crate) use self::written::{Kind, Written};
 use larder_semantics::fields::Fields;
 use larder_semantics::{groups, key};
-use siphasher::sip::SipHasher13;
 
 /// As many rules are kept apart.
 pub const MOST: usize = 1 << 16;
@@ -41,6 +48,13 @@ pub enum Scope {
     Host(Vec<u8>),
     /// What has this tag (`Cache-Tag`, `Surrogate-Key`, `xkey`), of whatever host.
     Tag(Vec<u8>),
+    /// The same, but of one site only.
+    SiteTag {
+        /// The site's name.
+        site: String,
+        /// The tag.
+        tag: Vec<u8>,
+    },
     /// What belongs to this cache group of one origin (RFC 9875).
     Group {
         /// The beginning of its keys ([`key::origin`]).
@@ -48,6 +62,8 @@ pub enum Scope {
         /// The group's name.
         name: String,
     },
+    /// What has groups, of this origin; it is always invalidated.
+    Origin(Vec<u8>),
     /// Everything.
     All,
 }
@@ -57,7 +73,8 @@ pub enum Scope {
 pub enum Effect {
     /// Its lifetime has ended: it is validated, and may stand in if the origin fails.
     Stale,
-    /// It is validated before any use, and never stands in (RFC 9111 section 4.4).
+    /// It is validated before any use, and never stands in (RFC 9111 section 4.4). Answers do this to groups of
+    /// their own origins, administrators do not.
     Invalid,
     /// It is gone.
     Remove,
@@ -90,9 +107,13 @@ pub(crate) enum Since {
 pub struct Purges {
     now: Now,
     rules: RwLock<Rules>,
+    sites: OnceLock<Arc<SiteOf>>,
     /// No purge is of an earlier second.
     latest: AtomicU32,
 }
+
+/// The name of the site that a cache key belongs to.
+type SiteOf = dyn Fn(&[u8]) -> Option<String> + Send + Sync;
 
 /// Read by every hit: nobody writes beside it.
 #[derive(Default)]
@@ -107,6 +128,8 @@ struct Rules {
     counts: [usize; Kind::ALL.len()],
     /// The lengths that prefixes have, and how many.
     lengths: BTreeMap<u16, usize>,
+    /// Those by answers, which are not among the others.
+    answered: Answered,
 }
 
 /// All purges of one scope.
@@ -125,80 +148,6 @@ struct Mark {
     /// 0: before this process.
     generation: Generation,
     second: NonZeroU32,
-}
-
-/// A purge of one scope, as it is written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
-    /// The scope, as a number.
-    pub(crate) hash: u64,
-    pub(crate) kind: Kind,
-    /// Of a prefix.
-    pub(crate) length: u16,
-    pub(crate) effect: Effect,
-    pub(crate) second: NonZeroU32,
-}
-
-impl Written {
-    /// Of all that was received until `second` (UNIX) nobody knows whether it was purged.
-    pub(crate) fn everything_invalid(second: u32) -> Self {
-        Scope::All.written(Effect::Invalid, NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN))
-    }
-}
-
-/// What rules are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    Url,
-    Prefix,
-    Host,
-    Tag,
-    Group,
-    /// Whatever has tags or groups: what is left of rules about these.
-    Tagged,
-    All,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Url, Self::Prefix, Self::Host, Self::Tag, Self::Group, Self::Tagged, Self::All];
-
-    /// Stands for a scope, in all processes: two that share it would only be purged together.
-    fn hash(self, parts: [&[u8]; 2]) -> u64 {
-        let mut hasher = self.hasher();
-        parts.iter().for_each(|part| hasher.write(part));
-        hasher.finish()
-    }
-
-    fn hasher(self) -> SipHasher13 {
-        SipHasher13::new_with_keys(self as u64, 0)
-    }
-
-    /// What becomes of a rule of this kind when there are too many.
-    fn folded(self) -> Self {
-        match self {
-            Self::Tag | Self::Group | Self::Tagged => Self::Tagged,
-            Self::Url | Self::Prefix | Self::Host | Self::All => Self::All,
-        }
-    }
-}
-
-impl Scope {
-    fn written(&self, effect: Effect, second: NonZeroU32) -> Written {
-        let (kind, parts) = match self {
-            Self::Url(key) => (Kind::Url, [&key[..], b""]),
-            Self::Prefix(start) => (Kind::Prefix, [&start[..], b""]),
-            Self::Host(host) => (Kind::Host, [&host[..], b""]),
-            Self::Tag(tag) => (Kind::Tag, [&tag[..], b""]),
-            // An origin says where it ends.
-            Self::Group { origin, name } => (Kind::Group, [&origin[..], name.as_bytes()]),
-            Self::All => (Kind::All, [&b""[..], b""]),
-        };
-        let length = if kind == Kind::Prefix { parts[0].len() } else { 0 };
-        // No key is longer, so that nothing begins with what is cut off here.
-        let length = length.try_into().unwrap_or(u16::MAX);
-        Written { hash: kind.hash(parts), kind, length, effect, second }
-    }
 }
 
 impl Purges {
@@ -235,10 +184,15 @@ impl Purges {
         let marks = |(hash, rule): (&u64, &Rule)| {
             let (hash, Rule { kind, length, marks }) = (*hash, *rule);
             Effect::ALL.into_iter().zip(marks).filter_map(move |(effect, mark)| {
-                Some(Written { hash, kind, length, effect, second: mark?.second })
+                Some(Written { hash, kind, length, effect, second: mark?.second, origin: UNKNOWN })
             })
         };
-        rules.rules.iter().flat_map(marks).collect()
+        let mut written: Vec<_> = rules.rules.iter().flat_map(marks).collect();
+        rules.answered.each(&mut |kind, hash, Mark { second, .. }| {
+            let (length, effect, origin) = (0, Effect::Invalid, UNKNOWN);
+            written.push(Written { hash, kind, length, effect, second, origin });
+        });
+        written
     }
 
     /// Says that something was received at `second` that a disk keeps: purges from now on are not earlier, whatever
@@ -247,9 +201,21 @@ impl Purges {
         self.latest.fetch_max(second, Ordering::Relaxed);
     }
 
+    /// Says which site a cache key belongs to; until then no purge of a site's tags reaches anything.
+    pub fn know_sites(&self, site_of: Arc<SiteOf>) {
+        // A second one is of no use: there is one config.
+        let _ = self.sites.set(site_of);
+    }
+
+    /// No rules, for the same sites.
+    pub(crate) fn apart(&self) -> Self {
+        Self { sites: self.sites.clone(), ..Self::default() }
+    }
+
     /// Scopes that are kept apart.
     pub fn len(&self) -> usize {
-        self.read().rules.len()
+        let rules = self.read();
+        rules.rules.len() + rules.answered.len()
     }
 
     /// Whether nothing has been purged.
@@ -264,7 +230,7 @@ impl Purges {
         let see = &mut |rule: &Rule| reach = stronger(reach, rule.reach(since));
         rules.about_key(key, see);
         if let Some(response) = tagged {
-            rules.about_tags(key, response, see);
+            rules.about_tags(key, response, self.sites.get().map(|sites| &**sites), see);
         }
         reach
     }
@@ -273,7 +239,9 @@ impl Purges {
     pub fn would_reach(orders: &[(Effect, Vec<Scope>)], key: &[u8], fields: &impl Fields) -> bool {
         let purges = Self::default();
         for (effect, scopes) in orders {
-            purges.put(scopes, *effect, 0);
+            // Which site it would belong to is not known here.
+            let scopes: Vec<_> = scopes.iter().cloned().map(Scope::of_any_site).collect();
+            purges.put(&scopes, *effect, 0);
         }
         !orders.is_empty()
             && purges.reach(Since::Generation(Generation::default()), key, Some(fields)).is_some()
@@ -297,10 +265,17 @@ fn stronger(one: Option<Reach>, other: Option<Reach>) -> Option<Reach> {
 
 impl Rules {
     fn add(&mut self, written: &Written, generation: Generation) {
-        let Written { hash, kind, length, effect, second } = *written;
+        let Written { hash, kind, length, effect, second, origin } = *written;
         let mark = Mark { generation, second };
-        if kind == Kind::All && effect == Effect::Remove {
-            self.forget(|rule| rule.last() <= Some(mark));
+        match kind {
+            Kind::AnsweredGroup => return self.answered.add_group(origin, hash, mark),
+            Kind::AnsweredOrigin => return self.answered.add_origin(hash, mark),
+            Kind::AnsweredAll => return self.answered.add_all(mark),
+            Kind::All if effect == Effect::Remove => {
+                self.forget(|rule| rule.last() <= Some(mark));
+                self.answered.forget(mark);
+            }
+            _ => {}
         }
         let rule = self.rules.entry(hash).or_insert_with(|| {
             self.counts[kind as usize] += 1;
@@ -342,7 +317,8 @@ impl Rules {
             self.remove(hash);
             if let Some(mark) = last {
                 let (hash, effect, second) = (kind.hash([b"", b""]), Effect::Invalid, mark.second);
-                self.add(&Written { hash, kind, length: 0, effect, second }, mark.generation);
+                let folded = Written { hash, kind, length: 0, effect, second, origin: UNKNOWN };
+                self.add(&folded, mark.generation);
             }
         }
     }
@@ -381,7 +357,14 @@ impl Rules {
     }
 
     /// Shows the rules about the tags and groups of a response.
-    fn about_tags(&self, key: &[u8], response: &impl Fields, see: &mut dyn FnMut(&Rule)) {
+    fn about_tags(
+        &self,
+        key: &[u8],
+        response: &impl Fields,
+        sites: Option<&SiteOf>,
+        see: &mut dyn FnMut(&Rule),
+    ) {
+        self.about_groups(key, response, see);
         let mut look = |hash| self.rules.get(&hash).into_iter().for_each(&mut *see);
         if self.has(Kind::Tagged) {
             look(Kind::Tagged.hash([b"", b""]));
@@ -389,17 +372,40 @@ impl Rules {
         if self.has(Kind::Tag) {
             groups::tags(response).for_each(|tag| look(Kind::Tag.hash([tag, b""])));
         }
-        if self.has(Kind::Group)
-            && let Some(origin) = key::origin(key)
+        if self.has(Kind::SiteTag)
+            && let Some(site) = sites.and_then(|site_of| site_of(key))
         {
-            groups::groups(response)
-                .iter()
-                .for_each(|name| look(Kind::Group.hash([origin, name.as_bytes()])));
+            let site = end_of_name(&site);
+            groups::tags(response).for_each(|tag| look(Kind::SiteTag.hash([&site, tag])));
         }
+    }
+
+    /// Shows the rules about the groups of a response.
+    fn about_groups(&self, key: &[u8], response: &impl Fields, see: &mut dyn FnMut(&Rule)) {
+        if !self.has(Kind::Group) && self.answered.is_empty() {
+            return;
+        }
+        let (groups, Some(origin)) = (groups::groups(response), key::origin(key)) else { return };
+        if groups.is_empty() {
+            return;
+        }
+        for name in &groups {
+            self.rules.get(&Kind::Group.hash([origin, name.as_bytes()])).into_iter().for_each(&mut *see);
+        }
+        let hashes = groups.iter().map(|name| Kind::AnsweredGroup.hash([origin, name.as_bytes()]));
+        let origin = Kind::AnsweredOrigin.hash([origin, b""]);
+        self.answered.about(origin, hashes, &mut |mark| see(&Rule::by_answer(mark)));
     }
 }
 
 impl Rule {
+    /// What an answer makes: it is only ever about validity.
+    fn by_answer(mark: Mark) -> Self {
+        let mut marks = [None; 3];
+        marks[Effect::Invalid as usize] = Some(mark);
+        Self { kind: Kind::AnsweredGroup, length: 0, marks }
+    }
+
     fn last(&self) -> Option<Mark> {
         self.marks.iter().copied().max().flatten()
     }

@@ -66,7 +66,7 @@ impl Ordered {
 impl Fills {
     /// Puts a purge in force, as [`order`](Self::order) does; what it reaches can then be looked for.
     pub fn enforce(&self, scopes: Vec<Scope>, effect: Effect, second: u32) -> Ordered {
-        let alone = Purges::default();
+        let alone = self.store().purges.apart();
         alone.put(&scopes, effect, second);
         let generation = self.order(&scopes, effect, second);
         Ordered { scopes, effect, generation, alone }

@@ -21,7 +21,9 @@ fn told(scope: Scope) -> message::Scope {
         Scope::Prefix(start) => message::Scope::Prefix(start),
         Scope::Host(host) => message::Scope::Host(host),
         Scope::Tag(tag) => message::Scope::Tag(tag),
+        Scope::SiteTag { site, tag } => message::Scope::SiteTag { site, tag },
         Scope::Group { origin, name } => message::Scope::Group { origin, name },
+        Scope::Origin(origin) => message::Scope::Origin(origin),
         Scope::All => message::Scope::All,
     }
 }
@@ -33,7 +35,9 @@ pub(super) fn heard(scope: message::Scope) -> Scope {
         message::Scope::Prefix(start) => Scope::Prefix(start),
         message::Scope::Host(host) => Scope::Host(host),
         message::Scope::Tag(tag) => Scope::Tag(tag),
+        message::Scope::SiteTag { site, tag } => Scope::SiteTag { site, tag },
         message::Scope::Group { origin, name } => Scope::Group { origin, name },
+        message::Scope::Origin(origin) => Scope::Origin(origin),
         message::Scope::All => Scope::All,
     }
 }

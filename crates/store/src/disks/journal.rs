@@ -36,7 +36,7 @@ const NEW: &str = "purges.new";
 const SIZE: usize = 24;
 const HEADER: &[u8; SIZE] = b"larder purges, layout 1\n";
 /// A file of more records than these is written anew.
-const LONG: usize = 4 * purges::MOST;
+const LONG: usize = 4 * (purges::MOST + purges::MOST_OF_ALL);
 
 /// The file of one directory.
 pub(super) struct Journal {
@@ -197,6 +197,7 @@ fn decode(record: &[u8; SIZE]) -> Option<Written> {
         length: u16::from_le_bytes(*length),
         kind: *Kind::ALL.get(usize::from(kind))?,
         effect: *Effect::ALL.get(usize::from(effect))?,
+        origin: 0,
     })
 }
 

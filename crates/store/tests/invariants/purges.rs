@@ -406,3 +406,40 @@ fn nobody_finds_what_was_purged_before_he_asked() {
     assert_eq!(race.store.memory.validate(), Ok(()));
     assert!(found.load(Ordering::Relaxed) > 1_000, "too calm");
 }
+
+#[test]
+fn an_origin_with_too_many_invalid_groups_is_treated_as_a_whole() {
+    let (store, fills) = open(Disks::default());
+    let (mine, plain, other) =
+        (key_of("http", "a", "/1"), key_of("http", "a", "/2"), key_of("http", "b", "/1"));
+    put(&store, &mine, &[("cache-groups", "\"kept\"")], store.purges.now());
+    put(&store, &plain, &[], store.purges.now());
+    put(&store, &other, &[("cache-groups", "\"kept\"")], store.purges.now());
+    fills.order(&[group("c", "kept"), tag("t")], Effect::Remove, THEN);
+    let invalid =
+        |key: &[u8]| find(&store, key).expect("it is there").freshness().flags.contains(Flags::INVALID);
+    for n in 0..larder_store::purges::MOST_OF_ORIGIN {
+        fills.order(&[group("a", &n.to_string())], Effect::Invalid, THEN);
+    }
+    assert_eq!([&mine, &plain, &other].map(|key| invalid(key)), [false; 3]);
+    assert_eq!(store.purges.len(), larder_store::purges::MOST_OF_ORIGIN + 2);
+    fills.order(&[group("a", "one more")], Effect::Invalid, THEN);
+    assert_eq!([&mine, &plain, &other].map(|key| invalid(key)), [true, false, false]);
+    assert_eq!(store.purges.len(), 1 + 2, "those of administrators are kept");
+}
+
+#[test]
+fn answers_of_many_origins_do_not_crowd_out_administrators() {
+    let (store, fills) = open(Disks::default());
+    let tagged = key_of("http", "a", "/1");
+    put(&store, &tagged, &[("cache-tag", "t")], store.purges.now());
+    for n in 0..2 * larder_store::purges::MOST_OF_ALL {
+        fills.order(&[group(&n.to_string(), "g")], Effect::Invalid, THEN);
+    }
+    assert!(store.purges.len() <= larder_store::purges::MOST_OF_ALL + 1);
+    let flags = |key: &[u8]| find(&store, key).expect("it is there").freshness().flags;
+    assert!(!flags(&tagged).contains(Flags::INVALID), "it has no group");
+    let grouped = key_of("http", "0", "/1");
+    put(&store, &grouped, &[("cache-groups", "\"g\"")], larder_store::Generation::default());
+    assert!(flags(&grouped).contains(Flags::INVALID), "nothing that was invalidated is forgotten");
+}

@@ -1,0 +1,150 @@
+//! What answers have invalidated: cache groups of their own origins (RFC 9875).
+//!
+//! These rules come from origins, and a client of a forward proxy may have an origin of its own. So they are counted
+//! apart from those that administrators make, and each origin has a limit: beyond it, its rules become one that reaches
+//! all of its responses with groups, and nobody else's. When all origins together have too many, those with the most
+//! are treated so first.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::{Kind, Mark};
+
+/// Groups of one origin that are kept apart.
+pub const MOST_OF_ORIGIN: usize = 1 << 10;
+/// The same of all origins; as many origins are kept apart.
+pub const MOST_OF_ALL: usize = 1 << 14;
+
+/// The origin of rules that an earlier process wrote down: which one it is, they do not say.
+pub(super) const UNKNOWN: u64 = 0;
+
+/// All rules by answers.
+#[derive(Default)]
+pub(super) struct Answered {
+    /// By a hash of the origin.
+    origins: HashMap<u64, Origin>,
+    /// The groups of all origins.
+    groups: usize,
+    /// What reaches whatever has groups.
+    all: Option<Mark>,
+}
+
+#[derive(Default)]
+struct Origin {
+    /// What reaches whatever of this origin has groups.
+    whole: Option<Mark>,
+    /// By a hash of origin and name.
+    groups: HashMap<u64, Mark>,
+}
+
+impl Answered {
+    /// Invalidates a group of `origin`.
+    pub(super) fn add_group(&mut self, origin: u64, group: u64, mark: Mark) {
+        let of_origin = self.origins.entry(origin).or_default();
+        let known = of_origin.groups.entry(group).or_insert_with(|| {
+            self.groups += 1;
+            mark
+        });
+        *known = mark.max(*known);
+        let most = if origin == UNKNOWN { MOST_OF_ALL } else { MOST_OF_ORIGIN };
+        if of_origin.groups.len() > most {
+            self.fold(origin);
+        }
+        self.limit();
+    }
+
+    /// Invalidates whatever of `origin` has groups.
+    pub(super) fn add_origin(&mut self, origin: u64, mark: Mark) {
+        let of_origin = self.origins.entry(origin).or_default();
+        of_origin.whole = of_origin.whole.max(Some(mark));
+        self.groups -= of_origin.groups.len();
+        of_origin.groups.retain(|_, earlier| *earlier > mark);
+        self.groups += of_origin.groups.len();
+        self.limit();
+    }
+
+    /// Invalidates whatever has groups.
+    pub(super) fn add_all(&mut self, mark: Mark) {
+        self.all = self.all.max(Some(mark));
+    }
+
+    /// Forgets rules that are no later than `mark`.
+    pub(super) fn forget(&mut self, mark: Mark) {
+        let later = |rule: Option<Mark>| rule.filter(|rule| *rule > mark);
+        self.all = later(self.all);
+        self.origins.retain(|_, origin| {
+            origin.whole = later(origin.whole);
+            origin.groups.retain(|_, rule| *rule > mark);
+            origin.whole.is_some() || !origin.groups.is_empty()
+        });
+        self.groups = self.origins.values().map(|origin| origin.groups.len()).sum();
+    }
+
+    /// Rules that are kept apart.
+    pub(super) fn len(&self) -> usize {
+        let whole = self.origins.values().filter(|origin| origin.whole.is_some()).count();
+        self.groups + whole + usize::from(self.all.is_some())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.origins.is_empty() && self.all.is_none()
+    }
+
+    /// Shows the rules about a response of `origin` that has these groups, and at least one.
+    pub(super) fn about(&self, origin: u64, groups: impl Iterator<Item = u64>, see: &mut dyn FnMut(Mark)) {
+        self.all.into_iter().for_each(&mut *see);
+        let (of_origin, unknown) = (self.origins.get(&origin), self.origins.get(&UNKNOWN));
+        of_origin.and_then(|origin| origin.whole).into_iter().for_each(&mut *see);
+        for group in groups {
+            for known in [of_origin, unknown].into_iter().flatten() {
+                known.groups.get(&group).copied().into_iter().for_each(&mut *see);
+            }
+        }
+    }
+
+    /// Takes all rules: about groups and origins by their hashes.
+    pub(super) fn each(&self, take: &mut dyn FnMut(Kind, u64, Mark)) {
+        for (hash, known) in &self.origins {
+            known.whole.into_iter().for_each(|mark| take(Kind::AnsweredOrigin, *hash, mark));
+            known.groups.iter().for_each(|(hash, mark)| take(Kind::AnsweredGroup, *hash, *mark));
+        }
+        self.all
+            .into_iter()
+            .for_each(|mark| take(Kind::AnsweredAll, Kind::AnsweredAll.hash([b"", b""]), mark));
+    }
+
+    /// Makes one rule of all those of an origin.
+    fn fold(&mut self, origin: u64) {
+        let Some(known) = self.origins.get_mut(&origin) else { return };
+        self.groups -= known.groups.len();
+        let last = known.groups.drain().map(|(_, mark)| Some(mark)).max().flatten();
+        known.whole = known.whole.max(last);
+        if origin == UNKNOWN {
+            // It may be about any origin.
+            self.origins.remove(&origin);
+            self.all = self.all.max(last);
+        }
+    }
+
+    fn limit(&mut self) {
+        if self.groups > MOST_OF_ALL {
+            let sizes = self.origins.iter().map(|(hash, origin)| (origin.groups.len(), *hash));
+            for (_, origin) in sizes.collect::<BTreeSet<_>>().into_iter().rev() {
+                if self.groups <= MOST_OF_ALL / 2 {
+                    break;
+                }
+                self.fold(origin);
+            }
+        }
+        if self.origins.len() > MOST_OF_ALL {
+            let age =
+                |origin: &Origin| origin.groups.values().copied().map(Some).max().flatten().max(origin.whole);
+            let ages =
+                self.origins.iter().map(|(hash, origin)| (age(origin), *hash)).collect::<BTreeSet<_>>();
+            for (last, origin) in ages.into_iter().take(MOST_OF_ALL / 2) {
+                let gone = self.origins.remove(&origin).map_or(0, |origin| origin.groups.len());
+                self.groups -= gone;
+                self.all = self.all.max(last);
+            }
+        }
+    }
+}
