@@ -22,6 +22,7 @@ mod progress;
 mod purge;
 mod records;
 mod remote;
+mod secret;
 mod serve;
 mod simulate;
 mod stats;

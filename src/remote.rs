@@ -1,22 +1,28 @@
 //! A running larder's admin listener: where it is, what it wants to be shown, and how commands ask it.
 
-use std::env;
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::Args;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use larder_proxy::settings::Token;
-use reqwest::{Client, Method, Response, StatusCode, Url};
-use rustls::{ClientConfig, RootCertStore};
+use reqwest::Url;
 use serde::de::DeserializeOwned;
 use serde_json::from_slice;
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Failure;
 use crate::args::ADMIN;
-use crate::config::TOKEN;
+use crate::secret::{Secret, Shown};
 use crate::stats::{explain, unanswered};
 use crate::words::printable;
 
@@ -51,19 +57,12 @@ impl Listener {
         Self { admin: admin.to_owned(), token: None }
     }
 
-    /// What has to be shown there, as a value of `Authorization`; `None`: nothing is known of it.
+    /// The token to show there, if one is known.
     ///
     /// # Errors
     /// That the environment's is no token.
-    pub(crate) fn authorization(&self) -> Result<Option<String>, String> {
-        let token = match (&self.token, env::var(TOKEN)) {
-            (Some(token), _) => Some(token.clone()),
-            (None, Ok(text)) if !text.is_empty() => {
-                Some(text.parse().map_err(|why| format!("${TOKEN}: {why}"))?)
-            }
-            (None, _) => None,
-        };
-        Ok(token.map(|token| format!("Bearer {}", token.secret())))
+    pub(crate) fn secret(&self) -> Result<Option<Secret>, String> {
+        Secret::of(self.token.as_ref())
     }
 }
 
@@ -100,9 +99,8 @@ type Query<'q> = &'q [(&'q str, String)];
 /// An admin listener.
 pub(crate) struct Remote {
     runtime: Runtime,
-    client: Client,
     admin: String,
-    authorization: Option<String>,
+    secret: Option<Secret>,
 }
 
 impl Remote {
@@ -113,21 +111,8 @@ impl Remote {
     pub(crate) fn new(listener: &Listener) -> Result<Self, String> {
         let admin = listener.admin.clone();
         let failed = |error: &dyn Error| format!("cannot ask {admin}: {error}");
-        let tls = ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| failed(&error))?
-            .with_root_certificates(RootCertStore::empty())
-            .with_no_client_auth();
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .no_proxy()
-            .connect_timeout(PATIENCE)
-            .read_timeout(SILENCE)
-            .build()
-            .map_err(|error| failed(&error))?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
-        let authorization = listener.authorization()?;
-        Ok(Self { runtime, client, admin, authorization })
+        Ok(Self { runtime, admin, secret: listener.secret()? })
     }
 
     /// What it answers to a GET.
@@ -167,7 +152,7 @@ impl Remote {
         take: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<(), Problem> {
         let mut response = self.ask(method, path, query).await?;
-        while let Some(piece) = response.chunk().await.map_err(|error| self.broke(&error))? {
+        while let Some(piece) = next(&mut response).await.map_err(|error| self.broke(&error))? {
             if !take(&piece) {
                 break;
             }
@@ -249,19 +234,40 @@ impl Remote {
         }
     }
 
-    async fn ask(&self, method: Method, path: &str, query: Query<'_>) -> Result<Response, Problem> {
+    async fn ask(&self, method: Method, path: &str, query: Query<'_>) -> Result<Response<Incoming>, Problem> {
         let unanswered = |why| Problem::Broken(unanswered(&self.admin, why));
+        let failed = |error: io::Error| unanswered(explain(&error));
         let url = Url::parse_with_params(&format!("http://{}/{path}", self.admin), query)
             .map_err(|error| unanswered(error.to_string()))?;
-        let mut request = self.client.request(method, url).header("larder-admin", "1");
-        if let Some(authorization) = &self.authorization {
+        let target = [url.path(), url.query().unwrap_or_default()].join("?");
+        let stream = timeout(PATIENCE, TcpStream::connect(&self.admin)).await;
+        let stream = stream.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(failed)?;
+        let (here, there) = (stream.local_addr().map_err(failed)?, stream.peer_addr().map_err(failed)?);
+        let shown = Secret::at(self.secret.as_ref(), here, there);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header("host", &self.admin)
+            .header("larder-admin", "1");
+        if let Shown::Authorization(authorization) = &shown {
             request = request.header("authorization", authorization);
         }
-        let response = request.send().await.map_err(|error| unanswered(cause(&error)))?;
+        let request = request.body(Empty::<Bytes>::new()).map_err(|error| unanswered(error.to_string()))?;
+        let broke = |error: hyper::Error| unanswered(cause(&error));
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broke)?;
+        // What goes wrong with it is told where its answer is awaited.
+        tokio::spawn(connection);
+        let response = match timeout(SILENCE, sender.send_request(request)).await {
+            Ok(answered) => answered.map_err(broke)?,
+            Err(_) => return Err(unanswered(silent())),
+        };
         if response.status() == StatusCode::OK {
             return Ok(response);
         }
-        let (status, why) = words(response).await;
+        let (status, mut why) = words(response).await;
+        if let (StatusCode::UNAUTHORIZED, Shown::Withheld(reason)) = (status, shown) {
+            why = format!("{why}; {reason}");
+        }
         Err(Problem::Refused(status, format!("{} says: {why}", self.admin)))
     }
 
@@ -269,22 +275,39 @@ impl Remote {
         Problem::Broken(format!("{} says: {why}", self.admin))
     }
 
-    fn broke(&self, error: &reqwest::Error) -> Problem {
-        Problem::Broken(format!("{} broke off: {}", self.admin, cause(error)))
+    fn broke(&self, error: &str) -> Problem {
+        Problem::Broken(format!("{} broke off: {error}", self.admin))
     }
 }
 
+/// The next piece of an answer's content; `None` at its end.
+async fn next(response: &mut Response<Incoming>) -> Result<Option<Bytes>, String> {
+    loop {
+        let frame = timeout(SILENCE, response.body_mut().frame()).await.map_err(|_| silent())?;
+        match frame.transpose().map_err(|error| cause(&error))?.map(hyper::body::Frame::into_data) {
+            None => return Ok(None),
+            Some(Ok(piece)) => return Ok(Some(piece)),
+            // Trailers say nothing here.
+            Some(Err(_)) => {}
+        }
+    }
+}
+
+fn silent() -> String {
+    format!("silent for {} seconds", SILENCE.as_secs())
+}
+
 /// What it says instead of what was asked for.
-async fn words(mut response: Response) -> (StatusCode, String) {
+async fn words(mut response: Response<Incoming>) -> (StatusCode, String) {
     let status = response.status();
-    let text = response.chunk().await.ok().flatten().unwrap_or_default();
+    let text = next(&mut response).await.ok().flatten().unwrap_or_default();
     let text = String::from_utf8_lossy(&text).chars().take(LONGEST_WHY).collect::<String>();
     let line = printable(text.lines().next().unwrap_or_default());
     (status, if line.is_empty() { format!("status {}", status.as_u16()) } else { line })
 }
 
 /// The cause that has no cause of its own, which says most.
-fn cause(error: &reqwest::Error) -> String {
+fn cause(error: &hyper::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::args::Stats;
 use crate::remote::Listener;
+use crate::secret::{Secret, Shown};
 use crate::units::{about_count, about_size};
 use crate::{Failure, say, summary};
 
@@ -56,9 +57,12 @@ fn print(stats: &Stats) -> Result<(), Failure> {
 /// Why there are none, in one line.
 pub(crate) fn numbers(listener: &Listener) -> Result<(String, Map<String, Value>), String> {
     let failed = |why: String| unanswered(&listener.admin, why);
-    let authorization = listener.authorization()?;
-    let answer = ask(&listener.admin, authorization.as_deref()).map_err(|error| failed(explain(&error)))?;
-    let text = content(&answer).map_err(failed)?;
+    let secret = listener.secret()?;
+    let (answer, shown) = ask(&listener.admin, secret.as_ref()).map_err(|error| failed(explain(&error)))?;
+    let text = content(&answer).map_err(|why| match shown {
+        Shown::Withheld(reason) => failed(format!("{why}; {reason}")),
+        Shown::Nothing | Shown::Authorization(_) => failed(why),
+    })?;
     let numbers = serde_json::from_str(text)
         .map_err(|error| failed(format!("its /stats are no JSON object: {error}")))?;
     Ok((text.to_owned(), numbers))
@@ -69,7 +73,7 @@ pub(crate) fn unanswered(admin: &str, why: String) -> String {
     format!("no larder answers at {admin}: {why}")
 }
 
-fn ask(admin: &str, authorization: Option<&str>) -> io::Result<String> {
+fn ask(admin: &str, secret: Option<&Secret>) -> io::Result<(String, Shown)> {
     let mut outcome = Err(io::Error::other("no such address"));
     for address in admin.to_socket_addrs()? {
         outcome = TcpStream::connect_timeout(&address, PATIENCE);
@@ -80,12 +84,16 @@ fn ask(admin: &str, authorization: Option<&str>) -> io::Result<String> {
     let mut connection = outcome?;
     connection.set_read_timeout(Some(PATIENCE))?;
     connection.set_write_timeout(Some(PATIENCE))?;
-    let shown = authorization.map_or_else(String::new, |shown| format!("Authorization: {shown}\r\n"));
-    let request = format!("GET /stats HTTP/1.0\r\nHost: {admin}\r\nAccept: application/json\r\n{shown}\r\n");
+    let shown = Secret::at(secret, connection.local_addr()?, connection.peer_addr()?);
+    let line = match &shown {
+        Shown::Authorization(value) => format!("Authorization: {value}\r\n"),
+        Shown::Nothing | Shown::Withheld(_) => String::new(),
+    };
+    let request = format!("GET /stats HTTP/1.0\r\nHost: {admin}\r\nAccept: application/json\r\n{line}\r\n");
     connection.write_all(request.as_bytes())?;
     let mut answer = String::new();
     connection.take(LARGEST).read_to_string(&mut answer)?;
-    Ok(answer)
+    Ok((answer, shown))
 }
 
 /// What an error of a connection to an admin listener means.

@@ -1,8 +1,8 @@
 //! A running larder's admin listener, asked for what is on its disks.
 
+use http::{Method, StatusCode};
 use larder_proxy::inventory::{Object, Progress};
 use larder_store::disks::Name;
-use reqwest::{Method, StatusCode};
 use serde_json::from_slice;
 
 use crate::remote::{Problem, Remote};
