@@ -1,6 +1,7 @@
 //! ONC RPC over UDP: one socket, a datagram a call, a datagram an answer.
 //!
-//! Clients ask again when nothing comes back, so that what is too much is simply dropped.
+//! Clients ask again when nothing comes back, so that what is too much is simply dropped. An answer is much longer than
+//! its call, and goes to whatever address the call names: beyond loopback only to listed clients, and few in a second.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::content::collect;
 use super::page::{self, Page};
+use super::rate::Rate;
 use super::{Visitor, deliver, failure, statistics};
 use crate::listen::{Drain, Seat};
 use crate::observe::memo::Ended;
@@ -21,6 +23,7 @@ use crate::reply::Reply;
 use crate::route::SiteNumber;
 use crate::settings::Door;
 use crate::worker::{Plan, Worker};
+use crate::{clock, networks};
 
 /// Calls under way at once.
 const CALLS: usize = 64;
@@ -31,7 +34,7 @@ const LONGEST: usize = 64 << 10;
 pub(crate) async fn serve(worker: Arc<Worker>, socket: UdpSocket) {
     let (socket, places) = (Arc::new(socket), Arc::new(Semaphore::new(CALLS)));
     let mut drain = Drain::new(&worker);
-    let mut buffer = vec![0; LONGEST];
+    let (mut buffer, mut rate) = (vec![0; LONGEST], Rate::default());
     loop {
         let received = tokio::select! {
             biased;
@@ -46,6 +49,16 @@ pub(crate) async fn serve(worker: Arc<Worker>, socket: UdpSocket) {
                 continue;
             }
         };
+        let plan = worker.plan();
+        let doors = &plan.settings.doors;
+        if !networks::have(&doors.clients, client.ip()) {
+            tracing::debug!(%client, "dropped: not among the clients of this listener");
+            continue;
+        }
+        if !rate.admits(client.ip(), clock::now(), doors.onc_udp_rate) {
+            tracing::debug!(%client, "dropped: too many calls in a second");
+            continue;
+        }
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
         let visitor = Visitor { worker: Arc::clone(&worker), door: Door::Onc, client };
         // The process does not end in the middle of a call.

@@ -2,7 +2,7 @@
 //!
 //! `page` turns a URL into requests and follows redirects; `deliver` sends a page as it is, `content`
 //! reads it where it has to be put together first, `decode` undoes codings; `connection` is what a TCP client
-//! meets, `datagram` what one over UDP does; `rpcbind` tells ONC clients where we are; `figures` counts.
+//! meets, `datagram` what one over UDP does, `rate` how much of it; `rpcbind` tells ONC clients where we are; `figures` counts.
 //! The protocols themselves are `larder-rpc`'s, what may be cached is `larder-semantics`'.
 
 use std::net::SocketAddr;
@@ -22,6 +22,7 @@ mod decode;
 mod deliver;
 mod figures;
 mod page;
+mod rate;
 mod rpcbind;
 
 pub(crate) use connection::welcome;

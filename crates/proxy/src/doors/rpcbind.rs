@@ -20,16 +20,18 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Registers the program at `addresses`, over TCP and UDP, in place of whatever was registered before.
+    /// Registers the program at `addresses`, over TCP, and over UDP where it is said to be, in place of whatever was registered before.
     /// `None` if there is nothing to register, or nobody to register with; the log says which and why.
-    pub(crate) async fn make(socket: Option<&Path>, addresses: &[SocketAddr]) -> Option<Self> {
+    pub(crate) async fn make(socket: Option<&Path>, addresses: &[(SocketAddr, bool)]) -> Option<Self> {
         let socket = socket.filter(|_| !addresses.is_empty())?;
         if !socket.exists() {
             tracing::info!("no rpcbind at {}: onc clients have to know the port", socket.display());
             return None;
         }
-        let carriers =
-            |&address| [Carrier::Tcp, Carrier::Udp].map(|carrier| Request::Set { carrier, address });
+        let carriers = |&(address, has_udp): &(SocketAddr, bool)| {
+            let carriers = std::iter::once(Carrier::Tcp).chain(has_udp.then_some(Carrier::Udp));
+            carriers.map(move |carrier| Request::Set { carrier, address })
+        };
         // A registration that another process left behind would refuse ours.
         let requests: Vec<_> =
             std::iter::once(Request::Unset).chain(addresses.iter().flat_map(carriers)).collect();
