@@ -21,5 +21,6 @@ mod memory;
 mod messages;
 mod origins;
 mod reuse;
+mod secrets;
 mod shared;
 mod work;

@@ -429,7 +429,7 @@ fn failed(
     stored: Option<&Entry>,
     error: OriginError,
 ) -> Reply {
-    tracing::warn!("{}: {error}", request.url());
+    tracing::warn!("{}: {error}", request.logged_url());
     let now = clock::now();
     let times = Times { requested: now, received: now, by_age: false };
     let fetched = Fetched { cx, request, why, times, stored, own_tag: None, by_peer: false, place: None };

@@ -189,7 +189,7 @@ async fn read(
             return with(reply, lines);
         }
         Err(error) => {
-            tracing::warn!("{}: content truncated: {error}", request.url());
+            tracing::warn!("{}: content truncated: {error}", request.logged_url());
             return failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed);
         }
     };

@@ -134,7 +134,7 @@ pub(crate) async fn ask(
     let asked = node.ask(&client, cluster, request, fields).await;
     let failed = |why: &dyn std::fmt::Display| {
         cluster.figures.failed.fetch_add(1, Ordering::Relaxed);
-        tracing::debug!("{}: node at {}: {why}", request.url(), node.origin);
+        tracing::debug!("{}: node at {}: {why}", request.logged_url(), node.origin);
     };
     match asked {
         Ok((head, _)) if is_its_own(&head) && head.status == StatusCode::GATEWAY_TIMEOUT => {

@@ -47,6 +47,8 @@ fn keep_up(shared: &Shared, ledger: &Ledger, every: Duration) {
         if now != recorded {
             let mut contents = in_memory(&shared.store.memory);
             contents.extend(on_disks(&shared.store.disks));
+            let query = shared.plan().settings.statistics.query;
+            contents.iter_mut().for_each(|content| content.url = query.kept(&content.url).to_owned());
             ledger.record_contents(contents);
         }
         recorded = now;

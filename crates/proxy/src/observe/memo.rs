@@ -25,7 +25,7 @@ const UNREAD: &str = "-";
 pub(crate) struct Memo {
     pub(super) client: SocketAddr,
     pub(super) method: Method,
-    /// The URL, as the client wrote it; `-` if it cannot be told.
+    /// The URL, as the client wrote it, without its query string where those are dropped; `-` if it cannot be told.
     pub(super) target: String,
     /// The site that it is for, if any is.
     pub(super) site: Option<Arc<str>>,
@@ -58,7 +58,7 @@ impl Visit {
         let field = |name| head.fields.first(name).map(text);
         Self {
             http11: head.http11,
-            referer: field("referer"),
+            referer: field("referer").map(|referer| plan.settings.statistics.query.kept(&referer).to_owned()),
             agent: field("user-agent"),
             content_type: None,
         }
@@ -94,9 +94,10 @@ impl Memo {
         client: SocketAddr,
         begun: Instant,
     ) -> Self {
+        let kept = |path| plan.settings.statistics.query.kept(path);
         let target = match head.target {
-            Target::Origin { host, path } => ["http://", host, path].concat(),
-            Target::Absolute { scheme, authority, path } => [scheme, "://", authority, path].concat(),
+            Target::Origin { host, path } => ["http://", host, kept(path)].concat(),
+            Target::Absolute { scheme, authority, path } => [scheme, "://", authority, kept(path)].concat(),
             Target::Authority(authority) => authority.to_owned(),
             Target::Asterisk { host } => ["http://", host, " *"].concat(),
         };
@@ -114,7 +115,7 @@ impl Memo {
 
     /// Of a call for `url` through `door`.
     pub(crate) fn of_call(plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Self {
-        let target = url.escape_debug().to_string();
+        let target = plan.settings.statistics.query.kept(url).escape_debug().to_string();
         let site = plan.sites.name(Role::Forward, "");
         let (method, visit) = (Method::GET, Visit::default());
         Self { client, method, target, site, door: Some(door), visit, begun: Instant::now(), trace: None }
@@ -148,7 +149,7 @@ impl Memo {
         self.begun.elapsed()
     }
 
-    /// The URL, as the client wrote it; `-` if it cannot be told.
+    /// The URL, as far as it is kept; `-` if it cannot be told.
     pub(crate) fn target(&self) -> &str {
         &self.target
     }

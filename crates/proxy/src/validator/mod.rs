@@ -162,7 +162,7 @@ impl Check {
     async fn run(self) {
         let verdict = self.verdict().await;
         if let Err(why) = &verdict {
-            tracing::debug!("{}: not validated: {why}", self.request.url());
+            tracing::debug!("{}: not validated: {why}", self.request.logged_url());
         }
         if let Ok(Verdict::Stale(seconds)) = verdict {
             self.tell(seconds);

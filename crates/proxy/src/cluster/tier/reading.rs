@@ -103,7 +103,7 @@ impl Reading<'_> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
         let position = self.judge(&response, &freshness).await?;
-        tracing::trace!("{}: second tier: not purged since {position}", self.request.url());
+        tracing::trace!("{}: second tier: not purged since {position}", self.request.logged_url());
         if !lead.takes(response.content.len()) {
             return Err(Unfit::NoRoom);
         }

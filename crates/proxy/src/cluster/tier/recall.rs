@@ -33,7 +33,7 @@ pub(crate) async fn recall(shared: &Shared, request: &Request, lead: &mut Lead) 
     let count = match &found {
         Ok(_) => &figures.hits,
         Err(unfit) => {
-            tracing::debug!("{}: second tier: {unfit}", request.url());
+            tracing::debug!("{}: second tier: {unfit}", request.logged_url());
             match unfit.result() {
                 "outdated" => &figures.outdated,
                 "damaged" => &figures.damaged,
