@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, LineForm, Origin, Times, Token};
+use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Origin, Times, Token};
 use larder_semantics::storable::{Cookies, Rules};
 use toml::de::DeValue;
 
@@ -15,8 +15,7 @@ use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::kinds::{
     AtLeast, Choice, Count, Flag, Kind, List, Or, Percent, Ports, Seconds, Share, Size, Text, Words,
 };
-use super::statistics;
-use super::{DISK, ENTRIES, MEMORY, THREADS, cluster, control, names};
+use super::{DISK, ENTRIES, MEMORY, THREADS, cluster, control, names, rpc, statistics};
 
 /// One key of a `T`.
 pub(super) struct Key<T> {
@@ -56,7 +55,7 @@ pub(super) use key;
 
 pub(super) const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
-const NETWORK: Text<IpNet> =
+pub(super) const NETWORK: Text<IpNet> =
     Text { words: "address or network", parse: names::network, show: names::show_network };
 const POLICY: Text<Spec> =
     Text { words: "policy, [filter+]name[:param=value,..]", parse: names::policy, show: Spec::to_string };
@@ -80,9 +79,6 @@ pub(super) const ADMIN_TOKEN: Text<Token> = Text {
     show: |token| token.secret().to_owned(),
 };
 const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
-const FORM: Choice<LineForm> = Choice(&[("framed", LineForm::Framed), ("bare", LineForm::Bare)]);
-const SOCKET: Text<PathBuf> =
-    Text { words: "absolute path", parse: names::socket, show: |path| path.display().to_string() };
 const DIRECTORY: Text<PathBuf> =
     Text { words: "path", parse: names::directory, show: |path| path.display().to_string() };
 const TIMES: Text<Times> = Text {
@@ -90,7 +86,6 @@ const TIMES: Text<Times> = Text {
     parse: |text| text.parse(),
     show: Times::to_string,
 };
-const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
 const COOKIES: Choice<Cookies> =
     Choice(&[("short", Cookies::Short), ("all", Cookies::All), ("none", Cookies::None)]);
 const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
@@ -319,70 +314,17 @@ pub(super) const SECTIONS: &[Section] = &[
             ),
         ],
     },
-    Section {
-        name: "thrift",
-        about: "The door for Apache Thrift.",
-        keys: &[key!("listen", List(ADDRESS), thrift_listen, "addresses; none: the door is closed")],
-    },
+    Section { name: "thrift", about: "The door for Apache Thrift.", keys: rpc::THRIFT },
     Section {
         name: "onc",
         about: "The door for ONC RPC, over TCP, and over UDP where senders cannot be forged.",
-        keys: &[
-            key!("listen", List(ADDRESS), onc_listen, "addresses; none: the door is closed"),
-            key!(
-                "udp",
-                Or("auto", Flag),
-                doors.onc_udp,
-                "also over UDP, where senders can be forged; auto: at loopback addresses only"
-            ),
-            key!(
-                "udp_rate",
-                Count(1..=MANY),
-                doors.onc_udp_rate,
-                "calls of one address that are answered over UDP in a second; loopback has no limit (dropped)"
-            ),
-            key!(
-                "rpcbind",
-                Or("off", SOCKET),
-                doors.rpcbind,
-                "the socket of the rpcbind to register with, if there is one"
-            ),
-        ],
+        keys: rpc::ONC,
     },
-    Section {
-        name: "line",
-        about: "The door for the line protocol.",
-        keys: &[
-            key!("listen", List(ADDRESS), line_listen, "addresses; none: the door is closed"),
-            key!(
-                "form",
-                FORM,
-                doors.line_form,
-                "how a page ends: framed: it says so; bare: the connection closes"
-            ),
-        ],
-    },
+    Section { name: "line", about: "The door for the line protocol.", keys: rpc::LINE },
     Section {
         name: "doors",
         about: "What all RPC listeners have in common. Which addresses and ports their clients may reach is for [forward] to say.",
-        keys: &[
-            key!(
-                "clients",
-                List(NETWORK),
-                doors.clients,
-                "addresses and networks whose clients may use them (closed); a listener for all addresses needs it"
-            ),
-            key!("user_agent", USER_AGENT, doors.user_agent, "how they name themselves to origins"),
-            key!("redirects", Count(0..=1_000), doors.redirects, "redirects followed for one page (502)"),
-            key!("cross_scheme", Flag, doors.cross_scheme, "follow redirects from http to https, and back"),
-            key!(
-                "max_page",
-                Size(1..=2 << 30),
-                doors.max_page,
-                "largest page that has to be put together before it is sent: coded, or of unknown length (502)"
-            ),
-            key!("idle", AtLeast(1), doors.idle, "between two calls of a connection (closed)"),
-        ],
+        keys: rpc::DOORS,
     },
 ];
 

@@ -12,6 +12,7 @@ mod keys;
 mod kinds;
 pub(crate) mod names;
 mod raw;
+mod rpc;
 mod settle;
 pub(crate) mod statistics;
 

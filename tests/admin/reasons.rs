@@ -31,6 +31,7 @@ const VARIES: &str = "200 OK\nCache-Control: max-age=100\nVary: V";
 const GROUPED: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nCache-Groups: \"g\"";
 const PART: &str =
     "206 Partial Content\nContent-Range: bytes 0-1/10\nCache-Control: max-age=100\nETag: \"1\"\n\nab";
+const ROUND: &str = "GET\nVia: 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder";
 
 fn exercise(why: Why) -> Exercise {
     use Exercise::{Asked, Rule, Staged};
@@ -93,12 +94,7 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginTimeout => Staged(silent),
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
-        Why::Loop => Asked(
-            &[],
-            &[
-                "GET\nVia: 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder",
-            ],
-        ),
+        Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
         Why::ClientLeft => Staged(abandoned),
