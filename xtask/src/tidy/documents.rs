@@ -70,6 +70,22 @@ pub(super) fn sizes(files: &[Text], limits: &[(&str, usize)]) -> Vec<String> {
     too_long.collect()
 }
 
+/// Tests that ARCHITECTURE.md names and that do not exist. A long name in backticks is that of a test.
+pub(super) fn tests(files: &[Text]) -> Vec<String> {
+    const PAGE: &str = "ARCHITECTURE.md";
+    let is_test =
+        |word: &&str| word.matches('_').count() >= 4 && word.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let exists = |name: &str| {
+        let function = format!("fn {name}(");
+        files.iter().any(|file| file.path.ends_with(".rs") && file.text.contains(&function))
+    };
+    let page = files.iter().find(|file| file.path == PAGE).map_or("", |file| file.text.as_str());
+    let named =
+        page.lines().enumerate().flat_map(|(at, line)| line.split('`').map(move |word| (at + 1, word)));
+    let missing = named.filter(|(_, word)| is_test(word) && !exists(word));
+    missing.map(|(line, name)| format!("{PAGE}:{line}: no test has the name {name}")).collect()
+}
+
 /// A changelog that does not mention `version`.
 pub(super) fn changelog(files: &[Text], version: &str) -> Option<String> {
     let known = files.iter().any(|file| file.path == "CHANGELOG.md" && file.text.contains(version));
@@ -82,6 +98,14 @@ mod tests {
 
     fn file(path: &str, text: &str) -> Text {
         Text { path: path.into(), text: text.into() }
+    }
+
+    #[test]
+    fn a_test_that_is_named_has_to_exist() {
+        let file = |path: &str, text: &str| Text { path: path.into(), text: text.into() };
+        let page = file("ARCHITECTURE.md", "| a | `it_holds_less_than_that` |\n`too_few` `it_is_not_a_test`");
+        let files = [page, file("a.rs", "#[test]\nfn it_holds_less_than_that() {}")];
+        assert_eq!(super::tests(&files), ["ARCHITECTURE.md:2: no test has the name it_is_not_a_test"]);
     }
 
     #[test]

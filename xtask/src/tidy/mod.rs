@@ -35,6 +35,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(sources::module_docs(&packages, &files));
     problems.extend(documents::links(&files, &|path| root().join(path).exists()));
     problems.extend(documents::sizes(&files, documents::SIZES));
+    problems.extend(documents::tests(&files));
     problems.extend(documents::changelog(&files, version));
     for problem in &problems {
         println!("{problem}");
