@@ -75,7 +75,7 @@ mod tests {
             )
         };
         for (text, expected) in [
-            (machine("1 GB", "1"), "memory of m: "),
+            (machine("1 GBit", "1"), "memory of m: "),
             (machine("1GiB", "-1"), "price of m: -1 is not a number from 0 on"),
             (machine("1GiB", "nan"), "price of m: NaN is not a number from 0 on"),
             (machine("1GiB", "1\ncolour = 'red'"), "line 7: unknown field `colour`"),

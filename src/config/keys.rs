@@ -443,7 +443,7 @@ pub(super) const CACHING: &[Key<Rules>] = &[
         "store_cookies",
         COOKIES,
         cookies,
-        "Set-Cookie fields stored and sent to all clients: those with values of at most two bytes, all, or none"
+        "Set-Cookie fields stored and sent to all clients: values of one or two bytes without an end of life, all, or none"
     ),
     key!(
         "reloads",

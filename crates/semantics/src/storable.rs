@@ -38,7 +38,7 @@ pub struct Rules {
 /// was answered with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cookies {
-    /// Those whose values are too short to tell one client from another, such as `lang=en`.
+    /// Those whose values are too short to tell one client from another, such as `lang=en`, and that remove no cookie.
     #[default]
     Short,
     /// All.
@@ -53,10 +53,16 @@ const SHORT: usize = 2;
 impl Cookies {
     /// Whether a `Set-Cookie` field with this value is stored.
     fn keeps(self, field: &[u8]) -> bool {
-        let pair = field.split(|&byte| byte == b';').next().unwrap_or_default();
+        let mut parts = field.split(|&byte| byte == b';');
+        let pair = parts.next().unwrap_or_default();
         let value = pair.iter().position(|&byte| byte == b'=').map_or(pair, |at| &pair[at + 1..]);
+        // A field that removes a cookie would end the session of each client that receives it.
+        let has_end = |part: &[u8]| {
+            let name = part.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii();
+            name.eq_ignore_ascii_case(b"expires") || name.eq_ignore_ascii_case(b"max-age")
+        };
         match self {
-            Self::Short => value.trim_ascii().len() <= SHORT,
+            Self::Short => (1..=SHORT).contains(&value.trim_ascii().len()) && !parts.any(has_end),
             Self::All => true,
             Self::None => false,
         }
@@ -281,3 +287,26 @@ const HOP_BY_HOP: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::Cookies;
+
+    #[test]
+    fn only_cookies_that_tell_no_client_from_others_and_remove_none_are_stored() {
+        for (field, is_short) in [
+            ("lang=en; Path=/", true),
+            ("a=b", true),
+            ("b", true),
+            ("sid=abc", false),
+            ("sid=", false),
+            ("", false),
+            ("sid=; Path=/; max-age=0", false),
+            ("sid=x; Expires=Thu, 01 Jan 1970 00:00:00 GMT", false),
+            ("a=b; MAX-AGE =60", false),
+        ] {
+            assert_eq!(Cookies::Short.keeps(field.as_bytes()), is_short, "{field}");
+            assert!(Cookies::All.keeps(field.as_bytes()) && !Cookies::None.keeps(field.as_bytes()));
+        }
+    }
+}
