@@ -122,6 +122,13 @@ pub(crate) fn is_open(value: &[u8]) -> bool {
     quotes.open
 }
 
+/// The parts of a value between commas outside quoted strings, without white space around them. Empty parts stay: not
+/// every field is a list.
+pub(crate) fn between_commas(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut quotes = Quotes { escapes: true, ..Quotes::default() };
+    value.split(move |&byte| !quotes.enclose(byte) && byte == b',').map(trim)
+}
+
 /// Splits at a separator outside quoted strings. A quote that never closes reaches to the end.
 struct Separated<'a> {
     rest: &'a [u8],

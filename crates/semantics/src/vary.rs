@@ -2,16 +2,19 @@
 //!
 //! A signature is the request fields that a response's `Vary` names, with their values normalised,
 //! in bytes that explain themselves: an entry carries its signature, and a request is matched
-//! against it without the response. Normalising changes only what is known to mean nothing, and only in four fields
-//! (RFC 9110 section 12.5): in lists, white space around commas and the distribution over lines; in weighted choices
-//! also letter case, the order of different weights, and the order of equal ones except in `Accept-Language`, where
-//! many origins prefer the first. All other fields count as written, line by line.
+//! against it without the response. Normalising depends on the field (RFC 9110 section 12.5):
+//! - `Accept`: white space around commas, empty members and the distribution over lines do not count;
+//! - `Accept-Encoding`, `Accept-Language`, `Accept-Charset`: nor do letter case and order, apart from weights. Origins that
+//!   prefer the first of equally weighted languages say so by `Content-Language`: for such responses the order of equal
+//!   languages counts;
+//! - `Authorization`, `Cookie`, `Origin`, `Referer`, `User-Agent`: each byte counts;
+//! - all others count line by line as written, but for white space around commas outside of quoted strings.
 
 use std::cmp::Reverse;
 
-use http::HeaderName;
+use http::{HeaderName, header};
 
-use crate::fields::{Fields, is_open, is_token, members, parameters, trim};
+use crate::fields::{Fields, between_commas, is_open, is_token, members, parameters, trim};
 use crate::status::Why;
 use crate::wire::{put_length, put_part, take_length, take_part};
 
@@ -32,6 +35,8 @@ fn field_name(member: &[u8]) -> Option<HeaderName> {
     HeaderName::from_bytes(member).ok().filter(|_| member != b"*")
 }
 
+/// Begins a value in which the order of equal choices counts: no field value has that byte.
+const ORDERED: &[u8] = b"\x01";
 /// Names that a `Vary` may list; a response with more is not stored.
 const MOST_NAMES: usize = 64;
 /// Bytes of a field that is normalised; longer ones count as written.
@@ -48,17 +53,18 @@ pub fn write(response: &impl Fields, request: &impl Fields, out: &mut Vec<u8>) -
     }
     names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
     names.dedup();
+    let is_ordered = response.contains("content-language");
     for name in names {
-        write_field(request, name.as_str(), out);
+        write_field(request, name.as_str(), is_ordered && name == header::ACCEPT_LANGUAGE, out);
     }
     Ok(())
 }
 
-fn write_field(request: &impl Fields, name: &str, out: &mut Vec<u8>) {
+fn write_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Vec<u8>) {
     put_part(out, name.as_bytes());
     if request.contains(name) {
-        let mut value = Vec::new();
-        normalise(request, name, &mut |piece| {
+        let mut value = Vec::from(if is_ordered { ORDERED } else { b"" });
+        normalise(request, name, is_ordered, &mut |piece| {
             value.extend_from_slice(piece);
             true
         });
@@ -71,16 +77,20 @@ fn write_field(request: &impl Fields, name: &str, out: &mut Vec<u8>) {
 
 /// The signature that `request` has for a response that varies by the same fields as the one with
 /// this `signature`.
-pub fn again(signature: &[u8], request: &impl Fields) -> Vec<u8> {
+pub fn again(mut signature: &[u8], request: &impl Fields) -> Vec<u8> {
     let mut out = Vec::with_capacity(signature.len());
-    fields(signature).for_each(|(name, _)| write_field(request, name, &mut out));
+    while let Some((name, stored)) = take_field(&mut signature) {
+        let is_ordered = stored.is_some_and(|stored| stored.starts_with(ORDERED));
+        write_field(request, name, is_ordered, &mut out);
+    }
     out
 }
 
 /// The request fields that a signature is made of: their names, and their normalised values if the request had
 /// them.
 pub fn fields(mut signature: &[u8]) -> impl Iterator<Item = (&str, Option<&[u8]>)> {
-    std::iter::from_fn(move || (!signature.is_empty()).then(|| take_field(&mut signature)).flatten())
+    let shown = |value| <[u8]>::strip_prefix(value, ORDERED).unwrap_or(value);
+    std::iter::from_fn(move || take_field(&mut signature).map(|(name, value)| (name, value.map(shown))))
 }
 
 /// Whether two signatures are of responses that vary by the same fields.
@@ -126,8 +136,9 @@ fn take_field<'a>(signature: &mut &'a [u8]) -> Option<(&'a str, Option<&'a [u8]>
 
 /// Whether the request's field, normalised, is `stored`.
 fn equals(stored: &[u8], request: &impl Fields, name: &str) -> bool {
-    let mut rest = Some(stored);
-    normalise(request, name, &mut |piece| {
+    let ordered = stored.strip_prefix(ORDERED);
+    let mut rest = Some(ordered.unwrap_or(stored));
+    normalise(request, name, ordered.is_some(), &mut |piece| {
         rest = rest.and_then(|rest| rest.strip_prefix(piece));
         rest.is_some()
     });
@@ -137,19 +148,26 @@ fn equals(stored: &[u8], request: &impl Fields, name: &str) -> bool {
 /// Emits the normal form of a field, piece by piece, as long as `emit` wants more.
 ///
 /// A form that counts as written begins with NUL where another form could look like it: no value has that byte.
-fn normalise(request: &impl Fields, name: &str, emit: &mut impl FnMut(&[u8]) -> bool) {
-    let is_weighted = matches!(name, "accept-encoding" | "accept-language" | "accept-charset");
-    if !is_weighted && name != "accept" {
-        join(request.lines(name).map(trim), b"\n", emit);
-    } else if request.lines(name).map(<[u8]>::len).sum::<usize>() > LONGEST
-        || request.lines(name).any(is_open)
-    {
-        // A quoted string that stays open could swallow the comma between two lines.
-        _ = emit(b"\0") && join(request.lines(name), b"\n", emit);
-    } else if let Some(choices) = Choices::of(request, name).filter(|_| is_weighted) {
-        choices.emit(emit);
-    } else {
-        join(members(request, name), b",", emit);
+fn normalise(request: &impl Fields, name: &str, is_ordered: bool, emit: &mut impl FnMut(&[u8]) -> bool) {
+    let is_long = || request.lines(name).map(<[u8]>::len).sum::<usize>() > LONGEST;
+    // A quoted string that stays open could swallow the comma between two lines.
+    let is_literal = || is_long() || request.lines(name).any(is_open);
+    match name {
+        "authorization" | "cookie" | "origin" | "referer" | "user-agent" => {
+            join(request.lines(name).map(trim), b"\n", emit);
+        }
+        _ if is_literal() => _ = emit(b"\0") && join(request.lines(name), b"\n", emit),
+        "accept" => _ = join(members(request, name), b",", emit),
+        "accept-encoding" | "accept-language" | "accept-charset" => {
+            match Choices::of(request, name, is_ordered) {
+                Some(choices) => choices.emit(emit),
+                None => _ = join(members(request, name), b",", emit),
+            }
+        }
+        _ => {
+            let mut lines = request.lines(name).enumerate();
+            lines.all(|(index, line)| (index == 0 || emit(b"\n")) && join(between_commas(line), b",", emit));
+        }
     }
 }
 
@@ -166,7 +184,7 @@ fn join<'a>(
 /// As many weighted choices as are normalised; longer lists count as written.
 const MOST_CHOICES: usize = 16;
 
-/// The members of `Accept-Language` and its like, the best first; equals by name, but languages as they came.
+/// The members of `Accept-Language` and its like, the best first; equals by name, or as they came.
 struct Choices<'a> {
     sorted: [Choice<'a>; MOST_CHOICES],
     count: usize,
@@ -181,17 +199,16 @@ struct Choice<'a> {
 
 impl<'a> Choices<'a> {
     /// `None` if a member is malformed or there are too many.
-    fn of(request: &'a impl Fields, name: &'a str) -> Option<Self> {
+    fn of(request: &'a impl Fields, name: &'a str, is_ordered: bool) -> Option<Self> {
         let mut choices = Self { sorted: [Choice::default(); MOST_CHOICES], count: 0 };
         for member in members(request, name) {
             *choices.sorted.get_mut(choices.count)? = Choice::parse(member)?;
             choices.count += 1;
         }
-        let keeps_order = name == "accept-language";
         let order = |choice: &Choice<'_>, other: &Choice<'_>| {
             let names = || lower_of(choice.name).cmp(lower_of(other.name));
             let weights = Reverse(choice.weight).cmp(&Reverse(other.weight));
-            if keeps_order { weights } else { weights.then_with(names) }
+            if is_ordered { weights } else { weights.then_with(names) }
         };
         // Stable, and without an allocation for so few.
         choices.sorted[..choices.count].sort_by(order);
@@ -255,7 +272,7 @@ fn prefers(request: &impl Fields, language: &[u8]) -> bool {
     if request.lines("accept-language").map(<[u8]>::len).sum::<usize>() > LONGEST {
         return false;
     }
-    let Some(choices) = Choices::of(request, "accept-language") else { return false };
+    let Some(choices) = Choices::of(request, "accept-language", true) else { return false };
     match &choices.sorted[..choices.count] {
         [] => false,
         [best, rest @ ..] => {
@@ -330,9 +347,11 @@ mod tests {
     #[test]
     fn what_means_nothing_does_not_matter() {
         type Lines = &'static [(&'static str, &'static str)];
-        let cases: [(&str, Lines, Lines, bool); 21] = [
+        let cases: [(&str, Lines, Lines, bool); 23] = [
             ("foo", &[("foo", "1, 2")], &[("foo", "1"), ("foo", "2")], false),
-            ("foo", &[("foo", "1,2")], &[("foo", " 1, 2 ")], false),
+            ("foo", &[("foo", "1,2")], &[("foo", " 1, 2 ")], true),
+            ("foo", &[("foo", "1,,2")], &[("foo", "1,2")], false),
+            ("foo", &[("foo", "1 2")], &[("foo", "1  2")], false),
             ("foo", &[("foo", ",acme")], &[("foo", "acme")], false),
             ("foo", &[("foo", "acme")], &[("foo", " acme ")], true),
             ("foo", &[("foo", "a"), ("foo", "b")], &[("foo", "a,b")], false),
@@ -344,7 +363,7 @@ mod tests {
             ("foo", &[("foo", "\"a,b\"")], &[("foo", "\"a, b\"")], false),
             ("foo", &[("foo", "\"a,b\"")], &[("foo", "\"a"), ("foo", "b\"")], false),
             ("user-agent", &[("user-agent", "(a, b)")], &[("user-agent", "(a,b)")], false),
-            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "De,eN")], false),
+            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "De,eN")], true),
             ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "eN,De")], true),
             (
                 "accept-language",
@@ -371,6 +390,26 @@ mod tests {
         for (vary, one, other, expected) in cases {
             assert_eq!(matches(&signature(vary, one), &fields(other), None), expected, "{one:?} {other:?}");
         }
+    }
+
+    #[test]
+    fn the_order_of_equal_languages_counts_for_origins_that_name_theirs() {
+        let stored = |response: &[(&'static str, &str)]| {
+            let mut out = Vec::new();
+            write(&fields(response), &fields(&[("accept-language", "en, de")]), &mut out).unwrap();
+            out
+        };
+        let named = stored(&[("vary", "Accept-Language"), ("content-language", "en")]);
+        let unnamed = stored(&[("vary", "Accept-Language")]);
+        for (asked, is_named, is_unnamed) in
+            [("EN,de", true, true), ("de, en", false, true), ("de;q=0.5, en", false, false)]
+        {
+            let request = fields(&[("accept-language", asked)]);
+            assert_eq!(matches(&named, &request, None), is_named, "{asked}");
+            assert_eq!(matches(&unnamed, &request, None), is_unnamed, "{asked}");
+            assert_eq!(again(&named, &request) == named, is_named, "{asked}");
+        }
+        assert_eq!(super::fields(&named).next(), Some(("accept-language", Some(&b"en,de"[..]))));
     }
 
     #[test]
@@ -414,8 +453,20 @@ mod tests {
         assert!(!matches(&stored, &fields(&[("accept-encoding", &format!("{long}gzip"))]), None));
     }
 
+    /// A value without spaces around commas that follow an even number of quotes.
+    fn without_spaces(value: &str) -> String {
+        let mut parts: Vec<String> = vec![String::new()];
+        for c in value.chars() {
+            let last = parts.last_mut().unwrap();
+            let is_outside = c == ',' && last.matches('"').count() % 2 == 0;
+            if is_outside { parts.push(String::new()) } else { last.push(c) }
+        }
+        parts.iter().map(|part| part.trim()).collect::<Vec<_>>().join(",")
+    }
+
     proptest! {
-        /// Of a field that is not known, two requests select the same variant only with the same lines.
+        /// Of a field that is not known, two requests select the same variant only with the same lines, but for spaces
+        /// around commas.
         #[test]
         fn unknown_fields_are_told_apart(
             one in proptest::collection::vec("[ab, \"]{0,4}", 0..3),
@@ -426,7 +477,11 @@ mod tests {
             );
             let mut stored = Vec::new();
             write(&fields(&[("vary", "foo")]), &lines(&one), &mut stored).unwrap();
-            let same = lines(&one) == lines(&other);
+            let naive = |values: &[String]| match values.iter().all(|value| value.matches('"').count() % 2 == 0) {
+                true => values.iter().map(|value| without_spaces(value.trim())).collect(),
+                false => values.iter().map(|value| format!("\0{}", value.trim())).collect::<Vec<_>>(),
+            };
+            let same = naive(&one) == naive(&other);
             prop_assert_eq!(matches(&stored, &lines(&other), None), same);
         }
 
