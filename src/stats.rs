@@ -31,13 +31,14 @@ pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
     if stats.findings.answer(&stats.listener, stats.json)? {
         return Ok(());
     }
-    print(stats)?;
-    while stats.watch {
+    loop {
+        print(stats)?;
+        if !stats.watch {
+            return Ok(());
+        }
         std::thread::sleep(EVERY);
         say(if io::stdout().is_terminal() { CLEAR } else { "" });
-        print(stats)?;
     }
-    Ok(())
 }
 
 /// Prints the numbers once: as JSON, all of them, or those that fit one screen.

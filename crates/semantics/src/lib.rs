@@ -10,6 +10,7 @@
 //! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. There is no
 //! clock, no socket and no store here.
 
+mod choices;
 pub mod date;
 pub mod directives;
 pub mod explain;

@@ -10,11 +10,10 @@
 //! - `Authorization`, `Cookie`, `Origin`, `Referer`, `User-Agent`: each byte counts;
 //! - all others count line by line as written, but for white space around commas outside of quoted strings.
 
-use std::cmp::Reverse;
-
 use http::{HeaderName, header};
 
-use crate::fields::{Fields, between_commas, is_open, is_token, members, parameters, trim};
+use crate::choices::Choices;
+use crate::fields::{Fields, between_commas, is_open, members, trim};
 use crate::status::Why;
 use crate::wire::{put_length, put_part, take_length, take_part};
 
@@ -181,99 +180,13 @@ fn join<'a>(
     parts.all(|(index, part)| (index == 0 || emit(separator)) && emit(part))
 }
 
-/// As many weighted choices as are normalised; longer lists count as written.
-const MOST_CHOICES: usize = 16;
-
-/// The members of `Accept-Language` and its like, the best first; equals by name, or as they came.
-struct Choices<'a> {
-    sorted: [Choice<'a>; MOST_CHOICES],
-    count: usize,
-}
-
-/// A choice, and its weight in thousandths.
-#[derive(Clone, Copy, Default)]
-struct Choice<'a> {
-    name: &'a [u8],
-    weight: u16,
-}
-
-impl<'a> Choices<'a> {
-    /// `None` if a member is malformed or there are too many.
-    fn of(request: &'a impl Fields, name: &'a str, is_ordered: bool) -> Option<Self> {
-        let mut choices = Self { sorted: [Choice::default(); MOST_CHOICES], count: 0 };
-        for member in members(request, name) {
-            *choices.sorted.get_mut(choices.count)? = Choice::parse(member)?;
-            choices.count += 1;
-        }
-        let order = |choice: &Choice<'_>, other: &Choice<'_>| {
-            let names = || lower_of(choice.name).cmp(lower_of(other.name));
-            let weights = Reverse(choice.weight).cmp(&Reverse(other.weight));
-            if is_ordered { weights } else { weights.then_with(names) }
-        };
-        // Stable, and without an allocation for so few.
-        choices.sorted[..choices.count].sort_by(order);
-        Some(choices)
-    }
-
-    fn emit(&self, emit: &mut impl FnMut(&[u8]) -> bool) {
-        let mut choices = self.sorted[..self.count].iter().enumerate();
-        choices.all(|(index, choice)| {
-            let is_lower = !choice.name.iter().any(u8::is_ascii_uppercase);
-            (index == 0 || emit(b","))
-                && (if is_lower {
-                    emit(choice.name)
-                } else {
-                    lower_of(choice.name).all(|byte| emit(&[byte]))
-                })
-                && (choice.weight == 1000 || {
-                    let digit = |unit| b'0' + (choice.weight / unit % 10) as u8;
-                    emit(&[b';', b'q', b'=', b'0', b'.', digit(100), digit(10), digit(1)])
-                })
-        });
-    }
-}
-
-impl<'a> Choice<'a> {
-    fn parse(member: &'a [u8]) -> Option<Self> {
-        let mut parts = parameters(member);
-        let name = parts.next().filter(|name| is_token(name))?;
-        let weight = match parts.next() {
-            None => 1000,
-            Some([b'q' | b'Q', b'=', value @ ..]) => weight(value)?,
-            Some(_) => return None,
-        };
-        parts.next().is_none().then_some(Self { name, weight })
-    }
-}
-
-fn lower_of(name: &[u8]) -> impl Iterator<Item = u8> {
-    name.iter().map(u8::to_ascii_lowercase)
-}
-
-/// A `qvalue` in thousandths (RFC 9110 section 12.4.2).
-fn weight(value: &[u8]) -> Option<u16> {
-    let (&unit, rest) = value.split_first()?;
-    let decimals = match rest {
-        [] => rest,
-        [b'.', decimals @ ..] if decimals.len() <= 3 && decimals.iter().all(u8::is_ascii_digit) => decimals,
-        _ => return None,
-    };
-    let digit = |at: usize| u16::from(decimals.get(at).map_or(0, |digit| digit - b'0'));
-    let thousandths = digit(0) * 100 + digit(1) * 10 + digit(2);
-    match unit {
-        b'0' => Some(thousandths),
-        b'1' if thousandths == 0 => Some(1000),
-        _ => None,
-    }
-}
-
 /// Whether `language` is the one that the client wants most, and no other as much.
 fn prefers(request: &impl Fields, language: &[u8]) -> bool {
     if request.lines("accept-language").map(<[u8]>::len).sum::<usize>() > LONGEST {
         return false;
     }
     let Some(choices) = Choices::of(request, "accept-language", true) else { return false };
-    match &choices.sorted[..choices.count] {
+    match choices.sorted() {
         [] => false,
         [best, rest @ ..] => {
             let only = rest.first().is_none_or(|next| next.weight < best.weight);
@@ -458,7 +371,7 @@ mod tests {
         let mut parts: Vec<String> = vec![String::new()];
         for c in value.chars() {
             let last = parts.last_mut().unwrap();
-            let is_outside = c == ',' && last.matches('"').count() % 2 == 0;
+            let is_outside = c == ',' && last.matches('"').count().is_multiple_of(2);
             if is_outside { parts.push(String::new()) } else { last.push(c) }
         }
         parts.iter().map(|part| part.trim()).collect::<Vec<_>>().join(",")
@@ -477,7 +390,7 @@ mod tests {
             );
             let mut stored = Vec::new();
             write(&fields(&[("vary", "foo")]), &lines(&one), &mut stored).unwrap();
-            let naive = |values: &[String]| match values.iter().all(|value| value.matches('"').count() % 2 == 0) {
+            let naive = |values: &[String]| match values.iter().all(|value| value.matches('"').count().is_multiple_of(2)) {
                 true => values.iter().map(|value| without_spaces(value.trim())).collect(),
                 false => values.iter().map(|value| format!("\0{}", value.trim())).collect::<Vec<_>>(),
             };
