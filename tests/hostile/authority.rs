@@ -189,7 +189,8 @@ fn an_origin_that_invalidates_without_end_reaches_its_own_responses_only() {
     });
     let larder = Larder::with(&origin, &OPEN.replace("CONNECT", "443"));
     let of_other = || Client::to(larder.forward).ask(&format!("GET {}/", other.url()));
-    (larder.get("/"), of_other());
+    larder.get("/");
+    of_other();
     larder.settle();
     let purged = larder.ask_admin("POST /purge?tag=none&hard\nLarder-Admin: 1\nContent-Length: 0");
     assert_eq!(purged.status, 200);

@@ -45,7 +45,7 @@ fn onc_over_udp_answers_listed_clients_only() {
     let config =
         "[forward]\nallow_private = true\n[doors]\nclients = ['127.0.0.2']\n[onc]\nlisten = '127.0.0.1:0'";
     let larder = Larder::start(config);
-    let call = Call::Fetch { url: origin.url().into() };
+    let call = Call::Fetch { url: origin.url() };
     let forged = calling([127, 0, 0, 1].into(), larder.door("onc"), &call, 9);
     let listed = calling([127, 0, 0, 2].into(), larder.door("onc"), &call, 1);
     assert!(answer(&listed).is_ok());

@@ -70,7 +70,7 @@ pub enum QueryStrings {
 
 impl QueryStrings {
     /// As much of `url` as is kept.
-    pub fn kept<'u>(self, url: &'u str) -> &'u str {
+    pub fn kept(self, url: &str) -> &str {
         match self {
             Self::Keep => url,
             Self::Drop => url.split('?').next().unwrap_or_default(),
