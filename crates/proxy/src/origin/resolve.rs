@@ -203,18 +203,12 @@ mod tests {
             }
         }));
         let closed = held.lock().unwrap();
-        let answers: Vec<_> = (0..10)
-            .map(|n| (Arc::clone(&resolver), if n % 2 == 0 { "known" } else { "unknown" }))
-            .map(|(resolver, name)| async move { resolver.ask(name).unwrap() })
-            .collect();
-        let mut waiting = Vec::new();
-        for answer in answers {
-            waiting.push(answer.await);
-        }
+        let name = |n: usize| if n.is_multiple_of(2) { "known" } else { "unknown" };
+        let waiting: Vec<_> = (0..10).map(|n| resolver.ask(name(n)).unwrap()).collect();
         drop(closed);
         for (n, mut answer) in waiting.into_iter().enumerate() {
             let found = answer.wait_for(Option::is_some).await.unwrap().clone().unwrap();
-            assert_eq!(found.is_ok(), n % 2 == 0);
+            assert_eq!(found.is_ok(), name(n) == "known");
         }
         assert!(resolver.resolve("unknown").await.is_err());
         assert_eq!(asked.load(Ordering::SeqCst), 2);
