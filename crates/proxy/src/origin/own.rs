@@ -59,18 +59,14 @@ fn is_listed(ip: IpAddr) -> bool {
 
 /// Whether `/proc/net/fib_trie` says that `ip` is local: a leaf, then a line for each of its routes.
 fn is_in_trie(trie: &str, ip: Ipv4Addr) -> bool {
-    let leaf = format!("|-- {ip}");
-    let mut lines = trie.lines().skip_while(|line| line.trim() != leaf);
-    std::iter::from_fn(|| {
-        lines.next()?;
-        let is_local = lines
-            .by_ref()
-            .take_while(|line| line.trim().starts_with('/'))
-            .any(|line| line.ends_with("LOCAL"));
-        lines.by_ref().find(|line| line.trim() == leaf);
-        Some(is_local)
+    let (leaf, mut is_below) = (format!("|-- {ip}"), false);
+    trie.lines().any(|line| {
+        let line = line.trim();
+        if !line.starts_with('/') {
+            is_below = line == leaf;
+        }
+        is_below && line.ends_with("LOCAL")
     })
-    .any(|is_local| is_local)
 }
 
 /// Whether `/proc/net/if_inet6` has `ip`, which stands there as 32 hexadecimal digits at the begin of a line.
