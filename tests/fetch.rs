@@ -340,8 +340,8 @@ fn a_proxy_is_asked_in_the_absolute_form() {
 #[test]
 fn what_the_proxy_says_of_an_error_is_shown() {
     let larder = Larder::start(OPEN);
-    let output = self::larder(&["--server", &larder.forward.to_string(), "http://127.0.0.1:1/"]);
+    let output = self::larder(&["--server", &larder.forward.to_string(), "http://127.0.0.1:65535/"]);
     let (said, code) = failure(&output);
-    assert!(said.starts_with("larder: http://127.0.0.1:1/: 502 no connection"), "{said}");
+    assert!(said.starts_with("larder: http://127.0.0.1:65535/: 502 no connection"), "{said}");
     assert_eq!((said.lines().count(), code), (1, Some(1)));
 }

@@ -60,7 +60,7 @@ fn netcat_by_lines() {
     }
     assert_eq!((site.count("/small"), larder.stat("hits")), (1, 1));
     assert!(ask("/nothing").starts_with(b"!404 "));
-    assert!(end(begin("http://127.0.0.1:1/")).starts_with(b"!502 "));
+    assert!(end(begin("http://127.0.0.1:65535/")).starts_with(b"!502 "));
     for (path, whole) in [("/binary", scenario::binary()), ("/huge", scenario::huge())] {
         assert!(page(&ask(path)) == whole, "{path}");
     }

@@ -61,7 +61,7 @@ pub(crate) fn all(stock: &Stock, door: &str, unreachable: &str, missing: &str) {
     assert_eq!((get("/binary"), stock.saved()), ("page of 3000".to_owned(), binary()));
     let said = get("/nothing");
     assert!(said.starts_with(missing), "{said}");
-    let said = stock.says(&[&port, "get", "http://127.0.0.1:1/", "page"]);
+    let said = stock.says(&[&port, "get", "http://127.0.0.1:65535/", "page"]);
     assert!(said.starts_with(unreachable), "{said}");
     let said = stock.says(&[&port, "many", &format!("{}/small", site.url()), "200"]);
     assert_eq!((said.as_str(), site.count("/small")), ("200 pages of 9", 1));

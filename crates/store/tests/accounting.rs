@@ -13,8 +13,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What the index, the policy and the pool may hold beyond what they account for, in bytes.
-const SLACK: u64 = 64 << 10;
+/// What the index, the policy and the pool may hold beyond what they account for, in bytes: their tables do not shrink.
+const SLACK: u64 = 128 << 10;
 
 #[derive(Clone, Debug)]
 enum Step {

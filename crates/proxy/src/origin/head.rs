@@ -120,6 +120,7 @@ fn framing(
     }
     match length {
         _ if coded && !http11 => Err(Malformed("transfer-encoding in HTTP/1.0")),
+        None if is_unknown_coding(fields) => Ok((Framing::Close, true)),
         _ if coded && !is_only_chunked(fields) => {
             Err(Malformed("a transfer-encoding other than chunked, which was not asked for"))
         }
@@ -135,6 +136,16 @@ fn framing(
 fn is_only_chunked(fields: &Lines) -> bool {
     let mut codings = members(fields, "transfer-encoding");
     codings.next().is_some_and(|coding| coding.eq_ignore_ascii_case(b"chunked")) && codings.next().is_none()
+}
+
+/// Whether the field names one coding, and none that exists: a word that somebody set, which says nothing of the content.
+/// That ends with the connection (RFC 9112 section 6.3).
+fn is_unknown_coding(fields: &Lines) -> bool {
+    const KNOWN: [&str; 7] = ["chunked", "compress", "deflate", "gzip", "identity", "x-compress", "x-gzip"];
+    let mut codings = members(fields, "transfer-encoding");
+    let is_known = |coding: &[u8]| KNOWN.iter().any(|known| coding.eq_ignore_ascii_case(known.as_bytes()));
+    codings.next().is_some_and(|coding| HeaderName::from_bytes(coding).is_ok() && !is_known(coding))
+        && codings.next().is_none()
 }
 
 fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
@@ -243,6 +254,7 @@ mod tests {
             ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5", length, true),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked", chunked, true),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", chunked, false),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: other", Framing::Close, false),
             ("HTTP/1.1 200 OK", Framing::Close, false),
             ("HTTP/1.1 204 No Content", Framing::Length(0), true),
             ("HTTP/1.1 204 No Content\r\nContent-Length: 0", Framing::Length(0), true),
@@ -285,6 +297,9 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked;q=1",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: other, chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: other\r\nContent-Length: 5",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding:",
             "HTTP/1.1 200 OK\r\nA : 1",
             &format!("HTTP/1.1 200 OK\r\nConnection: {}", "a,".repeat(65)),

@@ -34,6 +34,8 @@ const OWN: [HeaderName; 10] = [
 ];
 /// What the set of blocks takes for one, in bytes.
 const BOOKKEEPING: usize = 24;
+/// However small the memory is, blocks may take this many bytes, so that small caches share lines as large ones do.
+const LEAST: usize = 16 << 10;
 /// One hash is remembered for so many bytes that the pool may take, within these bounds.
 const BYTES_A_PLACE: usize = 512;
 const PLACES: std::ops::RangeInclusive<usize> = 256..=16_384;
@@ -83,7 +85,7 @@ impl LinePool {
     pub fn new(limit: usize) -> Self {
         let places = (limit / BYTES_A_PLACE).clamp(*PLACES.start(), *PLACES.end());
         let repeats = Repeats::new(places);
-        let limit = limit.saturating_sub(repeats.bytes());
+        let limit = limit.saturating_sub(repeats.bytes()).max(LEAST);
         let table = Table { blocks: HashSet::new(), repeats, bytes: 0 };
         Self(Arc::new(Pool { table: Mutex::new(table), hashes: RandomState::new(), limit }))
     }
