@@ -24,15 +24,23 @@ impl Looking {
 
     /// Whether to parse `input`, whose beginning was shown before; always from `limit` bytes on.
     pub(crate) fn is_worth_it(&mut self, input: &[u8], limit: usize) -> bool {
-        let new = &input[self.searched.saturating_sub(2).min(input.len())..];
-        let is_empty_line = |at| matches!(&new[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]);
-        let ends = memchr::memchr_iter(b'\n', new).any(is_empty_line);
+        if input.is_empty() {
+            return false;
+        }
+        let has_grown = input.len() >= 2 * self.parsed || input.len() >= limit;
+        let is_worth_it = has_grown || self.may_end(input);
         self.searched = input.len();
-        let is_worth_it = ends || input.len() >= 2 * self.parsed || input.len() >= limit;
         if is_worth_it {
             self.parsed = input.len();
         }
         is_worth_it
+    }
+
+    /// Whether an empty line is in what was not searched before.
+    fn may_end(&self, input: &[u8]) -> bool {
+        let new = &input[self.searched.saturating_sub(2).min(input.len())..];
+        let is_empty_line = |at| matches!(&new[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]);
+        memchr::memchr_iter(b'\n', new).any(is_empty_line)
     }
 }
 

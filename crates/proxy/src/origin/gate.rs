@@ -5,10 +5,11 @@
 //! permits at most, several greedy ones less each, and some permits stay free for those who hold none.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
 /// How many times as many permits as are free a site, and a client, may hold.
@@ -30,7 +31,7 @@ pub struct Gate {
 struct State {
     held: usize,
     waiting: usize,
-    counts: HashMap<Holder, Counts>,
+    counts: HashMap<Holder, Counts, RandomState>,
     /// Those who have left are still in it, until they are looked at.
     line: VecDeque<Waiter>,
 }
@@ -75,7 +76,7 @@ pub struct Full;
 impl Gate {
     /// `permits` at once, `queue` waiting.
     pub fn new(permits: usize, queue: usize) -> Self {
-        Self { state: Mutex::default(), permits, queue, hasher: RandomState::new() }
+        Self { state: Mutex::default(), permits, queue, hasher: RandomState::default() }
     }
 
     /// The claim of `client` to a permit for `site`. The addresses of an IPv6 /64 are one client's.
