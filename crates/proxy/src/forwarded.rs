@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::StatusCode;
 use ipnet::IpNet;
-use larder_semantics::fields::list;
+use larder_semantics::fields::{is_open, list};
 
 use crate::http1::head::{Head, Lines, Refusal, Target, is_authority};
 use crate::purge_method::PURGE;
@@ -55,6 +55,9 @@ const NOT_TLS: Refusal = Refusal {
     reason: "this listener does not speak TLS: only a proxy in trust may ask for https here",
 };
 
+const OPEN_QUOTE: Refusal =
+    Refusal { status: StatusCode::BAD_REQUEST, reason: "a quoted string in Forwarded does not end" };
+
 /// What a trusted proxy says of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Told<'b> {
@@ -76,7 +79,8 @@ pub(crate) fn is_dropped(name: &str) -> bool {
 /// From where a request of `peer` comes. If that is a trusted proxy, the target becomes what the client asked for.
 ///
 /// # Errors
-/// The refusal of an `https` target that nobody has received over TLS.
+/// The refusal of an `https` target that nobody has received over TLS, and of a `Forwarded` whose elements cannot be told
+/// apart: a client could hide behind an open quote what the proxy added.
 pub(crate) fn believe(
     trust: &[IpNet],
     role: Role,
@@ -90,7 +94,7 @@ pub(crate) fn believe(
             false => Ok(peer),
         };
     }
-    let told = Told::of(trust, head.fields);
+    let told = Told::of(trust, head.fields)?;
     if role == Role::Reverse {
         head.target = told.target(head.target);
     }
@@ -105,29 +109,32 @@ fn is_trusted(trust: &[IpNet], address: IpAddr) -> bool {
 }
 
 impl<'b> Told<'b> {
-    /// `X-Forwarded-*` counts before `Forwarded`.
-    fn of(trust: &[IpNet], fields: Lines<'b>) -> Self {
-        let last = |name| members(fields, name).last();
+    /// `Forwarded` counts only where no `X-Forwarded-*` is, whatever those say.
+    fn of(trust: &[IpNet], fields: Lines<'b>) -> Result<Self, Refusal> {
+        const NAMES: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
+        if !NAMES.iter().any(|name| lines(fields, name).next().is_some()) {
+            return Self::of_forwarded(trust, fields);
+        }
+        let last = |name| parts(fields, name).last();
         let mut client = None;
-        members(fields, "x-forwarded-for").for_each(|hop| client = next(trust, client, address(hop)));
-        let told = Self {
-            client,
-            scheme: last("x-forwarded-proto").and_then(scheme),
-            host: last("x-forwarded-host").and_then(host),
-        };
-        if told == Self::default() { Self::of_forwarded(trust, fields) } else { told }
+        parts(fields, "x-forwarded-for").for_each(|hop| client = next(trust, client, address(hop)));
+        let scheme = last("x-forwarded-proto").and_then(scheme);
+        Ok(Self { client, scheme, host: last("x-forwarded-host").and_then(host) })
     }
 
     /// The element of the client (RFC 7239) says what the client asked for.
-    fn of_forwarded(trust: &[IpNet], fields: Lines<'b>) -> Self {
+    fn of_forwarded(trust: &[IpNet], fields: Lines<'b>) -> Result<Self, Refusal> {
+        if lines(fields, "forwarded").any(is_open) {
+            return Err(OPEN_QUOTE);
+        }
         let mut told = Self::default();
-        for element in members(fields, "forwarded").map(Self::of_element) {
+        for element in lines(fields, "forwarded").flat_map(list).map(Self::of_element) {
             let client = next(trust, told.client, element.client);
             if client.is_none() || client != told.client {
                 told = Self { client, ..element };
             }
         }
-        told
+        Ok(told)
     }
 
     fn of_element(element: &'b [u8]) -> Self {
@@ -168,10 +175,15 @@ fn next(trust: &[IpNet], known: Option<IpAddr>, hop: Option<IpAddr>) -> Option<I
     }
 }
 
-/// The members of all lines called `name`.
-fn members<'b>(fields: Lines<'b>, name: &'static str) -> impl Iterator<Item = &'b [u8]> {
-    let lines = fields.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
-    lines.flat_map(|(_, value)| list(value))
+/// The values of all lines called `name`.
+fn lines<'b>(fields: Lines<'b>, name: &str) -> impl Iterator<Item = &'b [u8]> {
+    fields.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+/// What commas separate in all lines called `name`. Quotes have no meaning in `X-Forwarded-*`.
+fn parts<'b>(fields: Lines<'b>, name: &'static str) -> impl Iterator<Item = &'b [u8]> {
+    let parts = lines(fields, name).flat_map(|value| value.split(|&byte| byte == b','));
+    parts.map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }
 
 /// An address, with or without a port.
@@ -230,6 +242,9 @@ mod tests {
             ("X-Forwarded-For: 2001:db8::1", "2001:db8::1"),
             ("X-Forwarded-For: ::ffff:192.0.2.1", "192.0.2.1"),
             ("X-Forwarded-For: 192.0.2.1, unknown", "10.0.0.1"),
+            ("X-Forwarded-For: \", 192.0.2.1\r\nForwarded: for=10.1.1.1", "192.0.2.1"),
+            ("X-Forwarded-For: \"\r\nForwarded: for=198.51.100.9", "10.0.0.1"),
+            ("X-Forwarded-Proto: https\r\nForwarded: for=198.51.100.9", "10.0.0.1"),
             ("X-Forwarded-For: 192.0.2.1, unknown, 10.9.9.9", "10.9.9.9"),
             ("Forwarded: for=192.0.2.1", "192.0.2.1"),
             ("Forwarded: for=198.51.100.9, for=\"[2001:db8::1]:80\", for=10.9.9.9", "2001:db8::1"),
@@ -242,6 +257,7 @@ mod tests {
             assert_eq!(believed(&lines, "192.0.2.77").unwrap().0, "192.0.2.77", "{lines}");
         }
         assert_eq!(believed("X-Forwarded-For: 192.0.2.1\r\n", "::ffff:10.0.0.1").unwrap().0, "192.0.2.1");
+        assert_eq!(believed("Forwarded: for=\", for=192.0.2.1\r\n", "10.0.0.1"), None);
     }
 
     #[test]

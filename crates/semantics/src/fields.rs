@@ -116,7 +116,7 @@ pub(crate) fn is_token(text: &[u8]) -> bool {
 }
 
 /// Whether a quoted string begins in `value` and does not end.
-pub(crate) fn is_open(value: &[u8]) -> bool {
+pub fn is_open(value: &[u8]) -> bool {
     let mut quotes = Quotes { escapes: true, ..Quotes::default() };
     value.iter().for_each(|&byte| _ = quotes.enclose(byte));
     quotes.open
