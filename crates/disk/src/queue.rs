@@ -99,13 +99,26 @@ impl Queue {
         true
     }
 
-    /// Lets everything be forgotten, which no single removal needs to precede.
+    /// Lets everything be forgotten instead of each object whose removal waits. What is made durable, or told, meanwhile
+    /// has to be without those, too: so everything is forgotten before that as well.
     pub(crate) fn clear(&self) {
         let mut waiting = self.lock();
-        waiting.commands.retain(|command| !matches!(command, Command::Remove(_)));
+        if waiting.is_closed {
+            return;
+        }
+        let mut is_due = false;
+        for command in std::mem::take(&mut waiting.commands) {
+            match command {
+                Command::Remove(_) => is_due = true,
+                Command::Sync(_) | Command::Capture(_) if std::mem::take(&mut is_due) => {
+                    waiting.commands.extend([Command::Clear, command]);
+                }
+                _ => waiting.commands.push_back(command),
+            }
+        }
         waiting.removed = HashSet::new();
-        drop(waiting);
-        self.add(Command::Clear);
+        waiting.commands.push_back(Command::Clear);
+        self.filled.notify_one();
     }
 
     /// Adds what must not be lost for lack of room.

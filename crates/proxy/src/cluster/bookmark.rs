@@ -3,7 +3,7 @@
 //! purge that what it kept has missed, and of some twice.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -84,7 +84,11 @@ fn earliest(found: &[Option<Follower>]) -> Option<Follower> {
 }
 
 fn read(directory: &Path) -> Option<Follower> {
-    let text = fs::read_to_string(directory.join(NAME)).ok()?;
+    let mut text = String::new();
+    private::open(private::options().read(true), &directory.join(NAME))
+        .ok()?
+        .read_to_string(&mut text)
+        .ok()?;
     let (engine, position) = text.strip_suffix('\n')?.split_once(' ')?;
     Some(Follower::at(engine, position.parse().ok()?))
 }

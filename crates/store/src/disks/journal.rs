@@ -66,7 +66,7 @@ impl Journal {
     /// What is wrong with the file. Then everything that was received up to `second` (UNIX) counts as invalid.
     pub(super) fn open(directory: &Path, purges: &Purges, second: u32) -> (Self, io::Result<()>) {
         let path = directory.join(NAME);
-        let read = match File::open(&path) {
+        let read = match private::open(private::options().read(true), &path) {
             Ok(file) => load(&mut BufReader::new(file), purges),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Contents::Rules(LONG)),
             Err(error) => Err(error),
