@@ -62,15 +62,13 @@ impl Forged {
 impl Cluster {
     /// The seal of a node's record: of all that is said in it but the seal.
     pub(super) fn seal_of_member(&self, name: &str, record: &BTreeMap<String, String>) -> String {
-        let words = record.iter().filter(|(field, _)| *field != FIELD);
-        let words: Vec<_> = words.flat_map(|(field, value)| [field.as_bytes(), value.as_bytes()]).collect();
-        self.seal.text(Kind::Member, &[&[name.as_bytes()], &words[..]].concat())
+        self.seal.text(Kind::Member, &words(name, record))
     }
 
     /// Whether a node wrote this record of the node called `name`.
     pub(super) fn is_of_node(&self, name: &str, record: &BTreeMap<String, String>) -> bool {
         let shown = record.get(FIELD).map_or("-", String::as_str);
-        let is_sealed = self.seal_of_member(name, record) == shown;
+        let is_sealed = self.seal.is(Kind::Member, &words(name, record), shown.as_bytes());
         if !is_sealed {
             Forged::count(&self.forged.members, "a node's record on the engine");
         }
@@ -105,7 +103,8 @@ impl Cluster {
             return written.parse().ok();
         }
         let (position, shown) = written.split_once(' ')?;
-        let is_sealed = self.seal_of_position(name, position) == shown;
+        let parts = [name.as_bytes(), position.as_bytes()];
+        let is_sealed = self.seal.is(Kind::Position, &parts, shown.as_bytes());
         if !is_sealed {
             Forged::count(&self.forged.members, "a node's place on the engine");
         }
@@ -115,4 +114,11 @@ impl Cluster {
     fn seal_of_position(&self, name: &str, position: &str) -> String {
         self.seal.text(Kind::Position, &[name.as_bytes(), position.as_bytes()])
     }
+}
+
+/// All that a node's record says, but the seal.
+fn words<'r>(name: &'r str, record: &'r BTreeMap<String, String>) -> Vec<&'r [u8]> {
+    let said = record.iter().filter(|(field, _)| *field != FIELD);
+    let said = said.flat_map(|(field, value)| [field.as_bytes(), value.as_bytes()]);
+    std::iter::once(name.as_bytes()).chain(said).collect()
 }

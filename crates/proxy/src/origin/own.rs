@@ -4,6 +4,8 @@
 //! of an administrator; a site whose origin is its own listener would ask itself without end.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use rustix::io::Errno;
 use std::sync::Arc;
 
 /// All listeners of this process.
@@ -38,7 +40,15 @@ pub(super) fn is_of_this_machine(address: SocketAddr) -> bool {
     // Sockets can be bound to the machine's own addresses only, unless the system was told otherwise.
     let mut own = address;
     own.set_port(0);
-    UdpSocket::bind(own).is_ok() && (!binds_to_others(ip) || is_listed(ip))
+    let is_own = match UdpSocket::bind(own) {
+        Ok(_) => true,
+        // Any other error, such as that no file is left, says nothing: such an address is not trusted.
+        Err(error) => !matches!(
+            Errno::from_io_error(&error),
+            Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL)
+        ),
+    };
+    is_own && (!binds_to_others(ip) || is_listed(ip))
 }
 
 /// Whether this system lets sockets have addresses that the machine does not have.
