@@ -21,12 +21,13 @@ use larder_store::fill::{Head, Kept, Lead, Moment, Reader, Verdict};
 
 use crate::carry::{self, Carrier};
 use crate::cluster::tier::Tier;
+use crate::follow::left;
 use crate::origin::{Download, OriginError, Upload};
 use crate::outcome::{Kind, Outcome};
 use crate::question::Question;
 use crate::reply::{Content, Reply, Source};
 use crate::request::Request;
-use crate::serve::{Context, failure, left};
+use crate::serve::{Context, failure};
 use crate::upstream::{self, Answer};
 use crate::worker::Worker;
 use crate::{answer, clock, own_tag, reload};

@@ -17,6 +17,7 @@ mod error;
 pub mod explanation;
 mod fetch;
 pub mod findings;
+mod follow;
 mod forwarded;
 mod health;
 pub mod http1;

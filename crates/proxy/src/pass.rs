@@ -23,12 +23,13 @@ use crate::answer;
 use crate::carry::Carrier;
 use crate::clock;
 use crate::cluster::scopes;
+use crate::follow::left;
 use crate::origin::{Download, Lines, OriginError, Upload};
 use crate::outcome::{Kind, Outcome};
 use crate::reply::{Content, Reply, Source, Tunnel};
 use crate::request::Request;
 use crate::route::{Route, host_of};
-use crate::serve::{Context, failure, left};
+use crate::serve::{Context, failure};
 use crate::upstream::{self, Answer};
 use crate::worker::{Plan, Worker};
 

@@ -17,6 +17,7 @@ use larder_store::{Entry, Resident};
 
 use crate::clock;
 use crate::fetch::{self, Fetching};
+use crate::follow;
 use crate::outcome::Kind;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -56,6 +57,7 @@ impl Context<'_> {
         resident: Option<Resident>,
     ) -> Reply {
         let (fills, arrived) = (&self.worker.shared.fills, Instant::now());
+        let patience = follow::patience(self.plan);
         let signature = resident.map(|resident| serve::expected(&resident, request)).unwrap_or_default();
         loop {
             match fills.join_reload(&request.key, &signature, arrived) {
@@ -63,9 +65,18 @@ impl Context<'_> {
                     return fetch::fetch(*self, request, Fetching::Leads(lead), why, stored).await;
                 }
                 // It began before this request came, of which there are only so many.
-                Reloading::Wait(reader) => drop(reader.verdict().await),
+                Reloading::Wait(reader) => {
+                    if let Err(reply) = follow::verdict(request, &reader, patience).await {
+                        return *reply;
+                    }
+                }
                 Reloading::Follow(reader) => {
-                    if let Some(reply) = self.reloaded(request, reader, why).await {
+                    let verdict = match follow::verdict(request, &reader, patience).await {
+                        Ok(Verdict::Abandoned) => continue,
+                        Ok(verdict) => verdict,
+                        Err(reply) => return *reply,
+                    };
+                    if let Some(reply) = self.reloaded(request, reader, verdict, why) {
                         return reply;
                     }
                     let fetching = Fetching::Alone(fills.now(&request.key));
@@ -76,8 +87,9 @@ impl Context<'_> {
     }
 
     /// The reply from what another reload fetches, if it is for all.
-    async fn reloaded(&self, request: &Request, reader: Reader, why: Why) -> Option<Reply> {
-        match reader.verdict().await {
+    fn reloaded(&self, request: &Request, reader: Reader, verdict: Verdict, why: Why) -> Option<Reply> {
+        match verdict {
+            Verdict::Failed(status, why) => Some(serve::failure(status, why)),
             Verdict::Stream(head) => {
                 let is_shared = serve::selects(&head, request)
                     && is_fresh(&head.freshness)

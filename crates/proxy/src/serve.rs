@@ -4,8 +4,6 @@
 //! reply. Control flow lives here; the rules are in `larder-semantics`, the bytes in
 //! `larder-store`. [`at_once`] is the same flow for what the cache can answer without waiting.
 
-use std::future::ready;
-use std::pin::pin;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -17,7 +15,6 @@ use larder_semantics::storable::Rules;
 use larder_semantics::vary;
 use larder_store::fill::{Head, Lead, Reader, Verdict};
 use larder_store::{Entry, Generation, Joined, Resident};
-use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::tier::recall;
 use crate::cluster::trust;
@@ -28,7 +25,7 @@ use crate::reply::{Reply, Source};
 use crate::request::{Address, Request, asked, cached_site, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Shared, Worker};
-use crate::{answer, clock, fetch, pass, purge_method, reload, tagpools, validator};
+use crate::{answer, clock, fetch, follow, pass, purge_method, reload, tagpools, validator};
 
 /// What the cache answers without waiting.
 pub(crate) struct Answer {
@@ -263,7 +260,7 @@ impl Context<'_> {
     ) -> Reply {
         let fills = &self.worker.shared.fills;
         let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
-        let patience = Instant::now() + self.plan.settings.timeouts.first_byte;
+        let patience = follow::patience(self.plan);
         let mut tries = 0;
         while tries < TRIES {
             let reader = match fills.join(&request.key, &signature) {
@@ -283,11 +280,11 @@ impl Context<'_> {
                 }
                 Joined::Follow(reader) => reader,
             };
-            let verdict = match verdict(request, &reader, patience).await {
+            let verdict = match follow::verdict(request, &reader, patience).await {
                 // The next who looks leads, or follows another who was faster.
                 Ok(Verdict::Abandoned) => continue,
                 Ok(verdict) => verdict,
-                Err(reply) => return *reply,
+                Err(reply) => return self.waited_in_vain(request, *reply, stored),
             };
             tries += 1;
             if !fills.may_have(&reader, arrived) {
@@ -321,6 +318,14 @@ impl Context<'_> {
             }
         }
         fetch::fetch(*self, request, Fetching::Alone(fills.now(&request.key)), why, stored).await
+    }
+
+    /// The reply to a request that has waited for another's fetch as long as it may, or whose client has left.
+    fn waited_in_vain(&self, request: &Request, reply: Reply, stored: Option<Entry>) -> Reply {
+        let is_late = reply.status == StatusCode::GATEWAY_TIMEOUT;
+        let stand_in = stored.filter(|entry| is_late && self.may_stand_in(entry, request));
+        let stale = stand_in.and_then(|entry| self.share(request, entry, Kind::StaleHit, Why::StaleIfError));
+        stale.unwrap_or(reply)
     }
 
     /// What a fetch has stored that ended after the tiers were looked at, and before this request could wait for it.
@@ -382,16 +387,6 @@ impl Context<'_> {
     }
 }
 
-/// What the fetch that `reader` follows turns out to be, by `patience` at the latest; the reply if that passes, or the
-/// client leaves.
-async fn verdict(request: &Request, reader: &Reader, patience: Instant) -> Result<Verdict, Box<Reply>> {
-    match timeout_at(patience, request.unless_left(pin!(reader.verdict()), ready(()))).await {
-        Ok(Some(verdict)) => Ok(verdict),
-        Ok(None) => Err(Box::new(left())),
-        Err(_) => Err(Box::new(failure(StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout))),
-    }
-}
-
 /// What to do with what is held for a GET or HEAD. Asks nobody and changes nothing.
 pub(crate) fn find(request: &Request, held: &Held) -> Found {
     let Some(entry) = &held.entry else {
@@ -438,15 +433,6 @@ pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     let text = format!("{}: {}\n", status.as_str(), why.explanation());
     Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
 }
-
-/// The reply that nobody waits for any more.
-pub(crate) fn left() -> Reply {
-    let status = StatusCode::from_u16(CLIENT_LEFT).unwrap_or(StatusCode::REQUEST_TIMEOUT);
-    Reply { close: true, ..failure(status, Why::ClientLeft) }
-}
-
-/// No standard's status, but the one by which logs are known to say this.
-const CLIENT_LEFT: u16 = 499;
 
 /// The signature this request would have, if the answer varies as the stored ones do.
 pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {

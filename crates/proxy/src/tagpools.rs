@@ -15,12 +15,13 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::cluster::change::Change;
+use crate::follow::left;
 use crate::origin::{Chunk, Download, Lines, Upload};
 use crate::outcome::{Kind, Outcome};
 use crate::pass;
 use crate::reply::{Content, Reply, Source};
 use crate::request::Request;
-use crate::serve::{failure, left};
+use crate::serve::failure;
 use crate::settings::{Origin, Site};
 use crate::upstream::{self, Answer};
 use crate::validator;

@@ -12,9 +12,9 @@ use super::upload::Source;
 /// What a client may send ahead of its answer before it is watched no more, in bytes.
 const AHEAD: usize = 16 << 10;
 
-/// How long a client is waited for that says it sends nothing more. Most such have left; a few only say that they have
-/// no further request, and still read.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long the answer to a client may take that has said that it sends nothing more. Most such clients have left; a few
+/// only have no further request, and still read.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Watches a client.
 pub(super) struct Watch<'c> {

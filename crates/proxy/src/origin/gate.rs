@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 /// How many times as many permits as are free a site, and a client, may hold.
 const OF_A_SITE: usize = 3;
 const OF_A_CLIENT: usize = 1;
-/// Waiting requests that are looked at when a permit becomes free.
+/// Waiting requests that are looked at when a permit becomes free and one of them took it.
 const LOOKED_AT: usize = 32;
 
 /// Permits for requests to origins, shared by all workers.
@@ -167,15 +167,17 @@ impl State {
     /// Permits for those who wait, as far as there are some for them. Whoever may have none yet goes to the end of the
     /// line, so that all are looked at in turn.
     fn serve_line(&mut self, gate: &Arc<Gate>) -> Vec<(oneshot::Sender<Place>, Place)> {
-        let mut served = Vec::new();
-        for _ in 0..LOOKED_AT.min(self.line.len()) {
-            if self.held == gate.permits {
+        let (mut served, mut looked_at) = (Vec::new(), 0);
+        for _ in 0..self.line.len() {
+            // As long as none was served, the permit may be the last that is given back for long.
+            if self.held == gate.permits || (looked_at >= LOOKED_AT && !served.is_empty()) {
                 break;
             }
             let Some(waiter) = self.line.pop_front() else { break };
             if waiter.sender.is_closed() {
                 continue;
             }
+            looked_at += 1;
             match self.try_take(gate, waiter.claim) {
                 Some(place) => served.push((waiter.sender, place)),
                 None => self.line.push_back(waiter),

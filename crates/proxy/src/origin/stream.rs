@@ -72,8 +72,8 @@ impl Stream {
             Self::Tls(stream) => {
                 let (stream, session) = stream.get_mut();
                 let mut received = Received(stream);
-                // Session tickets come between requests, and mean no harm.
-                loop {
+                // Session tickets come between requests, and mean no harm; there are few.
+                for _ in 0..MOST_RECORDS {
                     match session.process_new_packets() {
                         Ok(found) if found.plaintext_bytes_to_read() > 0 => {
                             let count = session.reader().read(&mut first).unwrap_or_default();
@@ -88,6 +88,7 @@ impl Stream {
                         Ok(0) | Err(_) => return State::Closed,
                     }
                 }
+                State::Closed
             }
         }
     }
@@ -104,6 +105,8 @@ pub(super) enum State {
     Talks,
 }
 
+/// Reads from an idle TLS connection before it is given up.
+const MOST_RECORDS: usize = 16;
 /// Bytes that tell whether what came unasked is harmless.
 const UNASKED: usize = 12;
 
