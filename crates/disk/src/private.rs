@@ -1,6 +1,6 @@
 //! Files and directories that no other user of the machine may read, replace or lock.
 //!
-//! Symbolic links are not followed in the last part of a name. What is there already must belong to this user or to root;
+//! Symbolic links are not followed in the last part of a name. Existing files must belong to this user or to root;
 //! root may also use the directories and files of a service's user.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};

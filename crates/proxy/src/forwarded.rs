@@ -15,8 +15,8 @@ use crate::http1::head::{Head, Lines, Refusal, Target, is_authority};
 use crate::purge_method::PURGE;
 use crate::settings::Role;
 
-/// Fields that origins may believe although the cache key does not have them, besides those that [`is_dropped`] knows
-/// by their beginning.
+/// Fields that origins may believe although the cache key does not have them. [`is_dropped`] also knows some by their
+/// beginning.
 const DROPPED: [&str; 29] = [
     "forwarded",
     "x-real-ip",
@@ -66,7 +66,7 @@ struct Told<'b> {
     host: Option<&'b str>,
 }
 
-/// Whether a request field of this name never travels on, whoever sent it.
+/// Whether a request field of this name is never forwarded.
 pub(crate) fn is_dropped(name: &str) -> bool {
     let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
     // CGI makes one variable of X-Forwarded-Host and X_Forwarded_Host; some servers do so with other characters, too.

@@ -66,7 +66,7 @@ pub enum Verdict {
     StandIn(Entry),
     /// Nothing to share; ask the origin yourself.
     Released,
-    /// The origin cannot be reached, whoever asks; the status and reason to tell clients.
+    /// The origin cannot be reached for any client; the status and reason to tell clients.
     Failed(StatusCode, Why),
     /// The fetch came to nothing, for reasons that may be its client's own: whoever waits may lead the next.
     Abandoned,

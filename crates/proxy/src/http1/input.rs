@@ -7,8 +7,8 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 
-/// When to parse lines that end with an empty one, while they arrive: when there may be such a line, and besides whenever
-/// twice as much is there. So nonsense is noticed early, and a sender of single bytes costs little more than one that
+/// When to parse lines that end with an empty one, while they arrive: when there may be such a line, and whenever the input
+/// has doubled. So nonsense is noticed early, and a sender of single bytes costs little more than one that
 /// sends all at once.
 #[derive(Debug, Default)]
 pub(crate) struct Looking {

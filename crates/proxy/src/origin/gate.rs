@@ -164,8 +164,8 @@ impl State {
         }
     }
 
-    /// Permits for those who wait, as far as there are some for them. Whoever may have none yet goes to the end of the
-    /// line, so that all are looked at in turn.
+    /// Gives free permits to waiting requests. A request that may not have one yet moves to the end of the line, so that
+    /// all are checked in turn.
     fn serve_line(&mut self, gate: &Arc<Gate>) -> Vec<(oneshot::Sender<Place>, Place)> {
         let (mut served, mut looked_at) = (Vec::new(), 0);
         for _ in 0..self.line.len() {
@@ -250,7 +250,7 @@ mod tests {
         let gate = Arc::new(Gate::new(1024, 0));
         let first = hold(&gate, 1, 1);
         assert_eq!(first.len(), 512);
-        // Each further one gets less, and whoever holds none gets one.
+        // Each further client gets fewer permits, and a client without any gets one.
         let all: Vec<_> = (2..=50).map(|client| hold(&gate, 1, client)).collect();
         assert_eq!(all[0].len(), 256);
         assert!(gate.occupancy().0 <= 768, "one site holds {}", gate.occupancy().0);

@@ -111,7 +111,7 @@ fn framing(
     let coded = fields.contains("transfer-encoding");
     if *method == Method::HEAD || status.is_informational() || matches!(status.as_u16(), 204 | 304) {
         let certain = match status.as_u16() {
-            // Whoever announces content here may well send it (RFC 9110 section 8.6, RFC 9112 section 6.1).
+            // An origin that announces content here may send it (RFC 9110 section 8.6, RFC 9112 section 6.1).
             204 => !coded && length.unwrap_or_default() == 0,
             304 => !coded,
             _ => !coded || length.is_none(),
@@ -131,7 +131,7 @@ fn framing(
     }
 }
 
-/// Whether content is chunked and not coded besides: a cache that stored what `gzip, chunked` leaves would hand
+/// Whether chunked is the only coding of the content: a cache that stored what `gzip, chunked` leaves would hand
 /// out coded bytes as plain ones.
 fn is_only_chunked(fields: &Lines) -> bool {
     let mut codings = members(fields, "transfer-encoding");

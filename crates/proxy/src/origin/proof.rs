@@ -1,4 +1,4 @@
-//! Whoever answers at the other end of a new connection may have to prove who it is, before anything else is sent there.
+//! A peer on a new connection may have to prove that it is a node before anything else is sent to it.
 
 use std::fmt::Debug;
 

@@ -18,7 +18,7 @@ impl Token {
         self.0.as_bytes().ct_eq(shown).into()
     }
 
-    /// The token itself, for who has to show it.
+    /// The token itself.
     pub fn secret(&self) -> &str {
         &self.0
     }
