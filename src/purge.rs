@@ -45,7 +45,7 @@ fn trouble(purged: &Value) -> Option<String> {
 fn queries(purge: &Purge) -> Vec<Query> {
     let flag = |name, is_set: bool| is_set.then(|| (name, String::new()));
     let timeout = purge.timeout.map(|timeout| ("timeout", timeout.as_secs_f64().to_string()));
-    let how = [flag("hard", purge.hard), flag("wait", purge.wait), timeout];
+    let how = [flag("hard", purge.hard), flag("count", purge.count), flag("wait", purge.wait), timeout];
     let how: Query = how.into_iter().flatten().collect();
     let each = |name: &'static str, values: &[String]| -> Vec<Query> {
         values.iter().map(|value| vec![(name, value.clone())]).collect()
@@ -64,18 +64,22 @@ fn queries(purge: &Purge) -> Vec<Query> {
 }
 
 fn sentence(purged: &Value) -> String {
-    let number = |name: &str| purged[name].as_u64().unwrap_or_default();
-    let (objects, size) = (number("objects"), about_size(number("bytes")));
     let done = if purged["effect"] == "removed" { "forgotten" } else { "marked stale" };
     let is_under_way = purged["disk"] == "under-way";
-    let mut sentence = match objects {
-        0 if is_under_way => format!("{}: nothing was stored in memory", subject(purged)),
-        0 => format!("{}: nothing was stored", subject(purged)),
-        1 => format!("{}: 1 object {done}, {size}", subject(purged)),
-        many => format!("{}: {} objects {done}, {size}", subject(purged), about_count(many)),
+    let size = about_size(purged["bytes"].as_u64().unwrap_or_default());
+    let reached = match purged["objects"].as_u64() {
+        None => done.to_owned(),
+        Some(0) if is_under_way => "nothing was stored in memory".to_owned(),
+        Some(0) => "nothing was stored".to_owned(),
+        Some(1) => format!("1 object {done}, {size}"),
+        Some(many) => format!("{} objects {done}, {size}", about_count(many)),
     };
+    let mut sentence = format!("{}: {reached}", subject(purged));
     if is_under_way {
         sentence.push_str("; what is on disks is not counted");
+    }
+    if let Some(why) = purged["not_counted"].as_str() {
+        sentence.push_str(&format!("; not counted: {}", printable(why)));
     }
     let nodes = &purged["nodes"];
     if let (Some(acknowledged), Some(of)) = (nodes["acknowledged"].as_u64(), nodes["of"].as_u64()) {
@@ -106,6 +110,12 @@ mod tests {
     #[test]
     fn a_sentence_says_what_was_reached() {
         for (purged, expected) in [
+            (json!({"tag": "t", "effect": "stale"}), "tag t: marked stale"),
+            (json!({"all": "", "effect": "removed"}), "everything: forgotten"),
+            (
+                json!({"tag": "t", "effect": "stale", "not_counted": "too many"}),
+                "tag t: marked stale; not counted: too many",
+            ),
             (json!({"url": "http://a/\n", "objects": 0}), "http://a/\\n: nothing was stored"),
             (
                 json!({"url": "http://a/", "objects": 1, "effect": "stale"}),
@@ -182,6 +192,8 @@ mod tests {
             ("purge --tag a --tag b --hard", "tag=a&hard= tag=b&hard="),
             ("purge --group g --group h --host a", "group=g&host=a group=h&host=a"),
             ("purge --host a --wait", "host=a&wait="),
+            ("purge --host a --count", "host=a&count="),
+            ("purge --host a --count --wait", "host=a&count=&wait="),
             ("purge --host a --wait --timeout 1500ms", "host=a&wait=&timeout=1.5"),
             ("purge --prefix http://a/b", "prefix=http://a/b"),
             ("purge --all", "all="),

@@ -47,11 +47,12 @@ Examples:
       whatever has this tag is gone
   larder purge --prefix http://127.0.0.1:8080/img/
   larder purge --group users --host 127.0.0.1:8080
-  larder purge --all --hard --wait
+  larder purge --all --hard --count
 
 A purge reaches all variants, in memory and on disk, for clients of all listeners, and wins over what is being fetched.
-It is in force when this command ends; to have what lies on disks counted, too, and to hear which nodes of the cluster
-have it in force, write --wait.";
+It is in force when this command ends. To learn how many objects it reached, write --count: it waits until memory has
+been looked through. To learn which nodes of the cluster have it in force, write --wait. With both, what lies on disks is
+counted, too.";
 
 /// What `why` explains.
 #[derive(Debug, Args)]
@@ -153,7 +154,10 @@ pub(crate) struct Purge {
     /// Remove it
     #[arg(long)]
     pub(crate) hard: bool,
-    /// Wait until the disks have been looked through, and all nodes of the cluster have it in force
+    /// Wait until memory has been looked through, and say how many objects it reached; with --wait, on disks, too
+    #[arg(long)]
+    pub(crate) count: bool,
+    /// Wait until all nodes of the cluster have it in force
     #[arg(long)]
     pub(crate) wait: bool,
     /// Wait no longer for the nodes than this [default: 5s]

@@ -15,6 +15,7 @@ mod nodes;
 mod access;
 mod explained;
 mod live;
+mod promised;
 mod purge_method;
 mod purged;
 mod reasons;

@@ -12,9 +12,9 @@ fn purge(larder: &Larder, query: &str) -> Response {
     larder.ask_admin(&format!("POST /purge?{query}\nLarder-Admin: 1"))
 }
 
-/// What a purge came to: objects, and what became of them.
+/// What a purge came to, when it was counted: objects, and what became of them.
 fn purged(larder: &Larder, query: &str) -> (u64, String) {
-    let answer: Value = serde_json::from_slice(&purge(larder, query).body).expect("json");
+    let answer: Value = serde_json::from_slice(&purge(larder, &format!("{query}&count")).body).expect("json");
     (answer["objects"].as_u64().expect("a number"), answer["effect"].as_str().expect("a word").to_owned())
 }
 
@@ -96,7 +96,7 @@ fn a_purge_reaches_what_it_names_and_nothing_else() {
 }
 
 #[test]
-fn what_goes_leaves_its_room_at_once() {
+fn what_goes_leaves_its_room_when_it_is_counted() {
     let origin = tagged();
     let larder = Larder::before(&origin);
     (0..600).for_each(|number| drop(larder.client().ask(&format!("GET /{number}"))));
@@ -106,6 +106,44 @@ fn what_goes_leaves_its_room_at_once() {
     assert_eq!(larder.stat("objects"), 540);
     assert_eq!(purged(&larder, "all&hard"), (540, "removed".to_owned()));
     assert_eq!((larder.stat("objects"), larder.stat("bytes_stored")), (0, 0));
+}
+
+#[test]
+fn a_purge_is_answered_without_a_count_and_frees_memory_afterwards() {
+    let origin = tagged();
+    let larder = Larder::before(&origin);
+    ["/a/1", "/a/2"].iter().for_each(|path| drop(larder.get(path)));
+    let answer: Value = serde_json::from_slice(&purge(&larder, "tag=t1&hard").body).expect("json");
+    assert_eq!(answer, json!({"tag": "t1", "effect": "removed"}));
+    larder.wait_for("objects", 1);
+    assert!(!larder.get("/a/1").is_hit() && larder.get("/a/2").is_hit());
+    let with_unit = purge(&larder, "tag=t1&wait&timeout=1s");
+    assert_eq!((with_unit.status, larder.get("/a/1").is_hit()), (200, false));
+}
+
+#[test]
+fn purges_that_are_counted_at_the_same_time_are_all_done() {
+    const TAGS: u64 = 30;
+    let origin = Origin::by(|seen| {
+        let number: u64 = seen.target[1..].parse().expect("a number");
+        let tag = number % TAGS;
+        format!("200 OK\nCache-Control: max-age=100\nCache-Tag: all, t{tag}.\n\nbody")
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    (0..4 * TAGS).for_each(|number| drop(client.ask(&format!("GET /{number}"))));
+    larder.settle();
+    std::thread::scope(|scope| {
+        for tag in 0..TAGS {
+            let (larder, effect) = (&larder, ["soft", "hard"][tag as usize % 2]);
+            scope.spawn(move || {
+                let answer = purge(larder, &format!("tag=t{tag}.&{effect}&count&wait"));
+                let told: Value = serde_json::from_slice(&answer.body).expect("json");
+                assert_eq!((answer.status, &told["objects"]), (200, &json!(4)), "{told}");
+            });
+        }
+    });
+    assert_eq!(purged(&larder, "tag=all&hard").0, 4 * TAGS / 2);
 }
 
 #[test]
@@ -121,12 +159,12 @@ fn a_purge_reaches_the_disk() {
     larder.ask("GET /page\nV: 1");
     larder.get("/other");
     let before = eventually("all on the disk", on_disk);
-    let purged = json(&larder, &["purge", "--json", URL, "--hard", "--wait"]);
+    let purged = json(&larder, &["purge", "--json", URL, "--hard", "--count", "--wait"]);
     assert_eq!((&purged["objects"], &purged["disk"]), (&json!(2), &json!("done")));
     assert_eq!(larder.get("/page").text(), "answer 3");
     larder.get("/other");
     eventually("all on the disk again", on_disk);
-    let all = json(&larder, &["purge", "--json", "--host", "site.test", "--hard", "--wait"]);
+    let all = json(&larder, &["purge", "--json", "--host", "site.test", "--hard", "--count", "--wait"]);
     assert_eq!((&all["objects"], &all["disk"]), (&json!(2), &json!("done")));
     eventually("room on the disk", || on_disk().filter(|objects| *objects < before));
     assert_eq!(larder.get("/other").text(), "answer 4");
@@ -142,8 +180,9 @@ fn the_command_says_what_was_reached() {
     assert!(lines[0].starts_with("http://site.test/page: 1 object marked stale, "), "{said}");
     assert_eq!(lines[1], "http://site.test/none: nothing was stored");
     larder.get("/page");
-    let said = printed(&larder, &["purge", "--group", "ge", "--host", "site.test", "--hard"]);
+    let said = printed(&larder, &["purge", "--group", "ge", "--host", "site.test", "--hard", "--count"]);
     assert!(said.starts_with("group ge of site.test: 1 object forgotten, "), "{said}");
+    assert_eq!(printed(&larder, &["purge", "--tag", "all"]), "tag all: marked stale\n");
     for wrong in [&["purge"][..], &["purge", "--group", "g"], &["purge", "--all", "--soft", "--hard"]] {
         assert_eq!(command(&larder, wrong).status.code(), Some(2), "{wrong:?}");
     }

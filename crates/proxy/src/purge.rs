@@ -1,21 +1,25 @@
 //! Purges, whoever asks for them: what the words mean, and what is done then.
 //!
-//! A purge is in force before anything is counted. Memory is looked through while the one who asked waits, some tens
-//! of milliseconds for each 100,000 objects; the disks at the pace of the [schedule](crate::schedule), which may take
-//! long: only who says so waits for them. Who may purge is for [`crate::admin`] and [`crate::purge_method`] to say.
+//! A purge is answered when it is in force, which takes the same time however much is stored. What it reaches is counted
+//! and freed afterwards ([`reclaim`]): memory in some tenths of a second for each 100,000 objects, the disks at the pace
+//! of the [schedule](crate::schedule). Only those who ask for the count wait for that. What a purge of URLs reaches is
+//! found without a search and counted at once. Who may purge is for [`crate::admin`] and [`crate::purge_method`] to say.
 
+mod reclaim;
+
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use std::{fmt, mem, thread};
 
 use larder_semantics::key;
-use larder_store::reclaim::{Counted, Ordered, Reached};
+use larder_store::reclaim::{Count, Reached};
 use larder_store::{Effect, Scope};
 use serde::Serialize;
+use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
+pub(crate) use self::reclaim::Reclaim;
+use self::reclaim::{Counted, MOST};
 use crate::clock;
 use crate::cluster::acknowledge::Nodes;
 use crate::cluster::scopes;
@@ -108,9 +112,11 @@ fn origins(host: &str) -> Result<Vec<Vec<u8>>, String> {
 pub(crate) struct Asked {
     pub(crate) scopes: Vec<Scope>,
     pub(crate) effect: Effect,
-    /// Whoever asks waits for the disks, and for the other nodes.
+    /// The answer waits until what is reached in memory has been counted; if it `waits`, too, also on the disks.
+    pub(crate) counts: bool,
+    /// The answer waits for the other nodes.
     pub(crate) waits: bool,
-    /// For how long at most he waits for these.
+    /// For how long at most.
     pub(crate) patience: Duration,
 }
 
@@ -118,28 +124,59 @@ pub(crate) struct Asked {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a purge came to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Purged {
     /// `stale`: marked so, to be validated; `removed`: gone.
     pub(crate) effect: &'static str,
-    /// Responses that it reached: what both memory and a disk have is one, each variant is one.
-    pub(crate) objects: u64,
+    /// Responses that it reached, if they were counted: what both memory and a disk have is one, each variant is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) objects: Option<u64>,
     /// Their bytes.
-    pub(crate) bytes: u64,
-    /// `done`: what the disks have is in these figures; `under-way`: it is not, since they are looked through yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<u64>,
+    /// Where there are figures. `done`: they have what the disks have; `under-way`: they do not, since the disks are
+    /// still being looked through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<&'static str>,
+    /// Why there are no figures though they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) not_counted: Option<String>,
     /// How it has gone with the nodes of the cluster, if this is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) nodes: Option<Nodes>,
 }
 
+impl Purged {
+    fn by(effect: Effect) -> Self {
+        Self { effect: if effect == Effect::Remove { "removed" } else { "stale" }, ..Self::default() }
+    }
+
+    /// It is in force all the same.
+    fn not_counted(self, why: String) -> Self {
+        Self { not_counted: Some(why), disk: None, ..self }
+    }
+
+    fn counted(self, Reached { objects, bytes }: Reached) -> Self {
+        Self { objects: Some(objects), bytes: Some(bytes), ..self }
+    }
+}
+
 impl fmt::Display for Purged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { effect, objects, bytes, disk, .. } = self;
-        write!(f, "{objects} objects {effect}, {bytes} bytes")?;
+        match (objects, bytes) {
+            (Some(objects), Some(bytes)) => write!(f, "{objects} objects {effect}, {bytes} bytes")?,
+            _ => write!(f, "{effect}, not counted")?,
+        }
         disk.map_or(Ok(()), |disk| write!(f, ", disks {disk}"))
     }
+}
+
+/// A purge that is in force here.
+struct Begun {
+    purged: Purged,
+    /// Where its count comes from, if that is not known yet.
+    counts: Option<oneshot::Receiver<Reached>>,
 }
 
 /// Purges, here and on the other nodes, and says what that came to.
@@ -149,8 +186,17 @@ impl fmt::Display for Purged {
 pub(crate) async fn purge(shared: &Arc<Shared>, asked: Asked) -> Result<Purged, JoinError> {
     let patience = asked.waits.then_some(asked.patience);
     let order = scopes::order(asked.effect, &asked.scopes);
-    let this = Arc::clone(shared);
-    let here = tokio::task::spawn_blocking(move || purge_here(&this, asked));
+    let here = async {
+        // Only what is written down may take time.
+        let begun = match shared.store.disks.is_empty() {
+            true => begin(shared, asked),
+            false => {
+                let this = Arc::clone(shared);
+                tokio::task::spawn_blocking(move || begin(&this, asked)).await?
+            }
+        };
+        Ok(begun.end().await)
+    };
     let elsewhere = async { Some(shared.cluster.as_ref()?.tell(order).await) };
     let (here, told) = tokio::join!(here, elsewhere);
     let nodes = match (&shared.cluster, told) {
@@ -160,74 +206,81 @@ pub(crate) async fn purge(shared: &Arc<Shared>, asked: Asked) -> Result<Purged, 
     Ok(Purged { nodes, ..here? })
 }
 
-/// Purges here. May wait long: for a thread of its own.
-fn purge_here(shared: &Arc<Shared>, asked: Asked) -> Purged {
-    let Asked { scopes, effect, waits, .. } = asked;
-    let ordered = shared.fills.enforce(scopes, effect, clock::now());
+/// Puts a purge in force here, whatever comes of the count.
+fn begin(shared: &Arc<Shared>, asked: Asked) -> Begun {
+    let begun = match asked.scopes.iter().all(|scope| matches!(scope, Scope::Url(_))) {
+        true => begin_with_urls(shared, asked),
+        false => begin_with_more(shared, asked),
+    };
     if let Err(error) = shared.store.disks.sync_purges() {
         tracing::warn!("a crash of the machine may bring back what was purged: {error}");
     }
-    let (mut reached, counted) = shared.store.reclaim_memory(&ordered);
+    begun
+}
+
+/// What a purge of URLs reaches needs no look at everything, unless responses on a disk vary.
+fn begin_with_urls(shared: &Arc<Shared>, asked: Asked) -> Begun {
+    let Asked { scopes, effect, counts, waits, .. } = asked;
+    let (store, mut count) = (&shared.store, Count::of(shared.fills.enforce(scopes, effect, clock::now())));
+    store.count_urls(&mut count);
+    let is_all = store.count_urls_on_disks(&mut count);
+    let has_disks = !store.disks.is_empty();
+    let reached = count.reached();
+    let purged = Purged { disk: has_disks.then_some("done"), ..Purged::by(effect) };
+    if is_all {
+        store.forget_pages(count.ordered());
+        return Begun { purged: purged.counted(reached), counts: None };
+    }
+    if counts && waits {
+        let counts = shared.reclaim.count_on_disks(shared, count);
+        return Begun::counting(purged, counts);
+    }
+    store.forget_pages(count.ordered());
+    if count.ordered().removes() {
+        shared.reclaim.free_on_disks(shared);
+    }
+    Begun { purged: Purged { disk: Some("under-way"), ..purged.counted(reached) }, counts: None }
+}
+
+fn begin_with_more(shared: &Arc<Shared>, asked: Asked) -> Begun {
+    let Asked { scopes, effect, counts, waits, .. } = asked;
+    let counted = match (counts, waits) {
+        (false, _) => Counted::Nowhere,
+        (true, false) => Counted::InMemory,
+        (true, true) => Counted::Everywhere,
+    };
+    let counts = shared.reclaim.enforce(shared, scopes, effect, counted);
     let has_disks = !shared.store.disks.is_empty();
-    let mut disk = has_disks.then_some("done");
-    match shared.store.reclaim_pages(&ordered, &counted) {
-        Some(on_disk) => reached += on_disk,
-        None if waits => reached += look_through(shared, &[&ordered], &counted),
-        None => disk = Some("under-way"),
-    }
-    shared.store.forget_pages(&ordered);
-    let effect = if ordered.removes() { "removed" } else { "stale" };
-    if disk == Some("under-way") && ordered.removes() {
-        shared.reclaim.add(shared, ordered);
-    }
-    let Reached { objects, bytes } = reached;
-    Purged { effect, objects, bytes, disk, nodes: None }
-}
-
-fn look_through(shared: &Shared, purges: &[&Ordered], counted: &Counted) -> Reached {
-    let rate = shared.plan().settings.schedule.rate;
-    shared.store.reclaim_disks(purges, counted, rate, &mut || !shared.is_draining())
-}
-
-/// Purges that are to free room on the disks. One thread does it, for as long as there are some.
-#[derive(Default)]
-pub(crate) struct Reclaim {
-    waiting: Mutex<Vec<Ordered>>,
-    is_under_way: AtomicBool,
-}
-
-impl Reclaim {
-    /// Lets what `purge` reaches on the disks go, by and by. What comes while they are looked through is done together
-    /// the next time.
-    fn add(&self, shared: &Arc<Shared>, purge: Ordered) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(purge);
-        if self.is_under_way.swap(true, Ordering::Relaxed) {
-            return;
+    match counted {
+        Counted::Nowhere => Begun { purged: Purged::by(effect), counts: None },
+        Counted::InMemory => {
+            let disk = has_disks.then_some("under-way");
+            Begun::counting(Purged { disk, ..Purged::by(effect) }, counts)
         }
-        let shared = Arc::clone(shared);
-        let thread = thread::Builder::new().name("reclaim".to_owned());
-        // Without a thread the policy will do it in the end.
-        if let Err(error) = thread.spawn(move || shared.reclaim.run(&shared)) {
-            tracing::warn!("what was purged stays on the disks for now: {error}");
-            self.is_under_way.store(false, Ordering::Relaxed);
+        Counted::Everywhere => {
+            Begun::counting(Purged { disk: has_disks.then_some("done"), ..Purged::by(effect) }, counts)
+        }
+    }
+}
+
+impl Begun {
+    /// `None`: too many wait for their counts.
+    fn counting(purged: Purged, counts: Option<oneshot::Receiver<Reached>>) -> Self {
+        match counts {
+            Some(counts) => Self { purged, counts: Some(counts) },
+            None => {
+                Self { purged: purged.not_counted(format!("{MOST} purges wait for their counts")), counts }
+            }
         }
     }
 
-    fn run(&self, shared: &Shared) {
-        loop {
-            let purges = {
-                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                if waiting.is_empty() {
-                    // While they are locked, so that who adds one sees it.
-                    self.is_under_way.store(false, Ordering::Relaxed);
-                    return;
-                }
-                mem::take(&mut *waiting)
-            };
-            let purges: Vec<_> = purges.iter().collect();
-            let Reached { objects, bytes } = look_through(shared, &purges, &Counted::default());
-            tracing::info!("freed what was purged on disk: {objects} objects, {bytes} bytes");
+    /// Waits for the count, if there is to be one.
+    async fn end(self) -> Purged {
+        let Self { purged, counts } = self;
+        let Some(counts) = counts else { return purged };
+        match counts.await {
+            Ok(reached) => purged.counted(reached),
+            Err(_) => purged.not_counted("no thread could look; see the log".to_owned()),
         }
     }
 }

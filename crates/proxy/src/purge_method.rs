@@ -22,7 +22,7 @@ use crate::worker::{Plan, Worker};
 
 /// The method.
 pub(crate) const PURGE: &str = "PURGE";
-/// The field that says more: `soft` or `hard`, `prefix` or `host`, `wait`, with commas between them.
+/// The field that says more: `soft` or `hard`, `prefix` or `host`, `count`, `wait`, with commas between them.
 pub(crate) const MORE: &str = "larder-purge";
 
 /// Why a purge is refused.
@@ -80,7 +80,7 @@ fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Re
 /// What a `PURGE` of `url` with these fields asks for; tags are those of `site`, if there is one.
 fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refused> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-    let (mut effects, mut kinds, mut waits) = (Vec::new(), Vec::new(), false);
+    let (mut effects, mut kinds, mut counts, mut waits) = (Vec::new(), Vec::new(), false, false);
     for word in fields.get_all(MORE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
         match word.trim_ascii() {
             b"" => {}
@@ -88,11 +88,12 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refu
             b"hard" => effects.push(Effect::Remove),
             b"prefix" => kinds.push(Kind::Prefix),
             b"host" => kinds.push(Kind::Host),
+            b"count" => counts = true,
             b"wait" => waits = true,
             other => {
                 let other = String::from_utf8_lossy(other);
                 let why = format!(
-                    "larder-purge '{}': expected soft, hard, prefix, host, wait",
+                    "larder-purge '{}': expected soft, hard, prefix, host, count, wait",
                     other.escape_debug()
                 );
                 return Err(bad(why));
@@ -120,7 +121,7 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refu
         let value = if kind == Kind::Host { host(url) } else { url };
         scopes = kind.scopes(value, None).map_err(bad)?;
     }
-    Ok(Asked { scopes, effect, waits, patience: purge::PATIENCE })
+    Ok(Asked { scopes, effect, counts, waits, patience: purge::PATIENCE })
 }
 
 /// Scheme, host and port of a URL.

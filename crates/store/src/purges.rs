@@ -36,6 +36,15 @@ pub const MOST: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Generation(pub(crate) u64);
 
+impl Generation {
+    pub(crate) const LAST: Self = Self(u64::MAX);
+
+    /// The one before.
+    pub fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+}
+
 /// What a purge is about. Keys are of [`larder_semantics::key`]; what stands behind them, such as whose clients they
 /// are for, is part of a URL's and of no other scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,9 +234,20 @@ impl Purges {
 
     /// What reaches the response under `key`; `tagged` are its fields, if they name tags or groups.
     pub(crate) fn reach(&self, since: Since, key: &[u8], tagged: Option<&impl Fields>) -> Option<Reach> {
+        self.reach_until(Generation::LAST, since, key, tagged)
+    }
+
+    /// The same by purges that are no later than `until`. A scope that was purged once more since then is left out.
+    pub(crate) fn reach_until(
+        &self,
+        until: Generation,
+        since: Since,
+        key: &[u8],
+        tagged: Option<&impl Fields>,
+    ) -> Option<Reach> {
         let rules = self.read();
         let mut reach = None;
-        let see = &mut |rule: &Rule| reach = stronger(reach, rule.reach(since));
+        let see = &mut |rule: &Rule| reach = stronger(reach, rule.reach(since, until));
         rules.about_key(key, see);
         if let Some(response) = tagged {
             rules.about_tags(key, response, self.sites.get().map(|sites| &**sites), see);
@@ -410,11 +430,12 @@ impl Rule {
         self.marks.iter().copied().max().flatten()
     }
 
-    fn reach(&self, since: Since) -> Option<Reach> {
-        let counts = |mark: &Mark| match since {
+    fn reach(&self, since: Since, until: Generation) -> Option<Reach> {
+        let is_later = |mark: &Mark| match since {
             Since::Generation(generation) => mark.generation > generation,
             Since::Second(second) => mark.second.get() >= second,
         };
+        let counts = |mark: &Mark| is_later(mark) && mark.generation <= until;
         Effect::ALL.into_iter().rev().find_map(|effect| {
             let mark = self.marks[effect as usize].filter(counts)?;
             Some(Reach { effect, second: mark.second.get() })

@@ -1,10 +1,11 @@
 //! How much a purge reaches, and the room that it frees.
 //!
-//! A purge is in force from the moment it is ordered ([`crate::purges`]): for that, nothing here is needed. But who
-//! ordered it wants to know what it reached, and what nobody will find again should not take room until the policy
-//! gives it up. So everything is looked through once, by slices, at a pace that those who are answered meanwhile do not
-//! notice. What was fetched after the purge is left alone; what somebody asked for between the purge and the
-//! look is judged by then, and not counted.
+//! A purge is in force from the moment it is ordered ([`crate::purges`]): for that, nothing here is needed. But whoever
+//! ordered it may want to know what it reached, and what no request finds any more should not take room until the
+//! policy evicts it. So memory and disks are looked through afterwards, in slices, at a pace that requests do not
+//! notice; one look serves all purges that wait for it. Each look ends at a generation: rules later than that are left
+//! alone, so that purges that wait for the next look still find what they reach. What was fetched after a purge does
+//! not count for it, nor does what a request has met between the purge and the look.
 
 use std::collections::HashSet;
 use std::ops::AddAssign;
@@ -31,9 +32,13 @@ pub struct Reached {
     pub bytes: u64,
 }
 
-/// What was reached in memory: a disk may have it, too.
-#[derive(Debug, Default)]
-pub struct Counted(HashSet<u64>);
+/// A purge whose reach is being counted.
+pub struct Count {
+    ordered: Ordered,
+    reached: Reached,
+    /// The variants that were counted in memory: a disk may have them, too.
+    in_memory: HashSet<u64>,
+}
 
 impl AddAssign for Reached {
     fn add_assign(&mut self, other: Self) {
@@ -48,10 +53,19 @@ impl Ordered {
         self.effect == Effect::Remove
     }
 
+    /// The generation that began with it.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
     fn reaches(&self, entry: &Entry) -> bool {
         let (key, fields) = (entry.key(), entry.tagged());
         entry.checked() < self.generation
             && self.alone.reach(Since::Generation(Generation::default()), key, fields.as_ref()).is_some()
+    }
+
+    fn reaches_on_disk(&self, lying: &Lying<'_>) -> bool {
+        self.alone.reach(Since::Second(lying.received()), lying.key, Some(&lying.fields)).is_some()
     }
 
     /// The keys that it is about, if it is about URLs only.
@@ -60,6 +74,23 @@ impl Ordered {
             if let Scope::Url(key) = scope { Some(key) } else { None }
         }
         self.scopes.iter().map(key).collect()
+    }
+}
+
+impl Count {
+    /// Nothing is counted yet.
+    pub fn of(ordered: Ordered) -> Self {
+        Self { ordered, reached: Reached::default(), in_memory: HashSet::new() }
+    }
+
+    /// The purge.
+    pub fn ordered(&self) -> &Ordered {
+        &self.ordered
+    }
+
+    /// What it reached, as far as was looked.
+    pub fn reached(&self) -> Reached {
+        self.reached
     }
 }
 
@@ -74,58 +105,73 @@ impl Fills {
 }
 
 impl Store {
-    /// Counts what `purge` reaches in memory, and frees it if it is to be gone.
-    pub fn reclaim_memory(&self, purge: &Ordered) -> (Reached, Counted) {
-        let (mut reached, mut counted) = (Reached::default(), Counted::default());
-        let mut see = |entry: &Entry| {
-            if !purge.reaches(entry) {
-                return;
-            }
-            reached += Reached { objects: 1, bytes: entry.charge() };
-            if !self.disks.is_empty() {
-                counted.0.insert(self.memory.variant(entry.key(), entry.signature()));
-            }
-            if purge.removes() {
-                self.memory.exchange(entry, None);
-            }
-        };
-        match purge.keys() {
-            Some(keys) => {
-                let stored = keys.into_iter().filter_map(|key| self.memory.peek(key, self.memory.hash(key)));
-                stored.for_each(|resident| resident.variants().iter().for_each(&mut see));
-            }
-            None => self.memory.list(&mut |resident, _| resident.variants().iter().for_each(&mut see)),
+    /// Counts what a purge of URLs reaches in memory, and frees it if it is to be gone. Nothing if it is about anything
+    /// else.
+    pub fn count_urls(&self, count: &mut Count) {
+        let keys = count.ordered.keys().unwrap_or_default();
+        let stored = keys.into_iter().filter_map(|key| self.memory.peek(key, self.memory.hash(key)));
+        for resident in stored.collect::<Vec<_>>() {
+            resident.variants().iter().for_each(|entry| _ = self.count(entry, count));
         }
-        (reached, counted)
     }
 
-    /// The same on the disks, for what need not be looked for there: URLs whose responses do not vary. `None` for
-    /// everything else. Counts what was not `counted`. Waits for the disks.
-    pub fn reclaim_pages(&self, purge: &Ordered, counted: &Counted) -> Option<Reached> {
+    /// The same on the disks; false if responses there vary, which have to be looked for. Waits for the disks.
+    pub fn count_urls_on_disks(&self, count: &mut Count) -> bool {
         if self.disks.is_empty() {
-            return Some(Reached::default());
+            return true;
         }
-        let (mut reached, mut is_all) = (Reached::default(), true);
-        for key in purge.keys()? {
-            is_all &= self.disks.page(key, &mut |lying| {
-                self.judge(&[purge], counted, lying, &mut reached);
-            });
+        let Some(keys) = count.ordered.keys() else { return false };
+        let keys: Vec<_> = keys.into_iter().map(<[u8]>::to_vec).collect();
+        let mut is_all = true;
+        for key in &keys {
+            is_all &= self.disks.page(key, &mut |lying| _ = self.count_on_disk(lying, count));
         }
-        is_all.then_some(reached)
+        is_all
     }
 
-    /// Looks through the disks for what `purges` reach, counts what was not `counted`, and frees what is to be gone:
-    /// at no more than `rate` objects a second, and only as long as `go_on` says so. Waits for the disks.
-    pub fn reclaim_disks(
+    /// Looks through memory: counts what each of `counts` reaches, and lets the purges up to `until` change everything
+    /// that they reach, so that no request has to compare anything with their rules any more.
+    pub fn sweep_memory(&self, counts: &mut [&mut Count], until: Generation) {
+        let any = self.any_of(counts);
+        self.memory.list(&mut |resident, _| {
+            for entry in resident.variants() {
+                let mut is_gone = false;
+                if is_reached(&any, entry) {
+                    counts.iter_mut().for_each(|count| is_gone |= self.count(entry, count));
+                }
+                if !is_gone && entry.checked() < until {
+                    self.settle(entry, until);
+                }
+            }
+        });
+    }
+
+    /// Looks through the disks for the same, at no more than `rate` objects a second, and only as long as `go_on` says so:
+    /// frees what is to be gone. Says what it freed. Waits for the disks.
+    pub fn sweep_disks(
         &self,
-        purges: &[&Ordered],
-        counted: &Counted,
+        counts: &mut [&mut Count],
+        until: Generation,
         rate: u64,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Reached {
-        let mut reached = Reached::default();
-        self.disks.weed(rate, go_on, &mut |lying| self.judge(purges, counted, lying, &mut reached));
-        reached
+        let (any, mut freed) = (self.any_of(counts), Reached::default());
+        let whole = Since::Generation(Generation::default());
+        self.disks.weed(rate, go_on, &mut |lying| {
+            let fields = Some(&lying.fields);
+            let mut is_gone = false;
+            if !counts.is_empty() && any.reach(whole, lying.key, fields).is_some() {
+                counts.iter_mut().for_each(|count| is_gone |= self.count_on_disk(lying, count));
+            }
+            let since = Since::Second(lying.received());
+            let reach = self.purges.reach_until(until, since, lying.key, fields);
+            is_gone |= reach.is_some_and(|reach| reach.effect == Effect::Remove);
+            if is_gone && lying.is_found() {
+                freed += Reached { objects: 1, bytes: lying.size };
+            }
+            is_gone
+        });
+        freed
     }
 
     /// Forgets the records of the URLs that `purge` is about, if they are to be gone: they do not come back, whatever
@@ -136,23 +182,53 @@ impl Store {
         }
     }
 
-    /// Whether a response on a disk is to be gone. Counts it if a purge reaches it.
-    fn judge(
-        &self,
-        purges: &[&Ordered],
-        counted: &Counted,
-        lying: &Lying<'_>,
-        reached: &mut Reached,
-    ) -> bool {
-        let since = Since::Second(lying.received());
-        let reaches = |purge: &&&Ordered| purge.alone.reach(since, lying.key, Some(&lying.fields)).is_some();
-        let mut reaching = purges.iter().filter(reaches).peekable();
-        if reaching.peek().is_none() {
+    /// Rules that reach whatever any of `counts` reaches, so that most of what is stored is compared only once.
+    fn any_of(&self, counts: &[&mut Count]) -> Purges {
+        let any = self.purges.apart();
+        for Count { ordered, .. } in counts.iter().map(|count| &**count) {
+            any.put(&ordered.scopes, ordered.effect, 0);
+        }
+        any
+    }
+
+    /// Counts `entry` if the purge reaches it, and frees it if it is to be gone; true then.
+    fn count(&self, entry: &Entry, count: &mut Count) -> bool {
+        if !count.ordered.reaches(entry) {
             return false;
         }
-        if !counted.0.contains(&self.memory.variant(lying.key, lying.signature)) && lying.is_found() {
-            *reached += Reached { objects: 1, bytes: lying.size };
+        count.reached += Reached { objects: 1, bytes: entry.charge() };
+        if !self.disks.is_empty() {
+            count.in_memory.insert(self.memory.variant(entry.key(), entry.signature()));
         }
-        reaching.any(|purge| purge.removes())
+        if count.ordered.removes() {
+            self.memory.exchange(entry, None);
+        }
+        count.ordered.removes()
     }
+
+    /// The same of a response on a disk, unless it was counted in memory; true if it is to be gone.
+    fn count_on_disk(&self, lying: &Lying<'_>, count: &mut Count) -> bool {
+        if !count.ordered.reaches_on_disk(lying) {
+            return false;
+        }
+        if !count.in_memory.contains(&self.memory.variant(lying.key, lying.signature)) && lying.is_found() {
+            count.reached += Reached { objects: 1, bytes: lying.size };
+        }
+        count.ordered.removes()
+    }
+
+    /// Lets the purges up to `until` change `entry`, if they reach it.
+    fn settle(&self, entry: &Entry, until: Generation) {
+        let since = Since::Generation(entry.checked());
+        match self.purges.reach_until(until, since, entry.key(), entry.tagged().as_ref()) {
+            Some(reach) => self.memory.exchange(entry, reach.leaves(entry, until).as_ref()),
+            None => entry.note_checked(until),
+        }
+    }
+}
+
+/// Whether `any` rule is about `entry`.
+fn is_reached(any: &Purges, entry: &Entry) -> bool {
+    let since = Since::Generation(Generation::default());
+    !any.is_empty() && any.reach(since, entry.key(), entry.tagged().as_ref()).is_some()
 }

@@ -199,7 +199,7 @@ impl Fills {
 
 impl Reach {
     /// What it leaves of `entry`, checked up to `now`.
-    fn leaves(self, entry: &Entry, now: Generation) -> Option<Entry> {
+    pub(crate) fn leaves(self, entry: &Entry, now: Generation) -> Option<Entry> {
         let freshness = entry.freshness();
         let freshness = match self.effect {
             Effect::Stale => freshness.purged(self.second),

@@ -10,7 +10,7 @@ use larder_store::Effect;
 use serde::Serialize;
 
 use super::query::Query;
-use super::{Answer, TEXT, cache, json, response};
+use super::{Answer, TEXT, json, response};
 use crate::purge::{self, Asked, Kind, Purged, purge};
 use crate::worker::Shared;
 
@@ -33,12 +33,6 @@ pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Respons
         Ok(read) => read,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
-    let permit = asked.waits.then(|| Arc::clone(&shared.looks).try_acquire_owned()).transpose();
-    let Ok(_permit) = permit else {
-        let why =
-            format!("{} such answers are under way already; ask again later, or do not wait", cache::MOST);
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
-    };
     match purge(shared, asked).await {
         Ok(purged) => {
             let word = |(name, value): (&&str, &String)| match value.as_str() {
@@ -55,7 +49,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Respons
 type Read = (BTreeMap<&'static str, String>, Asked);
 
 fn read(query: Option<&str>) -> Result<Read, String> {
-    const HOW: [&str; 4] = ["soft", "hard", "wait", "timeout"];
+    const HOW: [&str; 5] = ["soft", "hard", "count", "wait", "timeout"];
     let kinds: Vec<_> = Kind::ALL.iter().map(|(name, _)| *name).collect();
     let query = Query::read(query, &[&kinds[..], &HOW[..]].concat())?;
     let has = |name: &str| query.get(name).is_some();
@@ -78,14 +72,19 @@ fn read(query: Option<&str>) -> Result<Read, String> {
     let values = query.all(name).collect::<Vec<_>>().join(" ");
     let words = [(name, values)].into_iter().chain(host.map(|host| ("host", host.to_owned()))).collect();
     let patience = query.get("timeout").map(patience).transpose()?.unwrap_or(purge::PATIENCE);
-    Ok((words, Asked { scopes, effect, waits: has("wait"), patience }))
+    Ok((words, Asked { scopes, effect, counts: has("count"), waits: has("wait"), patience }))
 }
 
-/// So many seconds.
-fn patience(seconds: &str) -> Result<Duration, String> {
-    let patience = seconds.parse().ok().filter(|seconds| *seconds <= LONGEST);
+/// A duration with its unit, or a number of seconds.
+fn patience(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let of_unit = |(unit, seconds): &(&str, f64)| Some((text.strip_suffix(unit)?, *seconds));
+    let (number, unit) = UNITS.iter().find_map(of_unit).unwrap_or((text, 1.0));
+    let seconds = number.trim_end().parse::<f64>().ok().map(|number| number * unit);
+    let patience = seconds.filter(|seconds| *seconds <= LONGEST);
     let patience = patience.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let wrong = || format!("timeout '{}': expected seconds, at most {LONGEST}", seconds.escape_debug());
+    let wrong =
+        || format!("timeout '{}': expected a duration such as 5s, at most {LONGEST}s", text.escape_debug());
     patience.ok_or_else(wrong)
 }
 
@@ -109,6 +108,15 @@ mod tests {
     }
 
     #[test]
+    fn a_timeout_has_a_unit_or_is_in_seconds() {
+        for (text, milliseconds) in
+            [("1s", 1_000), ("1", 1_000), ("0.1", 100), ("1500ms", 1_500), ("2m", 120_000), ("0.1h", 360_000)]
+        {
+            assert_eq!(patience(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_purge_is_told_in_a_line() {
         for (query, error) in [
             ("", "what is to be purged? write one of url, prefix, tag, group, host, all"),
@@ -118,11 +126,13 @@ mod tests {
             ("group=g", "whose group? write host=HOST, or host=http://HOST:PORT"),
             (
                 "x=b",
-                "unknown parameter 'x'; known: url, prefix, tag, group, host, all, soft, hard, wait, timeout",
+                "unknown parameter 'x'; known: url, prefix, tag, group, host, all, soft, hard, count, wait, timeout",
             ),
-            ("tag=b&wait&timeout=x", "timeout 'x': expected seconds, at most 600"),
-            ("tag=b&wait&timeout=-1", "timeout '-1': expected seconds, at most 600"),
-            ("tag=b&wait&timeout=1e9", "timeout '1e9': expected seconds, at most 600"),
+            ("tag=b&wait&timeout=x", "timeout 'x': expected a duration such as 5s, at most 600s"),
+            ("tag=b&wait&timeout=-1", "timeout '-1': expected a duration such as 5s, at most 600s"),
+            ("tag=b&wait&timeout=1e9", "timeout '1e9': expected a duration such as 5s, at most 600s"),
+            ("tag=b&wait&timeout=11m", "timeout '11m': expected a duration such as 5s, at most 600s"),
+            ("tag=b&wait&timeout=nans", "timeout 'nans': expected a duration such as 5s, at most 600s"),
         ] {
             assert_eq!(read(Some(query)).unwrap_err(), error, "{query}");
         }

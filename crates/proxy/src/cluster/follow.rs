@@ -160,7 +160,7 @@ async fn give_up(shared: &Arc<Shared>, missed: Missed) {
     on_a_thread(shared, move || distrust(&this)).await;
 }
 
-fn put_in_force(shared: &Shared, order: Order) {
+fn put_in_force(shared: &Arc<Shared>, order: Order) {
     match order {
         // What is gone need not be remembered as a rule.
         Order::Purge(Effect::Remove, scopes) => {
@@ -180,9 +180,13 @@ fn put_in_force(shared: &Shared, order: Order) {
     }
 }
 
-fn enforce(shared: &Shared, effect: Effect, scopes: Vec<Scope>) {
+fn enforce(shared: &Arc<Shared>, effect: Effect, scopes: Vec<Scope>) {
     let scopes: Vec<_> = scopes.into_iter().map(scopes::heard).collect();
-    if !scopes.is_empty() {
-        shared.fills.order(&scopes, scopes::effect(effect), clock::now());
+    if scopes.is_empty() {
+        return;
+    }
+    shared.fills.order(&scopes, scopes::effect(effect), clock::now());
+    if effect == Effect::Remove {
+        shared.reclaim.free(shared, true);
     }
 }

@@ -5,6 +5,7 @@
 mod fills;
 mod memory;
 mod purges;
+mod reclaim;
 mod storm;
 mod tiers;
 
@@ -25,6 +26,14 @@ use larder_store::{
     Resident, Store,
 };
 use tokio::task::yield_now;
+
+/// Random numbers that differ from run to run; `LARDER_SEED` repeats those of one.
+fn seed() -> fastrand::Rng {
+    let given = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("LARDER_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}
 
 /// A store of `capacity` whose bodies are at most `max_object` bytes.
 fn store(capacity: Capacity, max_object: u64) -> (Arc<Store>, Arc<Fills>) {

@@ -15,6 +15,7 @@ export function ask(words, done = () => {}) {
 
 /** What a purge came to, in a sentence. */
 function outcome({ effect, objects, bytes, disk }) {
+  if (objects === undefined) return effect === "removed" ? "Purged" : "Marked stale";
   const rest = disk === "under-way" ? "; what is on disks is not counted" : "";
   if (objects === 0) return `Nothing was stored${rest ? " in memory" : ""}${rest}`;
   const responses = `${count(objects)} ${objects === 1 ? "response" : "responses"}, ${size(bytes)}`;
@@ -26,7 +27,7 @@ async function go() {
   const effect = document.querySelector("[name=effect]:checked").value;
   byId("purge").close();
   try {
-    tell(`${outcome(await purge({ ...words, [effect]: "" }))}: ${byId("purge-what").textContent}`);
+    tell(`${outcome(await purge({ ...words, [effect]: "", count: "" }))}: ${byId("purge-what").textContent}`);
     done();
   } catch (error) {
     tell(`Not purged: ${error.message}`);

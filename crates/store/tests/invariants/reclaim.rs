@@ -1,0 +1,170 @@
+//! Looks through memory after purges: they free and count what purges reach, and change nothing that requests see.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use larder_store::reclaim::{Count, Reached};
+use larder_store::{Disks, Effect, Generation, Scope};
+
+use super::purges::{find, group, host, key_of, open, put, tag};
+use super::seed;
+
+/// A purge is in force within this time, whatever is stored.
+const IN_FORCE: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_purge_is_in_force_without_a_look_at_what_is_stored() {
+    const STORED: usize = 50_000;
+    let (store, fills) = open(Disks::default());
+    let key = |n: usize| key_of("http", "a", &format!("/{n}"));
+    let fields: Vec<_> = (0..50).map(|n| n.to_string()).collect();
+    for n in 0..STORED {
+        put(&store, &key(n), &[("cache-tag", &fields[n % 50])], store.purges.now());
+    }
+    let mut shortest = Duration::MAX;
+    for n in 0..20 {
+        let scopes = [tag(&n.to_string()), host("b"), group("a", "g")];
+        let begun = Instant::now();
+        let ordered = fills.enforce(scopes.to_vec(), Effect::Remove, 0);
+        shortest = shortest.min(begun.elapsed());
+        assert!(find(&store, &key(n)).is_none(), "it is in force");
+        let mut count = Count::of(ordered);
+        if n == 0 {
+            store.sweep_memory(&mut [&mut count], store.purges.now());
+            // One was found, and is gone already.
+            assert_eq!(count.reached().objects, (STORED / 50 - 1) as u64);
+        }
+    }
+    assert!(shortest < IN_FORCE, "{shortest:?} with {STORED} responses stored");
+    let left = store.memory.usage().objects;
+    store.sweep_memory(&mut [], store.purges.now());
+    assert_eq!((left, store.memory.usage().objects), (48_981, 30_000), "what nobody asks for is freed, too");
+}
+
+/// What is stored, as a list of its names and of when it was stored or last changed by a look.
+#[derive(Default)]
+struct Model {
+    stored: BTreeMap<usize, Generation>,
+    /// When each scope was purged last in each way, as [`larder_store::Purges`] remembers it.
+    rules: BTreeMap<(usize, bool), Generation>,
+}
+
+/// Names have a tag, a group and a host each.
+const NAMES: usize = 60;
+
+fn scope(number: usize) -> Scope {
+    match number {
+        0..4 => tag(&format!("t{number}")),
+        4..7 => group(&format!("h{}", number % 2), &format!("g{}", number - 4)),
+        7..9 => host(&format!("h{}", number - 7)),
+        _ => Scope::All,
+    }
+}
+
+fn reaches(scope: usize, name: usize) -> bool {
+    match scope {
+        0..4 => name % 4 == scope,
+        4..7 => name % 3 == scope - 4 && name % 2 == scope % 2,
+        7..9 => name % 2 == scope - 7,
+        _ => true,
+    }
+}
+
+impl Model {
+    /// Whether a rule later than the response and no later than `until` removes it.
+    fn removes(&self, name: usize, since: Generation, until: Generation) -> bool {
+        self.rules.iter().any(|((scope, removes), last)| {
+            *removes && reaches(*scope, name) && *last > since && *last <= until
+        })
+    }
+
+    /// Looks through everything; says how many responses each of `counted` reaches.
+    fn sweep(&mut self, counted: &[(usize, bool, Generation)], until: Generation) -> Vec<u64> {
+        let mut counts = vec![0; counted.len()];
+        let mut gone = BTreeSet::new();
+        for (name, since) in &self.stored {
+            for ((scope, removes, generation), count) in counted.iter().zip(&mut counts) {
+                if reaches(*scope, *name) && since < generation {
+                    *count += 1;
+                    gone.extend(removes.then_some(*name));
+                }
+            }
+            gone.extend(self.removes(*name, *since, until).then_some(*name));
+        }
+        self.stored.retain(|name, _| !gone.contains(name));
+        self.stored.values_mut().for_each(|since| *since = until.max(*since));
+        counts
+    }
+}
+
+/// Stores, purges and looks at random, in a store that is looked through and in one that is not.
+#[test]
+fn looks_count_what_purges_reach_and_change_nothing_that_is_found() {
+    let mut rng = seed();
+    for _ in 0..40 {
+        let (swept, untouched) = (open(Disks::default()), open(Disks::default()));
+        let (mut model, mut waiting) = (Model::default(), Vec::new());
+        let key = |n: usize| key_of("http", &format!("h{}", n % 2), &format!("/{n}"));
+        for second in 0..150 {
+            match rng.u8(..8) {
+                0..5 => {
+                    let name = rng.usize(..NAMES);
+                    let (tag, group) = (format!("t{}", name % 4), format!("\"g{}\"", name % 3));
+                    let fields = [("cache-tag", &*tag), ("cache-groups", &*group)];
+                    for (store, _) in [&swept, &untouched] {
+                        put(store, &key(name), &fields, store.purges.now());
+                    }
+                    model.stored.insert(name, swept.0.purges.now());
+                }
+                5..7 => {
+                    let (number, removes) = (rng.usize(..10), rng.bool());
+                    let effect = if removes { Effect::Remove } else { Effect::Stale };
+                    untouched.1.order(&[scope(number)], effect, 1_000 + second);
+                    let ordered = swept.1.enforce(vec![scope(number)], effect, 1_000 + second);
+                    let generation = ordered.generation();
+                    if number == 9 && removes {
+                        model.rules.clear();
+                    }
+                    model.rules.insert((number, removes), generation);
+                    if rng.bool() {
+                        waiting.push((Count::of(ordered), (number, removes, generation)));
+                    }
+                }
+                _ => look(&swept.0, &mut model, &mut waiting, &mut rng),
+            }
+        }
+        while !waiting.is_empty() {
+            look(&swept.0, &mut model, &mut waiting, &mut rng);
+        }
+        swept.0.sweep_memory(&mut [], swept.0.purges.now());
+        model.sweep(&[], swept.0.purges.now());
+        assert_eq!(swept.0.memory.usage().objects, model.stored.len() as u64);
+        swept.0.memory.list(&mut |resident, _| {
+            let checked = resident.variants().iter().all(|entry| entry.checked() == swept.0.purges.now());
+            assert!(checked, "no request compares this with a rule any more");
+        });
+        for name in 0..NAMES {
+            let found = |store| find(store, &key(name)).map(|entry| entry.freshness().is_fresh(1_200));
+            assert_eq!(found(&swept.0), found(&untouched.0), "{name}");
+            assert_eq!(found(&swept.0).is_some(), model.stored.contains_key(&name), "{name}");
+        }
+        assert_eq!(swept.0.memory.validate(), Ok(()));
+    }
+}
+
+type Waiting = (Count, (usize, bool, Generation));
+
+/// Looks through everything for some of those who wait: the first ones.
+fn look(store: &larder_store::Store, model: &mut Model, waiting: &mut Vec<Waiting>, rng: &mut Rng) {
+    let mut batch: Vec<_> = waiting.drain(..rng.usize(..=waiting.len())).collect();
+    let until = waiting.first().map_or(store.purges.now(), |(_, (_, _, next))| next.before());
+    let counted: Vec<_> = batch.iter().map(|(_, purge)| *purge).collect();
+    let expected = model.sweep(&counted, until);
+    store.sweep_memory(&mut batch.iter_mut().map(|(count, _)| count).collect::<Vec<_>>(), until);
+    for ((count, purge), expected) in batch.iter().zip(expected) {
+        let Reached { objects, bytes } = count.reached();
+        assert_eq!(objects, expected, "{purge:?} up to {until:?}");
+        assert!(bytes >= 100 * objects, "{bytes} bytes of {objects}");
+    }
+}
