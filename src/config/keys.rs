@@ -451,4 +451,10 @@ pub(super) const CACHING: &[Key<Rules>] = &[
         ignores_reloads,
         "whether a client's no-cache, max-age or min-fresh makes the cache ask the origin"
     ),
+    key!(
+        "store_post",
+        Flag,
+        stores_posts,
+        "store answers to POST that have a lifetime and their own URL in Content-Location, for later GETs (RFC 9110 9.3.3)"
+    ),
 ];

@@ -1,5 +1,10 @@
 //! RFC 9111 section 4.4: what unsafe requests spoil.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fastrand::Rng;
+
 use crate::support::{Larder, Origin};
 
 /// Which of `paths` are still answered from the cache after `unsafe_request`, which the origin
@@ -55,4 +60,123 @@ fn section_4_4_all_variants_go() {
             504
         );
     }
+}
+
+const KEPT: &str = "200 OK\nCache-Control: max-age=100, stale-if-error=100\nETag: \"1\"\n\nbody";
+
+#[test]
+fn after_a_change_what_has_a_strong_tag_is_validated_instead_of_fetched() {
+    let confirmed = "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=100";
+    let changed = "200 OK\nCache-Control: max-age=100\nETag: \"2\"\n\nother";
+    for (answer, text) in [(confirmed, "body"), (changed, "other")] {
+        let origin = Origin::in_order([KEPT, "204 No Content", answer]);
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        larder.ask("PUT /\n\nnew");
+        assert_eq!(larder.get("/").text(), text);
+        assert_eq!(origin.last().field("if-none-match"), Some("\"1\""));
+        assert!(larder.get("/").is_hit());
+        assert_eq!(origin.count(), 3);
+    }
+}
+
+#[test]
+fn after_a_change_what_was_stored_never_stands_in() {
+    let origin = Origin::in_order([KEPT, "204 No Content", "503 Service Unavailable"]);
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    larder.ask("PUT /\n\nnew");
+    assert_eq!(larder.get("/").status, 503);
+    assert_eq!(larder.ask("GET /\nCache-Control: only-if-cached").status, 504);
+    origin.die();
+    assert_eq!(larder.ask("GET /\nCache-Control: max-stale").status, 502);
+}
+
+#[test]
+fn after_a_change_whose_tag_may_be_that_of_the_change_is_fetched() {
+    let now = "Date: Thu, 01 Jan 1970 00:01:40 GMT\nLast-Modified: Thu, 01 Jan 1970 00:01:40 GMT";
+    for (method, validator) in [
+        ("PUT", "ETag: W/\"1\""),
+        ("PUT", "Last-Modified: Thu, 01 Jan 1970 00:01:40 GMT"),
+        ("PUT", &format!("ETag: \"1\"\n{now}")),
+        ("DELETE", "ETag: \"1\""),
+    ] {
+        let stored = format!("200 OK\nCache-Control: max-age=100\n{validator}\n\nbody");
+        let origin = Origin::by(move |_| stored.clone());
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        larder.ask(&format!("{method} /"));
+        larder.get("/");
+        let (last, count) = (origin.last(), origin.count());
+        let conditions = [last.field("if-none-match"), last.field("if-modified-since")];
+        assert_eq!((count, conditions), (3, [None, None]), "{method} {validator}");
+    }
+}
+
+/// What an origin has under some URLs, and the number of the change that put it there.
+#[derive(Default)]
+struct Contents {
+    changes: AtomicU64,
+    stored: Mutex<[u64; 4]>,
+    confirmed: AtomicU64,
+}
+
+/// Clients change pages, now and then to what they were, and read them: none may read what was there before a change that
+/// was answered. Says how many reads found that all the same, and how often the origin confirmed what was stored.
+fn read_what_is_written(status: &'static str) -> (u64, u64) {
+    let seed = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("LARDER_SEED={seed}");
+    let contents = Arc::new(Contents::default());
+    let kept = Arc::clone(&contents);
+    let origin = Origin::by(move |seen| {
+        let page: usize = seen.target[1..].parse().expect("a number");
+        let mut stored = kept.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.method == "PUT" {
+            stored[page] = std::str::from_utf8(&seen.body).expect("digits").parse().expect("a number");
+            return status.to_owned();
+        }
+        let content = stored[page];
+        if seen.field("if-none-match") == Some(&format!("\"{content}\"")) {
+            kept.confirmed.fetch_add(1, Ordering::SeqCst);
+            return format!("304 Not Modified\nETag: \"{content}\"\nCache-Control: max-age=100");
+        }
+        format!("200 OK\nETag: \"{content}\"\nCache-Control: max-age=100\n\n{content}")
+    });
+    let larder = Larder::before(&origin);
+    let faults = AtomicU64::new(0);
+    // Each client has a page of its own to write, and reads it by way of connections that all share.
+    std::thread::scope(|scope| {
+        for page in 0..4_u64 {
+            let (larder, contents, faults) = (&larder, &contents, &faults);
+            scope.spawn(move || {
+                let (mut rng, mut client) = (Rng::with_seed(seed + page), larder.client());
+                let mut written = 0;
+                for _ in 0..250 {
+                    if rng.u8(..4) == 0 {
+                        let changes = contents.changes.fetch_add(1, Ordering::SeqCst);
+                        written = if rng.bool() { written } else { 1 + changes };
+                        client.ask(&format!("PUT /{page}\n\n{written}"));
+                    } else {
+                        let is_old = client.ask(&format!("GET /{page}")).text() != written.to_string();
+                        faults.fetch_add(u64::from(is_old), Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    (faults.into_inner(), contents.confirmed.load(Ordering::SeqCst))
+}
+
+#[test]
+fn clients_read_what_they_wrote_and_what_is_equal_is_confirmed() {
+    let (faults, confirmed) = read_what_is_written("204 No Content");
+    assert_eq!(faults, 0);
+    assert!(confirmed > 20, "{confirmed}");
+}
+
+#[test]
+fn where_an_answer_does_not_tell_of_the_change_the_checker_finds_what_is_old() {
+    let (faults, _) = read_what_is_written("500 Committed All The Same");
+    assert!(faults > 0);
 }

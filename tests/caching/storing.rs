@@ -119,18 +119,21 @@ fn section_2_the_whole_target_is_the_key() {
 }
 
 #[test]
-fn rfc_9110_section_9_3_3_an_answer_to_post_that_represents_its_target_is_stored() {
+fn rfc_9110_section_9_3_3_an_answer_to_post_that_represents_its_target_is_stored_where_that_is_wanted() {
     let origin = Origin::by(|seen| match (seen.method.as_str(), seen.target.as_str()) {
         ("POST", "/same") => "200 OK\nContent-Location: /same\nCache-Control: max-age=60\n\nposted".into(),
         ("POST", "/other") => "200 OK\nContent-Location: /x\nCache-Control: max-age=60\n\nposted".into(),
         _ => "200 OK\nCache-Control: max-age=60\n\ngot".into(),
     });
-    let larder = Larder::before(&origin);
+    let larder = Larder::with_site(&[&origin], "store_post = true");
     for (path, text) in [("/same", "posted"), ("/other", "got")] {
         assert_eq!(larder.ask(&format!("POST {path}\n\nform")).text(), "posted");
         assert_eq!(larder.get(path).text(), text);
     }
     assert_eq!(origin.count(), 3);
+    let larder = Larder::before(&origin);
+    assert_eq!(larder.ask("POST /same\n\nform").text(), "posted");
+    assert_eq!(larder.get("/same").text(), "got");
 }
 
 #[test]

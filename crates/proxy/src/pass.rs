@@ -1,6 +1,7 @@
 //! Requests that the cache does not answer: unsafe methods, upgrades, tunnels, and what proxies
 //! answer themselves. They change what is stored: by invalidation (RFC 9111 section 4.4), by what a
-//! HEAD reveals (4.3.5), or by a POST whose answer says that it is its target's representation.
+//! HEAD reveals (4.3.5), or, if the config allows it, by a POST whose answer says that it is its target's
+//! representation.
 
 use std::future::pending;
 use std::ops::RangeInclusive;
@@ -110,6 +111,7 @@ pub(crate) async fn through(
     }
     if request.method == Method::POST
         && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
+        && rules.stores_posts
     {
         let cx = Context { worker, plan, rules };
         return posted(cx, request, Answer { status, fields, download, by_peer: false }, times, outcome);
@@ -136,11 +138,16 @@ fn count_down_forwards(fields: &mut HeaderMap) {
     }
 }
 
-/// Forgets what an unsafe request has spoiled, and lets what is being fetched not be stored; says what that is.
+/// Removes what an unsafe request has spoiled, or has it validated where that tells old content from new, and lets what is
+/// being fetched not be stored; says what that is.
 fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) -> Vec<Scope> {
     let targets = invalidate::targets(request.target(), status, fields);
     let keys: Vec<_> = targets.iter().map(|target| request.key_of(target)).collect();
-    keys.iter().for_each(|key| _ = worker.shared.fills.purge(key));
+    let may_stay = |stored: &Entry| {
+        let date = stored.freshness().date;
+        invalidate::may_be_validated(&request.method, stored.status(), &stored.fields(), date)
+    };
+    keys.iter().for_each(|key| worker.shared.fills.spoil(key, may_stay));
     keys.into_iter().map(Scope::Url).collect()
 }
 

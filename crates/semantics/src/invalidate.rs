@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 
 use crate::fields::Fields;
-use crate::key;
+use crate::{date, key};
 
 /// Whether a method may change what the origin would answer. Methods that are not known to be safe
 /// are not (RFC 9110 section 9.2.1).
@@ -27,6 +27,19 @@ pub fn targets(target: &[u8], status: StatusCode, response: &impl Fields) -> Vec
         }
     }
     keys
+}
+
+/// Whether a stored response, which was made at `date`, may be kept after an unsafe request has spoiled it, to be validated
+/// before any use, instead of being removed: its validator has to tell it from whatever the request has made of it. A weak
+/// tag need not, nor one that the origin derives from a time of modification if the response was made in that
+/// same second (RFC 9110 section 8.8.2.2). After DELETE nothing equal is expected.
+pub fn may_be_validated(method: &Method, status: StatusCode, stored: &impl Fields, date: u32) -> bool {
+    let is_strong = stored.first("etag").is_some_and(|tag| tag.starts_with(b"\""));
+    let is_modified_earlier = match stored.first("last-modified") {
+        Some(modified) => date::parse(modified).is_some_and(|modified| modified < date),
+        None => true,
+    };
+    *method != Method::DELETE && status == StatusCode::OK && is_strong && is_modified_earlier
 }
 
 #[cfg(test)]
@@ -68,6 +81,27 @@ mod tests {
     fn errors_spoil_nothing() {
         for status in [StatusCode::BAD_REQUEST, StatusCode::INTERNAL_SERVER_ERROR] {
             assert!(targets(&key("a", "/"), status, &HeadLines(b"")).is_empty(), "{status}");
+        }
+    }
+
+    #[test]
+    fn what_has_a_strong_tag_of_an_earlier_second_may_be_validated_after_a_change() {
+        const EARLIER: &str = "Last-Modified: Thu, 01 Jan 1970 00:01:39 GMT\r\n";
+        const SAME: &str = "Last-Modified: Thu, 01 Jan 1970 00:01:40 GMT\r\n";
+        let tag = |tag: &str, modified: &str| format!("ETag: {tag}\r\n{modified}");
+        for (method, status, fields, expected) in [
+            ("PUT", 200, tag("\"a\"", ""), true),
+            ("POST", 200, tag("\"a\"", EARLIER), true),
+            ("PUT", 200, tag("\"a\"", SAME), false),
+            ("PUT", 200, tag("\"a\"", "Last-Modified: today\r\n"), false),
+            ("PUT", 200, tag("W/\"a\"", EARLIER), false),
+            ("PUT", 200, EARLIER.to_owned(), false),
+            ("PUT", 206, tag("\"a\"", ""), false),
+            ("DELETE", 200, tag("\"a\"", ""), false),
+        ] {
+            let (method, status) = (Method::from_bytes(method.as_bytes()), StatusCode::from_u16(status));
+            let may = may_be_validated(&method.unwrap(), status.unwrap(), &HeadLines(fields.as_bytes()), 100);
+            assert_eq!(may, expected, "{fields}");
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct Rules {
     pub cookies: Cookies,
     /// Requests that want a newer response than the stored one get the stored one (against RFC 9111 section 5.2.1).
     pub ignores_reloads: bool,
+    /// Answers to POST that say they are their target's content, and for how long, are stored (RFC 9110 section 9.3.3).
+    pub stores_posts: bool,
 }
 
 /// Which `Set-Cookie` fields are stored, and thus sent to all clients. The others go to the client only whose request
@@ -80,6 +82,7 @@ impl Default for Rules {
             validated: false,
             cookies: Cookies::Short,
             ignores_reloads: false,
+            stores_posts: false,
         }
     }
 }

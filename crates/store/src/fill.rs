@@ -294,7 +294,17 @@ impl Fills {
         self.store.memory.remove(key)
     }
 
-    /// The same for everything.
+    /// The same, but keeps the responses in memory that `may_stay`, to be validated before any use.
+    pub fn spoil(&self, key: &[u8], may_stay: impl Fn(&Entry) -> bool) {
+        self.cancel(key);
+        self.store.disks.remove(key);
+        self.table(key).now.cancelled += 1;
+        self.store.memory.change(key, |entry| {
+            may_stay(entry).then(|| entry.aged(entry.freshness().invalid(), entry.checked()))
+        });
+    }
+
+    /// Forgets everything stored, in all tiers, and lets no fill publish anything.
     pub fn purge_all(&self) {
         for table in &self.table {
             let mut table = locked(table);

@@ -253,13 +253,18 @@ impl Memory {
             return;
         }
         let left = stored.iter().filter_map(|entry| if entry.is(old) { new } else { Some(entry) });
-        match Resident::of(left.cloned().collect()) {
-            Some(resident) => {
-                let kept = Kept { resident, used: kept.used.clone(), hits: kept.hits.clone() };
-                place(&mut **shard, hash, kept, &mut dropped);
-            }
-            None => dropped.extend(shard.remove(hash)),
-        }
+        let left = Resident::of(left.cloned().collect());
+        leave(&mut **shard, hash, left, &mut dropped);
+        drop(shard);
+    }
+
+    /// Puts what `leaves` makes of each response stored under `key` in its place.
+    pub(crate) fn change(&self, key: &[u8], leaves: impl Fn(&Entry) -> Option<Entry>) {
+        let (hash, mut dropped) = (self.hash(key), Vec::new());
+        let mut shard = self.shard(hash);
+        let Some(kept) = shard.peek(hash).filter(|kept| kept.is_for(key)) else { return };
+        let left = Resident::of(kept.resident.variants().iter().filter_map(leaves).collect());
+        leave(&mut **shard, hash, left, &mut dropped);
         drop(shard);
     }
 
@@ -381,6 +386,15 @@ fn place(shard: &mut dyn AnyShard<Kept>, hash: u64, kept: Kept, dropped: &mut Ve
             Inserted::Stored
         }
         _ => shard.insert(object, kept, dropped),
+    }
+}
+
+/// Leaves `resident` of what is stored under this hash, used as it was, or nothing.
+fn leave(shard: &mut dyn AnyShard<Kept>, hash: u64, resident: Option<Resident>, dropped: &mut Vec<Kept>) {
+    let used = shard.peek(hash).map(|kept| (kept.used.clone(), kept.hits.clone()));
+    match resident.zip(used) {
+        Some((resident, (used, hits))) => _ = place(shard, hash, Kept { resident, used, hits }, dropped),
+        None => dropped.extend(shard.remove(hash)),
     }
 }
 
