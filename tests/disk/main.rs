@@ -10,6 +10,7 @@ mod support;
 mod failing;
 mod inventory;
 mod outliving;
+mod overwritten;
 mod purged;
 mod schedule;
 mod soak;

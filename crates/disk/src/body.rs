@@ -1,12 +1,12 @@
 //! An object that was found: its meta, and a body that is read from its segment and checked on the way.
 //! [`open`](crate::open) finds it.
 
-use std::fmt;
-use std::fs;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{fmt, fs, io};
 
-use crate::files::read_all;
+use crate::checked::Check;
+use crate::files::{Stamp, read_all};
 use crate::index::Location;
 use crate::record::{self, BLOCK, Fixed};
 use crate::segment::Segment;
@@ -32,15 +32,31 @@ pub struct Found {
 }
 
 /// The content of an object.
-#[derive(Clone)]
 pub struct Body {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) segment: Arc<Segment>,
-    pub(crate) location: Location,
+    shared: Arc<Shared>,
+    segment: Arc<Segment>,
+    location: Location,
     pub(crate) fixed: Fixed,
     /// Read when it is needed first.
-    pub(crate) table: OnceLock<Arc<[u8]>>,
-    pub(crate) is_verified: bool,
+    table: OnceLock<Arc<[u8]>>,
+    state: Mutex<State>,
+}
+
+/// What is known of the bytes.
+#[derive(Default)]
+struct State {
+    /// When all of them were last found right.
+    check: Option<Check>,
+    /// A check under way, and how many bytes from the first on were found right so far.
+    reading: Option<Box<(Begun, u64)>>,
+}
+
+/// The beginning of a check.
+#[derive(Clone, Copy)]
+struct Begun {
+    check: Check,
+    /// Whether every change since would show. If not, others may not rely on the check.
+    is_settled: bool,
 }
 
 /// The bytes are not those that were written, or cannot be read; the object is gone from the store.
@@ -67,6 +83,19 @@ pub struct Span<'a> {
 }
 
 impl Body {
+    /// The body of the record at `location`. `seek_check` says whether it matters if it was verified lately.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        segment: Arc<Segment>,
+        location: Location,
+        fixed: Fixed,
+        seek_check: bool,
+    ) -> Self {
+        let check = seek_check.then(|| segment.checked.get(location.unit())).flatten();
+        let state = Mutex::new(State { check, reading: None });
+        Self { shared, segment, location, fixed, table: OnceLock::new(), state }
+    }
+
     /// Bytes in the body.
     pub fn len(&self) -> u64 {
         self.fixed.body
@@ -77,10 +106,29 @@ impl Body {
         self.len() == 0
     }
 
-    /// Whether the whole body was read and found right since the store was opened: then its [`Span`] may go
-    /// out by `sendfile`, unread.
+    /// Whether the whole body was lately read and found right, and its file has not changed since as far as its
+    /// size and times show: then its [`Span`] may go out by `sendfile`, unread. One call to the operating system.
     pub fn is_verified(&self) -> bool {
-        self.is_verified || self.is_empty()
+        if self.is_empty() {
+            return true;
+        }
+        let check = self.state().check;
+        check.is_some_and(|check| {
+            !self.shared.is_expired(check.second) && self.stamp().is_ok_and(|stamp| stamp == check.stamp)
+        })
+    }
+
+    /// Whether the file is still long enough. It reads nothing.
+    ///
+    /// # Errors
+    /// [`Damaged`] when it was cut short.
+    pub fn is_there(&self) -> Result<(), Damaged> {
+        let end = self.offset() + self.len() + self.fixed.table();
+        match self.segment.file.size() {
+            Ok(size) if size < end => Err(self.damaged("the file was cut short")),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.damaged(&format!("cannot read: {error}"))),
+        }
     }
 
     /// Where the body lies.
@@ -89,7 +137,7 @@ impl Body {
     }
 
     /// The bytes of `range`, which ends at the body's end at the latest, checked block by block. It allocates
-    /// as many bytes as the range has.
+    /// as many bytes as the range has. Read from its beginning to its end, the body counts as verified.
     ///
     /// # Errors
     /// [`Damaged`] when they are not what was written, or there are no such bytes.
@@ -97,6 +145,7 @@ impl Body {
         if range.start > range.end || range.end > self.len() {
             return Err(Damaged);
         }
+        let begun = self.go_on_at(range.start);
         let mut read = Vec::with_capacity((range.end - range.start) as usize);
         let mut block = Vec::new();
         let first = range.start / BLOCK;
@@ -106,12 +155,16 @@ impl Body {
             let end = (range.end - n * BLOCK).min(BLOCK) as usize;
             read.extend_from_slice(&block[start..end]);
         }
+        if let Some(begun) = begun {
+            self.read_up_to(range.end, begun);
+        }
         Ok(read)
     }
 
     /// Whether the bytes of `range` seem to be in memory, so that they are read or sent without a wait for the
     /// disk: those at its start, its middle and its end are looked at, and what it takes to check them if they
-    /// were not. False where nobody can tell.
+    /// were not. False where nobody can tell. What has left memory no longer counts as verified: it would come back
+    /// from the disk.
     pub fn is_at_hand(&self, range: Range<u64>) -> bool {
         if range.start >= range.end || range.end > self.len() {
             return range.start == range.end;
@@ -124,26 +177,40 @@ impl Body {
         }
         let body = [start, start + (end - start) / 2, end - 1];
         let mut last = None;
-        body.into_iter().chain(table.into_iter().flatten()).map(|at| self.offset() + at).all(|at| {
-            last.replace(at / PAGE) == Some(at / PAGE)
-                || matches!(self.segment.file.read_at_once(&mut [0], at), Ok(1))
-        })
+        body.into_iter()
+            .chain(table.into_iter().flatten())
+            .map(|at| self.offset() + at)
+            .all(|at| last.replace(at / PAGE) == Some(at / PAGE) || self.is_byte_at_hand(at))
     }
 
-    /// Reads the whole body, and notes that it may go out unread from now on.
+    fn is_byte_at_hand(&self, at: u64) -> bool {
+        let read = self.segment.file.read_at_once(&mut [0], at);
+        if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+            *self.state() = State::default();
+            self.segment.checked.forget(self.location.unit());
+        }
+        matches!(read, Ok(1))
+    }
+
+    /// Reads the whole body unless it [is verified](Self::is_verified), so that it may go out unread.
     ///
     /// # Errors
     /// [`Damaged`] when it is not what was written.
-    pub fn verify(&mut self) -> Result<(), Damaged> {
+    pub fn verify(&self) -> Result<(), Damaged> {
         if self.is_verified() {
             return Ok(());
         }
-        self.verify_again(&mut |_| true).map(drop)
+        let begun = self.begin();
+        self.read_through(&mut |_| true)?;
+        if let Some(begun) = begun {
+            self.end(begun);
+        }
+        Ok(())
     }
 
     /// Reads the whole body, for as long as `go_on` says so, which is told the bytes of each block; false when it
     /// said no.
-    pub(crate) fn verify_again(&mut self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool, Damaged> {
+    pub(crate) fn read_through(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool, Damaged> {
         let mut block = Vec::new();
         for n in 0..self.len().div_ceil(BLOCK) {
             self.read_block(n, &mut block)?;
@@ -151,9 +218,54 @@ impl Body {
                 return Ok(false);
             }
         }
-        self.shared.index.verified(self.fixed.hash, self.location);
-        self.is_verified = true;
         Ok(true)
+    }
+
+    /// Looks at the file before a check of all bytes; `None` where its changes do not show.
+    fn begin(&self) -> Option<Begun> {
+        let second = self.shared.second();
+        let stamp = self.stamp().ok()?;
+        Some(Begun { check: Check { stamp, second }, is_settled: stamp.is_settled() })
+    }
+
+    /// Notes that all bytes were found right, if the file has not changed since the check began.
+    fn end(&self, begun: Begun) {
+        let check = begun.check;
+        if !self.stamp().is_ok_and(|stamp| stamp == check.stamp) {
+            return;
+        }
+        self.state().check = Some(check);
+        if begun.is_settled {
+            let oldest = check.second.saturating_sub(self.shared.trust);
+            self.segment.checked.note(self.location.unit(), check, oldest);
+        }
+    }
+
+    /// The check that a reading from `start` on belongs to, if all before it was read.
+    fn go_on_at(&self, start: u64) -> Option<Begun> {
+        if start == 0 {
+            return self.begin();
+        }
+        let state = self.state();
+        let (begun, up_to) = **state.reading.as_ref()?;
+        (up_to == start).then_some(begun)
+    }
+
+    /// Notes that the bytes up to `end` were found right since `begun`.
+    fn read_up_to(&self, end: u64, begun: Begun) {
+        let is_whole = end == self.len();
+        self.state().reading = (!is_whole).then(|| Box::new((begun, end)));
+        if is_whole {
+            self.end(begun);
+        }
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        self.segment.file.stamp()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn offset(&self) -> u64 {

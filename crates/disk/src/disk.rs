@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_evict::Spec;
 
@@ -48,15 +48,18 @@ pub struct Options {
     pub queue: usize,
     /// How long nothing is written after repeated errors.
     pub pause: Duration,
+    /// How long a body that was verified may be sent unread while its file does not seem to change, in whole seconds.
+    pub trust: Duration,
     /// Who is told what goes wrong.
     pub report: Report,
 }
 
 impl Options {
-    /// A store of `size` bytes under `policy`, with 64 MiB of queue and pauses of 5 seconds, that tells nobody.
+    /// A store of `size` bytes under `policy`, with 64 MiB of queue, pauses of 5 seconds and trust for a minute, that
+    /// reports to nobody.
     pub fn new(size: u64, policy: Spec) -> Self {
-        let (queue, pause) = (64 << 20, Duration::from_secs(5));
-        Self { size, policy, segment: None, queue, pause, report: Arc::new(|_| {}) }
+        let (queue, pause, trust) = (64 << 20, Duration::from_secs(5), Duration::from_secs(60));
+        Self { size, policy, segment: None, queue, pause, trust, report: Arc::new(|_| {}) }
     }
 }
 
@@ -146,7 +149,7 @@ impl Disk {
     /// [`OpenError`] says what has to change. Files that are none of ours, and records that are damaged, are no
     /// errors: they are left alone, or forgotten, and reported.
     pub fn open(files: Arc<dyn Files>, options: Options) -> Result<Self, OpenError> {
-        let Options { size, policy, segment, queue, pause, report } = options;
+        let Options { size, policy, segment, queue, pause, trust, report } = options;
         if size < LEAST {
             return Err(OpenError::TooSmall { size });
         }
@@ -169,6 +172,8 @@ impl Disk {
             is_paused: AtomicBool::new(false),
             size: AtomicU64::new(size),
             segment: segment.clamp(size / MOST_SEGMENTS, size / FEWEST_SEGMENTS) / ALIGN * ALIGN,
+            opened: Instant::now(),
+            trust: u32::try_from(trust.as_secs()).unwrap_or(u32::MAX),
         });
         foreign.into_iter().for_each(|name| shared.tell(Event::Foreign { name }));
         let mut disk = Self { shared: Arc::clone(&shared), threads: Mutex::default() };

@@ -7,14 +7,17 @@ use std::io::{self, IoSliceMut, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::{OpenError, private};
 
 /// The lock file of a directory in use, which holds the process id of the one who uses it.
 const LOCK: &str = "larder.lock";
+/// Longer than a tick of any clock that file systems take the time from.
+const SETTLED: Duration = Duration::from_millis(50);
 
 /// The files of one directory.
 pub trait Files: Send + Sync + 'static {
@@ -54,10 +57,10 @@ pub trait File: Send + Sync + 'static {
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 
     /// Reads as [`read_at`](Self::read_at) does, but only what is in memory already. The error is `WouldBlock`
-    /// where that is nothing, or where nobody can tell.
+    /// where that is nothing, and `Unsupported` where it cannot be told.
     #[allow(clippy::missing_errors_doc)]
     fn read_at_once(&self, _into: &mut [u8], _at: u64) -> io::Result<usize> {
-        Err(io::ErrorKind::WouldBlock.into())
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Writes some of `bytes` at `at`, and says how many.
@@ -72,8 +75,35 @@ pub trait File: Send + Sync + 'static {
     #[allow(clippy::missing_errors_doc)]
     fn size(&self) -> io::Result<u64>;
 
+    /// What shows whether the file has changed. An error where nothing does: then each byte is verified each time.
+    #[allow(clippy::missing_errors_doc)]
+    fn stamp(&self) -> io::Result<Stamp> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The file itself for `sendfile`; `None` where there is none.
     fn as_file(&self) -> Option<&fs::File>;
+}
+
+/// The size of a file, and when it last changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Bytes in it.
+    pub size: u64,
+    /// When its bytes changed, in nanoseconds since 1970. Its owner may set this back.
+    pub modified: i64,
+    /// When anything of it changed, likewise. Nobody can set this back but by the machine's clock.
+    pub changed: i64,
+}
+
+impl Stamp {
+    /// Whether any later change would have another time. File systems take the time from a clock that ticks every
+    /// few milliseconds: two changes within one tick look alike.
+    pub(crate) fn is_settled(&self) -> bool {
+        let Ok(now) = UNIX_EPOCH.elapsed() else { return false };
+        let changed = Duration::from_nanos(u64::try_from(self.changed.max(self.modified)).unwrap_or(0));
+        now.checked_sub(changed).is_some_and(|age| age > SETTLED)
+    }
 }
 
 /// Fills `into` from `at` on; the error is `UnexpectedEof` if the file ends before.
@@ -197,6 +227,10 @@ fn is_refused(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
+fn nanos(seconds: i64, nanos: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
 struct Real(fs::File);
 
 impl File for Real {
@@ -207,7 +241,7 @@ impl File for Real {
     fn read_at_once(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         match preadv2(&self.0, &mut [IoSliceMut::new(into)], at, ReadWriteFlags::NOWAIT) {
             // A file system that does not know the flag.
-            Err(Errno::OPNOTSUPP) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(Errno::OPNOTSUPP) => Err(io::ErrorKind::Unsupported.into()),
             other => Ok(other?),
         }
     }
@@ -222,6 +256,15 @@ impl File for Real {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        let stat = fstat(&self.0)?;
+        Ok(Stamp {
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: nanos(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: nanos(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        })
     }
 
     fn as_file(&self) -> Option<&fs::File> {

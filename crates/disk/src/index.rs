@@ -37,17 +37,22 @@ impl Location {
     pub(crate) fn at(self) -> u64 {
         u64::from(self.at) * ALIGN
     }
+
+    /// In units of 64 bytes.
+    pub(crate) fn unit(self) -> u32 {
+        self.at
+    }
 }
 
 const PENDING: u32 = 1 << 31;
-const VERIFIED: u32 = 1 << 30;
-const FLAGS: u32 = VERIFIED;
+/// Places are below this, so that bits are left for flags.
+const FLAGS: u32 = 1 << 30;
 
 /// What the index knows of an object, in 20 bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     segment: NonZeroU32,
-    /// In units of 64 bytes, and two flags.
+    /// In units of 64 bytes, and a flag.
     at: u32,
     /// In units of 64 bytes.
     len: u32,
@@ -81,10 +86,6 @@ impl Place {
 
     pub(crate) fn used(&self) -> u32 {
         self.used.get()
-    }
-
-    pub(crate) fn is_verified(&self) -> bool {
-        self.at & VERIFIED != 0
     }
 
     fn is_pending(&self) -> bool {
@@ -170,11 +171,6 @@ impl Index {
     /// Lets a pending place be found. False if it has gone meanwhile.
     pub(crate) fn confirm(&self, hash: u64, location: Location) -> bool {
         self.change(hash, location, |place| place.at &= !PENDING)
-    }
-
-    /// Notes that the body at `location` has been read and is what was written.
-    pub(crate) fn verified(&self, hash: u64, location: Location) {
-        self.change(hash, location, |place| place.at |= VERIFIED);
     }
 
     /// Leads to the copy at `to`. False if the object has left `from` meanwhile.

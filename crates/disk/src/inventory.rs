@@ -87,8 +87,8 @@ impl Disk {
                 break;
             }
             match open(&self.shared, hash, &place, Reading::HEAD) {
-                Opened::Found(mut record) => {
-                    let checked = record.body.verify_again(&mut |block| {
+                Opened::Found(record) => {
+                    let checked = record.body.read_through(&mut |block| {
                         verified.bytes += block;
                         pace.wait(block);
                         go_on(&verified)

@@ -10,6 +10,7 @@
 //! is the caller's. All access to files goes through [`Files`], so that tests can break them.
 
 mod body;
+mod checked;
 mod checks;
 mod cleaner;
 mod disk;
@@ -37,7 +38,7 @@ pub use body::{Body, Damaged, Found, Span};
 pub use checks::{check_records, check_snapshot};
 pub use disk::{About, Disk, OpenError, Options};
 pub use event::{Event, Report};
-pub use files::{Directory, File, Files};
+pub use files::{Directory, File, Files, Stamp};
 pub use inventory::{Listed, Pruned, Verified};
 pub use lookup::AtOnce;
 pub use usage::Usage;

@@ -9,6 +9,7 @@ use crate::open::{Opened, Reading, open};
 const TURNS: usize = 4;
 
 /// What a lookup that does not wait came to.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each hit")]
 pub enum AtOnce {
     /// The object.
     Found(Found),

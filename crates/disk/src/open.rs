@@ -1,6 +1,6 @@
 //! Reads a record that the index leads to: its head, and with it a body that is short enough.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::body::{Body, Found};
 use crate::files::{File, read_all};
@@ -109,9 +109,9 @@ pub(crate) fn open(shared: &Arc<Shared>, hash: u64, place: &Place, reading: Read
     let Some(segment) = shared.segments.get(location.segment.get()) else { return Opened::Moved };
     match read(shared, hash, place, &segment, reading) {
         Ok((fixed, bytes)) => {
-            let (shared, table, is_verified) = (Arc::clone(shared), OnceLock::new(), place.is_verified());
-            let body = Body { shared, segment, location, fixed, table, is_verified };
-            Opened::Found(Record { bytes, has_content: fixed.body <= reading.whole, body })
+            let has_content = fixed.body <= reading.whole;
+            let body = Body::new(Arc::clone(shared), segment, location, fixed, !has_content);
+            Opened::Found(Record { bytes, has_content, body })
         }
         Err(Unread::Damaged(why)) => {
             shared.damaged(hash, location, &segment, &why);

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::checked::Checked;
 use crate::files::{File, Files, read_all};
 use crate::record::{self, FORMAT, Secret};
 
@@ -91,6 +92,8 @@ pub(crate) struct Segment {
     pub(crate) sealed: AtomicBool,
     /// All that is in it is in the index, if it should be.
     pub(crate) known: AtomicBool,
+    /// Which of its bodies were verified lately.
+    pub(crate) checked: Checked,
     retired: AtomicBool,
     totals: Arc<Totals>,
 }
@@ -175,6 +178,7 @@ impl Segments {
             oldest: AtomicU64::new(u64::MAX),
             sealed: AtomicBool::new(false),
             known: AtomicBool::new(true),
+            checked: Checked::default(),
             retired: AtomicBool::new(false),
             totals: Arc::clone(&self.totals),
         });

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use siphasher::sip::SipHasher13;
 
@@ -36,6 +37,9 @@ pub(crate) struct Shared {
     pub(crate) size: AtomicU64,
     /// Bytes from which on a segment takes no more records.
     pub(crate) segment: u64,
+    pub(crate) opened: Instant,
+    /// How many seconds a verified body may be sent unread.
+    pub(crate) trust: u32,
 }
 
 /// What a scan that still runs must not bring back.
@@ -65,6 +69,16 @@ impl Shared {
 
     pub(crate) fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
+    }
+
+    /// Seconds since the store was opened.
+    pub(crate) fn second(&self) -> u32 {
+        u32::try_from(self.opened.elapsed().as_secs()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a check in `second` is too long ago.
+    pub(crate) fn is_expired(&self, second: u32) -> bool {
+        self.second().saturating_sub(second) >= self.trust
     }
 
     /// Bytes of the longest record.

@@ -144,7 +144,7 @@ async fn recorded(writing: &mut Writing, record: &Arc<Record>, from: u64, to: u6
         match record.at_hand(at..end) {
             Some((file, offset)) => {
                 writing.flush_with_more().await?;
-                writing.send_file(file, offset, end - at).await?;
+                writing.send_file(file, offset, end - at).await.map_err(cut_short)?;
             }
             None => {
                 let bytes = record.load(at..end).await;
@@ -154,12 +154,15 @@ async fn recorded(writing: &mut Writing, record: &Arc<Record>, from: u64, to: u6
         }
         at = end;
     }
-    if to - from == record.len() && !record.is_verified() {
-        // All of it was right, and is in the page cache: from now on it leaves unread.
-        let record = Arc::clone(record);
-        tokio::task::spawn_blocking(move || record.verify());
-    }
     Ok(())
+}
+
+/// A file that ends early is no fault of the client's.
+fn cut_short(error: io::Error) -> SendError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => SendError::Truncated("the file was cut short".to_owned()),
+        _ => SendError::Client(error),
+    }
 }
 
 async fn file(writing: &mut Writing, extent: &Extent, from: u64, len: u64) -> Result<(), SendError> {

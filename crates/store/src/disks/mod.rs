@@ -133,7 +133,7 @@ impl Disks {
                 Step::Look => {}
                 Step::Done(None) => return Glance::Absent,
                 Step::Done(Some(entry)) => match entry.body() {
-                    Body::Disk(record) if !record.is_verified() => return Glance::Waits,
+                    Body::Disk(record) if !record.is_ready() => return Glance::Waits,
                     _ => return Glance::Entry(entry),
                 },
             }
@@ -170,7 +170,7 @@ impl Disks {
             }
         };
         match entry.body() {
-            Body::Disk(record) if record.len() <= CHECKED_FIRST => record.check().await.ok().map(|()| entry),
+            Body::Disk(record) => record.check().await.ok().map(|()| entry),
             _ => Some(entry),
         }
     }

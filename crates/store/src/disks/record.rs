@@ -4,24 +4,27 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::elsewhere;
+use super::{CHECKED_FIRST, elsewhere};
+
+/// What was found ready is sent without a second look for so long: it costs some system calls.
+const LATELY: Duration = Duration::from_millis(2);
 
 /// A body in a segment of a disk. Its bytes are there for as long as this is held.
 pub struct Record {
     body: larder_disk::Body,
     serial: u64,
-    is_verified: AtomicBool,
+    /// When it was found ready.
+    ready: OnceLock<Instant>,
 }
 
 impl Record {
     pub(super) fn new(body: larder_disk::Body, serial: u64) -> Self {
-        let is_verified = AtomicBool::new(body.is_verified());
-        Self { body, serial, is_verified }
+        Self { body, serial, ready: OnceLock::new() }
     }
 
     /// Bytes of content.
@@ -39,15 +42,23 @@ impl Record {
         self.serial
     }
 
-    /// Whether all of it is known to be what was written.
-    pub fn is_verified(&self) -> bool {
-        self.is_verified.load(Ordering::Relaxed)
+    /// Whether it may be sent without waiting, or is so long that it is checked while it is sent: all of it is
+    /// known to be what was written, and the beginning of it is in memory.
+    pub(super) fn is_ready(&self) -> bool {
+        let is_ready = self.body.is_verified() && self.body.is_at_hand(0..self.len().min(CHECKED_FIRST));
+        if is_ready {
+            self.ready.get_or_init(Instant::now);
+        }
+        is_ready
     }
 
     /// The file and the offset of byte `range.start`, for `sendfile`: if the bytes are known to be what
     /// was written, and sending them will not wait for the disk.
     pub fn at_hand(&self, range: Range<u64>) -> Option<(&File, u64)> {
-        if !self.is_verified() || !self.body.is_at_hand(range.clone()) {
+        let is_whole = range == (0..self.len());
+        let was_just_ready = || self.ready.get().is_some_and(|since| since.elapsed() < LATELY);
+        let is_ready = || self.body.is_verified() && self.body.is_at_hand(range.clone());
+        if !(is_whole && was_just_ready() || is_ready()) {
             return None;
         }
         let span = self.body.span();
@@ -71,25 +82,20 @@ impl Record {
         elsewhere(move || record.read(range)).await?
     }
 
-    /// Reads all of it, so that it may leave by `sendfile` from now on. Waits for the disk.
+    /// Makes sure that it can be sent, as far as that can be known before the first byte leaves: reads all of it, or
+    /// of a long one looks whether its file is long enough. Does not hold others up.
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn verify(&self) -> io::Result<()> {
-        if !self.is_verified() {
-            self.body.clone().verify().map_err(damaged)?;
-            self.is_verified.store(true, Ordering::Relaxed);
+    pub(super) async fn check(self: &Arc<Self>) -> io::Result<()> {
+        if self.len() > CHECKED_FIRST {
+            return self.body.is_there().map_err(damaged);
         }
-        Ok(())
-    }
-
-    /// The same as [`verify`](Self::verify), without holding others up.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn check(self: &Arc<Self>) -> io::Result<()> {
+        if self.is_ready() {
+            return Ok(());
+        }
         let record = Arc::clone(self);
-        elsewhere(move || record.verify()).await?
+        elsewhere(move || record.body.verify().map_err(damaged)).await?
     }
 }
 

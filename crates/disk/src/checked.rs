@@ -1,0 +1,99 @@
+//! Which bodies of a segment were verified lately, so that they may be sent without being read again.
+//!
+//! A body counts as verified while two things hold: it was read and found right less than
+//! [`trust`](crate::Options::trust) ago, and its segment's file still has the size and the times that it had before
+//! that reading began. Whatever writes to the file through the file system, or cuts it short, changes one of them.
+//! Damage below the file system changes neither: that is what the time is for.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::files::Stamp;
+
+/// Entries from which on those that are out of date are dropped.
+const FEW: usize = 64;
+
+/// A body was right when its file was like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    pub(crate) stamp: Stamp,
+    /// When the reading began, in seconds since the store was opened.
+    pub(crate) second: u32,
+}
+
+/// The checks of one segment. They all have the same stamp: a file that has changed makes the older ones void.
+#[derive(Default)]
+pub(crate) struct Checked(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    stamp: Option<Stamp>,
+    /// By the place of the record in the segment.
+    seconds: HashMap<u32, u32>,
+    /// Entries from which on to look for those that are out of date.
+    limit: usize,
+}
+
+impl Checked {
+    /// Notes that the body of the record at `at` was right. Checks from before the second `oldest` are dropped now
+    /// and then.
+    pub(crate) fn note(&self, at: u32, check: Check, oldest: u32) {
+        let mut state = self.state();
+        if state.stamp != Some(check.stamp) {
+            state.seconds.clear();
+            state.stamp = Some(check.stamp);
+        }
+        state.seconds.insert(at, check.second);
+        if state.seconds.len() > state.limit.max(FEW) {
+            state.seconds.retain(|_, second| *second >= oldest);
+            state.limit = state.seconds.len() * 2;
+        }
+    }
+
+    /// The last check of the body of the record at `at`.
+    pub(crate) fn get(&self, at: u32) -> Option<Check> {
+        let state = self.state();
+        let second = *state.seconds.get(&at)?;
+        state.stamp.map(|stamp| Check { stamp, second })
+    }
+
+    /// Takes back what was noted of the record at `at`.
+    pub(crate) fn forget(&self, at: u32) {
+        self.state().seconds.remove(&at);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(changed: i64, second: u32) -> Check {
+        Check { stamp: Stamp { size: 1, modified: changed, changed }, second }
+    }
+
+    #[test]
+    fn a_changed_file_makes_all_checks_void() {
+        let checked = Checked::default();
+        checked.note(1, check(1, 5), 0);
+        checked.note(2, check(1, 6), 0);
+        assert_eq!((checked.get(1), checked.get(2)), (Some(check(1, 5)), Some(check(1, 6))));
+        checked.note(3, check(2, 6), 0);
+        assert_eq!((checked.get(1), checked.get(2), checked.get(3)), (None, None, Some(check(2, 6))));
+        checked.forget(3);
+        assert_eq!(checked.get(3), None);
+    }
+
+    #[test]
+    fn checks_that_are_out_of_date_take_no_memory() {
+        let checked = Checked::default();
+        for second in 0..10_000 {
+            checked.note(second, check(1, second), second.saturating_sub(100));
+            assert!(checked.state().seconds.len() <= 202, "{second}");
+        }
+        assert_eq!(checked.get(9_999), Some(check(1, 9_999)));
+    }
+}
