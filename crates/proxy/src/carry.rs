@@ -59,7 +59,7 @@ impl Carrier {
 
     /// Begins to carry `download`, behind the content of `prefix`, and publishes it when it is whole. What came whole
     /// with its head is there when this returns, unless a disk has to be waited for.
-    pub(crate) fn start(self, download: Download, prefix: Option<Entry>) {
+    pub(crate) fn start(self, download: Box<Download>, prefix: Option<Entry>) {
         if prefix.is_some() || !download.is_here() {
             tokio::spawn(self.carry(download, prefix));
             return;
@@ -70,7 +70,7 @@ impl Carrier {
         }
     }
 
-    async fn carry(mut self, mut download: Download, prefix: Option<Entry>) {
+    async fn carry(mut self, mut download: Box<Download>, prefix: Option<Entry>) {
         self.lead.keep().await;
         let (was_stored, mut unread) = (self.lead.unstored().is_none(), Unread::default());
         if let Some(prefix) = prefix

@@ -37,8 +37,8 @@ const MARK: u32 = 120;
 
 /// For whom a fetch is made.
 pub(crate) enum Fetching {
-    /// For all who follow.
-    Leads(Lead),
+    /// For all who follow. The lead is large, and each function that passes it on would have room for it.
+    Leads(Box<Lead>),
     /// For one request, begun then; it costs a fill only if there is something to store.
     Alone(Moment),
 }
@@ -59,7 +59,7 @@ impl Fetching {
 
     fn into_lead(self, worker: &Worker, key: &[u8]) -> Lead {
         match self {
-            Self::Leads(lead) => lead,
+            Self::Leads(lead) => *lead,
             Self::Alone(began) => worker.shared.fills.alone(key, began),
         }
     }
@@ -201,13 +201,8 @@ impl Fetched<'_> {
 
     /// Remembers why the answer is not stored, for who asks about it.
     fn note(&self, why: Why, status: StatusCode, fields: &impl Fields) {
-        let (shared, key) = (&self.cx.worker.shared, &self.request.key);
-        shared.verdicts.note(
-            shared.store.memory.hash(key),
-            why,
-            Some((status, fields)),
-            &self.cx.rules.targeted,
-        );
+        let answer = Some((status, fields));
+        self.cx.worker.shared.verdicts.note(self.request.hash, why, answer, &self.cx.rules.targeted);
     }
 
     fn may_stand_in(&self, entry: &Entry, failure: Failure) -> bool {
@@ -339,10 +334,10 @@ impl Fetched<'_> {
         head: &Arc<Head>,
         fields: Source,
         answered: StatusCode,
-        (download, beginning): (Download, Option<Entry>),
+        (download, beginning): (Box<Download>, Option<Entry>),
     ) -> Reply {
         let shared = &self.cx.worker.shared;
-        shared.markers.clear(shared.store.memory.hash(&self.request.key));
+        shared.markers.clear(self.request.hash);
         let mut reader = carrier.lead.reader();
         if let Some(whole) = carrier.whole {
             reader.narrow(0, whole);
@@ -387,7 +382,7 @@ impl Fetched<'_> {
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
         // What this client's own fields brought about says nothing of others.
         if !is_by_request(why) && why != Why::StatusNotStorable && !self.would_spoil(status) {
-            shared.markers.mark(shared.store.memory.hash(&self.request.key), self.times.received + MARK);
+            shared.markers.mark(self.request.hash, self.times.received + MARK);
             // The origin's newer word on this URL is that nothing of it be kept.
             if self.stored.is_some() && !status.is_server_error() {
                 shared.store.remove(&self.request.key);
@@ -437,13 +432,12 @@ fn failed(
     // What this client's request may have brought about is nothing for others: one of them asks next.
     let fetching = match error.unconnected {
         true => fetching,
-        false => Fetching::Alone(cx.worker.shared.fills.now(&request.key)),
+        false => Fetching::Alone(cx.worker.shared.fills.now_for(request.hash)),
     };
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
         Some(entry) => fetched.stale(fetching, entry, None),
         None => {
-            let (shared, key) = (&cx.worker.shared, &request.key);
-            shared.verdicts.note(shared.store.memory.hash(key), error.why, None::<(_, &HeaderMap)>, &[]);
+            cx.worker.shared.verdicts.note(request.hash, error.why, None::<(_, &HeaderMap)>, &[]);
             fetching.settle(Verdict::Failed(error.status, error.why));
             failure(error.status, error.why)
         }

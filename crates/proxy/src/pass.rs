@@ -186,7 +186,7 @@ fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outc
         return upstream::pass_on(false, status, fields, download, outcome);
     };
     let fills = &cx.worker.shared.fills;
-    let mut lead = fills.alone(&request.key, fills.now(&request.key));
+    let mut lead = fills.alone(&request.key, fills.now_for(request.hash));
     let stored = storable::storable_fields(cx.rules, &fields.to_map());
     let stored = cx.worker.shared.store.memory.keep(&stored, freshness.date);
     let (cost, length) = (request.origin.micros(), download.length());
@@ -201,7 +201,7 @@ fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outc
 /// A HEAD that nothing stored answers.
 pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
     // Noted as for a fetch, so that a purge in between is noticed.
-    let began = cx.worker.shared.fills.now(&request.key);
+    let began = cx.worker.shared.fills.now_for(request.hash);
     let requested = clock::now();
     let mut nothing = Upload::Empty;
     let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing));
@@ -264,7 +264,7 @@ fn learn(
 }
 
 /// The origin changes protocols with the client (RFC 9110 section 7.8).
-fn upgraded(answer: &Lines, download: Download, outcome: Outcome) -> Reply {
+fn upgraded(answer: &Lines, download: Box<Download>, outcome: Outcome) -> Reply {
     let mut fields = answer.to_map();
     let protocol = fields.get(header::UPGRADE).cloned();
     storable::remove_hop_by_hop(&mut fields);

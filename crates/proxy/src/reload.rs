@@ -38,7 +38,7 @@ pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entr
         is_answer && is_fresh(&request.freshness(entry)) && store.current(entry.clone()).is_some()
     };
     stored.is_some_and(serves) || {
-        let resident = store.memory.peek(&request.key, store.memory.hash(&request.key));
+        let resident = store.memory.peek(&request.key, request.hash);
         resident.is_some_and(|resident| resident.variants().iter().any(serves))
     }
 }
@@ -62,7 +62,8 @@ impl Context<'_> {
         loop {
             match fills.join_reload(&request.key, &signature, arrived) {
                 Reloading::Lead(lead) => {
-                    return fetch::fetch(*self, request, Fetching::Leads(lead), why, stored).await;
+                    let fetching = Fetching::Leads(Box::new(lead));
+                    return fetch::fetch(*self, request, fetching, why, stored).await;
                 }
                 // It began before this request came, of which there are only so many.
                 Reloading::Wait(reader) => {
@@ -79,7 +80,7 @@ impl Context<'_> {
                     if let Some(reply) = self.reloaded(request, reader, verdict, why) {
                         return reply;
                     }
-                    let fetching = Fetching::Alone(fills.now(&request.key));
+                    let fetching = Fetching::Alone(fills.now_for(request.hash));
                     return fetch::fetch(*self, request, fetching, why, stored).await;
                 }
             }
@@ -105,10 +106,10 @@ impl Context<'_> {
 }
 
 /// Whether the answer to `request` is of use to no other, whatever it asks of the cache.
-pub(crate) fn is_for_itself(shared: &crate::worker::Shared, request: &Request, hash: u64) -> bool {
+pub(crate) fn is_for_itself(shared: &crate::worker::Shared, request: &Request) -> bool {
     request.route.is_validated()
         || request.fields.contains("authorization")
         || request.fields.contains("range")
         || request.asked.no_store
-        || shared.markers.marked(hash, clock::now())
+        || shared.markers.marked(request.hash, clock::now())
 }

@@ -15,7 +15,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::storable::Rules;
 use larder_semantics::{key, revalidate, storable};
-use larder_store::Entry;
+use larder_store::{Entry, Memory};
 
 use crate::forwarded::is_dropped;
 use crate::http1::head::{Head, Refusal, Target};
@@ -42,6 +42,8 @@ pub(crate) struct Request {
     pub(crate) asked: RequestDirectives,
     /// The cache key (RFC 9111 section 2).
     pub(crate) key: Vec<u8>,
+    /// The memory tier's hash of the key.
+    pub(crate) hash: u64,
     pub(crate) route: Route,
     pub(crate) client: SocketAddr,
     /// The client wants another protocol, by these `Upgrade` values.
@@ -253,6 +255,7 @@ impl Request {
     /// The refusal of a target or a field that cannot be passed on.
     pub(crate) fn take(
         head: &Head<'_>,
+        memory: &Memory,
         plan: &Plan,
         role: Role,
         client: SocketAddr,
@@ -289,6 +292,7 @@ impl Request {
                 None => RequestDirectives::parse(&head.fields),
             },
             fields,
+            hash: memory.hash(&key),
             key,
             route,
             client,
@@ -365,6 +369,7 @@ impl Request {
             fields,
             asked: RequestDirectives::default(),
             key: self.key.clone(),
+            hash: self.hash,
             route: self.route.clone(),
             client: self.client,
             upgrade: None,

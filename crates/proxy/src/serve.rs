@@ -114,8 +114,9 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     let why = passes(request, !request.content.is_empty());
     request.asks_peers = why.is_none() && cx.asks_peers(request);
     match why {
-        Some(why) => pass::through(worker, plan, request, why).await,
-        None if request.method == Method::HEAD => cx.head(request).await,
+        // In boxes: what most requests do not need would make the state of all larger.
+        Some(why) => Box::pin(pass::through(worker, plan, request, why)).await,
+        None if request.method == Method::HEAD => Box::pin(cx.head(request)).await,
         None => cx.get(request).await,
     }
 }
@@ -176,11 +177,11 @@ const TRIES: usize = 3;
 impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {
         let store = &self.worker.shared.store;
-        let (hash, arrived) = (store.memory.hash(&request.key), store.purges.now());
+        let arrived = store.purges.now();
         if self.rules.validated {
-            self.use_up(request, hash);
+            self.use_up(request);
         }
-        let held = self.look(request, hash).await;
+        let held = self.look(request).await;
         let (why, stored) = match find(request, &held) {
             Found::Reply(reply) => return reply,
             Found::ReplyAndRefresh(reply, entry) => {
@@ -194,13 +195,13 @@ impl Context<'_> {
             let text = "504: nothing stored answers this request, and it asked for nothing else\n";
             return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
         }
-        let for_itself = reload::is_for_itself(&self.worker.shared, request, hash);
+        let for_itself = reload::is_for_itself(&self.worker.shared, request);
         if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
-            let fetching = Fetching::Alone(self.worker.shared.fills.now(&request.key));
+            let fetching = Fetching::Alone(self.worker.shared.fills.now_for(request.hash));
             return fetch::fetch(*self, request, fetching, why, stored).await;
         }
         if reload::is_one(request) {
-            return self.reload(request, why, stored, held.resident).await;
+            return Box::pin(self.reload(request, why, stored, held.resident)).await;
         }
         self.coalesce(request, arrived, why, stored, held.resident).await
     }
@@ -208,7 +209,7 @@ impl Context<'_> {
     /// HEAD is answered from a stored GET (`at_once`), or else by the origin, whose answer may
     /// freshen what is stored (RFC 9111 section 4.3.5).
     async fn head(&self, request: &Request) -> Reply {
-        let held = self.look(request, self.worker.shared.store.memory.hash(&request.key)).await;
+        let held = self.look(request).await;
         let why = match find(request, &held) {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
             Found::Ask(why, _) => why,
@@ -217,19 +218,19 @@ impl Context<'_> {
     }
 
     /// Counts a use of what each use of is validated: `at_once`, which counts others, has not looked.
-    fn use_up(&self, request: &Request, hash: u64) {
+    fn use_up(&self, request: &Request) {
         let store = &self.worker.shared.store;
         let now = clock::now();
-        let found = store.memory.find(&request.key, hash, now);
+        let found = store.memory.find(&request.key, request.hash, now);
         if let Some(entry) = found.and_then(|resident| answer::take(resident, &request.fields)) {
             store.used(&entry, now);
         }
     }
 
-    /// What the tiers have for `request`, whose key has this hash.
-    pub(crate) async fn look(&self, request: &Request, hash: u64) -> Held {
+    /// What the tiers have for `request`.
+    pub(crate) async fn look(&self, request: &Request) -> Held {
         let shared = &self.worker.shared;
-        let resident = shared.store.memory.peek(&request.key, hash);
+        let resident = shared.store.memory.peek(&request.key, request.hash);
         let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
         match selected.cloned().and_then(|entry| shared.store.current(entry)) {
             Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
@@ -276,7 +277,8 @@ impl Context<'_> {
                         lead.settle(Verdict::Stored(entry));
                         return reply;
                     }
-                    return fetch::fetch(*self, request, Fetching::Leads(lead), why, stored).await;
+                    let fetching = Fetching::Leads(Box::new(lead));
+                    return fetch::fetch(*self, request, fetching, why, stored).await;
                 }
                 Joined::Follow(reader) => reader,
             };
@@ -317,7 +319,7 @@ impl Context<'_> {
                 Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released | Verdict::Abandoned => break,
             }
         }
-        fetch::fetch(*self, request, Fetching::Alone(fills.now(&request.key)), why, stored).await
+        fetch::fetch(*self, request, Fetching::Alone(fills.now_for(request.hash)), why, stored).await
     }
 
     /// The reply to a request that has waited for another's fetch as long as it may, or whose client has left.
@@ -331,7 +333,7 @@ impl Context<'_> {
     /// What a fetch has stored that ended after the tiers were looked at, and before this request could wait for it.
     fn stored_meanwhile(&self, request: &Request) -> Option<(Entry, Reply)> {
         let store = &self.worker.shared.store;
-        let resident = store.memory.peek(&request.key, store.memory.hash(&request.key))?;
+        let resident = store.memory.peek(&request.key, request.hash)?;
         let entry = answer::select(&resident, &request.fields).cloned();
         let entry = entry.and_then(|entry| store.current(entry))?;
         let held = Held { entry: Some(entry.clone()), tier: Tier::Memory, resident: Some(resident) };
@@ -381,7 +383,8 @@ impl Context<'_> {
             let route = request.route.clone();
             let Some(rules) = route.rules(&plan.settings.forward.rules) else { return };
             let cx = Context { worker: &worker, plan: &plan, rules };
-            let reply = fetch::fetch(cx, &request, Fetching::Leads(lead), Why::Expired, Some(stored)).await;
+            let fetching = Fetching::Leads(Box::new(lead));
+            let reply = fetch::fetch(cx, &request, fetching, Why::Expired, Some(stored)).await;
             reply.drain().await;
         });
     }
@@ -422,10 +425,10 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
     }
 }
 
-/// Whether an answer to this request, whose key has this hash, is of no use to others who ask for the same without wanting
-/// a newer response than the stored one.
-pub(crate) fn goes_alone(shared: &Shared, request: &Request, hash: u64) -> bool {
-    reload::is_for_itself(shared, request, hash) || reload::is_one(request)
+/// Whether an answer to this request is of no use to other requests for the same URL that do not want a newer response than
+/// the stored one.
+pub(crate) fn goes_alone(shared: &Shared, request: &Request) -> bool {
+    reload::is_for_itself(shared, request) || reload::is_one(request)
 }
 
 /// The reply when there is nothing to pass on.

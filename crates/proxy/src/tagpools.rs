@@ -232,7 +232,7 @@ fn with(reply: Reply, lines: HeaderMap) -> Reply {
     Reply { extra, ..reply }
 }
 
-async fn read_on(mut download: Download) {
+async fn read_on(mut download: Box<Download>) {
     if download.length().is_some_and(|length| length <= WORTH_READING) {
         while let Ok(Some(_)) = download.next().await {}
     }

@@ -28,7 +28,7 @@ use crate::worker::{Plan, Worker};
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) fields: Box<Lines>,
-    pub(crate) download: Download,
+    pub(crate) download: Box<Download>,
     /// It comes from the node that owns the key.
     pub(crate) by_peer: bool,
 }
@@ -94,7 +94,7 @@ async fn ask_peers(
     request: &Request,
     fields: &HeaderMap,
     content: &mut Upload,
-) -> Result<(Head, Download, bool), OriginError> {
+) -> Result<(Head, Box<Download>, bool), OriginError> {
     let _busy = match request.asks_peers {
         false => None,
         true => match Box::pin(peers::ask(worker, plan, request, fields)).await? {
@@ -121,7 +121,7 @@ async fn ask(
     request: &Request,
     fields: &HeaderMap,
     content: &mut Upload,
-) -> Result<(Head, Download), OriginError> {
+) -> Result<(Head, Box<Download>), OriginError> {
     let clients = worker.clients(plan);
     match &request.route {
         Route::Anywhere => {
@@ -176,7 +176,7 @@ async fn to_site(
     request: &Request,
     fields: &HeaderMap,
     content: &mut Upload,
-) -> Result<(Head, Download), OriginError> {
+) -> Result<(Head, Box<Download>), OriginError> {
     let repeatable = content.is_empty();
     let (mut tries_left, mut unsent) = (site.settings.retries, true);
     loop {
@@ -224,7 +224,7 @@ async fn once(
     content: &mut Upload,
     to: To<'_>,
     host: &str,
-) -> Result<(Head, Download), OriginError> {
+) -> Result<(Head, Box<Download>), OriginError> {
     let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
     let own = asking.as_ref().map(|asking| asking.traceparent());
     let mut head = Vec::with_capacity(HEAD);
@@ -321,7 +321,7 @@ pub(crate) fn pass_on(
     to_head: bool,
     status: StatusCode,
     fields: Box<Lines>,
-    download: Download,
+    download: Box<Download>,
     outcome: Outcome,
 ) -> Reply {
     // The answer to a HEAD has no content, but may say how long it would be.
@@ -331,6 +331,6 @@ pub(crate) fn pass_on(
         }
         false => download.length(),
     };
-    let (fields, content) = (Source::Answer(fields), Content::Origin(Box::new(download)));
+    let (fields, content) = (Source::Answer(fields), Content::Origin(download));
     Reply { length, content, ..Reply::new(status, fields, outcome) }
 }

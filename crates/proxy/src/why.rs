@@ -110,7 +110,8 @@ fn run(
     let read = match head::parse(text.as_bytes(), &mut lines, &plan.settings.limits) {
         Ok(Parsed::Whole(head, _)) => {
             let has_content = head.framing != Framing::Length(0);
-            Request::take(&head, plan, role, client).map(|request| (request, has_content))
+            Request::take(&head, &shared.store.memory, plan, role, client)
+                .map(|request| (request, has_content))
         }
         Ok(Parsed::Partial) => Err(Refusal::bad("this is no whole request")),
         Err(refusal) => Err(refusal),
@@ -160,10 +161,10 @@ struct Run<'r> {
 impl Run<'_> {
     fn explain(&self, nothing: Explanation) -> Explanation {
         let request = &self.request;
-        let hash = self.shared.store.memory.hash(&request.key);
+        let hash = request.hash;
         let held = self.look(hash);
         let decision = self.decide(&held);
-        let second_tier = self.second_tier(hash, &held, &decision);
+        let second_tier = self.second_tier(&held, &decision);
         let rules = request.route.rules(&self.plan.settings.forward.rules);
         let standard = Rules::default();
         let shown = rules.unwrap_or(&standard);
@@ -214,11 +215,11 @@ impl Run<'_> {
     }
 
     /// What the cluster's engine keeps, which answers where nothing is stored here.
-    fn second_tier(&self, hash: u64, held: &Held, decision: &Decision) -> Option<SecondTier> {
+    fn second_tier(&self, held: &Held, decision: &Decision) -> Option<SecondTier> {
         let (cluster, request) = (self.shared.cluster.as_deref()?, &self.request);
         let may_be_shared = request.method == Method::GET
             && decision.outcome == Kind::Miss.word()
-            && !serve::goes_alone(self.shared, request, hash);
+            && !serve::goes_alone(self.shared, request);
         let passed_by = match &held.entry {
             Some(_) => Some("what is stored here is used first"),
             None if may_be_shared => None,

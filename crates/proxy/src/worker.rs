@@ -124,13 +124,12 @@ pub(crate) struct Worker {
     pub(crate) sampler: Sampler,
     /// Where it sums requests for the statistics database, if there is one.
     tally: Option<Tally>,
-    clients: Mutex<(u64, Clients)>,
+    clients: Mutex<(u64, Arc<Clients>)>,
     waiting: Mutex<HashMap<u64, Waker>>,
     next_waiting: AtomicU64,
 }
 
 /// Ways to origins.
-#[derive(Clone)]
 pub(crate) struct Clients {
     /// For configured sites, wherever they are.
     pub(crate) reverse: Client,
@@ -292,7 +291,7 @@ impl Worker {
             seen: Queue::default(),
             sampler: Sampler::default(),
             tally: shared.ledger.as_deref().map(Ledger::tally),
-            clients: Mutex::new((plan.version, Clients::new(&plan.settings, shared))),
+            clients: Mutex::new((plan.version, Arc::new(Clients::new(&plan.settings, shared)))),
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
         });
@@ -311,12 +310,12 @@ impl Worker {
     }
 
     /// Connections to origins as `plan` wants them.
-    pub(crate) fn clients(&self, plan: &Plan) -> Clients {
+    pub(crate) fn clients(&self, plan: &Plan) -> Arc<Clients> {
         let mut clients = locked(&self.clients);
         if clients.0 != plan.version {
-            *clients = (plan.version, Clients::new(&plan.settings, &self.shared));
+            *clients = (plan.version, Arc::new(Clients::new(&plan.settings, &self.shared)));
         }
-        clients.1.clone()
+        Arc::clone(&clients.1)
     }
 
     /// What to remember of a request that has just been read; nothing if nobody wants to know.

@@ -267,8 +267,13 @@ impl Fills {
 
     /// The moment at which a fetch of `key` begins that may turn out worth a fill of its own.
     pub fn now(&self, key: &[u8]) -> Moment {
+        self.now_for(self.store.memory.hash(key))
+    }
+
+    /// The same for the key that has this hash in memory.
+    pub fn now_for(&self, hash: u64) -> Moment {
         let generation = self.store.purges.now();
-        Moment { generation, ..self.table(key).now }
+        Moment { generation, ..self.part(hash).now }
     }
 
     /// Leads a fill that nobody may follow: what it stores is reusable, but waiting for it is not

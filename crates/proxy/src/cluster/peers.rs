@@ -64,7 +64,7 @@ pub(crate) struct Report {
 
 /// What came of asking the node that owns a key: its answer; or one goes on to the origin from here, and this node is
 /// busy meanwhile, if it is the one.
-pub(crate) type Asked = ControlFlow<(Head, Download), Option<Busy>>;
+pub(crate) type Asked = ControlFlow<(Head, Box<Download>), Option<Busy>>;
 
 /// Counts a request as under way at a node, until it is dropped.
 pub(crate) struct Busy(Arc<Peer>);
@@ -121,7 +121,7 @@ pub(crate) async fn ask(
     let Some(cluster) = &worker.shared.cluster else { return Ok(Asked::Continue(None)) };
     // What could not be stored of late gains nothing by the detour.
     let shared = &worker.shared;
-    if shared.markers.marked(shared.store.memory.hash(&request.key), clock::now()) {
+    if shared.markers.marked(request.hash, clock::now()) {
         return Ok(Asked::Continue(None));
     }
     let node = match Turn::of(cluster, &request.key) {
@@ -130,7 +130,7 @@ pub(crate) async fn ask(
         None => return Ok(Asked::Continue(None)),
     };
     cluster.figures.asked.fetch_add(1, Ordering::Relaxed);
-    let client = worker.clients(plan).peers;
+    let client = worker.clients(plan).peers.clone();
     let asked = node.ask(&client, cluster, request, fields).await;
     let failed = |why: &dyn std::fmt::Display| {
         cluster.figures.failed.fetch_add(1, Ordering::Relaxed);
@@ -203,7 +203,7 @@ impl Other {
         cluster: &Cluster,
         request: &Request,
         fields: &HeaderMap,
-    ) -> Result<(Head, Download), OriginError> {
+    ) -> Result<(Head, Box<Download>), OriginError> {
         let mut head = Vec::with_capacity(HEAD);
         write_head(&mut head, cluster, &self.id, request, fields);
         let mut content = Upload::Empty;

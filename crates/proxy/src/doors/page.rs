@@ -154,7 +154,8 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
             Step::Reply(Box::new(answer.reply))
         }
         None => {
-            let request = Request::take(&read, plan, Role::Forward, visitor.client)?;
+            let memory = &visitor.worker.shared.store.memory;
+            let request = Request::take(&read, memory, plan, Role::Forward, visitor.client)?;
             Step::Ask(Box::new(Request { trace: trace.clone(), ..request }))
         }
     };

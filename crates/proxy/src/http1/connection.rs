@@ -185,13 +185,14 @@ impl Connection {
         let Some(Answer { reply, hash }) = answer else {
             let memo = self.worker.note(plan, role, &head, client, begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
-            let request = Request::take(&head, plan, role, client);
+            let request = Request::take(&head, &self.worker.shared.store.memory, plan, role, client);
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Break(match request {
                 Ok(request) => {
                     let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-                    let request = Box::new(Request { trace, by_peer, awaited, ..request });
+                    let mut request = Box::new(request);
+                    (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
                     let since = Instant::now();
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
@@ -262,7 +263,7 @@ impl Connection {
                 Ok(Next::Wait) => break,
                 Ok(Next::Close) => return,
                 Ok(Next::Reset) | Err(_) => return self.writing.reset(),
-                Ok(Next::Tunnel(tunnel)) => return self.tunnel(tunnel, &plan).await,
+                Ok(Next::Tunnel(tunnel)) => return Box::pin(self.tunnel(tunnel, &plan)).await,
             }
             if self.worker.is_outdated(&plan) {
                 plan = self.worker.plan();
@@ -291,9 +292,9 @@ impl Connection {
                 self.writing.flush().await?;
                 Ok(Next::Close)
             }
-            Look::Reply(begun) => self.reply(plan, begun).await,
-            // The long way needs much room; a connection that waits for hits should not hold it.
-            Look::Ask(ask) => Box::pin(self.ask(plan, *ask)).await,
+            // What follows needs much room. In boxes of its own it is not moved with the task that it is a part of.
+            Look::Reply(begun) => Box::pin(self.reply(plan, begun)).await,
+            Look::Ask(ask) => Box::pin(self.ask(plan, ask)).await,
             Look::Refuse(refusal, memo) => Box::pin(self.refuse(plan, refusal, memo.map(|memo| *memo))).await,
         }
     }
@@ -330,26 +331,26 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     let reason = "request head too slow";
                     let refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason };
-                    return self.refuse(plan, refusal, None).await;
+                    return Box::pin(self.refuse(plan, refusal, None)).await;
                 }
                 Ok(0) | Err(_) => return Ok(Next::Close),
             }
         }
     }
 
-    async fn ask(&mut self, plan: &Arc<Plan>, ask: Ask) -> io::Result<Next> {
+    async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         self.writing.flush().await?;
         // As long as an origin is waited for, others have more use for the buffers.
         self.writing.rest();
         self.reading.input.rest();
         match upload::check(ask.delimited, &plan.settings.limits) {
             Ok(()) => self.exchange(plan, ask).await,
-            Err(refusal) => self.refuse(plan, refusal, ask.memo).await,
+            Err(refusal) => Box::pin(self.refuse(plan, refusal, ask.memo)).await,
         }
     }
 
-    async fn exchange(&mut self, plan: &Arc<Plan>, ask: Ask) -> io::Result<Next> {
-        let Ask { mut request, delimited, expects, mut framing, memo, since } = ask;
+    async fn exchange(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
+        let Ask { mut request, delimited, expects, mut framing, memo, since } = *ask;
         let limits = &plan.settings.limits;
         let (source, content) = upload::split(&mut self.reading, delimited, limits, &plan.settings.timeouts);
         let (source, watch) = Watch::beside(source);
@@ -366,7 +367,9 @@ impl Connection {
         };
         let (mut reply, sent, pumped) = match talked {
             Ok(talked) => talked,
-            Err(refusal) => return self.refuse_unless_begun(plan, refusal, before, memo).await,
+            Err(refusal) => {
+                return Box::pin(self.refuse_unless_begun(plan, refusal, before, memo)).await;
+            }
         };
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
         self.worker.replied(plan, &reply, bytes, memo);
@@ -398,7 +401,7 @@ impl Connection {
             return Ok(Next::Tunnel(tunnel));
         }
         if !keep_alive {
-            linger(&mut self.reading, &mut self.writing).await;
+            Box::pin(linger(&mut self.reading, &mut self.writing)).await;
             return Ok(Next::Close);
         }
         Ok(Next::Look)

@@ -356,7 +356,7 @@ impl Couplings {
 
     fn looked(&self, cx: Context<'_>, request: &Request, look: Look) {
         if let Some(at) = place(cx.plan, request) {
-            let url = cx.worker.shared.store.memory.hash(&request.key);
+            let url = request.hash;
             self.history().looked(at, url, look, micros(self.since.elapsed()));
         }
     }

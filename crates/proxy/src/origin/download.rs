@@ -11,7 +11,7 @@ use super::gate::Place;
 use super::stream::Stream;
 use crate::observe::accounts::Meter;
 
-/// An origin's content as it arrives.
+/// An origin's content as it arrives. It is boxed from the start: it passes through many hands, and is large.
 #[derive(Debug)]
 pub struct Download {
     /// `None` once all has been read.
@@ -50,13 +50,13 @@ pub struct Upgraded {
 
 impl Download {
     /// Content whose next piece may take `limit`.
-    pub(super) fn new(mut exchange: Exchange, content: Content, limit: Duration) -> Self {
+    pub(super) fn new(mut exchange: Exchange, content: Content, limit: Duration) -> Box<Self> {
         exchange.within(limit);
         let length = match content {
             Content::Length(length) => Some(length),
             Content::Chunked(_) | Content::Close => None,
         };
-        Self {
+        Box::new(Self {
             exchange: Some(exchange),
             content,
             lent: 0,
@@ -67,28 +67,35 @@ impl Download {
             early: None,
             handed: Vec::new(),
             guard: None,
-        }
+        })
     }
 
     /// The same, holding `place` until it ends.
-    pub fn holding(self, place: Place) -> Self {
-        Self { place: Some(place), ..self }
+    #[must_use]
+    pub fn holding(mut self: Box<Self>, place: Place) -> Box<Self> {
+        self.place = Some(place);
+        self
     }
 
     /// The same, counted by `meter` as it arrives.
-    pub(crate) fn counted(self, meter: Meter) -> Self {
-        Self { meter: Some(meter), ..self }
+    #[must_use]
+    pub(crate) fn counted(mut self: Box<Self>, meter: Meter) -> Box<Self> {
+        self.meter = Some(meter);
+        self
     }
 
     /// The same, beginning once more with `early`, which has been read from it.
-    pub fn behind(self, early: Vec<u8>) -> Self {
-        Self { early: Some(early), ..self }
+    #[must_use]
+    pub fn behind(mut self: Box<Self>, early: Vec<u8>) -> Box<Self> {
+        self.early = Some(early);
+        self
     }
 
     /// The same, keeping `guard` until the last of the content is handed out, or nobody wants it any more.
-    pub fn guarded(self, guard: impl Any + Send + Sync) -> Self {
-        let guard = self.exchange.is_some().then(|| Box::new(guard) as _);
-        Self { guard, ..self }
+    #[must_use]
+    pub fn guarded(mut self: Box<Self>, guard: impl Any + Send + Sync) -> Box<Self> {
+        self.guard = self.exchange.is_some().then(|| Box::new(guard) as _);
+        self
     }
 
     /// The next piece; `None` at the end.
@@ -168,7 +175,7 @@ impl Download {
     }
 
     /// Leaves HTTP, which the answer's head agreed to. `None` when it has ended already.
-    pub fn into_upgraded(self) -> Option<Upgraded> {
+    pub fn into_upgraded(self: Box<Self>) -> Option<Upgraded> {
         let (stream, early) = self.exchange?.into_parts();
         Some(Upgraded { stream, early })
     }

@@ -10,10 +10,11 @@
 //! listener, never to another origin's. The true answer is then what is left over, so that the origin is remembered from
 //! then on.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+
+use foldhash::fast::RandomState;
 
 use super::careless::Careless;
 use super::common::Common;
@@ -27,6 +28,8 @@ const PATIENCE: u64 = 30_000;
 const SWEEP: Duration = Duration::from_secs(2);
 /// Connections that wait for one origin, on one worker.
 const MOST: usize = 256;
+
+type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
 /// The waiting connections of one client.
 #[derive(Debug)]

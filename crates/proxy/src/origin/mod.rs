@@ -114,7 +114,7 @@ impl Client {
     ///
     /// # Errors
     /// Why there is no answer: 504 for time, 502 for the rest.
-    pub async fn send(&self, mut request: Outgoing<'_>) -> Result<(Head, Download), OriginError> {
+    pub async fn send(&self, mut request: Outgoing<'_>) -> Result<(Head, Box<Download>), OriginError> {
         let Ways { connector, idle, .. } = &*self.0;
         let repeatable = request.content.is_empty() && is_idempotent(request.method);
         let (mut waited, mut unsent) = (idle.take(request.https, request.authority), true);
@@ -130,8 +130,8 @@ impl Client {
                 }
             };
             let (mut exchange, mut sent) = (Exchange::new(connection, Arc::clone(idle)), 0);
-            if is_new {
-                self.prove(&mut exchange, request.https, request.authority).await?;
+            if is_new && self.0.prover.is_some() {
+                Box::pin(self.prove(&mut exchange, request.https, request.authority)).await?;
             }
             match exchange.ask(&mut request, self.0.first_byte, &mut sent).await {
                 Ok(head) => {

@@ -114,7 +114,7 @@ pub(crate) fn check_hit(
     let plan = worker.plan();
     let Some(served) = Served::of(&head.method, &head.fields, reply) else { return };
     if let Some(permit) = admit(worker, &plan, &head.fields, &served)
-        && let Ok(request) = Request::take(head, &plan, role, client)
+        && let Ok(request) = Request::take(head, &worker.shared.store.memory, &plan, role, client)
     {
         let request = request.in_background();
         tokio::spawn(Check { worker: Arc::clone(worker), plan, request, served, _permit: permit }.run());
@@ -216,8 +216,7 @@ impl Check {
     /// Whether the cache would give a client `given` at this moment.
     async fn gives(&self, given: Content) -> Result<bool, String> {
         let Some(cx) = self.context() else { return Ok(false) };
-        let hash = self.shared().store.memory.hash(&self.request.key);
-        let held = cx.look(&self.request, hash).await;
+        let held = cx.look(&self.request).await;
         let reply = match serve::find(&self.request, &held) {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => reply,
             // Hits that are validated one by one are worth what the one who is asked says.
