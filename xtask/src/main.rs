@@ -119,6 +119,10 @@ fn cargo() -> std::process::Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(program);
     command.current_dir(root());
+    if std::env::var_os("CI").is_some() {
+        // There everything is built once, so that what makes the next build quicker only takes time.
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
 }
 
