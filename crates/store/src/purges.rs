@@ -10,10 +10,12 @@
 //!
 //! Rules are never waited for and never counted down. When there are too many, the oldest half of them becomes one
 //! that reaches everything they could have reached, and asks only for validation. Those that [answers](answered) make
-//! have limits of their own. Generations are 64-bit numbers
-//! and do not come to an end. How a response changes that a purge reaches is in [`larder_semantics::freshness`].
+//! have limits of their own, and are only made for groups that something stored may [have](known). Generations are
+//! 64-bit numbers and do not come to an end. How a response changes that a purge reaches is in
+//! [`larder_semantics::freshness`].
 
 mod answered;
+mod known;
 mod written;
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,6 +26,8 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use self::answered::{Answered, UNKNOWN};
 pub use self::answered::{MOST_OF_ALL, MOST_OF_ORIGIN};
+use self::known::Known;
+pub use self::known::MOST_KNOWN;
 use self::written::end_of_name;
 pub(crate) use self::written::{Kind, Written};
 use larder_semantics::fields::Fields;
@@ -139,6 +143,7 @@ struct Rules {
     lengths: BTreeMap<u16, usize>,
     /// Those by answers, which are not among the others.
     answered: Answered,
+    known: Known,
 }
 
 /// All purges of one scope.
@@ -171,7 +176,8 @@ impl Purges {
         let second = self.latest.fetch_max(second, Ordering::Relaxed).max(second);
         let second = NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN);
         let generation = Generation(self.now().0 + 1);
-        let written: Vec<_> = scopes.iter().map(|scope| scope.written(effect, second)).collect();
+        let mut written: Vec<_> = scopes.iter().map(|scope| scope.written(effect, second)).collect();
+        written.retain(|rule| rules.is_needed(rule, generation));
         written.iter().for_each(|rule| rules.add(rule, generation));
         rules.fold();
         // While the rules are locked, so that who sees the number finds the rules.
@@ -214,6 +220,33 @@ impl Purges {
     pub fn know_sites(&self, site_of: Arc<SiteOf>) {
         // A second one is of no use: there is one config.
         let _ = self.sites.set(site_of);
+    }
+
+    /// From now on, answers make rules only for groups that are [known](Self::know) to be those of something stored. To be
+    /// said before anything is.
+    pub(crate) fn know_groups(&self) {
+        self.write().known.is_on = true;
+    }
+
+    /// Notes the groups of a response to `key` that may be stored, and was fetched when `born` was in force. To be said
+    /// before anybody else can have the response.
+    pub fn know(&self, key: &[u8], response: &impl Fields, born: Generation) {
+        if !response.contains(groups::GROUPS) {
+            return;
+        }
+        let Some(origin) = key::origin(key) else { return };
+        let groups = groups::groups(response);
+        let hash = |name: &String| Kind::AnsweredGroup.hash([origin, name.as_bytes()]);
+        let groups: Vec<_> = groups.iter().map(hash).collect();
+        let origin = Kind::AnsweredOrigin.hash([origin, b""]);
+        if self.read().known.has(origin, &groups, born) {
+            return;
+        }
+        let mut rules = self.write();
+        let missed = rules.known.insert(origin, &groups, born);
+        if let Some(mark) = missed {
+            groups.into_iter().for_each(|group| rules.answered.add_group(origin, group, mark));
+        }
     }
 
     /// No rules, for the same sites.
@@ -284,6 +317,20 @@ fn stronger(one: Option<Reach>, other: Option<Reach>) -> Option<Reach> {
 }
 
 impl Rules {
+    /// Whether something stored may have what an answer invalidates. If not, what is on its way may have it all the same.
+    fn is_needed(&mut self, written: &Written, generation: Generation) -> bool {
+        let origin = match written.kind {
+            Kind::AnsweredGroup => written.origin,
+            Kind::AnsweredOrigin => written.hash,
+            _ => return true,
+        };
+        let may_have = self.known.may_have(written.hash);
+        if !may_have {
+            self.known.skip(origin, Mark { generation, second: written.second });
+        }
+        may_have
+    }
+
     fn add(&mut self, written: &Written, generation: Generation) {
         let Written { hash, kind, length, effect, second, origin } = *written;
         let mark = Mark { generation, second };
@@ -294,6 +341,7 @@ impl Rules {
             Kind::All if effect == Effect::Remove => {
                 self.forget(|rule| rule.last() <= Some(mark));
                 self.answered.forget(mark);
+                self.known.forget(mark);
             }
             _ => {}
         }

@@ -47,6 +47,9 @@ impl Store {
     /// These tiers.
     pub fn new(memory: Memory, disks: Disks) -> Self {
         let purges = Arc::clone(disks.purges());
+        if disks.is_empty() {
+            purges.know_groups();
+        }
         Self { memory, disks, purges }
     }
 

@@ -100,6 +100,7 @@ impl Lead {
     /// the response will be stored, in memory or on a disk, as far as one can know.
     pub fn stream(&mut self, head: impl Into<Arc<Head>>) -> bool {
         let head = head.into();
+        self.fills.store.purges.know(&self.fill.key, &head.fields.view(), self.fill.born);
         let on_disk =
             self.kept == Kept::Everywhere && self.fills.store.disks.takes(&self.fill.key, head.length);
         self.length = head.length;
@@ -236,6 +237,9 @@ impl Lead {
     /// [`Memory::put`](crate::Memory::put). False when memory has not stored it.
     pub fn put(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
         let began = self.fills.now(&self.fill.key);
+        if let Some(fields) = entry.tagged() {
+            self.fills.store.purges.know(&self.fill.key, &fields, entry.checked());
+        }
         if self.is_cancelled() {
             return false;
         }

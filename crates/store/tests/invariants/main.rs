@@ -3,6 +3,7 @@
 //! Every content is derived from its key and version, so that a reader can tell a wrong byte.
 
 mod fills;
+mod groups;
 mod memory;
 mod purges;
 mod reclaim;

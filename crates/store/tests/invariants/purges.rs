@@ -50,6 +50,12 @@ fn freshness() -> Freshness {
 
 /// Stores a response to `key` that was fetched when `born` was in force.
 pub(super) fn put(store: &Store, key: &[u8], fields: &[(&'static str, &str)], born: Generation) {
+    store.purges.know(key, &lines(fields).view(), born);
+    put_unknown(store, key, fields, born);
+}
+
+/// The same, though nobody has said which groups it has.
+pub(super) fn put_unknown(store: &Store, key: &[u8], fields: &[(&'static str, &str)], born: Generation) {
     let parts = Parts {
         key,
         signature: b"",
@@ -181,12 +187,12 @@ fn too_many_purges_become_one_that_asks_for_validation() {
     assert!(!flags(&late).contains(Flags::INVALID), "newer than what was folded");
 }
 
-fn head(fields: &[(&'static str, &str)]) -> Head {
+pub(super) fn head(fields: &[(&'static str, &str)]) -> Head {
     let (signature, freshness) = (Vec::new(), freshness());
     Head { status: StatusCode::OK, fields: lines(fields), signature, freshness, cost: 0, length: Some(7) }
 }
 
-fn lead(fills: &Arc<Fills>, key: &[u8]) -> Lead {
+pub(super) fn lead(fills: &Arc<Fills>, key: &[u8]) -> Lead {
     match fills.join(key, b"") {
         Joined::Lead(lead) => lead,
         Joined::Follow(_) => panic!("somebody leads already"),
@@ -194,7 +200,7 @@ fn lead(fills: &Arc<Fills>, key: &[u8]) -> Lead {
 }
 
 /// Lets a fetch that has begun end well.
-async fn finish(mut lead: Lead, fields: &[(&'static str, &str)]) {
+pub(super) async fn finish(mut lead: Lead, fields: &[(&'static str, &str)]) {
     lead.stream(head(fields));
     lead.keep().await;
     lead.append(b"content").await.expect("there is room");
@@ -242,7 +248,7 @@ async fn what_was_fetched_before_a_purge_takes_no_place_of_what_was_fetched_sinc
 }
 
 /// What is found after a new start.
-async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> {
+pub(super) async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> {
     let (store, fills) = open(disks(&[directory]));
     eventually(async || store.disks.unknown().is_none().then_some(())).await;
     let found = fills.recall(key, &HeaderMap::new(), THEN).await;
@@ -250,7 +256,7 @@ async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> {
 }
 
 /// Stores a response on a disk, and waits until it is found there.
-async fn store_there(fills: &Arc<Fills>, key: &[u8], fields: &[(&'static str, &str)]) {
+pub(super) async fn store_there(fills: &Arc<Fills>, key: &[u8], fields: &[(&'static str, &str)]) {
     finish(lead(fills, key), fields).await;
     eventually(async || fills.recall(key, &HeaderMap::new(), THEN).await).await;
 }
@@ -444,12 +450,21 @@ fn an_origin_with_too_many_invalid_groups_is_treated_as_a_whole() {
     fills.order(&[group("c", "kept"), tag("t")], Effect::Remove, THEN);
     let invalid =
         |key: &[u8]| find(&store, key).expect("it is there").freshness().flags.contains(Flags::INVALID);
+    let invalidate = |authority: &str, name: &str| {
+        let key = key_of("http", authority, "/known");
+        store.purges.know(
+            &key,
+            &lines(&[("cache-groups", &format!("\"{name}\""))]).view(),
+            store.purges.now(),
+        );
+        fills.order(&[group(authority, name)], Effect::Invalid, THEN);
+    };
     for n in 0..larder_store::purges::MOST_OF_ORIGIN {
-        fills.order(&[group("a", &n.to_string())], Effect::Invalid, THEN);
+        invalidate("a", &n.to_string());
     }
     assert_eq!([&mine, &plain, &other].map(|key| invalid(key)), [false; 3]);
     assert_eq!(store.purges.len(), larder_store::purges::MOST_OF_ORIGIN + 2);
-    fills.order(&[group("a", "one more")], Effect::Invalid, THEN);
+    invalidate("a", "one more");
     assert_eq!([&mine, &plain, &other].map(|key| invalid(key)), [true, false, false]);
     assert_eq!(store.purges.len(), 1 + 2, "those of administrators are kept");
 }
@@ -460,6 +475,8 @@ fn answers_of_many_origins_do_not_crowd_out_administrators() {
     let tagged = key_of("http", "a", "/1");
     put(&store, &tagged, &[("cache-tag", "t")], store.purges.now());
     for n in 0..2 * larder_store::purges::MOST_OF_ALL {
+        let key = key_of("http", &n.to_string(), "/known");
+        store.purges.know(&key, &lines(&[("cache-groups", "\"g\"")]).view(), store.purges.now());
         fills.order(&[group(&n.to_string(), "g")], Effect::Invalid, THEN);
     }
     assert!(store.purges.len() <= larder_store::purges::MOST_OF_ALL + 1);
