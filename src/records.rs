@@ -25,7 +25,7 @@ pub(crate) struct Asked {
     /// Show sums by this
     #[arg(long, value_name = "PROPERTY", group = "question", value_parser = named(Dimension::ALL))]
     by: Option<Dimension>,
-    /// Show the URLs with the most hits, misses, bytes, or time that origins took
+    /// Show the URLs with the most hits, validations, misses, bytes, or time that origins took
     #[arg(long, value_name = "MEASURE", group = "question", value_parser = named(Measure::ALL))]
     top: Option<Measure>,
     /// Show what this query finds; it cannot change anything
@@ -107,9 +107,11 @@ type Column = (&'static str, fn(&Counts) -> String);
 const COLUMNS: &[Column] = &[
     ("requests", |counts| about_count(counts.requests)),
     ("hits", |counts| about_count(counts.hits)),
+    ("validated", |counts| about_count(counts.validated)),
     ("misses", |counts| about_count(counts.misses)),
-    ("hit ratio", |counts| ratio(counts.hit_ratio(), counts.hits + counts.misses)),
-    ("byte hit ratio", |counts| ratio(counts.byte_hit_ratio(), counts.bytes_cacheable)),
+    ("hit ratio", |counts| ratio(counts.hit_ratio(), counts.cacheable())),
+    ("+validated", |counts| ratio(counts.validated_hit_ratio(), counts.cacheable())),
+    ("of bytes", |counts| ratio(counts.byte_hit_ratio(), counts.bytes_cacheable)),
     ("bytes", |counts| about_size(counts.bytes)),
     ("mean time", |counts| time(counts.mean_service_us(), counts.requests)),
     ("of origins", |counts| time(counts.mean_origin_us(), counts.origin_requests)),
@@ -148,8 +150,9 @@ fn time(micros: f64, count: u64) -> String {
 fn groups_json(name: &str, groups: &[Group]) -> String {
     let group = |Group { name: value, counts }: &Group| {
         json!({
-            name: value, "requests": counts.requests, "hits": counts.hits, "misses": counts.misses,
-            "hit_ratio": counts.hit_ratio(), "byte_hit_ratio": counts.byte_hit_ratio(), "bytes": counts.bytes,
+            name: value, "requests": counts.requests, "hits": counts.hits, "validated": counts.validated,
+            "misses": counts.misses, "hit_ratio": counts.hit_ratio(),
+            "validated_hit_ratio": counts.validated_hit_ratio(), "byte_hit_ratio": counts.byte_hit_ratio(), "bytes": counts.bytes,
             "mean_micros": counts.mean_service_us(), "origin_requests": counts.origin_requests,
             "mean_origin_micros": counts.mean_origin_us(),
         })
@@ -186,7 +189,8 @@ mod tests {
         let counts = Counts {
             requests: 1_300,
             hits: 900,
-            misses: 300,
+            validated: 60,
+            misses: 240,
             bytes: 4 << 20,
             bytes_cacheable: 400,
             bytes_from_cache: 100,
@@ -198,9 +202,9 @@ mod tests {
         let group = |name: &str, counts| Group { name: name.to_owned(), counts };
         let groups = [group("docs/a\u{1b}", counts), group("", refused)];
         let expected = [
-            "route         requests  hits  misses  hit ratio  byte hit ratio     bytes  mean time  of origins",
-            "docs/a\\u{1b}     1,300   900     300     75.00%          25.00%  4.00 MiB    2.00 ms      100 us",
-            "-                    1     0       0          -               -       0 B       0 us           -",
+            "route         requests  hits  validated  misses  hit ratio  +validated  of bytes     bytes  mean time  of origins",
+            "docs/a\\u{1b}     1,300   900         60     240     75.00%      80.00%    25.00%  4.00 MiB    2.00 ms      100 us",
+            "-                    1     0          0       0          -           -         -       0 B       0 us           -",
         ];
         assert_eq!(table("route", &groups), expected);
         assert_eq!(shown("hour", "1600002000000"), "2020-09-13 13:00 UTC");

@@ -125,8 +125,10 @@ fn content(answer: &str) -> Result<&str, String> {
 const FIRST: &[&str] = &[
     "requests",
     "hits",
+    "validated",
     "misses",
     "hit_ratio",
+    "validated_hit_ratio",
     "byte_hit_ratio",
     "bytes_served",
     "objects",

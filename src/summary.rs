@@ -15,8 +15,8 @@ const ROWS: usize = 5;
 /// The summary, a line each, none longer than [`WIDTH`].
 pub(crate) fn lines(numbers: &Map<String, Value>) -> Vec<String> {
     let all = Value::Object(numbers.clone());
-    let mut lines = vec![requests(&all), others(&all), bytes(&all)];
-    lines.extend(["hit", "miss", "origin"].iter().filter_map(|kind| latency(&all, kind)));
+    let mut lines = vec![requests(&all), line("", &ratios(&all)), others(&all), bytes(&all)];
+    lines.extend(["hit", "validated", "miss", "origin"].iter().filter_map(|kind| latency(&all, kind)));
     lines.push(memory(&all));
     lines.extend(some(&all["disks"], disk));
     lines.extend(some(&all["sites"], site));
@@ -45,16 +45,25 @@ fn ratio(value: &Value, name: &str) -> String {
 fn requests(all: &Value) -> String {
     let number = |name| about_count(count(all, name));
     let text = format!(
-        "{}, {} hit ratio: {} hits, {} misses",
+        "{}: {} hits, {} validated, {} misses",
         number("requests"),
-        ratio(all, "hit_ratio"),
         number("hits"),
+        number("validated"),
         number("misses"),
     );
     line("requests", &text)
 }
 
-/// Requests that count neither as hit nor as miss.
+/// The hit ratio, and the one with what was validated where they differ.
+fn ratios(of: &Value) -> String {
+    let with = match count(of, "validated") {
+        0 => String::new(),
+        _ => format!(", {} with validated", ratio(of, "validated_hit_ratio")),
+    };
+    format!("{} hit ratio{with}", ratio(of, "hit_ratio"))
+}
+
+/// Requests that count in no hit ratio.
 fn others(all: &Value) -> String {
     let number = |name| about_count(count(all, name));
     let text = format!(
@@ -122,10 +131,10 @@ fn site(site: &Value) -> String {
         all => format!(", {healthy} of {} healthy", counted(all as u64, "origin", "origins")),
     };
     let text = format!(
-        "{}: {}, {} hit ratio{state}",
+        "{}: {}, {}{state}",
         word(site, "site"),
         counted(count(site, "requests"), "request", "requests"),
-        ratio(site, "hit_ratio"),
+        ratios(site),
     );
     line("site", &text)
 }
@@ -187,8 +196,8 @@ mod tests {
     #[test]
     fn a_screen_has_what_most_people_look_for() {
         let numbers = json!({
-            "requests": 1_234_567, "hits": 900_000, "misses": 300_000, "passes": 34_567, "errors": 0,
-            "hit_ratio": 0.75, "byte_hit_ratio": 0.5, "bytes_served": 5_368_709_120_u64, "origin_bytes": 1024,
+            "requests": 1_234_567, "hits": 900_000, "validated": 60_000, "misses": 240_000, "passes": 34_567, "errors": 0,
+            "hit_ratio": 0.75, "validated_hit_ratio": 0.8, "byte_hit_ratio": 0.5, "bytes_served": 5_368_709_120_u64, "origin_bytes": 1024,
             "objects": 1, "bytes_stored": 2048, "capacity": 1_073_741_824, "by": "bytes", "policy": "adaptive",
             "evictions": 0, "connections": 2, "in_flight": 1, "queued": 0,
             "latency": {"hit": {"count": 9, "p50_us": 20, "p99_us": 1500, "p999_us": 2_000_000}, "miss": {"count": 0}},
@@ -197,7 +206,8 @@ mod tests {
             "reasons": {"absent": 3, "fresh": 7},
         });
         let expected = [
-            "requests  1,234,567, 75.00% hit ratio: 900,000 hits, 300,000 misses",
+            "requests  1,234,567: 900,000 hits, 60,000 validated, 240,000 misses",
+            "          75.00% hit ratio, 80.00% with validated",
             "          34,567 passes, 0 refused, 0 errors; 0 stale, 0 coalesced",
             "bytes     5.00 GiB served (50.00% byte hit ratio), 1.00 KiB from origins",
             "hit       half within 20 us, 99% within 1.50 ms, 99.9% within 2.00 s",

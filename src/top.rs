@@ -59,6 +59,11 @@ fn size() -> (usize, usize) {
     tcgetwinsize(io::stdout()).map_or((ROWS + FRAME, 80), |size| (size.ws_row.into(), size.ws_col.into()))
 }
 
+/// Requests that hit ratios are taken of.
+const CACHEABLE: &[&str] = &["hits", "validated", "misses"];
+const LEGEND: &str =
+    "hit ratio = hits / (hits + validated + misses); +validated = (hits + validated) / the same";
+
 /// The tables of URLs and of routes, with so many rows of the first at most, and lines no longer than `columns`.
 fn page(report: &Value, rows: usize, columns: usize) -> String {
     let list = |name: &str| report[name].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -79,14 +84,14 @@ fn page(report: &Value, rows: usize, columns: usize) -> String {
         lines.extend(urls(&list("urls")[..list("urls").len().min(rows)]));
         lines.push(String::new());
         lines.extend(routes(&list("routes")[..list("routes").len().min(rows / 3 + 1)]));
-        lines.push("hit ratio = hits / (hits + misses); byte hit ratio over the same requests".to_owned());
+        lines.push(LEGEND.to_owned());
     }
     let cut = |line: &String| line.chars().take(columns).chain(['\n']).collect::<String>();
     lines.iter().map(cut).collect()
 }
 
 fn urls(urls: &[Value]) -> Vec<String> {
-    let heading = ["requests", "hits", "misses", "bytes", "origin", "why", "url"].map(str::to_owned).to_vec();
+    let heading = ["requests", "hits", "validated", "misses", "bytes", "origin", "why", "url"];
     let row = |url: &Value| {
         let number = |name: &str| url[name].as_u64().unwrap_or_default();
         let word = |name: &str| printable(url[name].as_str().unwrap_or_default());
@@ -94,6 +99,7 @@ fn urls(urls: &[Value]) -> Vec<String> {
         vec![
             about_count(number("requests")),
             about_count(number("hits")),
+            about_count(number("validated")),
             about_count(number("misses")),
             about_size(number("bytes")),
             if origin == 0 { "-".to_owned() } else { about_time(origin as f64) },
@@ -101,26 +107,24 @@ fn urls(urls: &[Value]) -> Vec<String> {
             word("url"),
         ]
     };
-    table(heading, urls.iter().map(row), 2)
+    table(heading.map(str::to_owned).to_vec(), urls.iter().map(row), 2)
 }
 
 fn routes(routes: &[Value]) -> Vec<String> {
-    let heading = ["requests", "hits", "misses", "hit ratio", "byte hit ratio", "site", "route"]
-        .map(str::to_owned)
-        .to_vec();
+    let heading = ["requests", "hits", "validated", "misses", "hit ratio", "+validated", "of bytes"];
+    let heading = heading.into_iter().chain(["site", "route"]).map(str::to_owned).collect();
     let row = |route: &Value| {
         let number = |name: &str| about_count(route[name].as_u64().unwrap_or_default());
         let word = |name: &str| printable(route[name].as_str().unwrap_or_default());
-        let any =
-            route["hits"].as_u64().unwrap_or_default() + route["misses"].as_u64().unwrap_or_default() > 0;
+        let any = CACHEABLE.iter().any(|name| route[*name].as_u64().is_some_and(|count| count > 0));
         let ratio = |name: &str| match route[name].as_f64() {
             Some(ratio) if any => format!("{:.1}%", ratio * 100.0),
             _ => "-".to_owned(),
         };
-        let counts = ["requests", "hits", "misses"].map(number);
-        let ratios = ["hit_ratio", "byte_hit_ratio"].map(ratio);
+        let counts = ["requests"].iter().chain(CACHEABLE).map(|name| number(name));
+        let ratios = ["hit_ratio", "validated_hit_ratio", "byte_hit_ratio"].map(ratio);
         let names = [word("site"), format!("/{}", word("route"))];
-        counts.into_iter().chain(ratios).chain(names).collect()
+        counts.chain(ratios).chain(names).collect()
     };
     table(heading, routes.iter().map(row), 2)
 }
@@ -147,23 +151,23 @@ mod tests {
         let report = json!({
             "seconds": 61.5, "dropped": 3, "others": 0,
             "urls": [
-                {"url": "http://a/\u{1b}", "requests": 12, "hits": 9, "misses": 3, "bytes": 2048, "origin_us": 1500,
-                 "why": "no-freshness"},
+                {"url": "http://a/\u{1b}", "requests": 12, "hits": 9, "validated": 1, "misses": 2, "bytes": 2048,
+                 "origin_us": 1500, "why": "no-freshness"},
                 {"url": "http://a/b", "requests": 1, "hits": 0, "misses": 0, "bytes": 1, "origin_us": 0, "why": "method"},
             ],
-            "routes": [{"site": "a", "route": "", "requests": 13, "hits": 9, "misses": 3, "hit_ratio": 0.75,
-                        "byte_hit_ratio": 0.5}],
+            "routes": [{"site": "a", "route": "", "requests": 13, "hits": 9, "validated": 1, "misses": 2,
+                        "hit_ratio": 0.75, "validated_hit_ratio": 0.833, "byte_hit_ratio": 0.5}],
         });
         let expected = "\
 the last 62 s
 3 requests came too fast to be looked at
-requests  hits  misses     bytes   origin  why                     url
-      12     9       3  2.00 KiB  1.50 ms  no-freshness            http://a/\\u{1b}
-       1     0       0       1 B        -  method                  http://a/b
+requests  hits  validated  misses     bytes   origin  why                     url
+      12     9          1       2  2.00 KiB  1.50 ms  no-freshness            http://a/\\u{1b}
+       1     0          0       0       1 B        -  method                  http://a/b
 
-requests  hits  misses  hit ratio  byte hit ratio  site  route
-      13     9       3      75.0%           50.0%  a     /
-hit ratio = hits / (hits + misses); byte hit ratio over the same requests
+requests  hits  validated  misses  hit ratio  +validated  of bytes  site  route
+      13     9          1       2      75.0%       83.3%     50.0%  a     /
+hit ratio = hits / (hits + validated + misses); +validated = (hits + validated) / the same
 ";
         assert_eq!(page(&report, 5, 200), expected);
         assert!(page(&report, 5, 20).lines().all(|line| line.len() <= 20));

@@ -37,7 +37,7 @@ Examples:
   larder top --by misses
   larder top --for 10s --json
 
-Hit ratio = hits / (hits + misses). In a pipe it looks for 5 seconds and prints one table.";
+Hit ratio = hits / (hits + validated + misses). In a pipe it looks for 5 seconds and prints one table.";
 
 pub(crate) const PURGE_EXAMPLES: &str = "\
 Examples:
@@ -112,7 +112,7 @@ pub(crate) struct Log {
 /// What `top` shows.
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Rank URLs by requests, hits, misses, bytes, or the time that origins took
+    /// Rank URLs by requests, hits, validated, misses, bytes, or the time that origins took
     #[arg(long, value_name = "MEASURE", default_value = "requests")]
     pub(crate) by: String,
     /// End after so long [default: 5s in a pipe]

@@ -215,10 +215,15 @@ fn a_proxy_says_where_it_listens_and_gives_its_numbers() {
     assert!(proxy.said[3].starts_with("try: curl -i http://127.0.0.1:"), "{:?}", proxy.said);
 
     let summary = stdout(&larder(&["stats", "--admin", proxy.admin()]));
-    assert!(summary.starts_with("requests  0, 0.00% hit ratio: 0 hits, 0 misses\n"), "{summary}");
+    assert!(
+        summary.starts_with("requests  0: 0 hits, 0 validated, 0 misses\n          0.00% hit ratio\n"),
+        "{summary}"
+    );
     assert!(summary.lines().count() <= 24 && summary.lines().all(|line| line.len() <= 80), "{summary}");
     let table = stdout(&larder(&["stats", "--all", "--admin", proxy.admin()]));
-    for name in ["requests", "hits", "misses", "hit_ratio", "byte_hit_ratio", "bytes_stored", "policy"] {
+    for name in
+        ["requests", "hits", "validated", "misses", "hit_ratio", "byte_hit_ratio", "bytes_stored", "policy"]
+    {
         assert!(table.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} in\n{table}");
     }
     let json = stdout(&larder(&["stats", "--json", "--admin", proxy.admin()]));

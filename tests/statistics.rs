@@ -80,8 +80,15 @@ fn the_database_counts_what_the_proxy_counts() {
     }
     let stats = written(&larder, 16);
     let totals = Database::open_read(&url).expect("a database").totals(0).expect("sums");
-    let counted = [totals.requests, totals.hits, totals.misses, totals.bytes, totals.bytes_from_cache];
-    let names = ["requests", "hits", "misses", "bytes_served", "bytes_from_cache"];
+    let counted = [
+        totals.requests,
+        totals.hits,
+        totals.validated,
+        totals.misses,
+        totals.bytes,
+        totals.bytes_from_cache,
+    ];
+    let names = ["requests", "hits", "validated", "misses", "bytes_served", "bytes_from_cache"];
     assert_eq!(counted.map(Value::from), names.map(|name| stats[name].clone()), "{stats}");
     assert_eq!((stats["requests"].as_u64(), stats["statistics"]["dropped"].as_u64()), (Some(16), Some(0)));
     let by_outcome =
@@ -174,12 +181,15 @@ fn questions_are_answered_in_a_table() {
     }
     written(&larder, 5);
     let ask = |words: &[&str]| answer(&[&["stats", "--stats", &url], words].concat());
-    let cells = |line: &str| line.split_whitespace().take(5).map(str::to_owned).collect::<Vec<_>>();
+    let cells = |line: &str| line.split_whitespace().take(7).map(str::to_owned).collect::<Vec<_>>();
     let routes = ask(&["--by", "route"]);
     let rows: Vec<_> = routes.lines().skip(1).map(cells).collect();
     assert_eq!(
         rows,
-        [["site1/docs", "4", "2", "2", "50.00%"], ["site1/v", "1", "0", "1", "0.00%"]],
+        [
+            ["site1/docs", "4", "2", "0", "2", "50.00%", "50.00%"],
+            ["site1/v", "1", "0", "0", "1", "0.00%", "0.00%"]
+        ],
         "{routes}"
     );
     let top = ask(&["--top", "misses", "--since", "1h", "--limit", "1"]);
@@ -243,7 +253,7 @@ fn beyond_the_rate_equal_requests_share_rows_and_sums_stay_exact() {
     let stats = written(&larder, 1100);
     assert_eq!(stats["statistics"]["dropped"], 0);
     let counts = Database::open_read(&url).expect("a database").totals(0).expect("sums");
-    assert_eq!((counts.requests, counts.hits, counts.misses), (1_100, 997, 103));
+    assert_eq!((counts.requests, counts.hits, counts.validated, counts.misses), (1_100, 997, 99, 4));
     assert_eq!(Value::from(counts.bytes), stats["bytes_served"]);
     let by_url = query(
         &url,
@@ -339,4 +349,86 @@ fn a_database_that_cannot_be_had_is_done_without_or_refused_if_it_was_named() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     let last = said.lines().last().unwrap_or_default();
     assert!(last.starts_with(&format!("larder: cannot start: statistics database '{url}': ")), "{said}");
+}
+
+/// Fresh for a minute below `/f`, to be validated below `/v`, never stored below `/n`; what is shown to the origin is
+/// still good.
+fn validating(seen: &Seen) -> String {
+    let lifetime = match seen.target.as_bytes()[1] {
+        b'f' => "max-age=60",
+        b'v' => "max-age=0",
+        _ => "no-store",
+    };
+    match seen.field("if-none-match") {
+        Some(_) => format!("304 Not Modified\nETag: \"1\"\nCache-Control: {lifetime}"),
+        None => format!("200 OK\nETag: \"1\"\nCache-Control: {lifetime}\n\nbody"),
+    }
+}
+
+/// Whether what a page counts as hits, validated and misses, and the ratios that it takes of them, are so.
+fn agrees(page: &Value, [hits, validated, misses]: [u64; 3]) -> bool {
+    let all = (hits + validated + misses) as f64;
+    let ratio = |name: &str, part: u64| {
+        page[name].as_f64().is_some_and(|ratio| (ratio - part as f64 / all).abs() < 1e-9)
+    };
+    ["hits", "validated", "misses"].map(|name| page[name].as_u64()) == [hits, validated, misses].map(Some)
+        && ratio("hit_ratio", hits)
+        && ratio("validated_hit_ratio", hits + validated)
+}
+
+#[test]
+fn validated_answers_are_counted_apart_everywhere() {
+    let seed = std::env::var("LARDER_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("LARDER_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for validate in ["stale", "always"] {
+        let (folder, origin) = (tempfile::tempdir().expect("a folder"), Origin::by(validating));
+        let url = format!("sqlite:{}", folder.path().join("s.db").display());
+        let site = format!("[[site]]\norigin = '{}'\nvalidate = '{validate}'", origin.url());
+        let larder = Larder::start(&format!("[stats]\nurl = '{url}'\n{site}"));
+        let mut told = [0; 3];
+        // At least one of each.
+        let random =
+            (0..100).map(|_| format!("/{}/{}", rng.choice(["f", "v", "n"]).unwrap_or("f"), rng.u8(..5)));
+        let some = ["/f/1", "/f/1", "/v/1", "/v/1", "/n/1"].map(str::to_owned);
+        for path in some.into_iter().chain(random.collect::<Vec<_>>()) {
+            let response = larder.get(&path);
+            let is_validated = response.cache().contains("fwd-status=304");
+            told[if response.is_hit() {
+                0
+            } else if is_validated {
+                1
+            } else {
+                2
+            }] += 1;
+        }
+        let context = format!("{validate}, seed {seed}: {told:?}");
+        assert_eq!(told[0] == 0, validate == "always", "{context}");
+        let stats = written(&larder, told.iter().sum());
+        let history = larder.ask_admin("GET /history?by=site&since=3600");
+        let history: Value = serde_json::from_str(history.text()).expect("json");
+        let records = answer(&["stats", "--stats", &url, "--by", "site", "--json"]);
+        let records: Value = serde_json::from_str(&records).expect("json");
+        for page in [&stats, &stats["sites"][0], &history[0], &records[0]] {
+            assert!(agrees(page, told), "{context}: {page}");
+            assert!(!agrees(page, [told[0], 0, told[1] + told[2]]), "{context}: a 304 is no miss");
+        }
+        let metrics = larder.ask_admin("GET /metrics");
+        let of = |outcome: &str| {
+            let is_counted =
+                |line: &&str| line.starts_with("larder_requests_total{") && line.contains(outcome);
+            let counts = metrics.text().lines().filter(is_counted).filter_map(|line| line.rsplit(' ').next());
+            counts.filter_map(|count| count.parse::<u64>().ok()).sum::<u64>()
+        };
+        assert_eq!([of("\"hit\""), of("\"revalidated\""), of("\"miss\"")], told, "{context}");
+        let summary = answer(&["stats", "--admin", &larder.admin.to_string()]);
+        let [hits, validated, misses] = told;
+        let all = told.iter().sum::<u64>();
+        let line = format!("requests  {all}: {hits} hits, {validated} validated, {misses} misses\n");
+        assert!(summary.starts_with(&line), "{context}: {summary}");
+        let share = |part: u64| 100.0 * part as f64 / all as f64;
+        let line = format!("{:.2}% hit ratio, {:.2}% with validated\n", share(hits), share(hits + validated));
+        assert!(summary.contains(&line), "{context}: {summary}");
+    }
 }

@@ -38,7 +38,7 @@ struct Statistics {
   2: i64 hits,
   /** Of them, those that had to be fetched. */
   3: i64 misses,
-  /** hits / (hits + misses), from 0 to 1. */
+  /** hits / (hits + validated + misses), from 0 to 1. */
   4: double hit_ratio,
   /** Bytes from the cache / bytes served, over the same requests, from 0 to 1. */
   5: double byte_hit_ratio,
@@ -59,7 +59,11 @@ struct Statistics {
   /** "bytes" or "entries". */
   13: string capacity_unit,
   /** The eviction policy in force. */
-  14: string policy
+  14: string policy,
+  /** Of the requests, those answered from the cache after the origin said that it is still good. */
+  15: i64 validated,
+  /** (hits + validated) / (hits + validated + misses), from 0 to 1. */
+  16: double validated_hit_ratio
 }
 
 service Larder {

@@ -16,8 +16,10 @@ const ROWS: &[Row] = &[
     ("requests", "requests", count),
     ("errors", "errors", count),
     ("hits", "hits", count),
+    ("validated", "validated", count),
     ("misses", "misses", count),
     ("hit_ratio", "hit ratio", percent),
+    ("validated_hit_ratio", "with validated", percent),
     ("byte_hit_ratio", "byte hit ratio", percent),
     ("seconds", "time", |value, _| format!("{:.3} s", value.as_f64().unwrap_or_default())),
     ("requests_per_second", "requests/s", |value, _| format!("{:.1}", value.as_f64().unwrap_or_default())),
@@ -42,8 +44,10 @@ pub(super) fn of_server(statistics: &Statistics) -> Figures {
     [
         ("requests", json!(statistics.requests)),
         ("hits", json!(statistics.hits)),
+        ("validated", json!(statistics.validated)),
         ("misses", json!(statistics.misses)),
         ("hit_ratio", json!(statistics.hit_ratio)),
+        ("validated_hit_ratio", json!(statistics.validated_hit_ratio)),
         ("byte_hit_ratio", json!(statistics.byte_hit_ratio)),
         ("average_micros", json!(statistics.average_micros)),
         ("p50_micros", json!(statistics.p50_micros)),
@@ -138,8 +142,10 @@ mod tests {
         let statistics = Statistics {
             requests: 1200,
             hits: 900,
-            misses: 300,
+            validated: 60,
+            misses: 240,
             hit_ratio: 0.75,
+            validated_hit_ratio: 0.8,
             byte_hit_ratio: 0.5,
             average_micros: 1500.0,
             p99_micros: 2.5e6,
@@ -150,8 +156,8 @@ mod tests {
             ..Statistics::default()
         };
         let table_of = table("server", &of_server(&statistics));
-        let expected = "server\n  requests        1,200\n  hits            900\n  misses          300\n  hit ratio       75.00%\n  \
-            byte hit ratio  50.00%\n  average time    1.50 ms\n  50% within      0 us\n  90% within      0 us\n  \
+        let expected = "server\n  requests        1,200\n  hits            900\n  validated       60\n  misses          240\n  \
+            hit ratio       75.00%\n  with validated  80.00%\n  byte hit ratio  50.00%\n  average time    1.50 ms\n  50% within      0 us\n  90% within      0 us\n  \
             99% within      2.50 s\n  bytes stored    0 B\n  entries         7\n  policy          lru\n  \
             capacity        10 entries";
         assert_eq!(table_of, expected);

@@ -21,7 +21,7 @@ fn nothing_is_stale(mode: Mode) {
         reads += outcome.reads.count();
         writes += outcome.writes.count();
     }
-    let kept = stack.cache.stat("hits") + stack.cache.stat("revalidations");
+    let kept = stack.cache.stat("hits") + stack.cache.stat("validated");
     let found = stack.validated();
     println!(
         "{mode:?}: {reads} reads, {kept} from the cache, {writes} writes, none stale; the cache says {found}"

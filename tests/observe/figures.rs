@@ -67,7 +67,7 @@ fn times_are_those_of_hits_misses_the_rest_and_origins() {
     client.raw(&"GET /c HTTP/1.1\r\nHost: site.test\r\n\r\n".repeat(3).into_bytes());
     (0..3).for_each(|_| drop(client.receive("GET")));
     // A time is counted once the reply has left.
-    let counts = [("hit", 4), ("miss", 5), ("other", 1), ("origin", 6)];
+    let counts = [("hit", 4), ("validated", 1), ("miss", 4), ("other", 1), ("origin", 6)];
     let latency = eventually("all times", || {
         let latency = larder.stats()["latency"].clone();
         counts.iter().all(|(name, count)| latency[name]["count"] == *count).then_some(latency)

@@ -115,7 +115,8 @@ fn figures_are_those_of_the_stats() {
     for (label, name) in [
         ("", "requests"),
         ("outcome=\"coalesced\"", "coalesced"),
-        ("outcome=\"revalidated\"", "revalidations"),
+        ("outcome=\"revalidated\"", "validated"),
+        ("outcome=\"miss\"", "misses"),
         ("outcome=\"pass\"", "passes"),
         ("outcome=\"refused\"", "refused"),
         ("outcome=\"stale-hit\"", "stale"),

@@ -58,6 +58,7 @@ struct Stats {
     #[serde(flatten)]
     totals: Totals,
     hit_ratio: f64,
+    validated_hit_ratio: f64,
     byte_hit_ratio: f64,
     objects: u64,
     bytes_stored: u64,
@@ -179,6 +180,7 @@ impl Stats {
         Self {
             totals,
             hit_ratio: totals.hit_ratio(),
+            validated_hit_ratio: totals.validated_hit_ratio(),
             byte_hit_ratio: totals.byte_hit_ratio(),
             objects: usage.objects,
             bytes_stored: usage.bytes,

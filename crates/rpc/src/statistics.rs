@@ -9,7 +9,7 @@ pub struct Statistics {
     pub hits: u64,
     /// Of them, those that had to be fetched.
     pub misses: u64,
-    /// hits / (hits + misses), from 0 to 1.
+    /// hits / (hits + validated + misses), from 0 to 1.
     pub hit_ratio: f64,
     /// Bytes from the cache / bytes served, over the same requests, from 0 to 1.
     pub byte_hit_ratio: f64,
@@ -31,6 +31,10 @@ pub struct Statistics {
     pub capacity_unit: String,
     /// The eviction policy in force.
     pub policy: String,
+    /// Of the requests, those answered from the cache after the origin said that it is still good.
+    pub validated: u64,
+    /// (hits + validated) / (hits + validated + misses), from 0 to 1.
+    pub validated_hit_ratio: f64,
 }
 
 /// Where a field's value is kept.
@@ -42,7 +46,7 @@ pub(crate) enum Slot<'a> {
 
 impl Statistics {
     /// The fields, in the order of their numbers in Thrift (from 1) and of their lines in the line protocol.
-    pub(crate) fn slots(&mut self) -> [(&'static str, Slot<'_>); 14] {
+    pub(crate) fn slots(&mut self) -> [(&'static str, Slot<'_>); 16] {
         use Slot::{Count, Real, Word};
         [
             ("requests", Count(&mut self.requests)),
@@ -59,6 +63,8 @@ impl Statistics {
             ("capacity", Count(&mut self.capacity)),
             ("capacity_unit", Word(&mut self.capacity_unit)),
             ("policy", Word(&mut self.policy)),
+            ("validated", Count(&mut self.validated)),
+            ("validated_hit_ratio", Real(&mut self.validated_hit_ratio)),
         ]
     }
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 const COUNTED: &str = "requests 3\nhits 2\nmisses 1\nhit_ratio 0.5\nbyte_hit_ratio 0.25\naverage_micros 1.5\n\
     p50_micros 1\np90_micros 2\np99_micros 4\nbytes_stored 300\nentries 1\ncapacity 64\ncapacity_unit bytes\n\
-    policy lru\n";
+    policy lru\nvalidated 0\nvalidated_hit_ratio 0.5\n";
 
 fn framed() -> Server {
     Server::new(Form::Framed, LIMITS)

@@ -185,7 +185,15 @@ impl Connection {
             // A thousand numbers are taken at a time; those that a connection leaves over are nobody's.
             Link::Postgres(_) => ("BIGINT GENERATED ALWAYS AS IDENTITY (CACHE 1000) PRIMARY KEY", ""),
         };
-        statement.replace("{serial}", serial).replace("{storage}", storage)
+        // There, an error would end the transaction; MySQL and SQLite have no such words.
+        let add_column = match self.link {
+            Link::Postgres(_) => "ADD COLUMN IF NOT EXISTS",
+            Link::Sqlite(_) | Link::Mysql(_) => "ADD COLUMN",
+        };
+        statement
+            .replace("{serial}", serial)
+            .replace("{storage}", storage)
+            .replace("{add_column}", add_column)
     }
 
     /// Whether a server executes what is sent, and not this process.

@@ -57,6 +57,8 @@ impl std::error::Error for OpenError {}
 pub(crate) enum Failure {
     /// The schema is of a later version.
     Later(i64),
+    /// The schema is of an earlier version.
+    Earlier(i64),
     /// There is no schema.
     Empty,
     /// Somebody deleted this writer's row.
@@ -91,6 +93,16 @@ impl Failure {
         self.is_of(&[1], &["42P01", "42S02"])
     }
 
+    /// Whether a column is there that was to be added.
+    pub(crate) fn is_about_a_known_column(&self) -> bool {
+        match self {
+            Self::Database(sqlx::Error::Database(error)) if error.code().is_some_and(|code| code == "1") => {
+                error.message().contains("duplicate column name")
+            }
+            _ => self.is_of(&[], &["42S21"]),
+        }
+    }
+
     /// Whether the rows are to blame: written again, they would be refused again.
     pub(crate) fn is_about_rows(&self) -> bool {
         // SQLite: TOOBIG, CONSTRAINT, MISMATCH. SQLSTATE: data exceptions, constraints.
@@ -100,7 +112,7 @@ impl Failure {
     /// Whether waiting will not help: what the user wrote has to change, or rights have.
     pub(crate) fn is_final(&self) -> bool {
         // SQLite: PERM, READONLY, CANTOPEN, AUTH, NOTADB. SQLSTATE: rights, no such database, wrong names.
-        matches!(self, Self::Later(_) | Self::Empty | Self::File(_))
+        matches!(self, Self::Later(_) | Self::Earlier(_) | Self::Empty | Self::File(_))
             || self.is_of(&[3, 8, 14, 23, 26], &["28", "3D", "42"])
     }
 
@@ -128,6 +140,11 @@ impl fmt::Display for Failure {
             Self::Later(found) => format!("its schema has version {found}, of a later larder"),
             Self::Forgotten => "the row of this run is gone from 'writers'".to_owned(),
             Self::Refused(why) => why.clone(),
+            Self::Earlier(found) => {
+                format!(
+                    "its schema has version {found}, of an earlier larder; larder serve brings it up to date"
+                )
+            }
             Self::Empty => "holds no statistics yet".to_owned(),
             Self::Slow(patience) => format!("no answer within {} s", patience.as_secs_f64()),
             Self::Database(sqlx::Error::Database(error)) => error.message().to_owned(),

@@ -1,7 +1,8 @@
 //! What the words for an outcome mean to hit ratios. They are counted here as the proxy counts them itself.
 //!
-//! Hit ratio = hits / (hits + misses); byte hit ratio = bytes from the cache / bytes served, over the same
-//! requests. Whatever is neither a hit nor a miss was never the cache's business.
+//! A request that the cache might have answered is a hit, validated, or a miss. Hit ratio = hits / (hits + validated +
+//! misses); validated hit ratio = (hits + validated) / (hits + validated + misses); byte hit ratio = bytes from the
+//! cache / bytes served, over the same requests. All other requests were never the cache's business.
 
 /// A word, and how requests that ended so count. The database has this table, too, so that queries can join it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +11,9 @@ pub struct Outcome {
     pub word: &'static str,
     /// Answered without asking an origin for it.
     pub is_hit: bool,
-    /// Asked an origin, though the cache might have answered.
+    /// Answered from the cache after an origin said that what is stored is still good.
+    pub is_validated: bool,
+    /// Fetched from an origin, though the cache might have answered.
     pub is_miss: bool,
     /// Whether the bytes that were sent came from the cache.
     pub from_cache: bool,
@@ -35,18 +38,29 @@ pub const FAILED: &str = "failed";
 
 /// All outcomes. Who changes this adds a migration, so that databases learn of it.
 pub const OUTCOMES: &[Outcome] = &[
-    Outcome { word: HIT, is_hit: true, is_miss: false, from_cache: true },
-    Outcome { word: STALE_HIT, is_hit: true, is_miss: false, from_cache: true },
-    Outcome { word: COALESCED, is_hit: true, is_miss: false, from_cache: true },
-    Outcome { word: REVALIDATED, is_hit: false, is_miss: true, from_cache: true },
-    Outcome { word: MISS, is_hit: false, is_miss: true, from_cache: false },
-    Outcome { word: PASS, is_hit: false, is_miss: false, from_cache: false },
-    Outcome { word: REFUSED, is_hit: false, is_miss: false, from_cache: false },
-    Outcome { word: FAILED, is_hit: false, is_miss: false, from_cache: false },
+    Outcome { is_hit: true, from_cache: true, ..Outcome::other(HIT) },
+    Outcome { is_hit: true, from_cache: true, ..Outcome::other(STALE_HIT) },
+    Outcome { is_hit: true, from_cache: true, ..Outcome::other(COALESCED) },
+    Outcome { is_validated: true, from_cache: true, ..Outcome::other(REVALIDATED) },
+    Outcome { is_miss: true, ..Outcome::other(MISS) },
+    Outcome::other(PASS),
+    Outcome::other(REFUSED),
+    Outcome::other(FAILED),
 ];
 
-/// How requests that ended with `word` count; nothing for a word that is not of [`OUTCOMES`], which is neither
-/// hit nor miss.
+impl Outcome {
+    const fn other(word: &'static str) -> Self {
+        Self { word, is_hit: false, is_validated: false, is_miss: false, from_cache: false }
+    }
+
+    /// Whether the cache might have answered: what ratios are taken of.
+    pub fn is_cacheable(&self) -> bool {
+        self.is_hit || self.is_validated || self.is_miss
+    }
+}
+
+/// How requests that ended with `word` count; nothing for a word that is not of [`OUTCOMES`], which is none
+/// of these.
 pub fn classify(word: &str) -> Option<Outcome> {
     OUTCOMES.iter().copied().find(|outcome| outcome.word == word)
 }

@@ -48,7 +48,9 @@ impl Dimension {
 pub enum Measure {
     /// Requests answered without asking an origin.
     Hits,
-    /// Requests that asked an origin, though the cache might have answered.
+    /// Requests answered from the cache after an origin was asked whether what is stored is still good.
+    Validated,
+    /// Requests that were fetched from an origin, though the cache might have answered.
     Misses,
     /// Bytes sent.
     Bytes,
@@ -58,8 +60,13 @@ pub enum Measure {
 
 impl Measure {
     /// All of them, as users name them.
-    pub const ALL: &[(&str, Self)] =
-        &[("hits", Self::Hits), ("misses", Self::Misses), ("bytes", Self::Bytes), ("time", Self::OriginTime)];
+    pub const ALL: &[(&str, Self)] = &[
+        ("hits", Self::Hits),
+        ("validated", Self::Validated),
+        ("misses", Self::Misses),
+        ("bytes", Self::Bytes),
+        ("time", Self::OriginTime),
+    ];
 }
 
 /// Requests that have something in common.
@@ -78,11 +85,13 @@ pub struct Counts {
     pub requests: u64,
     /// Requests answered without asking an origin.
     pub hits: u64,
-    /// Requests that asked an origin, though the cache might have answered.
+    /// Requests answered from the cache after an origin was asked whether what is stored is still good.
+    pub validated: u64,
+    /// Requests that were fetched from an origin, though the cache might have answered.
     pub misses: u64,
     /// Bytes sent, heads included.
     pub bytes: u64,
-    /// Of hits and misses, bytes sent.
+    /// Of hits, validated and misses, bytes sent.
     pub bytes_cacheable: u64,
     /// Of those, bytes that came from the cache.
     pub bytes_from_cache: u64,
@@ -95,12 +104,22 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Hits / (hits + misses); 0 before the first.
-    pub fn hit_ratio(&self) -> f64 {
-        ratio(self.hits, self.hits + self.misses)
+    /// Requests that the cache might have answered.
+    pub fn cacheable(&self) -> u64 {
+        self.hits + self.validated + self.misses
     }
 
-    /// Bytes from the cache / bytes served, over hits and misses; 0 before the first.
+    /// Hits / (hits + validated + misses); 0 before the first.
+    pub fn hit_ratio(&self) -> f64 {
+        ratio(self.hits, self.cacheable())
+    }
+
+    /// (Hits + validated) / (hits + validated + misses); 0 before the first.
+    pub fn validated_hit_ratio(&self) -> f64 {
+        ratio(self.hits + self.validated, self.cacheable())
+    }
+
+    /// Bytes from the cache / bytes served, over the same requests; 0 before the first.
     pub fn byte_hit_ratio(&self) -> f64 {
         ratio(self.bytes_from_cache, self.bytes_cacheable)
     }
@@ -124,9 +143,10 @@ fn ratio(part: u64, whole: u64) -> f64 {
 const SUMS: &[(&str, &str)] = &[
     ("requests", "requests"),
     ("hits", "requests * COALESCE(hit, 0)"),
+    ("validated", "requests * COALESCE(validated, 0)"),
     ("misses", "requests * COALESCE(miss, 0)"),
     ("bytes", "bytes"),
-    ("bytes_cacheable", "bytes * COALESCE(hit + miss, 0)"),
+    ("bytes_cacheable", "bytes * COALESCE(hit + validated + miss, 0)"),
     ("bytes_from_cache", "bytes * COALESCE(from_cache, 0)"),
     ("service_us", "service_us"),
     ("origin_requests", "origin_requests"),
@@ -182,6 +202,7 @@ pub(crate) fn top(measure: Measure, since: u64, limit: u32) -> String {
     let source = format!("{ROWS} WHERE time >= {since}");
     let order = match measure {
         Measure::Hits => "hits",
+        Measure::Validated => "validated",
         Measure::Misses => "misses",
         Measure::Bytes => "bytes",
         Measure::OriginTime => "origin_us",
@@ -197,7 +218,7 @@ fn select(columns: &[&str], source: &str) -> String {
     let sums = SUMS.iter().map(|(name, sum)| format!("SUM({sum}) AS {name}"));
     let all = names.chain(sums).collect::<Vec<_>>().join(", ");
     format!(
-        "SELECT {all} FROM (SELECT o.hit, o.miss, o.from_cache, r.* FROM ({source}) r \
+        "SELECT {all} FROM (SELECT o.hit, o.validated, o.miss, o.from_cache, r.* FROM ({source}) r \
          LEFT JOIN outcomes o ON o.outcome = r.outcome) g"
     )
 }
@@ -217,13 +238,14 @@ fn counts(cells: &[Option<String>]) -> Counts {
     Counts {
         requests: sum(0),
         hits: sum(1),
-        misses: sum(2),
-        bytes: sum(3),
-        bytes_cacheable: sum(4),
-        bytes_from_cache: sum(5),
-        service_us: sum(6),
-        origin_requests: sum(7),
-        origin_us: sum(8),
+        validated: sum(2),
+        misses: sum(3),
+        bytes: sum(4),
+        bytes_cacheable: sum(5),
+        bytes_from_cache: sum(6),
+        service_us: sum(7),
+        origin_requests: sum(8),
+        origin_us: sum(9),
     }
 }
 

@@ -5,7 +5,11 @@ use crate::failure::Failure;
 use crate::outcome::OUTCOMES;
 
 /// What leads from each version to the next. Each can be repeated: not every database undoes half of it.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema.sql"),
+    // What is validated was counted as a miss before.
+    "ALTER TABLE outcomes {add_column} validated BIGINT NOT NULL DEFAULT 0",
+];
 
 /// The version that is understood here.
 pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -26,7 +30,11 @@ pub(crate) async fn migrate(connection: &mut Connection) -> Result<(), Failure> 
     for migration in MIGRATIONS.iter().skip(found as usize) {
         for statement in migration.split(';').filter(|statement| !statement.trim().is_empty()) {
             let statement = connection.translate(statement);
-            connection.run(&statement).await?;
+            match connection.run(&statement).await {
+                // By a start that was cut off.
+                Err(failure) if failure.is_about_a_known_column() => {}
+                run => run?,
+            }
         }
     }
     if found < VERSION {
@@ -41,6 +49,7 @@ pub(crate) async fn migrate(connection: &mut Connection) -> Result<(), Failure> 
 pub(crate) async fn check(connection: &mut Connection) -> Result<(), Failure> {
     match version(connection).await? {
         Some(VERSION) => Ok(()),
+        Some(found) if found > 0 => Err(Failure::Earlier(found)),
         _ => Err(Failure::Empty),
     }
 }
@@ -61,8 +70,9 @@ async fn fill_outcomes(connection: &mut Connection) -> Result<(), Failure> {
     connection.run("DELETE FROM outcomes").await?;
     let flag = |is| Value::Figure(Some(i64::from(is)));
     let rows = OUTCOMES.iter().flat_map(|outcome| {
-        let flags = [outcome.is_hit, outcome.is_miss, outcome.from_cache].map(flag);
+        let flags = [outcome.is_hit, outcome.is_validated, outcome.is_miss, outcome.from_cache].map(flag);
         std::iter::once(Value::Text(outcome.word)).chain(flags)
     });
-    connection.append("outcomes", &["outcome", "hit", "miss", "from_cache"], &rows.collect::<Vec<_>>()).await
+    let columns = ["outcome", "hit", "validated", "miss", "from_cache"];
+    connection.append("outcomes", &columns, &rows.collect::<Vec<_>>()).await
 }

@@ -35,8 +35,10 @@ struct Row {
     name: Option<String>,
     requests: u64,
     hits: u64,
+    validated: u64,
     misses: u64,
     hit_ratio: f64,
+    validated_hit_ratio: f64,
     byte_hit_ratio: f64,
     bytes: u64,
     bytes_cacheable: u64,
@@ -102,16 +104,20 @@ fn rows(url: &str, by: By, since: Duration) -> Result<Vec<Row>, String> {
 impl Row {
     fn of(group: Group, is_time: bool) -> Self {
         let Group { name, counts } = group;
-        let (hit_ratio, byte_hit_ratio) = (counts.hit_ratio(), counts.byte_hit_ratio());
-        let Counts { requests, hits, misses, bytes, bytes_cacheable, bytes_from_cache, .. } = counts;
+        let (hit_ratio, validated_hit_ratio) = (counts.hit_ratio(), counts.validated_hit_ratio());
+        let byte_hit_ratio = counts.byte_hit_ratio();
+        let Counts { requests, hits, validated, misses, bytes, bytes_cacheable, bytes_from_cache, .. } =
+            counts;
         let Counts { service_us, origin_requests, origin_us, .. } = counts;
         Self {
             time: if is_time { name.parse().ok() } else { None },
             name: (!is_time).then_some(name),
             requests,
             hits,
+            validated,
             misses,
             hit_ratio,
+            validated_hit_ratio,
             byte_hit_ratio,
             bytes,
             bytes_cacheable,

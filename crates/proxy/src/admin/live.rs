@@ -163,7 +163,7 @@ mod tests {
         assert!(filter(Some("outcome=x")).is_err_and(|why| why.ends_with("refused, failed")));
         assert_eq!(
             rank(Some("by=x")),
-            Err("by 'x': expected requests, hits, misses, bytes, time".to_owned())
+            Err("by 'x': expected requests, hits, validated, misses, bytes, time".to_owned())
         );
         assert_eq!(rank(Some("by=time")), Ok(Rank::Time));
     }

@@ -14,6 +14,7 @@ pub(super) struct Site {
     #[serde(flatten)]
     totals: Totals,
     hit_ratio: f64,
+    validated_hit_ratio: f64,
     byte_hit_ratio: f64,
     /// None for a site that the config no longer has.
     pub(super) origins: Vec<Origin>,
@@ -39,6 +40,7 @@ pub(super) fn report(shared: &Shared) -> Vec<Site> {
             site: account.site().to_string(),
             totals,
             hit_ratio: totals.hit_ratio(),
+            validated_hit_ratio: totals.validated_hit_ratio(),
             byte_hit_ratio: totals.byte_hit_ratio(),
             origins: state.map(|state| origins(state)).unwrap_or_default(),
         })

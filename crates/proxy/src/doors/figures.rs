@@ -44,8 +44,10 @@ impl Default for Counts {
 pub(crate) struct Report {
     requests: u64,
     hits: u64,
+    validated: u64,
     misses: u64,
     hit_ratio: f64,
+    validated_hit_ratio: f64,
     byte_hit_ratio: f64,
     bytes_served: u64,
     average_micros: f64,
@@ -79,12 +81,14 @@ impl Tally {
         let mut sum = Sum::default();
         sum.add(&counts.counters);
         let totals = sum.totals();
-        let Totals { requests, hits, misses, bytes_served, .. } = totals;
+        let Totals { requests, hits, validated, misses, bytes_served, .. } = totals;
         Report {
             requests,
             hits,
+            validated,
             misses,
             hit_ratio: totals.hit_ratio(),
+            validated_hit_ratio: totals.validated_hit_ratio(),
             byte_hit_ratio: totals.byte_hit_ratio(),
             bytes_served,
             average_micros: counts.times.mean(),
@@ -122,6 +126,8 @@ pub(crate) fn statistics(shared: &Shared, door: Door) -> Statistics {
         capacity: capacity.amount,
         capacity_unit: unit.to_owned(),
         policy: shared.plan().settings.memory.policy.to_string(),
+        validated: report.validated,
+        validated_hit_ratio: report.validated_hit_ratio,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Counts what was answered, per worker and site, without locks and without sharing cache lines.
 //!
 //! **Hits** are requests answered without asking an origin for them: from a fresh or allowed-stale
-//! stored response, or from a fetch that another request had already begun (coalesced). **Misses**
-//! are requests that could have been hits and asked the origin: nothing stored, or stored and
-//! revalidated. **Passes** were never the cache's business (unsafe methods, tunnels). Hit ratio =
-//! hits / (hits + misses); byte hit ratio = bytes from cache / bytes served, over the same requests.
+//! stored response, or from a fetch that another request had already begun (coalesced). **Validated**
+//! are requests answered from a stored response after the origin said that it is still good (304).
+//! **Misses** could have been hits and were fetched. **Passes** were never the cache's business
+//! (unsafe methods, tunnels). The ratios are those of [`larder_stats::outcome`].
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,9 @@ pub(crate) struct Totals {
     pub(crate) requests: u64,
     /// Answered without asking an origin.
     pub(crate) hits: u64,
-    /// Asked an origin, though the cache might have answered.
+    /// Answered from what is stored, after an origin said that it is still good (304).
+    pub(crate) validated: u64,
+    /// Fetched from an origin, though the cache might have answered.
     pub(crate) misses: u64,
     /// Not the cache's business.
     pub(crate) passes: u64,
@@ -58,15 +60,13 @@ pub(crate) struct Totals {
     pub(crate) stale: u64,
     /// Hits that waited for another request's fetch.
     pub(crate) coalesced: u64,
-    /// Misses that found their stored response still good (304).
-    pub(crate) revalidations: u64,
     /// Answers 5xx of our own making.
     pub(crate) errors: u64,
     /// Requests refused as malformed or too much.
     pub(crate) refused: u64,
     /// Bytes sent, heads included.
     pub(crate) bytes_served: u64,
-    /// Of hits and misses, bytes sent.
+    /// Of hits, validated and misses, bytes sent.
     pub(crate) bytes_cacheable: u64,
     /// Of those, bytes that came from the cache.
     pub(crate) bytes_from_cache: u64,
@@ -168,10 +168,7 @@ impl Totals {
                 self.coalesced += requests;
                 (&mut self.hits, bytes)
             }
-            Kind::Revalidated => {
-                self.revalidations += requests;
-                (&mut self.misses, bytes)
-            }
+            Kind::Revalidated => (&mut self.validated, bytes),
             Kind::Miss => (&mut self.misses, 0),
             Kind::Pass => return self.passes += requests,
             Kind::Refused => return self.refused += requests,
@@ -187,12 +184,17 @@ impl Totals {
         }
     }
 
-    /// Hits / (hits + misses); 0 before the first.
+    /// Hits / (hits + validated + misses); 0 before the first.
     pub(crate) fn hit_ratio(&self) -> f64 {
-        ratio(self.hits, self.hits + self.misses)
+        ratio(self.hits, self.hits + self.validated + self.misses)
     }
 
-    /// Bytes from cache / bytes served, over hits and misses; 0 before the first.
+    /// (Hits + validated) / (hits + validated + misses); 0 before the first.
+    pub(crate) fn validated_hit_ratio(&self) -> f64 {
+        ratio(self.hits + self.validated, self.hits + self.validated + self.misses)
+    }
+
+    /// Bytes from cache / bytes served, over the same requests; 0 before the first.
     pub(crate) fn byte_hit_ratio(&self) -> f64 {
         ratio(self.bytes_from_cache, self.bytes_cacheable)
     }
@@ -247,8 +249,10 @@ mod tests {
         for kind in Kind::ALL {
             let totals = counted(Outcome::forwarded(kind, Why::Absent), 7).totals();
             let outcome = classify(kind.word()).expect("a known word");
-            let counted = (totals.hits == 1, totals.misses == 1, totals.bytes_from_cache == 7);
-            assert_eq!(counted, (outcome.is_hit, outcome.is_miss, outcome.from_cache), "{kind:?}");
+            let counted = [totals.hits, totals.validated, totals.misses].map(|count| count == 1);
+            assert_eq!(counted, [outcome.is_hit, outcome.is_validated, outcome.is_miss], "{kind:?}");
+            assert_eq!(totals.bytes_from_cache == 7, outcome.from_cache, "{kind:?}");
+            assert_eq!(totals.bytes_cacheable == 7, outcome.is_cacheable(), "{kind:?}");
         }
     }
 

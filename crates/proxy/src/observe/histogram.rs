@@ -39,6 +39,7 @@ pub(crate) struct Distribution {
 #[repr(align(128))]
 pub(crate) struct Times {
     hit: Histogram,
+    validated: Histogram,
     miss: Histogram,
     other: Histogram,
     origin: Histogram,
@@ -51,6 +52,8 @@ pub(crate) struct Latency {
     /// count with the group's time.
     hit: Summary,
     /// From reading a request to the last byte of its reply.
+    validated: Summary,
+    /// The same.
     miss: Summary,
     /// The same of what was never the cache's business, or failed; what was refused is not timed.
     other: Summary,
@@ -72,6 +75,7 @@ pub(crate) struct Summary {
 #[derive(Debug, Default)]
 pub(crate) struct Distributions {
     pub(crate) hit: Distribution,
+    pub(crate) validated: Distribution,
     pub(crate) miss: Distribution,
     pub(crate) other: Distribution,
     pub(crate) origin: Distribution,
@@ -151,7 +155,8 @@ impl Times {
     pub(crate) fn served(&self, kind: Kind, time: Duration) {
         let histogram = match kind {
             Kind::Hit | Kind::StaleHit | Kind::Coalesced => &self.hit,
-            Kind::Miss | Kind::Revalidated => &self.miss,
+            Kind::Revalidated => &self.validated,
+            Kind::Miss => &self.miss,
             Kind::Pass | Kind::Failed => &self.other,
             Kind::Refused => return,
         };
@@ -172,6 +177,7 @@ impl Times {
 impl Distributions {
     pub(crate) fn add(&mut self, times: &Times) {
         self.hit.add(&times.hit);
+        self.validated.add(&times.validated);
         self.miss.add(&times.miss);
         self.other.add(&times.other);
         self.origin.add(&times.origin);
@@ -181,6 +187,7 @@ impl Distributions {
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             hit: self.hit.since(&earlier.hit),
+            validated: self.validated.since(&earlier.validated),
             miss: self.miss.since(&earlier.miss),
             other: self.other.since(&earlier.other),
             origin: self.origin.since(&earlier.origin),
@@ -190,6 +197,7 @@ impl Distributions {
     pub(crate) fn latency(&self) -> Latency {
         Latency {
             hit: self.hit.summary(),
+            validated: self.validated.summary(),
             miss: self.miss.summary(),
             other: self.other.summary(),
             origin: self.origin.summary(),
@@ -261,8 +269,8 @@ mod tests {
         times.answered(Duration::from_micros(2));
         let mut all = Distributions::default();
         all.add(&times);
-        let counts = [&all.hit, &all.miss, &all.other, &all.origin].map(Distribution::count);
-        assert_eq!(counts, [7, 2, 2, 1]);
+        let counts = [&all.hit, &all.validated, &all.miss, &all.other, &all.origin].map(Distribution::count);
+        assert_eq!(counts, [7, 1, 1, 2, 1]);
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use larder_stats::outcome::classify;
+use larder_stats::outcome::{Outcome as Class, classify};
 use serde::Serialize;
 
 use super::watch::Seen;
@@ -28,6 +28,7 @@ pub(crate) enum Rank {
     #[default]
     Requests,
     Hits,
+    Validated,
     Misses,
     Bytes,
     /// The time that origins took.
@@ -39,6 +40,7 @@ impl Rank {
     pub(crate) const ALL: &[(&str, Self)] = &[
         ("requests", Self::Requests),
         ("hits", Self::Hits),
+        ("validated", Self::Validated),
         ("misses", Self::Misses),
         ("bytes", Self::Bytes),
         ("time", Self::Time),
@@ -48,6 +50,7 @@ impl Rank {
         match self {
             Self::Requests => sums.requests,
             Self::Hits => sums.hits,
+            Self::Validated => sums.validated,
             Self::Misses => sums.misses,
             Self::Bytes => sums.bytes,
             Self::Time => sums.origin_us,
@@ -55,11 +58,12 @@ impl Rank {
     }
 }
 
-/// Sums over requests. Hits and misses count as in `GET /stats`.
+/// Sums over requests, which count as in `GET /stats`.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Sums {
     requests: u64,
     hits: u64,
+    validated: u64,
     misses: u64,
     bytes: u64,
     /// Microseconds that origins took until they began to answer.
@@ -68,28 +72,29 @@ struct Sums {
     bytes_cacheable: u64,
     #[serde(skip)]
     bytes_from_cache: u64,
-    /// Why the last one missed; if none did, the reason of the last one.
+    /// Why the last one asked an origin; if none did, the reason of the last one.
     why: &'static str,
     #[serde(skip)]
-    why_of_miss: bool,
+    has_asked: bool,
 }
 
 impl Sums {
     fn count(&mut self, seen: &Seen) {
         let outcome = seen.ended.outcome;
         let class = classify(outcome.kind.word());
-        let is = |class: Option<bool>| u64::from(class.unwrap_or(false));
-        let (hit, miss) = (is(class.map(|class| class.is_hit)), is(class.map(|class| class.is_miss)));
+        let is = |of: fn(&Class) -> bool| u64::from(class.as_ref().is_some_and(of));
+        let (validated, miss) = (is(|class| class.is_validated), is(|class| class.is_miss));
         self.add(&Self {
             requests: 1,
-            hits: hit,
+            hits: is(|class| class.is_hit),
+            validated,
             misses: miss,
             bytes: seen.ended.bytes,
             origin_us: outcome.origin_time.map_or(0, |time| time.as_micros() as u64),
-            bytes_cacheable: seen.ended.bytes * (hit + miss),
-            bytes_from_cache: seen.ended.bytes * is(class.map(|class| class.from_cache)),
+            bytes_cacheable: seen.ended.bytes * is(Class::is_cacheable),
+            bytes_from_cache: seen.ended.bytes * is(|class| class.from_cache),
             why: outcome.why.token(),
-            why_of_miss: miss > 0,
+            has_asked: validated + miss > 0,
         });
     }
 
@@ -97,13 +102,14 @@ impl Sums {
     fn add(&mut self, later: &Self) {
         self.requests += later.requests;
         self.hits += later.hits;
+        self.validated += later.validated;
         self.misses += later.misses;
         self.bytes += later.bytes;
         self.origin_us += later.origin_us;
         self.bytes_cacheable += later.bytes_cacheable;
         self.bytes_from_cache += later.bytes_from_cache;
-        if later.why_of_miss || !self.why_of_miss {
-            (self.why, self.why_of_miss) = (later.why, later.why_of_miss);
+        if later.has_asked || !self.has_asked {
+            (self.why, self.has_asked) = (later.why, later.has_asked);
         }
     }
 }
@@ -176,9 +182,12 @@ struct Route<'t> {
     route: &'t str,
     requests: u64,
     hits: u64,
+    validated: u64,
     misses: u64,
-    /// Hits / (hits + misses); 0 before the first.
+    /// Hits / (hits + validated + misses); 0 before the first.
     hit_ratio: f64,
+    /// (Hits + validated) / (hits + validated + misses); 0 before the first.
+    validated_hit_ratio: f64,
     /// Bytes from the cache / bytes served, over the same requests; 0 before the first.
     byte_hit_ratio: f64,
 }
@@ -242,13 +251,16 @@ fn first(mut urls: Vec<Url<'_>>, rank: Rank) -> Vec<Url<'_>> {
 impl<'t> Route<'t> {
     fn of((site, route): &'t Place, sums: &Sums) -> Self {
         let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let cacheable = sums.hits + sums.validated + sums.misses;
         Self {
             site,
             route,
             requests: sums.requests,
             hits: sums.hits,
+            validated: sums.validated,
             misses: sums.misses,
-            hit_ratio: ratio(sums.hits, sums.hits + sums.misses),
+            hit_ratio: ratio(sums.hits, cacheable),
+            validated_hit_ratio: ratio(sums.hits + sums.validated, cacheable),
             byte_hit_ratio: ratio(sums.bytes_from_cache, sums.bytes_cacheable),
         }
     }
@@ -288,10 +300,10 @@ mod tests {
         top.count(&seen("http://a/x/1", Kind::Hit, Why::Fresh, 30), begun + MINUTE);
         top.count(&seen("http://a/y", Kind::Pass, Why::Method, 99), begun + MINUTE);
         let report = shown(&top, Rank::Requests, begun + MINUTE);
-        let url = json!({"url": "http://a/x/1", "requests": 2, "hits": 1, "misses": 1, "bytes": 40,
+        let url = json!({"url": "http://a/x/1", "requests": 2, "hits": 1, "validated": 0, "misses": 1, "bytes": 40,
                          "origin_us": 10, "why": "no-freshness"});
-        let route = json!({"site": "", "route": "x", "requests": 2, "hits": 1, "misses": 1, "hit_ratio": 0.5,
-                           "byte_hit_ratio": 0.75});
+        let route = json!({"site": "", "route": "x", "requests": 2, "hits": 1, "validated": 0, "misses": 1,
+                           "hit_ratio": 0.5, "validated_hit_ratio": 0.5, "byte_hit_ratio": 0.75});
         assert_eq!((&report["urls"][0], &report["misses"]), (&url, &json!([url])));
         assert_eq!((&report["routes"][0], &report["seconds"]), (&route, &json!(60.0)));
         assert_eq!(shown(&top, Rank::Bytes, begun)["urls"][0]["url"], "http://a/y");

@@ -89,6 +89,8 @@ pub(crate) fn statistics() -> Statistics {
         capacity: 64,
         capacity_unit: "bytes".into(),
         policy: "lru".into(),
+        validated: 0,
+        validated_hit_ratio: 0.5,
     }
 }
 

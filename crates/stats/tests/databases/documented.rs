@@ -67,7 +67,8 @@ fn ratios_are_those_of_the_definition(url: &str, requests: &[Transaction]) {
         let cells = row.into_iter().flatten().collect::<Vec<_>>();
         let counts = sites[&cells[0]];
         assert_eq!(cells[1], counts.requests.to_string());
-        for (cell, ratio) in [(&cells[2], counts.hit_ratio()), (&cells[3], counts.byte_hit_ratio())] {
+        let ratios = [counts.hit_ratio(), counts.validated_hit_ratio(), counts.byte_hit_ratio()];
+        for (cell, ratio) in cells[2..].iter().zip(ratios) {
             let said = cell.parse::<f64>().unwrap();
             assert!(ratio > 0.1 && (said - ratio).abs() < 1e-4, "{}: {said}, not {ratio}", cells[0]);
         }

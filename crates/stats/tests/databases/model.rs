@@ -70,19 +70,20 @@ pub(crate) fn totals<'t>(requests: impl IntoIterator<Item = &'t Transaction>) ->
 }
 
 fn add(counts: &mut Counts, request: &Transaction) {
-    let (is_hit, is_miss, from_cache) = match &*request.outcome {
-        "hit" | "stale-hit" | "coalesced" => (true, false, true),
-        "revalidated" => (false, true, true),
-        "miss" => (false, true, false),
+    let (is_hit, is_validated, is_miss) = match &*request.outcome {
+        "hit" | "stale-hit" | "coalesced" => (true, false, false),
+        "revalidated" => (false, true, false),
+        "miss" => (false, false, true),
         _ => (false, false, false),
     };
     let bytes_if = |is| if is { request.bytes } else { 0 };
     counts.requests += 1;
     counts.hits += u64::from(is_hit);
+    counts.validated += u64::from(is_validated);
     counts.misses += u64::from(is_miss);
     counts.bytes += request.bytes;
-    counts.bytes_cacheable += bytes_if(is_hit || is_miss);
-    counts.bytes_from_cache += bytes_if(from_cache);
+    counts.bytes_cacheable += bytes_if(is_hit || is_validated || is_miss);
+    counts.bytes_from_cache += bytes_if(is_hit || is_validated);
     counts.service_us += request.service_us;
     counts.origin_requests += u64::from(request.origin_us.is_some());
     counts.origin_us += request.origin_us.unwrap_or(0);

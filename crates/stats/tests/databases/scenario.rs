@@ -22,6 +22,7 @@ pub(crate) fn all(engine: &dyn Engine) {
     what_is_old_or_too_much_goes(engine);
     readers_cannot_write(engine);
     other_schemas_are_refused(engine);
+    an_earlier_schema_is_brought_up_to_date(engine);
 }
 
 /// Nothing is merged, nothing deleted, and all is soon there.
@@ -79,6 +80,7 @@ fn every_request_arrives(engine: &dyn Engine) {
     for (word, measure) in Measure::ALL {
         let of = |counts: &larder_stats::Counts| match measure {
             Measure::Hits => counts.hits,
+            Measure::Validated => counts.validated,
             Measure::Misses => counts.misses,
             Measure::Bytes => counts.bytes,
             Measure::OriginTime => counts.origin_us,
@@ -128,7 +130,7 @@ fn rows_say_what_was_recorded(engine: &dyn Engine) {
         ]
     );
     let counts = read(&url).totals(0).unwrap();
-    assert_eq!((counts.requests, counts.hits, counts.misses), (2, 1, 0), "an unknown outcome is neither");
+    assert_eq!((counts.requests, counts.cacheable()), (2, 1), "an unknown outcome is none of these");
 }
 
 fn totals_are_exact_when_requests_share_rows(engine: &dyn Engine) {
@@ -271,9 +273,29 @@ fn other_schemas_are_refused(engine: &dyn Engine) {
     engine.alter(&url, "UPDATE larder_schema SET version = 99");
     let errors = [Recorder::open(&url, options()).err(), Database::open_read(&url).err()];
     for error in errors.map(|error| error.expect("an error")) {
-        assert!(matches!(error, OpenError::Later { found: 99, known: 1, .. }), "{error}");
-        let words = "its schema has version 99, of a later larder; this one knows up to 1";
+        assert!(matches!(error, OpenError::Later { found: 99, known: 2, .. }), "{error}");
+        let words = "its schema has version 99, of a later larder; this one knows up to 2";
         assert_eq!(error.to_string(), format!("statistics database '{url}': {words}"));
+    }
+}
+
+fn an_earlier_schema_is_brought_up_to_date(engine: &dyn Engine) {
+    let url = engine.fresh();
+    let revalidated = Transaction { outcome: "revalidated".into(), ..model::hit(model::now(), "http://x/") };
+    write(&url, options(), &[revalidated]);
+    // Without the column, and with it after a start that was cut off.
+    for change in ["ALTER TABLE outcomes DROP COLUMN validated", "UPDATE outcomes SET validated = 0"] {
+        engine.alter(&url, change);
+        engine.alter(&url, "UPDATE larder_schema SET version = 1");
+        let error = Database::open_read(&url).err().expect("an error").to_string();
+        assert!(
+            error.ends_with(
+                "its schema has version 1, of an earlier larder; larder serve brings it up to date"
+            )
+        );
+        write(&url, options(), &[]);
+        let counts = read(&url).totals(0).unwrap();
+        assert_eq!((counts.hits, counts.validated, counts.misses), (0, 1, 0), "after {change}");
     }
 }
 

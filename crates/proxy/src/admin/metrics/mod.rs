@@ -37,7 +37,8 @@ Names, types and labels stay as they are once released. Counts are those of the 
 waits for them. `/stats` says the same in JSON.
 
 - The label `outcome` has the words of the statistics database: `hit`, `stale-hit`, `coalesced`, `revalidated`, `miss`,
-  `pass`, `refused`, `failed`. Hits are the first three, misses the next two; hit ratio = hits / (hits + misses).
+  `pass`, `refused`, `failed`. The first three are hits; `revalidated` is what the statistics count as validated. They say
+  how [hit ratios](statistics.md#hit-ratios) are taken.
 - The label `site` is a site's name, `forward` for the forward proxy and the doors, and empty for what is for no site,
   such as requests that are refused.
 - The label `reason` has the words that `Cache-Status` has as `detail`, and the access log.

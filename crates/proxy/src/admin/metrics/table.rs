@@ -42,9 +42,10 @@ pub(super) const METRICS: &[Metric] = &[
         "Bytes of content that origins sent."
         |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.origin_bytes))),
     metric!(Histogram "larder_request_duration_seconds" ["result"]
-    "What requests took, by whether they were a hit, a miss, or something other."
+    "What requests took, by whether they were a hit, validated, a miss, or something other."
     |moment, to| {
         to.put_times(&["hit"], &moment.times.hit);
+        to.put_times(&["validated"], &moment.times.validated);
         to.put_times(&["miss"], &moment.times.miss);
         to.put_times(&["other"], &moment.times.other);
     }),

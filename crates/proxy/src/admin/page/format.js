@@ -25,6 +25,15 @@ export function size(bytes) {
 /** A share as a percentage; a dash where there is nothing to have a share of. */
 export const percent = (part, of = 1) => (part == null || !of ? "–" : `${((100 * part) / of).toFixed(1)}%`);
 
+/** Requests that the cache might have answered: what ratios are taken of. */
+export const cacheable = (row) => row.hits + row.validated + row.misses;
+
+/** The hit ratio; where it differs, the one with what was validated in brackets. */
+export const hitRatio = (row) => {
+  const without = percent(row.hits, cacheable(row));
+  return row.validated > 0 ? `${without} (${percent(row.hits + row.validated, cacheable(row))})` : without;
+};
+
 /** Microseconds: 1.2 ms. */
 export function time(us) {
   if (us == null) return "–";

@@ -2,12 +2,11 @@
 
 import { Chart } from "./charts.js";
 import { byId, make, say } from "./dom.js";
-import { count, percent, short, size, time } from "./format.js";
+import { cacheable, count, hitRatio, percent, short, size, time } from "./format.js";
 import { Refused, get } from "./source.js";
 import { Table } from "./table.js";
 
 const SHOWN = 10;
-const ratio = (row) => percent(row.hits, row.hits + row.misses);
 const day = (seconds) => new Date(seconds * 1000).toLocaleString("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
 const hour = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 
@@ -26,11 +25,16 @@ function draw(since) {
   charts = [
     new Chart(past, {
       title: "Requests", about, when, format: short, stacked: true,
-      series: [{ label: "hits", colour: "hit", bars: true }, { label: "misses", colour: "miss", bars: true }, { label: "others", colour: "pass", bars: true }],
+      series: [
+        { label: "hits", colour: "hit", bars: true }, { label: "validated", colour: "valid", bars: true },
+        { label: "misses", colour: "miss", bars: true }, { label: "others", colour: "pass", bars: true },
+      ],
     }),
     new Chart(past, {
       title: "Hit ratio", about, when, format: (share) => percent(share), top: 1,
-      series: [{ label: "hit ratio", colour: "hit", fill: true }, { label: "of bytes", colour: "byte" }],
+      series: [
+        { label: "hit ratio", colour: "hit", fill: true }, { label: "with validated", colour: "valid" }, { label: "of bytes", colour: "byte" },
+      ],
     }),
   ];
 }
@@ -68,8 +72,11 @@ function show(since, points, routes, sites) {
   const column = (value) => points.map(value);
   const times = column((point) => point.time / 1000);
   const share = (part, whole) => (whole > 0 ? part / whole : null);
-  charts[0].show([times, column((p) => p.hits), column((p) => p.misses), column((p) => p.requests - p.hits - p.misses)]);
-  charts[1].show([times, column((p) => share(p.hits, p.hits + p.misses)), column((p) => share(p.bytes_from_cache, p.bytes_cacheable))]);
+  charts[0].show([times, ...["hits", "validated", "misses"].map((name) => column((p) => p[name])), column((p) => p.requests - cacheable(p))]);
+  charts[1].show([
+    times, column((p) => share(p.hits, cacheable(p))), column((p) => share(p.hits + p.validated, cacheable(p))),
+    column((p) => share(p.bytes_from_cache, p.bytes_cacheable)),
+  ]);
   tables ??= [["Routes", "route"], ["Sites", "site"]].map(([title, name]) => table(title, name));
   tables[0].show(routes.slice(0, SHOWN));
   tables[1].show(sites.slice(0, SHOWN));
@@ -84,7 +91,7 @@ function table(title, name) {
     columns: [
       { title: title.slice(0, -1), text: (row) => row.name || `(no ${name})`, class: "short" },
       { title: "Requests", text: (row) => count(row.requests), class: "n" },
-      { title: "Hit ratio", text: ratio, class: "n" },
+      { title: "Hit ratio", text: hitRatio, class: "n" },
       { title: "Sent", text: (row) => size(row.bytes), class: "n wide" },
       { title: "Origin", text: (row) => time(row.origin_requests > 0 ? row.origin_us / row.origin_requests : null), class: "n" },
     ],

@@ -23,16 +23,19 @@ const charts = () => {
       ],
     }), (row) => {
       const each = (n) => n / row.seconds;
-      return [row.hits, row.revalidations, row.misses - row.revalidations, row.passes, row.errors + row.refused].map(each);
+      return [row.hits, row.validated, row.misses, row.passes, row.errors + row.refused].map(each);
     }],
     [new Chart(plots, {
       title: "Hit ratio", about: "over ten seconds each", format: (share) => percent(share), top: 1,
-      series: [{ label: "of requests", colour: "hit", fill: true }, { label: "of bytes", colour: "byte" }],
+      series: [
+        { label: "of requests", colour: "hit", fill: true }, { label: "with validated", colour: "valid" }, { label: "of bytes", colour: "byte" },
+      ],
     }), (_, at) => {
       const sum = (name) => rows.slice(Math.max(0, at + 1 - SMOOTH), at + 1).reduce((sum, row) => sum + row[name], 0);
       const share = (part, whole) => (whole > 0 ? part / whole : null);
-      const hits = sum("hits");
-      return [share(hits, hits + sum("misses")), share(sum("bytes_from_cache"), sum("bytes_cacheable"))];
+      const [hits, validated] = [sum("hits"), sum("validated")];
+      const all = hits + validated + sum("misses");
+      return [share(hits, all), share(hits + validated, all), share(sum("bytes_from_cache"), sum("bytes_cacheable"))];
     }],
     [new Chart(plots, {
       title: "Time to answer", about: "with the cache and without it; each line ten times the one below", format: time, log: true,

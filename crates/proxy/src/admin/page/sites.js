@@ -1,7 +1,7 @@
 // Sites, how their origins are, and the reasons of requests.
 
 import { bar, byId, make } from "./dom.js";
-import { count, percent, size } from "./format.js";
+import { count, hitRatio, percent, size } from "./format.js";
 import { Table } from "./table.js";
 
 const REASONS = 12;
@@ -23,7 +23,7 @@ export function show(stats) {
     columns: [
       { title: "Site and origins", fill: name, class: "wrap" },
       { title: "Requests", text: (row) => count(row.requests), class: "n" },
-      { title: "Hit ratio", text: (row) => percent(row.hits, row.hits + row.misses), class: "n" },
+      { title: "Hit ratio", text: hitRatio, class: "n" },
       { title: "Saved", text: (row) => size(row.bytes_from_cache), class: "n wide" },
     ],
   });

@@ -1,14 +1,17 @@
 // The figures that matter most, in one row.
 
 import { byId, make, say } from "./dom.js";
-import { count, percent, short, size, time } from "./format.js";
+import { cacheable, count, percent, short, size, time } from "./format.js";
 import { recent } from "./live.js";
 
 const tiles = [
   ["rate", "Requests a second", (stats, now) => [short(now.each("requests")), `${count(stats.requests)} so far`]],
   ["hit-ratio", "Hit ratio", (stats, now) => [
-    percent(now.sum("hits"), now.sum("hits") + now.sum("misses")),
-    `${percent(stats.hits, stats.hits + stats.misses)} since the start`]],
+    percent(now.sum("hits"), cacheable(now.sums)),
+    `${percent(stats.hits, cacheable(stats))} since the start`]],
+  ["validated-ratio", "Hit ratio with validated", (stats, now) => [
+    percent(now.sum("hits") + now.sum("validated"), cacheable(now.sums)),
+    `${percent(stats.hits + stats.validated, cacheable(stats))} since the start`]],
   ["byte-hit-ratio", "Byte hit ratio", (stats, now) => [
     percent(now.sum("bytes_from_cache"), now.sum("bytes_cacheable")),
     `${percent(stats.bytes_from_cache, stats.bytes_cacheable)} since the start`]],
@@ -35,6 +38,7 @@ export function show(stats) {
   const sum = (name) => rows.reduce((sum, row) => sum + row[name], 0);
   const now = {
     sum,
+    sums: { hits: sum("hits"), validated: sum("validated"), misses: sum("misses") },
     each: (name) => (seconds > 0 ? sum(name) / seconds : 0),
     last: (kind) => recent(60).findLast((row) => row.latency[kind].count > 0)?.latency[kind],
   };

@@ -1,7 +1,7 @@
 // What is asked for most of late, and what misses most.
 
 import { byId, say } from "./dom.js";
-import { brief, count, percent, size, span, time } from "./format.js";
+import { brief, count, hitRatio, size, span, time } from "./format.js";
 import { ask } from "./purge.js";
 import { Table } from "./table.js";
 import { explain } from "./why.js";
@@ -24,7 +24,7 @@ export function show(report) {
     caption: "URLs with the most requests",
     columns: [
       url, requests,
-      { title: "Hit ratio", text: (row) => percent(row.hits, row.hits + row.misses), class: "n wide" },
+      { title: "Hit ratio", text: hitRatio, class: "n wide" },
       { title: "Sent", text: (row) => size(row.bytes), class: "n wide" },
     ],
   });
@@ -35,7 +35,7 @@ export function show(report) {
       url,
       { title: "Misses", text: (row) => count(row.misses), class: "n" },
       { title: "Why", text: (row) => row.why.replaceAll("-", " "), class: "short" },
-      { title: "Origin", text: (row) => time(row.misses > 0 ? row.origin_us / row.misses : null), class: "n wide" },
+      { title: "Origin", text: (row) => time(row.misses > 0 ? row.origin_us / (row.misses + row.validated) : null), class: "n wide" },
     ],
   });
   top.show(report.urls.slice(0, SHOWN));
