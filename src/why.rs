@@ -69,6 +69,9 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     row("decision", format!("{}: {}", decision.outcome, sentence(&decision.reason)));
     row("origin", asked(decision, said));
     row("stored", stored.as_ref().map_or_else(|| nothing(said), held));
+    if let Some(url) = stored.as_ref().and_then(|stored| stored.url.as_ref()) {
+        row("stored for", format!("{url}, which No-Vary-Search makes equivalent"));
+    }
     for (name, value) in stored.iter().flat_map(|stored| &stored.vary) {
         let value = value.as_ref().map_or_else(|| "not sent".to_owned(), |value| format!("'{value}'"));
         row("varies by", format!("{name}: {value}"));

@@ -37,6 +37,7 @@ fn exercise(why: Why) -> Exercise {
     use Exercise::{Asked, Rule, Staged};
     match why {
         Why::Fresh => Asked(&[FRESH], &["GET", "GET"]),
+        Why::EquivalentQuery => Staged(equivalent_query),
         Why::StaleWhileRevalidate => Asked(
             &["200 OK\nCache-Control: max-age=1, stale-while-revalidate=1000\nAge: 10", FRESH],
             &["GET", "GET"],
@@ -129,6 +130,13 @@ fn seen(larder: &Larder) -> Value {
     let mut log = Events::of(larder, "/log");
     larder.get("/");
     log.next().expect("a request")
+}
+
+fn equivalent_query() -> Value {
+    let larder =
+        Larder::before(&Origin::always("200 OK\nCache-Control: max-age=100\nNo-Vary-Search: params=(\"a\")"));
+    larder.get("/?a=1");
+    seen(&larder)
 }
 
 /// By a change elsewhere: one to the URL itself would take away what is stored.

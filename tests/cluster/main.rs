@@ -15,6 +15,7 @@ mod members;
 mod nodes;
 mod partitions;
 mod peers;
+mod queries;
 mod relay;
 mod rings;
 mod tier;

@@ -12,6 +12,7 @@ mod inventory;
 mod outliving;
 mod overwritten;
 mod purged;
+mod queries;
 mod schedule;
 mod soak;
 

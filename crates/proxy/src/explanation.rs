@@ -53,6 +53,9 @@ pub struct Decision {
 /// The stored response that the request selects. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
+    /// The URL that it is stored for, if that is another: `No-Vary-Search` makes both equivalent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// `memory` or `disk`.
     pub tier: String,
     /// The status code.

@@ -74,7 +74,9 @@ pub(crate) async fn fetch(
     stored: Option<Entry>,
 ) -> Reply {
     let wants_part = request.fields.contains("range");
-    let mut question = Question::about(stored.as_ref(), wants_part);
+    // Validators and parts belong to one URL; what is stored for an equivalent one may stand in.
+    let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
+    let mut question = Question::about(own, wants_part);
     let own_tag = match &question {
         Question::Validate(entry) => own_tag::of(cx.rules, entry).await,
         Question::Whole | Question::Rest(..) => None,
@@ -323,7 +325,8 @@ impl Fetched<'_> {
     }
 
     fn carrier(&self, lead: Lead, expected: Option<ContentRange>, whole: Option<u64>) -> Carrier {
-        let (replaces, place) = (self.stored.cloned(), self.place.clone());
+        let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
+        let (replaces, place) = (own.cloned(), self.place.clone());
         Carrier { expected, whole, replaces, place, ..Carrier::new(self.cx.worker, lead) }
     }
 

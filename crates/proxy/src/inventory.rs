@@ -100,6 +100,12 @@ pub fn keys(url: &str) -> Result<Keys, String> {
     }))
 }
 
+/// The URL that a cache key is of.
+pub(crate) fn url(key: &[u8]) -> Option<String> {
+    let (scheme, authority, path) = key::parse(key.split_last()?.1)?;
+    Some(format!("{scheme}://{}{}", text(authority), text(path)))
+}
+
 /// `url` in parts, as far as the first `#`.
 ///
 /// # Errors
@@ -233,19 +239,17 @@ impl Object {
 
     /// What key, signature and freshness say of an object on a disk.
     fn named(key: &[u8], signature: &[u8], freshness: &Freshness, now: u32) -> Option<Self> {
-        let (role, target) = key.split_last()?;
-        let role = match role {
+        let role = match key.last()? {
             b'F' => "forward",
             b'R' => "reverse",
             _ => return None,
         };
-        let (scheme, authority, path) = key::parse(target)?;
         let Freshness { received, initial_age, lifetime, .. } = *freshness;
         let fields = vary::fields(signature);
         Some(Self {
             name: String::new(),
             tier: Where::Disk,
-            url: format!("{scheme}://{}{}", text(authority), text(path)),
+            url: url(key)?,
             role: role.to_owned(),
             status: 0,
             bytes: 0,

@@ -13,6 +13,7 @@ mod clock;
 pub mod cluster;
 mod combine;
 mod doors;
+mod equivalent;
 mod error;
 pub mod explanation;
 mod fetch;

@@ -142,13 +142,18 @@ fn count_down_forwards(fields: &mut HeaderMap) {
 /// being fetched not be stored; says what that is.
 fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) -> Vec<Scope> {
     let targets = invalidate::targets(request.target(), status, fields);
-    let keys: Vec<_> = targets.iter().map(|target| request.key_of(target)).collect();
+    let urls = targets.iter().map(|target| Scope::Url(request.key_of(target))).collect();
+    let urls = worker.shared.fills.with_equivalents(urls);
     let may_stay = |stored: &Entry| {
         let date = stored.freshness().date;
         invalidate::may_be_validated(&request.method, stored.status(), &stored.fields(), date)
     };
-    keys.iter().for_each(|key| worker.shared.fills.spoil(key, may_stay));
-    keys.into_iter().map(Scope::Url).collect()
+    for url in &urls {
+        if let Scope::Url(key) = url {
+            worker.shared.fills.spoil(key, may_stay);
+        }
+    }
+    urls
 }
 
 /// Puts in force that the groups that the answer to an unsafe request names are invalid, before anybody has the
@@ -214,7 +219,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
         }
     };
     let times = Times { requested, received: clock::now(), by_age: false };
-    if let Some(stored) = stored {
+    if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
         let lead = cx.worker.shared.fills.alone(&request.key, began);
         learn(cx, &lead, request, &stored, answer.status, &answer.written(), times);
     }

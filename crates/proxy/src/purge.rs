@@ -183,7 +183,8 @@ struct Begun {
 ///
 /// # Errors
 /// When it was not done.
-pub(crate) async fn purge(shared: &Arc<Shared>, asked: Asked) -> Result<Purged, JoinError> {
+pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purged, JoinError> {
+    asked.scopes = shared.fills.with_equivalents(asked.scopes);
     let patience = asked.waits.then_some(asked.patience);
     let order = scopes::order(asked.effect, &asked.scopes);
     let here = async {

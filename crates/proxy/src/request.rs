@@ -356,6 +356,16 @@ impl Request {
         .await
     }
 
+    /// [`in_background`](Self::in_background) for what is stored under `key` of this `hash`, whose path is that of this
+    /// request.
+    pub(crate) fn in_background_for(&self, key: &[u8], hash: u64) -> Self {
+        let target = key.split_last().and_then(|(_, target)| key::parse(target));
+        match target.and_then(|(_, _, path)| str::from_utf8(path).ok()) {
+            Some(path) => Self { path: path.to_owned(), key: key.to_vec(), hash, ..self.in_background() },
+            None => self.in_background(),
+        }
+    }
+
     /// A request for the same target that has no client and no content: what a refresh in the
     /// background sends.
     pub(crate) fn in_background(&self) -> Self {

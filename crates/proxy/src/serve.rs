@@ -14,7 +14,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_semantics::vary;
 use larder_store::fill::{Head, Lead, Reader, Verdict};
-use larder_store::{Entry, Generation, Joined, Resident};
+use larder_store::{Entry, Fills, Generation, Joined, Resident};
 
 use crate::cluster::tier::recall;
 use crate::cluster::trust;
@@ -25,7 +25,7 @@ use crate::reply::{Reply, Source};
 use crate::request::{Address, Request, asked, cached_site, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Shared, Worker};
-use crate::{answer, clock, fetch, follow, pass, purge_method, reload, tagpools, validator};
+use crate::{answer, clock, equivalent, fetch, follow, pass, purge_method, reload, tagpools, validator};
 
 /// What the cache answers without waiting.
 pub(crate) struct Answer {
@@ -58,16 +58,16 @@ pub(crate) fn at_once(
     let store = &worker.shared.store;
     let hash = store.memory.hash(key);
     let found = store.memory.find(key, hash, now);
-    let (entry, tier) = match found.and_then(|resident| answer::take(resident, &head.fields)) {
+    let (entry, tier, why) = match found.and_then(|resident| answer::take(resident, &head.fields)) {
         Some(entry) => {
             let entry = store.current(entry)?;
             store.used(&entry, now);
-            (entry, Tier::Memory)
+            (entry, Tier::Memory, Why::Fresh)
         }
-        None => (worker.shared.fills.recall_at_once(key, &head.fields, now)?, Tier::Disk),
+        None => equivalent::not_in_memory(&worker.shared, key, &head.fields, now)?,
     };
     let outcome = match reuse(entry.freshness(), &asked(&head.fields, rules), now) {
-        Reuse::Fresh => Outcome::hit(Kind::Hit, Why::Fresh, entry.freshness().ttl(now)),
+        Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
@@ -171,6 +171,9 @@ pub(crate) struct Held {
     pub(crate) resident: Option<Resident>,
 }
 
+/// How a request joins a fetch.
+type Join = fn(&Arc<Fills>, &[u8], &[u8]) -> Joined;
+
 /// How often a request looks for somebody to wait for before it goes alone.
 const TRIES: usize = 3;
 
@@ -236,7 +239,7 @@ impl Context<'_> {
             Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
             None => {
                 let entry = shared.fills.recall(&request.key, &request.fields, clock::now()).await;
-                Held { entry, tier: Tier::Disk, resident }
+                equivalent::unless(shared, request, Held { entry, tier: Tier::Disk, resident }).await
             }
         }
     }
@@ -262,24 +265,10 @@ impl Context<'_> {
         let fills = &self.worker.shared.fills;
         let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
         let patience = follow::patience(self.plan);
-        let mut tries = 0;
+        let (mut tries, mut join): (_, Join) = (0, Fills::join);
         while tries < TRIES {
-            let reader = match fills.join(&request.key, &signature) {
-                Joined::Lead(mut lead) => {
-                    if let Some((entry, reply)) = self.stored_meanwhile(request) {
-                        lead.settle(Verdict::Stored(entry));
-                        return reply;
-                    }
-                    if stored.is_none()
-                        && let Some((entry, reply)) = self.recalled(request, &mut lead).await
-                    {
-                        lead.put(&entry, None);
-                        lead.settle(Verdict::Stored(entry));
-                        return reply;
-                    }
-                    let fetching = Fetching::Leads(Box::new(lead));
-                    return fetch::fetch(*self, request, fetching, why, stored).await;
-                }
+            let reader = match join(fills, &request.key, &signature) {
+                Joined::Lead(lead) => return self.lead(request, lead, why, stored).await,
                 Joined::Follow(reader) => reader,
             };
             let verdict = match follow::verdict(request, &reader, patience).await {
@@ -290,6 +279,10 @@ impl Context<'_> {
             };
             tries += 1;
             if !fills.may_have(&reader, arrived) {
+                continue;
+            }
+            if !equivalent::is_for(request, &reader, &verdict) {
+                join = Fills::join_own;
                 continue;
             }
             match verdict {
@@ -322,6 +315,22 @@ impl Context<'_> {
         fetch::fetch(*self, request, Fetching::Alone(fills.now_for(request.hash)), why, stored).await
     }
 
+    /// Fetches for all who follow, unless something is stored by now, here or on the cluster's engine.
+    async fn lead(&self, request: &Request, mut lead: Lead, why: Why, stored: Option<Entry>) -> Reply {
+        if let Some((entry, reply)) = self.stored_meanwhile(request) {
+            lead.settle(Verdict::Stored(entry));
+            return reply;
+        }
+        if stored.is_none()
+            && let Some((entry, reply)) = self.recalled(request, &mut lead).await
+        {
+            lead.put(&entry, None);
+            lead.settle(Verdict::Stored(entry));
+            return reply;
+        }
+        fetch::fetch(*self, request, Fetching::Leads(Box::new(lead)), why, stored).await
+    }
+
     /// The reply to a request that has waited for another's fetch as long as it may, or whose client has left.
     fn waited_in_vain(&self, request: &Request, reply: Reply, stored: Option<Entry>) -> Reply {
         let is_late = reply.status == StatusCode::GATEWAY_TIMEOUT;
@@ -333,10 +342,13 @@ impl Context<'_> {
     /// What a fetch has stored that ended after the tiers were looked at, and before this request could wait for it.
     fn stored_meanwhile(&self, request: &Request) -> Option<(Entry, Reply)> {
         let store = &self.worker.shared.store;
-        let resident = store.memory.peek(&request.key, request.hash)?;
-        let entry = answer::select(&resident, &request.fields).cloned();
-        let entry = entry.and_then(|entry| store.current(entry))?;
-        let held = Held { entry: Some(entry.clone()), tier: Tier::Memory, resident: Some(resident) };
+        let resident = store.memory.peek(&request.key, request.hash);
+        let entry = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields)).cloned();
+        let (entry, tier) = match entry.and_then(|entry| store.current(entry)) {
+            Some(entry) => (entry, Tier::Memory),
+            None => equivalent::at_once(&self.worker.shared, &request.key, &request.fields, clock::now())?,
+        };
+        let held = Held { entry: Some(entry.clone()), tier, resident };
         match find(request, &held) {
             Found::Reply(reply) => Some((entry, reply)),
             _ => None,
@@ -359,7 +371,7 @@ impl Context<'_> {
     pub(crate) fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
         let now = clock::now();
         let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
-        selects_entry(&entry, request)
+        (selects_entry(&entry, request) && equivalent::is_entry_for(request, &entry))
             .then(|| answer::from_entry(&request.method, &request.fields, entry, now, outcome))?
     }
 
@@ -376,9 +388,10 @@ impl Context<'_> {
 
     fn refresh(&self, request: &Request, stored: Entry) {
         let fills = &self.worker.shared.fills;
-        let Joined::Lead(lead) = fills.join(&request.key, stored.signature()) else { return };
+        let Joined::Lead(lead) = fills.join_own(stored.key(), stored.signature()) else { return };
         let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
-        let request = request.in_background();
+        let hash = worker.shared.store.memory.hash(stored.key());
+        let request = request.in_background_for(stored.key(), hash);
         tokio::spawn(async move {
             let route = request.route.clone();
             let Some(rules) = route.rules(&plan.settings.forward.rules) else { return };
@@ -407,6 +420,7 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
         answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
     };
     let reply = match reuse(entry.freshness(), &request.asked, now) {
+        Reuse::Fresh if *entry.key() != *request.key => reply(Kind::Hit, Why::EquivalentQuery),
         Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
         Reuse::MaxStale => reply(Kind::StaleHit, Why::MaxStale),
         Reuse::StaleWhileRevalidate => {

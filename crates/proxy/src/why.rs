@@ -29,7 +29,7 @@ use crate::route::{Route, host_of};
 use crate::serve::{self, Found, Held};
 use crate::settings::Role;
 use crate::worker::{Plan, Shared};
-use crate::{answer, clock, fetch, inventory, pass};
+use crate::{answer, clock, equivalent, fetch, inventory, pass};
 
 /// Requests that are told of.
 const LAST: usize = 5;
@@ -191,7 +191,7 @@ impl Run<'_> {
                 }
                 decision => decision,
             },
-            stored: held.entry.as_ref().map(|entry| stored(shown, entry, held.tier)),
+            stored: held.entry.as_ref().map(|entry| stored(request, shown, entry, held.tier)),
             variants: held.resident.as_ref().map_or(0, |resident| resident.variants().len() as u64),
             second_tier,
             answer,
@@ -207,10 +207,14 @@ impl Run<'_> {
         let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
         match selected.and_then(|entry| store.left(entry)) {
             Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
-            None => {
-                let entry = store.look_on_disk(&request.key, &request.fields);
-                Held { entry, tier: Tier::Disk, resident }
-            }
+            None => match store.look_on_disk(&request.key, &request.fields) {
+                None => equivalent::look_only(self.shared, request).unwrap_or(Held {
+                    entry: None,
+                    tier: Tier::Disk,
+                    resident,
+                }),
+                entry => Held { entry, tier: Tier::Disk, resident },
+            },
         }
     }
 
@@ -254,8 +258,11 @@ impl Run<'_> {
                     entry.freshness().flags.contains(Flags::VALIDATOR)
                         && entry.status() != StatusCode::PARTIAL_CONTENT
                 };
-                let validates =
-                    request.method == Method::GET && stored.as_ref().is_some_and(may_be_validated);
+                let validates = request.method == Method::GET
+                    && stored
+                        .as_ref()
+                        .filter(|entry| *entry.key() == *request.key)
+                        .is_some_and(may_be_validated);
                 Decision { validates, ..Decision::of(Kind::Miss, why) }
             }
         }
@@ -346,11 +353,13 @@ impl Run<'_> {
     }
 }
 
-fn stored(rules: &Rules, entry: &Entry, tier: Tier) -> Stored {
+fn stored(request: &Request, rules: &Rules, entry: &Entry, tier: Tier) -> Stored {
     let (freshness, now) = (entry.freshness(), clock::now());
     let source = explain::lifetime_source(rules, entry.status(), &entry.fields(), freshness.received);
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let other = Some(entry.key()).filter(|key| *key != &*request.key);
     Stored {
+        url: other.and_then(inventory::url),
         tier: tier.name().to_owned(),
         status: entry.status().as_u16(),
         bytes: entry.body().len(),

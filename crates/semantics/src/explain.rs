@@ -7,6 +7,7 @@ use crate::date;
 use crate::directives::{ResponseDirectives, is_known, is_lifetime, split};
 use crate::fields::{Fields, members};
 use crate::freshness::Source;
+use crate::no_vary_search::{self, Variation};
 use crate::storable::Rules;
 use crate::wire::decimal;
 
@@ -56,6 +57,9 @@ pub fn notes(rules: &Rules, response: &impl Fields) -> Vec<Note> {
     if response.contains("pragma") {
         note("Pragma", "means nothing in responses (RFC 9111 5.4)");
     }
+    if response.contains(no_vary_search::FIELD) && Variation::of(response).is_none() {
+        note("No-Vary-Search", NO_VARIATION);
+    }
     if response.contains("set-cookie") && has_lifetime && !directives.private && !directives.no_store {
         note("Set-Cookie", "is for this client, unless store_cookies says otherwise; the response is stored");
     }
@@ -64,6 +68,9 @@ pub fn notes(rules: &Rules, response: &impl Fields) -> Vec<Note> {
     }
     notes
 }
+
+const NO_VARIATION: &str = "has no effect: key-order, or params or except with a list of strings, would have one \
+    (draft-ietf-httpbis-no-vary-search 5)";
 
 /// What the members of `Cache-Control` are not.
 fn of_members(response: &impl Fields, note: &mut impl FnMut(&str, &'static str)) {
@@ -120,6 +127,8 @@ mod tests {
             (&[("cache-control", "max-age=5"), ("set-cookie", "a=b")], &["Set-Cookie"]),
             (&[("cache-control", "max-age=5, private=\"x-user\"")], &["x-user"]),
             (&[("set-cookie", "a=b")], &[]),
+            (&[("no-vary-search", "params=(\"a\")")], &[]),
+            (&[("no-vary-search", "params")], &["No-Vary-Search"]),
         ];
         for (lines, expected) in table {
             let notes = notes(&Rules::default(), &fields(lines));

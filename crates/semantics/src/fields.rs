@@ -4,6 +4,8 @@
 //! Names are given in lower case and compared without regard to case. What a field means is the
 //! business of the other modules.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memchr;
 
@@ -83,6 +85,13 @@ impl Fields for HeadLines<'_> {
 /// space around members and empty members are dropped (RFC 9110 section 5.6.1).
 pub fn members<'a>(fields: &'a impl Fields, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
     fields.lines(name).flat_map(list)
+}
+
+/// The value of a field, all of its lines together (RFC 9110 section 5.2); `None` without one.
+pub(crate) fn joined<'a>(fields: &'a impl Fields, name: &'a str) -> Option<Cow<'a, [u8]>> {
+    let mut lines = fields.lines(name);
+    let first = lines.next()?;
+    Some(lines.fold(Cow::Borrowed(first), |whole, line| Cow::Owned([&whole, line].join(&b", "[..]))))
 }
 
 /// The members of one value of a list field.

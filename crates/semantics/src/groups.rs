@@ -5,12 +5,10 @@
 //! cache: they are found wherever they were given. Both are compared byte by byte. What a purge does to
 //! a response is not decided here.
 
-use std::borrow::Cow;
-
 use http::Method;
 use sfv::{BareItem, List, ListEntry, Parser};
 
-use crate::fields::{Fields, list};
+use crate::fields::{Fields, joined, list};
 use crate::invalidate::is_unsafe;
 
 /// The field that names a response's groups (RFC 9875 section 2).
@@ -54,9 +52,7 @@ fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// A field that is a list of strings, all of its lines together (RFC 9651 section 4.2).
 fn strings(response: &impl Fields, name: &str) -> Vec<String> {
-    let mut lines = response.lines(name);
-    let Some(first) = lines.next() else { return Vec::new() };
-    let whole = lines.fold(Cow::Borrowed(first), |whole, line| Cow::Owned([&whole, line].join(&b", "[..])));
+    let Some(whole) = joined(response, name) else { return Vec::new() };
     let members = Parser::new(&whole).parse::<List>().unwrap_or_default();
     let string = |member| match member {
         ListEntry::Item(item) => match item.bare_item {

@@ -68,6 +68,18 @@ pub fn origin(key: &[u8]) -> Option<&[u8]> {
     Some(&key[..key.len() - path.len()])
 }
 
+/// A key without its query, and the query, if it has one.
+pub fn split_at_query(key: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let path = parse(key).map_or(&[][..], |(_, _, path)| path);
+    match path.iter().position(|&byte| byte == b'?') {
+        Some(at) => {
+            let (start, query) = key.split_at(key.len() - path.len() + at);
+            (start, query.get(1..))
+        }
+        None => (key, None),
+    }
+}
+
 /// The host of an authority, without its port.
 pub fn host(authority: &[u8]) -> &[u8] {
     split_port(authority).0
@@ -219,6 +231,21 @@ mod tests {
             let mut found = Vec::new();
             assert_eq!(resolve(&base, reference.as_bytes(), &mut found), None, "{reference}");
             assert!(found.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_key_is_split_at_its_query() {
+        for (path, start, query) in [
+            ("/a?b=c", "/a", Some("b=c")),
+            ("/a?b?c", "/a", Some("b?c")),
+            ("/a?", "/a", Some("")),
+            ("/a", "/a", None),
+            ("?a", "/", Some("a")),
+        ] {
+            let whole = key("http", "h?x", path);
+            let expected = (&key("http", "h?x", start)[..], query.map(str::as_bytes));
+            assert_eq!(split_at_query(&whole), expected, "{path}");
         }
     }
 

@@ -48,6 +48,9 @@ reasons! {
     Fresh "fresh" "RFC 9111 4.2"
         "a stored response is fresh"
         "";
+    EquivalentQuery "no-vary-search" "draft-ietf-httpbis-no-vary-search 7"
+        "a fresh response is stored for another query, and its No-Vary-Search says that it answers this one too"
+        "";
     StaleWhileRevalidate "stale-while-revalidate" "RFC 5861 3"
         "a stale response is used while another is fetched"
         "a longer max-age makes it rarer";

@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
+use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::groups;
+use larder_semantics::{groups, no_vary_search};
 use triomphe::ThinArc;
 
 use crate::Body;
@@ -27,6 +28,7 @@ struct Fixed {
     cost: u32,
     status: StatusCode,
     is_tagged: bool,
+    says_queries: bool,
     key_len: u16,
     signature_len: u16,
 }
@@ -76,6 +78,7 @@ impl Entry {
             cost: parts.cost,
             status: parts.status,
             is_tagged: groups::is_tagged(&parts.fields.view()),
+            says_queries: parts.fields.view().contains(no_vary_search::FIELD),
             key_len: parts.key.len().try_into().ok()?,
             signature_len: parts.signature.len().try_into().ok()?,
         };
@@ -118,6 +121,11 @@ impl Entry {
     /// Its fields, if they name groups or tags.
     pub(crate) fn tagged(&self) -> Option<LinesRef<'_>> {
         self.0.header.header.is_tagged.then(|| self.fields())
+    }
+
+    /// Whether it says which queries it answers (`No-Vary-Search`).
+    pub(crate) fn says_queries(&self) -> bool {
+        self.0.header.header.says_queries
     }
 
     /// The cache key.

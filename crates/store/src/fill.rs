@@ -12,7 +12,9 @@
 //! keep it all the same: it takes what arrives, whatever its size.
 
 mod buffer;
+mod joined;
 mod lead;
+mod moment;
 mod reader;
 
 use std::collections::HashMap;
@@ -32,7 +34,9 @@ use crate::{Arena, Entry, Lines, LinesRef, Store};
 
 use buffer::Buffer;
 
+pub use joined::{Joined, Reloading};
 pub use lead::{Kept, Lead, Unstored};
+pub use moment::Moment;
 pub use reader::{Piece, Reader};
 
 /// How far a body too large for memory may run ahead of its slowest reader, in bytes.
@@ -97,6 +101,8 @@ pub struct Fill {
     signature: Box<[u8]>,
     /// In force before its request was sent.
     born: Generation,
+    /// How often a key had been removed then.
+    removals: u64,
     /// When it began, if a reload leads it.
     reloads_since: Option<Instant>,
     joinable: AtomicBool,
@@ -142,47 +148,6 @@ impl Table {
     }
 }
 
-/// A moment, as far as what is stored is concerned: of a key, from [`Fills::now`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
-    /// How often a key of this part of the table was cancelled.
-    cancelled: u64,
-    /// How often something was stored under one.
-    stored: u64,
-    /// How many purges there were of whatever.
-    generation: Generation,
-}
-
-impl Moment {
-    /// The generation in force then.
-    pub fn generation(self) -> Generation {
-        self.generation
-    }
-
-    /// Whether nothing was stored or cancelled between the two.
-    pub(crate) fn is_like(self, other: Self) -> bool {
-        (self.cancelled, self.stored) == (other.cancelled, other.stored)
-    }
-}
-
-/// What [`Fills::join_reload`] found.
-pub enum Reloading {
-    /// No reload fetches this: you do.
-    Lead(Lead),
-    /// Another one does that began later than you came: read what it gets.
-    Follow(Reader),
-    /// Another one does that began earlier. Look again when its verdict is known.
-    Wait(Reader),
-}
-
-/// What [`Fills::join`] found.
-pub enum Joined {
-    /// Nobody fetches this yet: you do.
-    Lead(Lead),
-    /// Somebody does: read what they get.
-    Follow(Reader),
-}
-
 impl Fills {
     /// No fills yet. Bodies beyond `max_object` bytes are not stored in memory.
     pub fn new(store: Arc<Store>, arena: Arena, max_object: u64) -> Self {
@@ -193,24 +158,32 @@ impl Fills {
     /// Follows the fill of `key` and `signature` that is under way, or leads a new one.
     ///
     /// Nobody follows a fill that a purge is known to reach.
-    pub fn join(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
+    pub fn join_own(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
-        let may_follow = |fill: &&Arc<Fill>| {
-            fill.is_joinable() && *fill.signature == *signature && self.reach_of(fill).is_none()
-        };
-        let under_way = table.of(key, hash).find(may_follow);
-        match under_way {
-            // Under the table's lock, so that nothing can have been given back before we read.
-            Some(fill) => Joined::Follow(fill.reader()),
+        match self.to_follow(&table, (key, hash), signature) {
+            Some(reader) => Joined::Follow(reader),
             None => {
-                let born = self.store.purges.now();
-                Joined::Lead(self.register(&mut table, (key, hash), signature, (born, None)))
+                let began = self.begins();
+                Joined::Lead(self.register(&mut table, (key, hash), signature, (began, None)))
             }
         }
     }
 
-    /// The same for a request that came when it was `arrived`, and wants what was fetched later than that, by requests
+    pub(crate) fn follow(&self, key: &[u8], signature: &[u8]) -> Option<Reader> {
+        let hash = self.store.memory.hash(key);
+        self.to_follow(&self.part(hash), (key, hash), signature)
+    }
+
+    fn to_follow(&self, table: &Table, (key, hash): (&[u8], u64), signature: &[u8]) -> Option<Reader> {
+        let may_follow = |fill: &&Arc<Fill>| {
+            fill.is_joinable() && *fill.signature == *signature && self.reach_of(fill).is_none()
+        };
+        // Under the table's lock, so that nothing can have been given back before we read.
+        table.of(key, hash).find(may_follow).map(Fill::reader)
+    }
+
+    /// [`join_own`](Self::join_own) for a request that came when it was `arrived`, and wants what was fetched later than that, by requests
     /// that want the same.
     pub fn join_reload(self: &Arc<Self>, key: &[u8], signature: &[u8], arrived: Instant) -> Reloading {
         let hash = self.store.memory.hash(key);
@@ -227,7 +200,7 @@ impl Fills {
         match reloads.iter().find(|fill| fill.progress().verdict.is_none()) {
             Some(fill) => Reloading::Wait(fill.reader()),
             None => {
-                let since = (self.store.purges.now(), Some(Instant::now()));
+                let since = (self.begins(), Some(Instant::now()));
                 Reloading::Lead(self.register(&mut table, (key, hash), signature, since))
             }
         }
@@ -272,8 +245,14 @@ impl Fills {
 
     /// The same for the key that has this hash in memory.
     pub fn now_for(&self, hash: u64) -> Moment {
-        let generation = self.store.purges.now();
-        Moment { generation, ..self.part(hash).now }
+        let Moment { generation, removals, .. } = self.begins();
+        Moment { generation, removals, ..self.part(hash).now }
+    }
+
+    /// This moment, as far as it is the same for all keys.
+    fn begins(&self) -> Moment {
+        let (generation, removals) = (self.store.purges.now(), self.store.equivalents.removals());
+        Moment { generation, removals, ..Moment::default() }
     }
 
     /// Leads a fill that nobody may follow: what it stores is reusable, but waiting for it is not
@@ -284,7 +263,7 @@ impl Fills {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
         let is_cancelled = table.now.cancelled != began.cancelled;
-        let lead = self.register(&mut table, (key, hash), &[], (began.generation, None));
+        let lead = self.register(&mut table, (key, hash), &[], (began, None));
         lead.keep_alone(is_cancelled);
         lead
     }
@@ -292,6 +271,7 @@ impl Fills {
     /// Forgets everything stored under `key`, in all tiers, and lets its fills publish nothing; says how many
     /// responses and bytes memory had.
     pub fn purge(&self, key: &[u8]) -> (usize, u64) {
+        self.store.equivalents.note_removed(key);
         self.cancel(key);
         self.store.disks.remove(key);
         // Once more, for what was found on the disk meanwhile and is on its way into memory.
@@ -301,6 +281,7 @@ impl Fills {
 
     /// The same, but keeps the responses in memory that `may_stay`, to be validated before any use.
     pub fn spoil(&self, key: &[u8], may_stay: impl Fn(&Entry) -> bool) {
+        self.store.equivalents.note_removed(key);
         self.cancel(key);
         self.store.disks.remove(key);
         self.table(key).now.cancelled += 1;
@@ -379,13 +360,14 @@ impl Fills {
         table: &mut Table,
         (key, hash): (&[u8], u64),
         signature: &[u8],
-        (born, reloads_since): (Generation, Option<Instant>),
+        (began, reloads_since): (Moment, Option<Instant>),
     ) -> Lead {
         let fill = Arc::new(Fill {
             key: key.into(),
             hash,
             signature: signature.into(),
-            born,
+            born: began.generation,
+            removals: began.removals,
             reloads_since,
             joinable: AtomicBool::new(true),
             cancelled: AtomicBool::new(false),

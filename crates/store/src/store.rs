@@ -13,9 +13,10 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::vary;
 
 use crate::disks::Glance;
+use crate::equivalents::When;
 use crate::fill::{Fills, Moment};
 use crate::purges::{Effect, Generation, Reach, Since};
-use crate::{Body, Disks, Entry, Memory, Purges};
+use crate::{Body, Disks, Entry, Equivalents, Memory, Purges};
 
 /// One in so many hits in memory counts as a use on the disk.
 const TOUCHED: u32 = 16;
@@ -41,6 +42,8 @@ pub struct Store {
     pub disks: Disks,
     /// What has been purged of both.
     pub purges: Arc<Purges>,
+    /// Where to look for what is stored for other queries.
+    pub equivalents: Equivalents,
 }
 
 impl Store {
@@ -50,7 +53,7 @@ impl Store {
         if disks.is_empty() {
             purges.know_groups();
         }
-        Self { memory, disks, purges }
+        Self { memory, disks, purges, equivalents: Equivalents::default() }
     }
 
     /// What purges have left of `entry`, which was found in memory: itself, the same but stale or invalid, or nothing.
@@ -150,7 +153,7 @@ impl Fills {
         }
         let began = self.now(key);
         match store.disks.glance(key, request, store.memory.lines(), now) {
-            Glance::Entry(entry) => Some(self.promoted(self.left_of(entry)?, began)),
+            Glance::Entry(entry) => Some(self.promoted(self.latest(self.left_of(entry)?)?, began)),
             Glance::Absent | Glance::Waits => None,
         }
     }
@@ -173,7 +176,21 @@ impl Fills {
         }
         let began = self.now(key);
         let entry = store.disks.find(key, signature, store.memory.lines(), now).await?;
-        Some(self.promoted(self.left_of(entry)?, began))
+        Some(self.promoted(self.latest(self.left_of(entry)?)?, began))
+    }
+
+    /// What was found on a disk, unless something later is stored for another URL that answers the same requests.
+    fn latest(&self, entry: Entry) -> Option<Entry> {
+        if !entry.says_queries() {
+            return Some(entry);
+        }
+        let (store, received) = (self.store(), entry.freshness().received);
+        let when = When { since: Since::Second(received), removals: 0, received };
+        if store.learn((entry.key(), entry.signature()), entry.status(), &entry.fields(), when) {
+            return Some(entry);
+        }
+        store.disks.remove(entry.key());
+        None
     }
 
     /// What purges have left of what was found on a disk, which is forgotten there if that is nothing.

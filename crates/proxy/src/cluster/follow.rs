@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use larder_cluster::message::{Effect, Message, Order, Scope};
+use larder_cluster::message::{self, Effect, Message, Order};
 use larder_cluster::{Follower, Missed, Position};
+use larder_store::Scope;
 
 use super::Cluster;
 use super::engine::{EngineError, Link};
@@ -165,27 +166,31 @@ fn put_in_force(shared: &Arc<Shared>, order: Order) {
         // What is gone need not be remembered as a rule.
         Order::Purge(Effect::Remove, scopes) => {
             let (urls, others): (Vec<_>, Vec<_>) =
-                scopes.into_iter().partition(|scope| matches!(scope, Scope::Url(_)));
+                heard(shared, scopes).into_iter().partition(|scope| matches!(scope, Scope::Url(_)));
             for scope in urls {
                 if let Scope::Url(key) = scope {
                     shared.fills.purge(&key);
                 }
             }
-            enforce(shared, Effect::Remove, others);
+            enforce(shared, Effect::Remove, &others);
         }
-        Order::Purge(effect, scopes) => enforce(shared, effect, scopes),
+        Order::Purge(effect, scopes) => enforce(shared, effect, &heard(shared, scopes)),
         Order::Blank(pools) => shared.gateways.changed_elsewhere(&pools, true),
         Order::Doubt(pools) => shared.gateways.changed_elsewhere(&pools, false),
         Order::Distrust | Order::Begin => {}
     }
 }
 
-fn enforce(shared: &Arc<Shared>, effect: Effect, scopes: Vec<Scope>) {
-    let scopes: Vec<_> = scopes.into_iter().map(scopes::heard).collect();
+/// What the cache calls these, and what is stored here for equivalent queries.
+fn heard(shared: &Shared, scopes: Vec<message::Scope>) -> Vec<Scope> {
+    shared.fills.with_equivalents(scopes.into_iter().map(scopes::heard).collect())
+}
+
+fn enforce(shared: &Arc<Shared>, effect: Effect, scopes: &[Scope]) {
     if scopes.is_empty() {
         return;
     }
-    shared.fills.order(&scopes, scopes::effect(effect), clock::now());
+    shared.fills.order(scopes, scopes::effect(effect), clock::now());
     if effect == Effect::Remove {
         shared.reclaim.free(shared, true);
     }

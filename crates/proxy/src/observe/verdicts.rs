@@ -19,7 +19,7 @@ const MOST_LINES: usize = 8;
 const MOST_BYTES: usize = 1024;
 
 /// The fields that caching depends on, besides targeted ones.
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     "age",
     "cache-control",
     "content-range",
@@ -27,6 +27,7 @@ const FIELDS: [&str; 10] = [
     "etag",
     "expires",
     "last-modified",
+    "no-vary-search",
     "pragma",
     "set-cookie",
     "vary",

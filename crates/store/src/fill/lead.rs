@@ -4,10 +4,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use http::StatusCode;
+use larder_semantics::fields::Fields;
+
 use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW, locked};
 use crate::disks::Keeping;
+use crate::equivalents::When;
 use crate::memory::Purpose;
-use crate::purges::Generation;
+use crate::purges::{Generation, Since};
 use crate::{Body, Entry, Memory};
 
 /// A response to be stored books so many bytes beyond what has arrived.
@@ -218,8 +222,8 @@ impl Lead {
     ///
     /// Returns the entry stored in memory, or `None` when there is none (too large, purged meanwhile).
     pub fn finish(mut self, replaces: Option<&Entry>) -> Option<Entry> {
-        let head = self.head().filter(|_| self.unstored.is_none());
-        let entry = head.and_then(|head| self.fill.seal(&head));
+        let head = self.head();
+        let entry = head.as_ref().filter(|_| self.unstored.is_none()).and_then(|head| self.fill.seal(head));
         let disk = self.disk.take().filter(|_| self.may_stay());
         let on_disk = disk.is_some_and(Keeping::finish);
         if on_disk && entry.is_none() {
@@ -228,6 +232,15 @@ impl Lead {
         }
         let stored = entry.filter(|entry| self.publish(entry, replaces));
         self.fills.note_stored(&self.fill);
+        match (&stored, head.filter(|_| on_disk)) {
+            (Some(entry), _) => self.learn(entry),
+            (None, Some(head)) => {
+                let (received, lines) = (head.freshness.received, head.fields.view());
+                self.learn_of(&head.signature, head.status, &lines, received);
+            }
+            (None, None) => {}
+        }
+        // Not before, so that requests it answers find it in one place or the other.
         self.fills.forget(&self.fill);
         self.end(Ending::Complete);
         stored
@@ -249,7 +262,22 @@ impl Lead {
         let is_on_disk = matches!(entry.body(), Body::Disk(_));
         let stored = !is_on_disk && self.publish(entry, replaces);
         self.fills.note_stored(&self.fill);
+        if stored || is_on_disk {
+            self.learn(entry);
+        }
         stored
+    }
+
+    /// Notes which other queries `entry`, which was stored, answers.
+    fn learn(&self, entry: &Entry) {
+        if entry.says_queries() {
+            self.learn_of(entry.signature(), entry.status(), &entry.fields(), entry.freshness().received);
+        }
+    }
+
+    fn learn_of(&self, signature: &[u8], status: StatusCode, response: &impl Fields, received: u32) {
+        let when = When { since: Since::Generation(self.fill.born), removals: self.fill.removals, received };
+        self.fills.store.learn((&self.fill.key, signature), status, response, when);
     }
 
     /// Puts `entry` into memory.

@@ -43,6 +43,11 @@ impl Reader {
         &self.fill
     }
 
+    /// The cache key that is fetched.
+    pub fn key(&self) -> &[u8] {
+        &self.fill.key
+    }
+
     /// Waits for what the fill turns out to be.
     pub async fn verdict(&self) -> Verdict {
         self.fill.until(|progress| progress.verdict.clone()).await

@@ -1,0 +1,237 @@
+//! One part of the table of equivalent queries, and its bounds.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+
+use larder_semantics::no_vary_search::Variation;
+
+use crate::purges::Since;
+
+/// Values of the field that are known for one path: the latest.
+pub const MOST_FIELDS: usize = 4;
+/// URLs with stored responses that answer the same requests: one for each variant (`Vary`).
+pub const MOST_URLS: usize = 32;
+/// Fetches under way that are known to answer the same requests.
+const MOST_LEADERS: usize = 8;
+/// Bytes that the table takes.
+pub const MOST_BYTES: usize = 16 << 20;
+pub(super) const PARTS: usize = 16;
+/// When the younger half of a part has more, the older one is forgotten.
+const HALF: usize = MOST_BYTES / PARTS / 2;
+/// About what a map and an allocation take for an item.
+const OVERHEAD: usize = 64;
+
+/// A value of the field.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) value: Box<[u8]>,
+    pub(super) variation: Variation,
+}
+
+/// The older half is forgotten as a whole. What is asked for moves to the younger one.
+#[derive(Default)]
+pub(super) struct Part {
+    young: Half,
+    old: Half,
+}
+
+#[derive(Default)]
+struct Half {
+    paths: HashMap<u64, Vec<Arc<Known>>>,
+    classes: HashMap<u64, Class>,
+    bytes: usize,
+}
+
+pub(super) type Query = Option<Box<[u8]>>;
+
+/// What is stored, or under way, for the queries that one value of the field makes equivalent.
+#[derive(Default)]
+pub(super) struct Class {
+    /// The latest first.
+    pub(super) stored: Vec<Stored>,
+    pub(super) leaders: Vec<Query>,
+}
+
+pub(super) struct Stored {
+    pub(super) query: Query,
+    /// The hash of its signature.
+    pub(super) variant: u64,
+    /// Purges and removals of other queries reach it if they are later than this.
+    pub(super) since: Since,
+    pub(super) removals: u64,
+    pub(super) received: u32,
+}
+
+impl Part {
+    /// The values known for a path, the latest first.
+    pub(super) fn fields(&mut self, path: u64) -> Vec<Arc<Known>> {
+        if let Some(fields) = self.old.paths.remove(&path) {
+            self.make_room();
+            self.young.bytes += size_of_fields(&fields);
+            self.young.paths.insert(path, fields);
+        }
+        self.young.paths.get(&path).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn class(&mut self, hash: u64) -> Option<&Class> {
+        if let Some(class) = self.old.classes.remove(&hash) {
+            self.make_room();
+            self.young.bytes += class.size();
+            self.young.classes.insert(hash, class);
+        }
+        self.young.classes.get(&hash)
+    }
+
+    /// Notes the latest value for a path. `None` if it has no effect.
+    pub(super) fn learn(&mut self, path: u64, value: &[u8]) -> Option<Arc<Known>> {
+        let mut fields = self.fields(path);
+        let before = size_of_fields(&fields);
+        let known = match fields.iter().position(|known| *known.value == *value) {
+            Some(0) => return fields.into_iter().next(),
+            Some(at) => fields.remove(at),
+            None => Arc::new(Known { value: value.into(), variation: Variation::parse(value)? }),
+        };
+        fields.insert(0, Arc::clone(&known));
+        fields.truncate(MOST_FIELDS);
+        let half = &mut self.young;
+        half.bytes = (half.bytes + size_of_fields(&fields)).saturating_sub(before);
+        half.paths.insert(path, fields);
+        Some(known)
+    }
+
+    pub(super) fn change(&mut self, hash: u64, change: impl FnOnce(&mut Class)) {
+        if self.class(hash).is_none() {
+            self.make_room();
+        }
+        let half = &mut self.young;
+        let before = half.classes.get(&hash).map_or(0, Class::size);
+        let class = half.classes.entry(hash).or_default();
+        change(class);
+        half.bytes = (half.bytes + class.size()).saturating_sub(before);
+    }
+
+    fn make_room(&mut self) {
+        if self.young.bytes > HALF {
+            self.old = mem::take(&mut self.young);
+        }
+    }
+}
+
+fn size_of_fields(fields: &[Arc<Known>]) -> usize {
+    // The names take about as much again.
+    fields.iter().map(|known| OVERHEAD + 3 * known.value.len()).sum()
+}
+
+impl Class {
+    fn size(&self) -> usize {
+        let queries = self.stored.iter().map(|stored| &stored.query).chain(&self.leaders);
+        OVERHEAD
+            + queries.map(|query| OVERHEAD + query.as_ref().map_or(0, |query| query.len())).sum::<usize>()
+    }
+
+    pub(super) fn lead(&mut self, query: Option<&[u8]>) {
+        self.leaders.retain(|leader| leader.as_deref() != query);
+        self.leaders.truncate(MOST_LEADERS - 1);
+        self.leaders.insert(0, query.map(Box::from));
+    }
+
+    /// Whether a response that was stored for another URL is later than `new`, which answers the same requests.
+    pub(super) fn is_outdated(&self, new: &Stored) -> bool {
+        let is_later = |old: &&Stored| old.variant == new.variant && old.query != new.query;
+        self.stored.iter().filter(is_later).any(|old| old.received > new.received)
+    }
+
+    /// Notes the latest response; returns what it takes the place of.
+    pub(super) fn keep(&mut self, new: Stored) -> Vec<Stored> {
+        self.leaders.retain(|leader| *leader != new.query);
+        let is_same = |old: &Stored| old.variant == new.variant && old.query == new.query;
+        if self.stored.iter().any(|old| is_same(old) && old.received > new.received) {
+            return Vec::new();
+        }
+        // What was fetched is known to the purge; what was found on a disk again is known to the second.
+        let known = self.stored.iter().find(|old| is_same(old) && old.received == new.received);
+        let known = known.filter(|_| matches!(new.since, Since::Second(_)));
+        let (since, removals) = known.map_or((new.since, new.removals), |old| (old.since, old.removals));
+        let new = Stored { since, removals, ..new };
+        let (mut replaced, mut kept) = (Vec::new(), Vec::with_capacity(self.stored.len() + 1));
+        for old in self.stored.drain(..) {
+            match (old.variant == new.variant, old.query == new.query) {
+                (true, true) => {}
+                (true, false) => replaced.push(old),
+                (false, _) => kept.push(old),
+            }
+        }
+        kept.insert(0, new);
+        replaced.extend(kept.drain(kept.len().min(MOST_URLS)..));
+        self.stored = kept;
+        replaced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(query: &str, variant: u64, received: u32) -> Stored {
+        let since = Since::Second(received);
+        Stored { query: Some(query.as_bytes().into()), variant, since, removals: 0, received }
+    }
+
+    fn queries(stored: &[Stored]) -> Vec<&str> {
+        stored.iter().map(|stored| std::str::from_utf8(stored.query.as_deref().unwrap()).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_latest_of_each_variant_stays() {
+        let mut class = Class::default();
+        for (query, variant, received, replaced) in [
+            ("a", 1, 10, &[][..]),
+            ("b", 2, 10, &[]),
+            ("c", 1, 11, &["a"]),
+            ("c", 1, 12, &[]),
+            ("b", 1, 12, &["c"]),
+        ] {
+            assert!(!class.is_outdated(&stored(query, variant, received)));
+            assert_eq!(queries(&class.keep(stored(query, variant, received))), replaced, "{query}");
+        }
+        assert_eq!(queries(&class.stored), ["b", "b"]);
+        assert!(class.is_outdated(&stored("a", 1, 11)) && !class.is_outdated(&stored("a", 3, 11)));
+    }
+
+    #[test]
+    fn what_is_known_of_a_path_is_bounded() {
+        let mut part = Part::default();
+        for n in 0..10 {
+            let known = part.learn(1, format!("params=(\"{n}\")").as_bytes()).unwrap();
+            assert!(known.variation.equivalent(Some(format!("{n}=1").as_bytes()), None));
+        }
+        assert!(part.learn(1, b"params").is_none() && part.learn(2, b"params").is_none());
+        let values: Vec<_> = part.fields(1).iter().map(|known| known.value.to_vec()).collect();
+        let expected: Vec<_> = (6..10).rev().map(|n| format!("params=(\"{n}\")").into_bytes()).collect();
+        assert_eq!((values, expected.len()), (expected, MOST_FIELDS));
+        let mut class = Class::default();
+        let replaced: usize = (0..100).map(|n| class.keep(stored(&n.to_string(), n, 10)).len()).sum();
+        assert_eq!((class.stored.len(), replaced), (MOST_URLS, 100 - MOST_URLS));
+        (0..100).for_each(|n| class.lead(Some(format!("{n}").as_bytes())));
+        assert_eq!(class.leaders.len(), MOST_LEADERS);
+    }
+
+    #[test]
+    fn a_part_forgets_what_was_not_asked_for_longest() {
+        let mut part = Part::default();
+        let query = "q".repeat(1_000);
+        let keep = |part: &mut Part, hash| part.change(hash, |class| drop(class.keep(stored(&query, 1, 10))));
+        keep(&mut part, 0);
+        for hash in 1..20_000 {
+            keep(&mut part, hash);
+            assert!(part.class(0).is_some_and(|class| class.stored.len() == 1));
+            let bytes = |half: &Half| half.classes.values().map(Class::size).sum::<usize>();
+            if hash % 100 == 0 {
+                assert_eq!(bytes(&part.young), part.young.bytes);
+                assert!(bytes(&part.young) + bytes(&part.old) < MOST_BYTES / PARTS + 2 * query.len());
+            }
+        }
+        assert!(part.class(1).is_none());
+    }
+}

@@ -1,0 +1,88 @@
+//! When keys were removed last, as numbers that grow: in places that are shared, so that a key may seem to have been removed later
+//! than it was, and never earlier.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PLACES: usize = 1 << 15;
+/// Bits of a number; above it, a place has a part of the hash of the last key.
+const BITS: u32 = 40;
+
+/// The table.
+pub(super) struct Removed {
+    count: AtomicU64,
+    last: Box<[AtomicU64]>,
+    /// The last of the other keys that share the place.
+    others: Box<[AtomicU64]>,
+}
+
+impl Default for Removed {
+    fn default() -> Self {
+        let places = || (0..PLACES).map(|_| AtomicU64::new(0)).collect();
+        Self { count: AtomicU64::new(0), last: places(), others: places() }
+    }
+}
+
+impl Removed {
+    /// How many there were so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Notes another one, of the key with this hash.
+    pub(super) fn note(&self, hash: u64) {
+        let number = self.count.fetch_add(1, Ordering::AcqRel) + 1;
+        let (place, tag) = (hash as usize % PLACES, hash >> BITS << BITS);
+        let new = tag | number;
+        let mut old = self.last[place].load(Ordering::Acquire);
+        loop {
+            let other = old & !(u64::MAX << BITS);
+            if old != 0 && old >> BITS << BITS != tag {
+                // First, so that it is always found in one place or the other.
+                self.others[place].fetch_max(other, Ordering::AcqRel);
+            } else if other > number {
+                return;
+            }
+            match self.last[place].compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// The number of the last one of the key with this hash, or a later one; 0 if there was none.
+    pub(super) fn last(&self, hash: u64) -> u64 {
+        let place = hash as usize % PLACES;
+        let last = self.last[place].load(Ordering::Acquire);
+        let own = if last >> BITS == hash >> BITS { last & !(u64::MAX << BITS) } else { 0 };
+        own.max(self.others[place].load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_is_never_forgotten() {
+        let (removed, mut rng) = (Removed::default(), fastrand::Rng::with_seed(7));
+        let keys: Vec<_> = (0..64).map(|n| rng.u64(..) >> BITS << BITS | (n % 8)).collect();
+        let mut last = vec![0; keys.len()];
+        for number in 1..1_000 {
+            let at = rng.usize(..keys.len());
+            removed.note(keys[at]);
+            last[at] = number;
+            assert_eq!(removed.count(), number);
+            assert!(keys.iter().zip(&last).all(|(key, last)| removed.last(*key) >= *last));
+        }
+    }
+
+    #[test]
+    fn keys_of_different_places_or_tags_are_told_apart() {
+        let removed = Removed::default();
+        removed.note(1);
+        removed.note(2);
+        assert_eq!([1, 2, 3, 1 | 7 << BITS].map(|key| removed.last(key)), [1, 2, 0, 0]);
+        removed.note(1 | 7 << BITS);
+        assert_eq!([1, 1 | 7 << BITS].map(|key| removed.last(key)), [1, 3]);
+    }
+}

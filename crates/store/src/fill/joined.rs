@@ -1,0 +1,21 @@
+//! What a request for a fetch finds.
+
+use super::{Lead, Reader};
+
+/// What [`Fills::join_reload`](super::Fills::join_reload) found.
+pub enum Reloading {
+    /// No reload fetches this: you do.
+    Lead(Lead),
+    /// Another one does that began later than you came: read what it gets.
+    Follow(Reader),
+    /// Another one does that began earlier. Look again when its verdict is known.
+    Wait(Reader),
+}
+
+/// What [`Fills::join`](super::Fills::join) found.
+pub enum Joined {
+    /// Nobody fetches this yet: you do.
+    Lead(Lead),
+    /// Somebody does: read what they get.
+    Follow(Reader),
+}

@@ -1,0 +1,28 @@
+//! When a fetch began, as far as what is stored is concerned.
+
+use crate::purges::Generation;
+
+/// A moment, as far as what is stored is concerned: of a key, from [`Fills::now`](super::Fills::now).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// How often a key of this part of the table was cancelled.
+    pub(super) cancelled: u64,
+    /// How often something was stored under one.
+    pub(super) stored: u64,
+    /// How many purges there were of whatever.
+    pub(super) generation: Generation,
+    /// How many removals of whatever key.
+    pub(super) removals: u64,
+}
+
+impl Moment {
+    /// The generation in force then.
+    pub fn generation(self) -> Generation {
+        self.generation
+    }
+
+    /// Whether nothing was stored or cancelled between the two.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        (self.cancelled, self.stored) == (other.cancelled, other.stored)
+    }
+}
