@@ -70,7 +70,8 @@ impl Default for Draft {
 /// What does not agree in what a site says of it.
 pub(super) fn check(site: &SiteDraft, problems: &mut Vec<String>) {
     let Draft { role, validate, stale_if_error, .. } = site.control;
-    let only_defaults = Draft { role, validate, stale_if_error, ..Draft::default() };
+    let tags = Settings { doubt: site.control.tags.doubt, ..Settings::default() };
+    let only_defaults = Draft { role, validate, stale_if_error, tags, ..Draft::default() };
     let mut problem = |text: &str| problems.push(format!("{}: {text}", site.place));
     if role == Role::Tags && validate == Validate::Always {
         problem("role = \"tags\" stores nothing that validate = \"always\" could be about");
@@ -82,7 +83,7 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Vec<String>) {
         problem("cache = false and role = \"tags\": a gateway answers from its tags");
     }
     if role == Role::Cache && site.control != only_defaults {
-        problem("couple, push and what begins with tag are for role = \"tags\"");
+        problem("couple, push and what begins with tag, except tag_doubt, are for role = \"tags\"");
     } else if !site.control.push && site.control.push_lifetime != Draft::default().push_lifetime {
         problem("push_lifetime says nothing without push = true");
     }
@@ -138,7 +139,7 @@ impl Kind<Coupled> for Couple {
 mod tests {
     use crate::args::Flags;
     use crate::config::{ConfigError, parse};
-    use larder_proxy::settings::Site;
+    use larder_proxy::settings::{DOUBT, Site};
 
     fn site(keys: &str) -> Result<Site, ConfigError> {
         let text = format!("[[site]]\norigin = 'http://a'\n{keys}");
@@ -161,7 +162,10 @@ mod tests {
                 "cache = false\nvalidate = 'always'",
                 "f:1: cache = false stores nothing that validate = \"always\" could be about",
             ),
-            ("push = true", "f:1: couple, push and what begins with tag are for role = \"tags\""),
+            (
+                "push = true",
+                "f:1: couple, push and what begins with tag, except tag_doubt, are for role = \"tags\"",
+            ),
             ("role = 'tags'\npush_lifetime = '1m'", "f:1: push_lifetime says nothing without push = true"),
             (
                 "role = 'tags'\ncouple = { users = ['a/b'] }",
@@ -185,6 +189,14 @@ mod tests {
         let tags = gateway.tags.unwrap();
         assert_eq!((gateway.cache, tags.push), (false, None));
         assert_eq!(tags.couplings.of("users").join(" "), "feeds paths");
+    }
+
+    #[test]
+    fn a_cache_has_a_doubt_as_well() {
+        assert_eq!(site("").unwrap().doubt, DOUBT);
+        assert_eq!(site("tag_doubt = '5s'").unwrap().doubt, 5);
+        let gateway = site("role = 'tags'\ntag_doubt = '5s'").unwrap();
+        assert_eq!((gateway.doubt, gateway.tags.unwrap().doubt), (5, 5));
     }
 
     #[test]

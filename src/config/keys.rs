@@ -395,7 +395,8 @@ pub(super) const SITE: &[Key<SiteDraft>] = &[
         "tag_doubt",
         Seconds,
         control.tags.doubt,
-        "role tags: how long no tags are made after a change of which nobody knows how it ended"
+        "how long a change whose end is unknown may still happen: meanwhile, a gateway makes no tags, and a cache \
+         validates what the change may concern"
     ),
     key!(
         "push",

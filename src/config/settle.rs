@@ -57,6 +57,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
+        state: statistics::state_directory(),
         statistics: statistics::settle(draft.statistics, first),
         cluster,
         trace: draft.trace,
@@ -288,6 +289,7 @@ fn machine_memory() -> u64 {
 
 fn settle_site(at: usize, site: SiteDraft) -> Site {
     let (cache, tags, rules) = control::settle(&site);
+    let doubt = site.control.tags.doubt;
     let SiteDraft { name, hosts, origins, host, retries, max_fails, fail_timeout, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let name = name.or_else(|| hosts.first().cloned()).unwrap_or_else(|| format!("site{}", at + 1));
@@ -300,6 +302,7 @@ fn settle_site(at: usize, site: SiteDraft) -> Site {
         rules,
         cache,
         tags,
+        doubt,
         retries,
         max_fails,
         fail_timeout,

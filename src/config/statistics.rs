@@ -127,10 +127,8 @@ pub(super) fn show(place: &Place) -> String {
 pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
     let Draft { place, keep, client, query, rate, queue, max_size, contents } = draft;
     let database = match place {
-        Place::Default => {
-            let is_root = rustix::process::geteuid().is_root();
-            file(|name| env::var_os(name), is_root).map_or(Database::Off, Database::Default)
-        }
+        Place::Default => state_directory()
+            .map_or(Database::Off, |directory| Database::Default(directory.join("statistics.db"))),
         Place::Off => Database::Off,
         Place::At(url) => Database::At(url),
     };
@@ -141,19 +139,22 @@ pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
     Statistics { database, instance, keep, client, query, rate, queue, max_size, contents }
 }
 
-/// The file in the state directory: that of the service, or else of the user. Root looks where services have theirs.
-fn file(environment: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Option<PathBuf> {
+/// The state directory: that of the service, or else of the user. Root looks where services have theirs.
+pub(super) fn state_directory() -> Option<PathBuf> {
+    directory(|name| env::var_os(name), rustix::process::geteuid().is_root())
+}
+
+fn directory(environment: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Option<PathBuf> {
     let directory = |name: &str, below: &str| {
         let value = environment(name)?;
         // A service may have several; the first is the one for this.
         let first = env::split_paths(&value).next()?;
         first.is_absolute().then(|| first.join(below))
     };
-    let directory = directory("STATE_DIRECTORY", "")
+    directory("STATE_DIRECTORY", "")
         .or_else(|| directory("XDG_STATE_HOME", "larder"))
         .or_else(|| is_root.then(|| PathBuf::from("/var/lib/larder")))
-        .or_else(|| directory("HOME", ".local/state/larder"));
-    directory.map(|directory| directory.join("statistics.db"))
+        .or_else(|| directory("HOME", ".local/state/larder"))
 }
 
 /// Where statistics are kept and how, for people.
@@ -180,24 +181,24 @@ pub(super) const CLIENTS: &[(&str, ClientDetail)] =
 mod tests {
     use super::*;
 
-    /// Variables, whether the user is root, and the file.
+    /// Variables, whether the user is root, and the directory.
     type Case = (&'static [(&'static str, &'static str)], bool, Option<&'static str>);
 
     #[test]
-    fn the_file_is_in_the_nearest_state_directory() {
+    fn the_nearest_state_directory_is_used() {
         let table: &[Case] = &[
             (
                 &[("STATE_DIRECTORY", "/var/lib/a:/b"), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")],
                 true,
-                Some("/var/lib/a/statistics.db"),
+                Some("/var/lib/a"),
             ),
-            (&[("XDG_STATE_HOME", "/x"), ("HOME", "/h")], true, Some("/x/larder/statistics.db")),
+            (&[("XDG_STATE_HOME", "/x"), ("HOME", "/h")], true, Some("/x/larder")),
             (
                 &[("STATE_DIRECTORY", ""), ("XDG_STATE_HOME", "x"), ("HOME", "/h")],
                 false,
-                Some("/h/.local/state/larder/statistics.db"),
+                Some("/h/.local/state/larder"),
             ),
-            (&[("HOME", "/root")], true, Some("/var/lib/larder/statistics.db")),
+            (&[("HOME", "/root")], true, Some("/var/lib/larder")),
             (&[("HOME", "")], false, None),
             (&[], false, None),
         ];
@@ -205,7 +206,7 @@ mod tests {
             let value = |name: &str| {
                 environment.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
             };
-            assert_eq!(file(value, *is_root), expected.map(PathBuf::from), "{environment:?}");
+            assert_eq!(directory(value, *is_root), expected.map(PathBuf::from), "{environment:?}");
         }
     }
 

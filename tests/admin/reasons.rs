@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Events;
 use crate::engine::Engine;
 use crate::nodes::{node, wait_for};
-use crate::support::{Answer, Client, Gate, Larder, Origin, eventually};
+use crate::support::{Answer, Client, Gate, Larder, Origin, eventually, site};
 
 /// How a reason comes about.
 enum Exercise {
@@ -153,7 +153,8 @@ fn invalidated() -> Value {
 
 /// What becomes of a request that shows `tag` to a gateway that knows one.
 fn tagged(tag: &str) -> Value {
-    let larder = Larder::with_site(&[&Origin::always("200 OK\nETag: \"1\"")], "role = 'tags'");
+    let origin = Origin::always("200 OK\nETag: \"1\"");
+    let larder = Larder::start_settled(&site(&[&origin], "role = 'tags'"), &[("site1", &origin.url())]);
     larder.get("/");
     let mut log = Events::of(&larder, "/log");
     larder.ask(&format!("GET /\nIf-None-Match: {tag}"));

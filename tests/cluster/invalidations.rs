@@ -324,8 +324,9 @@ fn a_node_that_comes_back_hears_what_was_purged_meanwhile() {
 fn gateways_of_one_backend_hear_of_changes_that_go_through_each_other() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();
-    let gateways =
-        ["a", "b"].map(|name| node(&engine, &origin, name, [LONG, "name = 'api'\nrole = 'tags'"], ""));
+    let gateways = ["a", "b"].map(|name| {
+        node(&engine, &origin, name, [LONG, "name = 'api'\nrole = 'tags'\ntag_doubt = '0s'"], "")
+    });
     for (through, target) in [(0, "/page/1"), (1, "/page/1"), (0, "/page/../x")] {
         for gateway in &gateways {
             gateway.get("/page/1");

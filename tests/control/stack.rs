@@ -39,9 +39,10 @@ impl Stack {
     pub(crate) fn start(mode: Mode, couple: &str) -> Self {
         let backend = backend();
         let push = mode == Mode::Push;
-        let gateway = Larder::start(&format!(
-            "[[site]]\norigin = 'http://{backend}'\nrole = 'tags'\npush = {push}\ncouple = {couple}\n"
-        ));
+        let origin = format!("http://{backend}");
+        let config =
+            format!("[[site]]\norigin = '{origin}'\nrole = 'tags'\npush = {push}\ncouple = {couple}\n");
+        let gateway = Larder::start_settled(&config, &[("site1", &origin)]);
         let validate = if push { "stale" } else { "always" };
         let cache = Larder::start(&format!(
             "[validate]\nsample = 1.0\nrate = 10000\n[[site]]\norigin = 'http://{}'\nvalidate = '{validate}'\n",

@@ -55,6 +55,15 @@ impl Larder {
         Self::start_by(command, config)
     }
 
+    /// The same for a gateway whose last process ended with nothing in progress: it does not start in doubt.
+    /// `sites` are the gateways' names and origins.
+    pub(crate) fn start_settled(config: &str, sites: &[(&str, &str)]) -> Self {
+        let state = tempfile::tempdir().expect("a directory");
+        let lines: String = sites.iter().map(|(name, origin)| format!("{name:?} {origin}\n")).collect();
+        fs::write(state.path().join("settled-127.0.0.1:0"), lines).expect("written");
+        Self::start_in(config, &[("STATE_DIRECTORY", state.path())])
+    }
+
     /// The same with its admin listener at `admin`, an address of all this machine's networks.
     pub(crate) fn start_at(config: &str, admin: &str) -> Self {
         Self::start_with(Command::new(env!("CARGO_BIN_EXE_larder")), config, admin)

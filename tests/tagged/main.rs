@@ -6,15 +6,26 @@
 mod support;
 
 mod always;
+mod checker;
+mod doubt;
 mod gateway;
+mod late;
 mod overlaps;
 mod pushed;
+mod restarts;
 
-use support::{Larder, Origin};
+use support::{Larder, Origin, site};
 
 /// A gateway in front of `origin`, of which `users` blanks `paths`, with `keys` besides.
 fn gateway(origin: &Origin, keys: &str) -> Larder {
-    Larder::with_site(&[origin], &format!("role = 'tags'\ncouple = {{ users = ['paths'] }}\n{keys}"))
+    started(origin, "", keys)
+}
+
+/// The same with `tables` of the config file.
+fn started(origin: &Origin, tables: &str, keys: &str) -> Larder {
+    let keys = format!("role = 'tags'\ncouple = {{ users = ['paths'] }}\n{keys}");
+    let config = format!("{tables}\n{}", site(&[origin], &keys));
+    Larder::start_settled(&config, &[("site1", &origin.url())])
 }
 
 /// A cache in front of `backend`.

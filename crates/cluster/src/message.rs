@@ -6,7 +6,8 @@
 //! |---|---|
 //! | `v` | [`VERSION`] |
 //! | `by` | the node that ordered it, and which start of it: what it has obeyed already |
-//! | `do` | `stale`, `invalid`, `remove`: a purge; `blank`, `doubt`: pools; `distrust`; `begin` |
+//! | `do` | `stale`, `invalid`, `remove`: a purge; `unsure`; `blank`, `doubt`: pools; `distrust`; `begin` |
+//! | `seconds` | of `unsure`: how long; what may change stands behind it, as of a purge |
 //! | `url`, `prefix` | of a purge: a cache key, or the beginning of one, as often as there are |
 //! | `host`, `tag`, `all` | the same |
 //! | `origin`, `group` | the same: a group, behind the origin that it belongs to |
@@ -33,6 +34,9 @@ pub struct Message {
 pub enum Order {
     /// What one of these scopes is about is treated as the effect says.
     Purge(Effect, Vec<Scope>),
+    /// A change whose end is unknown may concern these scopes for so many seconds: what is stored is invalid, and what
+    /// is fetched in that time is validated before each use.
+    Unsure(u32, Vec<Scope>),
     /// No tag that there is in a pool of this gateway counts any more.
     Blank(Pools),
     /// The same; and for a while, none is made.
@@ -111,6 +115,10 @@ impl Message {
         fields.push(("do", self.order.name().into()));
         match &self.order {
             Order::Purge(_, scopes) => scopes.iter().for_each(|scope| scope.write(&mut fields)),
+            Order::Unsure(seconds, scopes) => {
+                fields.push(("seconds", seconds.to_string().into_bytes()));
+                scopes.iter().for_each(|scope| scope.write(&mut fields));
+            }
             Order::Blank(Pools { site, pool }) | Order::Doubt(Pools { site, pool }) => {
                 fields.push(("site", site.clone().into_bytes()));
                 fields.extend(pool.clone().map(|pool| ("pool", pool.into_bytes())));
@@ -146,6 +154,12 @@ impl Message {
                 let pools = Pools { site, pool: pool.transpose()? };
                 if order == b"blank" { Order::Blank(pools) } else { Order::Doubt(pools) }
             }
+            b"unsure" => {
+                let seconds = named("seconds")?;
+                let number = std::str::from_utf8(seconds).ok().and_then(|text| text.parse::<u32>().ok());
+                let number = number.filter(|number| number.to_string().as_bytes() == seconds);
+                Order::Unsure(number.ok_or(Unknown)?, scopes(&mut fields)?)
+            }
             effect => {
                 let known = EFFECTS.iter().find(|(name, _)| name.as_bytes() == effect);
                 let (_, effect) = known.ok_or(Unknown)?;
@@ -165,6 +179,7 @@ impl Order {
             Self::Purge(Effect::Stale, _) => "stale",
             Self::Purge(Effect::Invalid, _) => "invalid",
             Self::Purge(Effect::Remove, _) => "remove",
+            Self::Unsure(..) => "unsure",
             Self::Blank(_) => "blank",
             Self::Doubt(_) => "doubt",
             Self::Distrust => "distrust",
@@ -253,6 +268,8 @@ mod tests {
         prop_oneof![
             (effect, prop::collection::vec(scope(), 0..5))
                 .prop_map(|(effect, scopes)| Order::Purge(effect, scopes)),
+            (any::<u32>(), prop::collection::vec(scope(), 0..5))
+                .prop_map(|(seconds, scopes)| Order::Unsure(seconds, scopes)),
             pools().prop_map(Order::Blank),
             pools().prop_map(Order::Doubt),
             Just(Order::Distrust),
@@ -273,7 +290,7 @@ mod tests {
     #[test]
     fn what_this_version_does_not_write_is_unknown() {
         let (v, by) = (("v", &b"1"[..]), ("by", &b"a"[..]));
-        let cases: [&[(&str, &[u8])]; 12] = [
+        let cases: [&[(&str, &[u8])]; 14] = [
             &[],
             &[v],
             &[v, by],
@@ -283,6 +300,8 @@ mod tests {
             &[v, by, ("do", b"burn")],
             &[v, by, ("do", b"begin"), ("tag", b"t")],
             &[v, by, ("do", b"blank")],
+            &[v, by, ("do", b"unsure"), ("url", b"u")],
+            &[v, by, ("do", b"unsure"), ("seconds", b"01"), ("url", b"u")],
             &[v, by, ("do", b"blank"), ("site", b"s"), ("site", b"s")],
             &[v, by, ("do", b"stale"), ("origin", b"o")],
             &[v, by, ("do", b"stale"), ("all", b"x")],
@@ -303,8 +322,8 @@ mod tests {
 
         #[test]
         fn any_fields_are_read_without_a_panic(
-            names in prop::collection::vec("v|by|do|url|tag|origin|group|all|site|pool|x", 0..9),
-            values in prop::collection::vec("1|a|stale|blank|begin|.{0,3}", 9),
+            names in prop::collection::vec("v|by|do|url|tag|origin|group|all|site|pool|seconds|x", 0..9),
+            values in prop::collection::vec("1|a|stale|blank|begin|unsure|.{0,3}", 9),
         ) {
             let fields = names.iter().zip(&values);
             let fields: Vec<_> = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();

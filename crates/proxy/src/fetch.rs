@@ -21,6 +21,7 @@ use larder_store::fill::{Head, Kept, Lead, Moment, Reader, Verdict};
 
 use crate::carry::{self, Carrier};
 use crate::cluster::tier::Tier;
+use crate::doubt::Doubt;
 use crate::follow::left;
 use crate::origin::{Download, OriginError, Upload};
 use crate::outcome::{Kind, Outcome};
@@ -86,7 +87,7 @@ pub(crate) async fn fetch(
         if let (Some(tag), Question::Validate(_)) = (&own_tag, &question) {
             own_tag::show(asked.to_mut(), tag);
         }
-        let requested = clock::now();
+        let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.shared, &request.key));
         let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
         let mut nothing = Upload::Empty;
         let sent = pin!(upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing));
@@ -102,7 +103,7 @@ pub(crate) async fn fetch(
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
         let by_peer = answer.by_peer;
         let place = place.filter(|_| !by_peer);
-        let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place };
+        let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
         if let Question::Validate(entry) = &question {
             cx.worker.shared.couplings.validated(cx, request, entry, &answer);
         }
@@ -158,6 +159,8 @@ struct Fetched<'f> {
     by_peer: bool,
     /// Where it stands with what is purged, if it may be kept on the cluster's engine.
     place: Option<Follower>,
+    /// What of it a change with an unknown end may concern.
+    doubt: Doubt,
 }
 
 impl Fetched<'_> {
@@ -198,7 +201,8 @@ impl Fetched<'_> {
     }
 
     fn judge(&self, status: StatusCode, fields: &impl Fields) -> Result<Keeping, Why> {
-        judge(self.cx.rules, self.request, status, fields, self.times)
+        let keeping = judge(self.cx.rules, self.request, status, fields, self.times)?;
+        Ok(Keeping { freshness: self.doubt.temper(keeping.freshness, fields), ..keeping })
     }
 
     /// Remembers why the answer is not stored, for who asks about it.
@@ -269,6 +273,7 @@ impl Fetched<'_> {
         }
         let request = self.request;
         storable::storable(self.cx.rules, &request.method, &request.fields, status, &all, self.times)
+            .map(|freshness| self.doubt.temper(freshness, &all))
     }
 
     fn stale(&self, fetching: Fetching, entry: &Entry, status: Option<StatusCode>) -> Reply {
@@ -431,7 +436,8 @@ fn failed(
     tracing::warn!("{}: {error}", request.logged_url());
     let now = clock::now();
     let times = Times { requested: now, received: now, by_age: false };
-    let fetched = Fetched { cx, request, why, times, stored, own_tag: None, by_peer: false, place: None };
+    let (own_tag, by_peer, place, doubt) = (None, false, None, Doubt::default());
+    let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
     // What this client's request may have brought about is nothing for others: one of them asks next.
     let fetching = match error.unconnected {
         true => fetching,

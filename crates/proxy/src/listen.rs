@@ -160,6 +160,9 @@ impl Server {
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
         runtime.block_on(async {
             if supervise(&shared, admin, &onc, &mut control).await {
+                if shared.connections.load(Ordering::Acquire) == 0 {
+                    shared.gateways.ended();
+                }
                 upkeep.finish();
                 end_traces(&shared).await;
                 close_ledger(&shared, &mut control).await;

@@ -12,6 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Flags;
 use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
@@ -24,6 +25,7 @@ use crate::answer;
 use crate::carry::Carrier;
 use crate::clock;
 use crate::cluster::scopes;
+use crate::doubt::{Change, Doubt};
 use crate::follow::left;
 use crate::origin::{Download, Lines, OriginError, Upload};
 use crate::outcome::{Kind, Outcome};
@@ -87,14 +89,26 @@ pub(crate) async fn through(
         return connect(worker, plan, request).await;
     }
     count_down_forwards(&mut request.fields);
-    let requested = clock::now();
+    let (requested, doubt) = (clock::now(), Doubt::about(&worker.shared, &request.key));
     let mut content = std::mem::take(&mut request.content);
+    let change = Change::of(&worker.shared, request);
     let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content));
     let Answer { status, fields, download, .. } = match request.unless_left(sent, no_use(request)).await {
         Some(Ok(answer)) => answer,
-        Some(Err(error)) => return failed(request, &error),
+        Some(Err(error)) => {
+            if let Some(mut change) = change {
+                change.failed(&error);
+                change.end().await;
+            }
+            return failed(request, &error);
+        }
         None => return left(),
     };
+    let mut is_over = true;
+    if let Some(mut change) = change {
+        change.answered(request, status, &*fields);
+        is_over = change.end().await;
+    }
     let times = Times { requested, received: clock::now(), by_age: false };
     let outcome = Outcome::forwarded(Kind::Pass, why).answered(status);
     if status == StatusCode::SWITCHING_PROTOCOLS {
@@ -110,11 +124,13 @@ pub(crate) async fn through(
         worker.shared.couplings.answered(plan, request, status);
     }
     if request.method == Method::POST
+        && is_over
         && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
         && rules.stores_posts
     {
         let cx = Context { worker, plan, rules };
-        return posted(cx, request, Answer { status, fields, download, by_peer: false }, times, outcome);
+        let answer = Answer { status, fields, download, by_peer: false };
+        return posted(cx, request, answer, (times, doubt), outcome);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome)
 }
@@ -181,7 +197,13 @@ async fn invalidate_groups(worker: &Worker, request: &Request, fields: &Lines) -
 }
 
 /// The answer to a POST, stored for later GETs if it may be (RFC 9110 section 9.3.3).
-fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outcome: Outcome) -> Reply {
+fn posted(
+    cx: Context<'_>,
+    request: &Request,
+    answer: Answer,
+    (times, doubt): (Times, Doubt),
+    outcome: Outcome,
+) -> Reply {
     let Answer { status, fields, download, .. } = answer;
     let verdict =
         storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
@@ -190,6 +212,7 @@ fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outc
     let (Ok(freshness), Ok(())) = (verdict, written) else {
         return upstream::pass_on(false, status, fields, download, outcome);
     };
+    let freshness = doubt.temper(freshness, &*fields);
     let fills = &cx.worker.shared.fills;
     let mut lead = fills.alone(&request.key, fills.now_for(request.hash));
     let stored = storable::storable_fields(cx.rules, &fields.to_map());
@@ -207,7 +230,7 @@ fn posted(cx: Context<'_>, request: &Request, answer: Answer, times: Times, outc
 pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
     // Noted as for a fetch, so that a purge in between is noticed.
     let began = cx.worker.shared.fills.now_for(request.hash);
-    let requested = clock::now();
+    let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.shared, &request.key));
     let mut nothing = Upload::Empty;
     let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing));
     let answer = match request.unless_left(sent, no_use(request)).await {
@@ -221,7 +244,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
     let times = Times { requested, received: clock::now(), by_age: false };
     if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
         let lead = cx.worker.shared.fills.alone(&request.key, began);
-        learn(cx, &lead, request, &stored, answer.status, &answer.written(), times);
+        learn(cx, &lead, request, &stored, answer.status, &answer.written(), (times, doubt));
     }
     let Answer { status, fields, download, .. } = answer;
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
@@ -247,18 +270,20 @@ fn learn(
     stored: &Entry,
     status: StatusCode,
     fields: &HeaderMap,
-    times: Times,
+    (times, doubt): (Times, Doubt),
 ) {
     let store = &cx.worker.shared.store;
     match revalidate::head(&stored.fields(), stored.body().len(), status, fields) {
         Revealed::Unrelated => {}
+        // What was invalidated needs an answer that is about itself: an equal length shows nothing.
+        Revealed::Update if is_invalid(stored) && !fields.contains_key(header::ETAG) => {}
         Revealed::Stale => drop(store.remove(&request.key)),
         Revealed::Update => {
             let updated = revalidate::update(&stored.fields().to_map(), fields);
             let get = Method::GET;
             let fresh = storable::storable(cx.rules, &get, &request.fields, stored.status(), &updated, times);
             let updated = storable::storable_fields(cx.rules, &updated);
-            let entry = fresh.ok().and_then(|fresh| {
+            let entry = fresh.ok().map(|fresh| doubt.temper(fresh, &updated)).and_then(|fresh| {
                 stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh, lead.born())
             });
             if let Some(entry) = entry {
@@ -266,6 +291,10 @@ fn learn(
             }
         }
     }
+}
+
+fn is_invalid(stored: &Entry) -> bool {
+    stored.freshness().flags.intersects(Flags::INVALID.with(Flags::PURGED))
 }
 
 /// The origin changes protocols with the client (RFC 9110 section 7.8).

@@ -63,6 +63,8 @@ pub(crate) struct Request {
     pub(crate) query: QueryStrings,
     /// Its span, while requests are traced.
     pub(crate) trace: Option<Arc<Trace>>,
+    /// A try of it that got no answer may have reached an origin.
+    pub(crate) lost_try: AtomicBool,
 }
 
 /// Sums the times that origins take until they begin to answer.
@@ -305,7 +307,18 @@ impl Request {
             asks_peers: false,
             query: plan.settings.statistics.query,
             trace: None,
+            lost_try: AtomicBool::new(false),
         })
+    }
+
+    /// Notes that a try got no answer, though it may have reached an origin.
+    pub(crate) fn lose_try(&self) {
+        self.lost_try.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a try got no answer, though it may have reached an origin: nobody knows what became of it.
+    pub(crate) fn has_lost_try(&self) -> bool {
+        self.lost_try.load(Ordering::Relaxed)
     }
 
     /// The key of the target alone, as `larder_semantics::key` reads it.
@@ -391,6 +404,7 @@ impl Request {
             asks_peers: self.asks_peers,
             query: self.query,
             trace: None,
+            lost_try: AtomicBool::new(false),
         }
     }
 }

@@ -26,6 +26,9 @@ use crate::networks::near;
 pub use crate::schedule::{Schedule, Times};
 pub use crate::validator::Validate;
 
+/// [`Site::doubt`] where nothing is configured.
+pub const DOUBT: u32 = 60;
+
 /// Everything the proxy needs to know.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -59,6 +62,8 @@ pub struct Settings {
     pub access_log: AccessLog,
     /// Where it is written; `None`: to standard output.
     pub access_log_file: Option<PathBuf>,
+    /// The directory in which a process leaves what the next one has to know; `None`: nothing is left.
+    pub state: Option<PathBuf>,
     /// What is kept of requests in a database.
     pub statistics: Statistics,
     /// The cluster that this is a node of; `None`: it is by itself.
@@ -180,6 +185,8 @@ pub struct Site {
     pub cache: bool,
     /// Nothing of its answers is stored but their tags: the site is a gateway beside its backend.
     pub tags: Option<larder_tags::Settings>,
+    /// How long a change whose end is unknown may still happen, in seconds; 0: not at all.
+    pub doubt: u32,
     /// Further tries of an idempotent request whose origin failed before it answered.
     pub retries: u32,
     /// Failures in a row after which an origin is left alone.

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::future::ready;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, Method, StatusCode};
 use larder_cluster::message;
@@ -23,6 +23,7 @@ use crate::reply::{Content, Reply, Source};
 use crate::request::Request;
 use crate::serve::failure;
 use crate::settings::{Origin, Site};
+use crate::settled::Settled;
 use crate::upstream::{self, Answer};
 use crate::validator;
 use crate::worker::{Plan, Worker};
@@ -31,8 +32,10 @@ use crate::worker::{Plan, Worker};
 const WORTH_READING: u64 = 64 << 10;
 
 /// The pools of all gateways. A site is known by its name, and keeps them when the config is read again.
-#[derive(Default)]
-pub(crate) struct Gateways(Mutex<Vec<Gateway>>);
+pub(crate) struct Gateways {
+    all: Mutex<Vec<Gateway>>,
+    settled: Settled,
+}
 
 struct Gateway {
     site: String,
@@ -49,10 +52,16 @@ pub(crate) struct Holdings {
 }
 
 impl Gateways {
-    /// The pools of `site`, if it is a gateway. Those of one that has changed begin anew.
+    /// None yet; `settled` is what the last process said of those that it had.
+    pub(crate) fn new(settled: Settled) -> Self {
+        Self { all: Mutex::default(), settled }
+    }
+
+    /// The pools of `site`, if it is a gateway. Those of one that has changed are emptied. A gateway starts in doubt,
+    /// unless the last process ended it with nothing in progress.
     pub(crate) fn open(&self, site: &Site) -> Option<Arc<Pools>> {
         let settings = site.tags.as_ref()?;
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all();
         if let Some(known) = all.iter_mut().find(|known| known.site == site.name) {
             if known.origins != site.origins || known.settings != *settings {
                 known.pools.change(settings.clone());
@@ -60,7 +69,10 @@ impl Gateways {
             }
             return Some(Arc::clone(&known.pools));
         }
-        let pools = Arc::new(Pools::new(settings.clone(), clock::now));
+        let pools = Arc::new(Pools::new(settings.clone(), seconds));
+        if !self.settled.has(&site.name, &site.origins) {
+            pools.start_in_doubt();
+        }
         let (origins, settings) = (site.origins.clone(), settings.clone());
         all.push(Gateway { site: site.name.clone(), origins, settings, pools: Arc::clone(&pools) });
         Some(pools)
@@ -69,7 +81,7 @@ impl Gateways {
     /// Blanks what a change concerns that went through a gateway of the same name on another node; says no more than
     /// that it did, unless it `is_over`.
     pub(crate) fn changed_elsewhere(&self, pools: &message::Pools, is_over: bool) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all();
         let segment = pools.pool.as_deref().map_or(Segment::Anywhere, |name| Segment::Named(name.into()));
         let known = all.iter().filter(|known| known.site == pools.site);
         known.for_each(|known| known.pools.changed_elsewhere(&segment, is_over));
@@ -77,15 +89,38 @@ impl Gateways {
 
     /// Blanks all pools of all gateways.
     pub(crate) fn blank_all(&self) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().for_each(|known| known.pools.changed_elsewhere(&Segment::Anywhere, true));
+        self.all().iter().for_each(|known| known.pools.changed_elsewhere(&Segment::Anywhere, true));
+    }
+
+    /// The same; and none makes tags for a while.
+    pub(crate) fn start_in_doubt(&self) {
+        self.all().iter().for_each(|known| known.pools.start_in_doubt());
+    }
+
+    /// Says for the next process which gateways have nothing in progress and nothing in doubt. To be called when there
+    /// are no connections any more.
+    pub(crate) fn ended(&self) {
+        let all = self.all();
+        let settled = all.iter().filter(|known| known.pools.is_settled());
+        self.settled.write(settled.map(|known| (known.site.as_str(), known.origins.as_slice())));
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Gateway>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What all of them hold and did.
     pub(crate) fn report(&self) -> Vec<Holdings> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|known| Holdings { site: known.site.clone(), pools: known.pools.report() }).collect()
+        self.all()
+            .iter()
+            .map(|known| Holdings { site: known.site.clone(), pools: known.pools.report() })
+            .collect()
     }
+}
+
+/// Seconds of a clock that nobody sets: a doubt is as long as it should be.
+fn seconds() -> u32 {
+    u32::try_from(clock::millis() / 1_000).unwrap_or(u32::MAX)
 }
 
 /// The reply to a request for a gateway.
@@ -133,7 +168,9 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
     let sent = upstream::send(worker, plan, request, &request.fields, &mut content).await;
     let reply = match sent {
         Ok(Answer { status, fields, download, .. }) => {
-            held.answered(status).await;
+            // An earlier try may still be carried out, whatever the answer to the last one says.
+            let known = if request.has_lost_try() { StatusCode::GATEWAY_TIMEOUT } else { status };
+            held.answered(known).await;
             let outcome = Outcome::forwarded(Kind::Pass, Why::Method).answered(status);
             upstream::pass_on(false, status, fields, download.guarded(held), outcome)
         }

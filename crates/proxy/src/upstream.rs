@@ -198,6 +198,9 @@ async fn to_site(
                 let again = repeatable && (error.unsent || is_idempotent(&request.method));
                 // An earlier try may have reached an origin, even if this one has not.
                 unsent &= error.unsent;
+                if !error.unsent {
+                    request.lose_try();
+                }
                 if !again || tries_left == 0 {
                     return Err(OriginError { unsent, ..error });
                 }

@@ -25,6 +25,7 @@ use crate::admin::recent::Recent;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers};
 use crate::doors::{Budget, Figures};
+use crate::doubt::Doubts;
 use crate::error::Error;
 use crate::http1::Lobby;
 use crate::http1::head::Head;
@@ -44,6 +45,7 @@ use crate::reply::{Banner, Reply};
 use crate::request::key_role;
 use crate::route::Sites;
 use crate::settings::{AccessLog, Door, Role, Settings};
+use crate::settled::Settled;
 use crate::tagpools::Gateways;
 use crate::upkeep::Done;
 use crate::validator::{Sampler, Validator};
@@ -71,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) validator: Validator,
     /// What writes seem to change.
     pub(crate) couplings: Couplings,
+    /// Changes whose end is unknown.
+    pub(crate) doubts: Doubts,
     /// What was said of answers that were not stored.
     pub(crate) verdicts: Verdicts,
     /// What the doors counted.
@@ -180,7 +184,8 @@ impl Shared {
         let access = access::Log::open(settings.access_log_file.as_deref())?;
         let ledger = Ledger::open(&settings.statistics)?.map(Arc::new);
         let tracer = Tracer::start(&settings)?;
-        let (accounts, gateways) = (Accounts::new(settings.threads.max(1)), Gateways::default());
+        let accounts = Accounts::new(settings.threads.max(1));
+        let gateways = Gateways::new(Settled::take(&settings));
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         let shared = Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings, &accounts, &gateways)),
@@ -190,6 +195,7 @@ impl Shared {
             markers: Markers::default(),
             validator: Validator::default(),
             couplings: Couplings::default(),
+            doubts: Doubts::default(),
             verdicts: Verdicts::default(),
             figures: Figures::default(),
             budget: Budget::default(),

@@ -23,7 +23,7 @@ pub struct Ticket {
     pub(crate) generation: u64,
     pub(crate) segment: Box<str>,
     pub(crate) place: Place,
-    /// Nobody who was given up may change something meanwhile.
+    /// There was no change with an unknown end then.
     pub(crate) is_certain: bool,
 }
 
@@ -61,6 +61,9 @@ impl Ticket {
     ) -> Verdict {
         let lines = self.lines(request, status, answer);
         let tag = answer.first("etag");
+        if tag.is_none() && self.pools.doubts(self) {
+            return Verdict::Pass(lines);
+        }
         if !is_tagged(request, answer) || !matches!(status, StatusCode::OK | StatusCode::NOT_MODIFIED) {
             return Verdict::Pass(lines);
         }
@@ -78,6 +81,9 @@ impl Ticket {
     /// What to do with an answer whose content has been read, all of it.
     pub fn content(&self, request: &impl Fields, answer: &impl Fields, content: &[u8]) -> Verdict {
         let mut lines = self.lines(request, StatusCode::OK, answer);
+        if self.pools.doubts(self) {
+            return Verdict::Pass(lines);
+        }
         lines.insert(header::ETAG, entity_tag(answer, content));
         self.tagged(request, answer, lines, true)
     }
@@ -85,7 +91,10 @@ impl Ticket {
     fn lines(&self, request: &impl Fields, status: StatusCode, answer: &impl Fields) -> HeaderMap {
         let Some(push) = self.settings.push else { return HeaderMap::new() };
         let mut lines = push::belongs(&Segment::Named(self.segment.clone()));
-        push::prolong(push, request, status, answer, &mut lines);
+        match self.pools.is_unchanged(self) {
+            true => push::prolong(push, request, status, answer, &mut lines),
+            false => push::forbid_reuse(&mut lines),
+        }
         lines
     }
 

@@ -20,6 +20,7 @@ pub struct Change {
 
 impl Change {
     pub(crate) fn new(pools: Arc<Pools>, segment: Segment) -> Self {
+        pools.change_began();
         pools.blank(&segment);
         Self { pools, segment, is_over: false }
     }
@@ -62,5 +63,7 @@ impl Drop for Change {
             self.pools.doubt(&self.segment);
         }
         self.pools.blank(&self.segment);
+        // Last: as long as it counts as open, nobody takes the pools for settled.
+        self.pools.change_ended();
     }
 }

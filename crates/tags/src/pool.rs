@@ -139,6 +139,11 @@ impl Pool {
         now < self.era(segment).doubtful_until.load(Ordering::SeqCst)
     }
 
+    /// Whether that holds for any segment.
+    pub(crate) fn is_doubtful_anywhere(&self, now: u32) -> bool {
+        self.eras.iter().any(|era| now < era.doubtful_until.load(Ordering::SeqCst))
+    }
+
     fn era(&self, segment: &str) -> &Era {
         match &*self.eras {
             [only] => only,

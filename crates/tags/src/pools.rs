@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use http::{HeaderMap, Method, header};
@@ -23,6 +24,8 @@ pub struct Pools {
     keys: Keys,
     /// Seconds since some fixed moment.
     clock: fn() -> u32,
+    /// Changes that have arrived and not ended.
+    open: AtomicU64,
     state: RwLock<State>,
 }
 
@@ -56,14 +59,26 @@ impl Pools {
     pub fn new(settings: Settings, clock: fn() -> u32) -> Self {
         let others = Arc::new(Pool::shared(&settings));
         let state = State { settings: Arc::new(settings), named: HashMap::new(), others };
-        Self { keys: Keys::default(), clock, state: RwLock::new(state) }
+        Self { keys: Keys::default(), clock, open: AtomicU64::new(0), state: RwLock::new(state) }
+    }
+
+    /// Makes no tags for [`Settings::doubt`]: an earlier process may have forwarded a change that has not ended.
+    pub fn start_in_doubt(&self) {
+        self.changed_elsewhere(&Segment::Anywhere, false);
+    }
+
+    /// Whether no change is in progress and none has an unknown end.
+    pub fn is_settled(&self) -> bool {
+        let now = (self.clock)();
+        self.open.load(Ordering::SeqCst) == 0
+            && !self.state().all().any(|pool| pool.is_doubtful_anywhere(now))
     }
 
     /// Puts other settings in force and blanks everything: the backend may be another one. As long as requests may
     /// still be under way to the old one, no tags are made.
     pub fn change(&self, settings: Settings) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let until = (self.clock)().saturating_add(settings.doubt);
+        let until = self.end_of_doubt(&settings);
         state.all().for_each(|pool| {
             pool.doubt_all(until);
             pool.change(&settings);
@@ -116,7 +131,23 @@ impl Pools {
     /// The lines to be added to the answer to a request that is not for the pools.
     pub fn pass(&self, method: &Method, target: &[u8]) -> HeaderMap {
         let is_told = matches!(*method, Method::GET | Method::HEAD) && self.settings().push.is_some();
-        if is_told { push::belongs(&Segment::of(target)) } else { HeaderMap::new() }
+        if !is_told {
+            return HeaderMap::new();
+        }
+        let segment = Segment::of(target);
+        let mut lines = push::belongs(&segment);
+        if self.is_doubtful(&segment) {
+            push::forbid_reuse(&mut lines);
+        }
+        lines
+    }
+
+    fn is_doubtful(&self, segment: &Segment) -> bool {
+        let (state, now) = (self.state(), (self.clock)());
+        match segment {
+            Segment::Named(name) => state.of(name).is_doubtful(name, now),
+            Segment::Anywhere => state.all().any(|pool| pool.is_doubtful_anywhere(now)),
+        }
     }
 
     /// What each pool holds and did.
@@ -159,11 +190,44 @@ impl Pools {
 
     pub(crate) fn doubt(&self, segment: &Segment) {
         let state = self.state();
-        let until = (self.clock)().saturating_add(state.settings.doubt);
+        let until = self.end_of_doubt(&state.settings);
         match segment {
             Segment::Named(name) => state.concerned(name).for_each(|(name, pool)| pool.doubt(name, until)),
             Segment::Anywhere => state.all().for_each(|pool| pool.doubt_all(until)),
         }
+    }
+
+    /// The second in which a doubt that begins now ends. The present second may be nearly over, and does not count.
+    fn end_of_doubt(&self, settings: &Settings) -> u32 {
+        let now = (self.clock)();
+        if settings.doubt == 0 { now } else { now.saturating_add(settings.doubt).saturating_add(1) }
+    }
+
+    pub(crate) fn change_began(&self) {
+        self.open.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn change_ended(&self) {
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether a change whose end is unknown may concern the answer to the request of `ticket`.
+    pub(crate) fn doubts(&self, ticket: &Ticket) -> bool {
+        let state = self.state();
+        !ticket.is_certain || state.of(&ticket.segment).is_doubtful(&ticket.segment, (self.clock)())
+    }
+
+    /// Whether no change has begun or ended in the ticket's pool since its request was forwarded, and none may still
+    /// happen there.
+    pub(crate) fn is_unchanged(&self, ticket: &Ticket) -> bool {
+        let state = self.state();
+        let pool = state.of(&ticket.segment);
+        // A pool that was made since then has its own generations, which begin with 0.
+        let is_same = Arc::ptr_eq(pool, &ticket.pool) || pool.generation(&ticket.segment) == 0;
+        ticket.is_certain
+            && is_same
+            && ticket.pool.generation(&ticket.segment) == ticket.generation
+            && !pool.is_doubtful(&ticket.segment, (self.clock)())
     }
 
     /// Stores what is kept of an answer: signature, whether it is for all, and lines.

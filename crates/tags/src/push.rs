@@ -14,6 +14,8 @@ pub(crate) const GROUPS: HeaderName = HeaderName::from_static("cache-groups");
 const INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidation");
 /// The group of everything, for changes of which nobody can tell what they change.
 const ALL: &str = "*";
+/// The fields that caches obey for how long they may keep something.
+const DIRECTIVES: [HeaderName; 2] = [header::CACHE_CONTROL, HeaderName::from_static("cdn-cache-control")];
 /// Fields besides `Cache-Control` by which backends say how long something may be kept.
 const LIFETIMES: [&str; 3] = ["expires", "cdn-cache-control", "surrogate-control"];
 
@@ -75,6 +77,14 @@ pub(crate) fn prolong(
         if !said.public {
             lines.append(header::VARY, HeaderValue::from_static("Authorization, Cookie"));
         }
+    }
+}
+
+/// Lets no cache use an answer again before it has validated it, whatever the backend says of its lifetime. A 304
+/// that said nothing would renew the lifetime that a stored response was once given.
+pub(crate) fn forbid_reuse(lines: &mut HeaderMap) {
+    for name in DIRECTIVES {
+        lines.append(name, HeaderValue::from_static("no-cache"));
     }
 }
 

@@ -13,8 +13,8 @@ pub struct Settings {
     pub pools: usize,
     /// The largest content that is read for a tag, in bytes.
     pub content: u64,
-    /// How long no tags are made, in seconds, after a change of which nobody knows how it ended: a backend that
-    /// was given up may go on.
+    /// How long a change may still happen after its end has become unknown, in seconds. Meanwhile no tags are made,
+    /// and caches are given no lifetimes.
     pub doubt: u32,
     /// Which pools a change blanks besides its own.
     pub couplings: Couplings,

@@ -129,6 +129,36 @@ fn no_tags_are_made_as_long_as_there_is_doubt() {
     }
 }
 
+#[test]
+fn pools_that_start_in_doubt_make_no_tags_until_it_is_over() {
+    let pools = coupled();
+    assert!(pools.is_settled());
+    pools.start_in_doubt();
+    for wait in [0, 30, 29] {
+        pass(wait);
+        fetched(&pools, "/paths", "", "ETag: \"1\"");
+        assert!(!matches(&pools, "/paths", "If-None-Match: \"1\"") && !pools.is_settled());
+    }
+    pass(2);
+    fetched(&pools, "/paths", "", "ETag: \"1\"");
+    assert!(matches(&pools, "/paths", "If-None-Match: \"1\"") && pools.is_settled());
+}
+
+#[test]
+fn pools_are_settled_when_each_change_has_a_known_end() {
+    let pools = coupled();
+    let mut change = post(&pools, "/users");
+    assert!(!pools.is_settled());
+    change.answered(StatusCode::OK);
+    assert!(!pools.is_settled(), "its answer is still on its way");
+    drop(change);
+    assert!(pools.is_settled());
+    drop(post(&pools, "/users"));
+    assert!(!pools.is_settled());
+    pass(62);
+    assert!(pools.is_settled());
+}
+
 /// What is under way: a read of one of two segments, or a write to one.
 enum Flight {
     Read { path: bool, shown: (u32, u32), ticket: Option<Ticket>, seen: Option<(u32, u32)> },

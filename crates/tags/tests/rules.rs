@@ -234,7 +234,7 @@ fn other_settings_begin_anew() {
     early.answer(&HeaderMap::new(), StatusCode::OK, &fields(TAG), None);
     fetched(&pools, "/a", "", TAG);
     assert!(!matches(&pools, "/a", SHOWN), "somebody may still be under way to the old backend");
-    pass(60);
+    pass(61);
     fetched(&pools, "/a", "", TAG);
     assert!(matches(&pools, "/a", SHOWN));
 }

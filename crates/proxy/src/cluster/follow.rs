@@ -21,8 +21,8 @@ use super::scopes;
 use super::stream::{BATCH, Entry};
 use super::tier;
 use super::trust::{distrust, on_a_thread};
-use crate::clock;
 use crate::worker::Shared;
+use crate::{clock, doubt};
 
 /// How long a start waits for what was purged meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -159,6 +159,8 @@ async fn give_up(shared: &Arc<Shared>, missed: Missed) {
     }
     let this = Arc::clone(shared);
     on_a_thread(shared, move || distrust(&this)).await;
+    // A change with an unknown end may be among it.
+    shared.gateways.start_in_doubt();
 }
 
 fn put_in_force(shared: &Arc<Shared>, order: Order) {
@@ -175,6 +177,9 @@ fn put_in_force(shared: &Arc<Shared>, order: Order) {
             enforce(shared, Effect::Remove, &others);
         }
         Order::Purge(effect, scopes) => enforce(shared, effect, &heard(shared, scopes)),
+        Order::Unsure(seconds, scopes) => {
+            doubt::begin(shared, seconds, scopes.into_iter().map(scopes::heard).collect());
+        }
         Order::Blank(pools) => shared.gateways.changed_elsewhere(&pools, true),
         Order::Doubt(pools) => shared.gateways.changed_elsewhere(&pools, false),
         Order::Distrust | Order::Begin => {}

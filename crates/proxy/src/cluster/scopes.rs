@@ -15,6 +15,11 @@ pub(crate) fn order(effect: Effect, scopes: &[Scope]) -> message::Order {
     message::Order::Purge(effect, scopes.iter().cloned().map(told).collect())
 }
 
+/// What the stream calls a change with an unknown end, which may concern `scopes` for so many seconds.
+pub(crate) fn unsure(seconds: u32, scopes: &[Scope]) -> message::Order {
+    message::Order::Unsure(seconds, scopes.iter().cloned().map(told).collect())
+}
+
 fn told(scope: Scope) -> message::Scope {
     match scope {
         Scope::Url(key) => message::Scope::Url(key),

@@ -137,7 +137,7 @@ pub(super) fn distrust(shared: &Shared) {
 }
 
 /// Does what is written down on the disks, if there are some: nobody who serves waits for them.
-pub(super) async fn on_a_thread(shared: &Shared, work: impl FnOnce() + Send + 'static) {
+pub(crate) async fn on_a_thread(shared: &Shared, work: impl FnOnce() + Send + 'static) {
     if shared.store.disks.is_empty() {
         work();
     } else if let Err(error) = tokio::task::spawn_blocking(work).await {

@@ -15,7 +15,7 @@ use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::vary;
 use larder_store::entry::Parts;
 use larder_store::fill::Lead;
-use larder_store::{Body, Entry, Purges};
+use larder_store::{Body, Effect, Entry, Purges};
 
 use super::{Side, Tier, chunk};
 use crate::clock;
@@ -172,6 +172,9 @@ impl Reading<'_> {
             match message?.order {
                 Order::Purge(effect, about) => {
                     orders.push((scopes::effect(effect), about.into_iter().map(scopes::heard).collect()));
+                }
+                Order::Unsure(_, about) => {
+                    orders.push((Effect::Invalid, about.into_iter().map(scopes::heard).collect()));
                 }
                 Order::Blank(_) | Order::Doubt(_) | Order::Begin => {}
                 Order::Distrust => return Err(Unfit::Distrusted),

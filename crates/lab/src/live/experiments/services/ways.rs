@@ -144,7 +144,7 @@ const LISTENS: &str =
 
 fn gateway(to: SocketAddr, push: bool) -> String {
     format!(
-        "{LISTENS}[[site]]\norigin = 'http://{to}'\nrole = 'tags'\npush = {push}\ntag_limit = '4MiB'\n\
+        "{LISTENS}[[site]]\norigin = 'http://{to}'\nrole = 'tags'\npush = {push}\ntag_limit = '4MiB'\ntag_doubt = '0s'\n\
          couple = {{ users = ['paths', 'skills'] }}\n"
     )
 }

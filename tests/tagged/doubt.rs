@@ -1,0 +1,194 @@
+//! Changes whose end is unknown: what a gateway tells caches meanwhile, and what a cache does that has given up.
+
+use std::time::{Duration, Instant};
+
+use crate::late::{Data, shown};
+use crate::support::{Answer, Gate, Larder, Origin, Response, eventually};
+use crate::{cache, gateway, started};
+
+/// It waits for a backend so long.
+const IMPATIENT: &str = "[timeouts]\nfirst_byte = '100ms'";
+/// A change that the backend holds.
+const HELD: &str = "PUT /users/1\nHold: it\n\nx";
+
+/// Whether the cache in front had it; the gateway behind it says what it did, too.
+fn is_hit(response: &Response) -> bool {
+    response.fields.iter().any(|(_, value)| value.starts_with("front; hit"))
+}
+
+fn lifetime(larder: &Larder, request: &str) -> (Option<String>, Option<String>) {
+    let response = larder.ask(request);
+    let field = |name| response.field(name).map(str::to_owned);
+    (field("cache-control"), field("etag"))
+}
+
+#[test]
+fn in_doubt_a_gateway_gives_no_lifetime_and_no_tag() {
+    let data = Data::default();
+    let origin = data.origin("200 OK");
+    let larder = started(&origin, IMPATIENT, "push = true");
+    for target in ["/users/1", "/paths/1", "/feeds/1"] {
+        assert_eq!(lifetime(&larder, &format!("GET {target}")).0.as_deref(), Some("s-maxage=3600"));
+    }
+    assert_eq!(larder.ask(HELD).status, 504);
+    let forbidden = (Some("no-cache".to_owned()), None);
+    for request in
+        ["GET /users/1", "GET /paths/1", "GET /new/../x", "HEAD /users/1", "GET /paths/1\nRange: bytes=0-0"]
+    {
+        assert_eq!(lifetime(&larder, request), forbidden, "{request}");
+    }
+    let (lifetime, tag) = lifetime(&larder, "GET /feeds/1");
+    assert_eq!((lifetime.as_deref(), tag.is_some()), (Some("s-maxage=3600"), true));
+    data.commit("it");
+}
+
+#[test]
+fn in_doubt_a_304_of_the_backend_renews_no_lifetime() {
+    let data = Data::default();
+    let origin = data.origin("200 OK\nETag: \"same\"\nCDN-Cache-Control: max-age=60");
+    let larder = started(&origin, IMPATIENT, "push = true");
+    assert_eq!(larder.ask(HELD).status, 504);
+    let response = larder.ask("GET /users/1\nIf-None-Match: \"same\"");
+    let told = ["cache-control", "cdn-cache-control"].map(|name| {
+        let lines = response.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        lines.map(|(_, value)| value.clone()).collect::<Vec<_>>().join(", ")
+    });
+    assert_eq!((response.status, told), (304, ["no-cache", "max-age=60, no-cache"].map(str::to_owned)));
+    data.commit("it");
+}
+
+#[test]
+fn an_answer_that_a_change_overlaps_has_no_lifetime() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| {
+        if seen.field("hold").is_some() {
+            held.pass();
+        }
+        Answer::with_body("200 OK", b"0 0")
+    });
+    let larder = gateway(&origin, "push = true");
+    let mut reader = larder.client();
+    reader.send("GET /paths/1\nHold: it");
+    origin.wait_for(1);
+    assert_eq!(larder.ask("PUT /users/1\n\nx").status, 200);
+    gate.open();
+    assert_eq!(reader.receive("GET").field("cache-control"), Some("no-cache"));
+    assert_eq!(lifetime(&larder, "GET /paths/1").0.as_deref(), Some("s-maxage=3600"));
+}
+
+#[test]
+fn a_late_change_is_seen_at_once_whoever_gave_up() {
+    for (gateway_keys, cache_keys) in [(IMPATIENT, ""), ("", IMPATIENT)] {
+        let data = Data::default();
+        let origin = data.origin("200 OK");
+        let behind = started(&origin, gateway_keys, "push = true");
+        let front = cache(&format!("http://{}", behind.address()), cache_keys);
+        for target in ["/users/1", "/paths/1", "/paths/2"] {
+            front.get(target);
+            assert!(is_hit(&front.get(target)), "{target}");
+        }
+        assert_eq!(front.ask(HELD).status, 504);
+        for target in ["/users/1", "/paths/1", "/paths/1"] {
+            assert_eq!(shown(front.get(target).text()), (0, 0), "{target}");
+        }
+        data.commit("it");
+        for target in ["/users/1", "/paths/1"] {
+            assert_eq!(shown(front.get(target).text()), (1, 0), "{target}: {gateway_keys}");
+        }
+    }
+}
+
+#[test]
+fn a_cache_that_gives_up_doubts_the_url_without_groups_as_well() {
+    let data = Data::default();
+    let origin = data.origin("200 OK\nCache-Control: max-age=3600");
+    let front = cache(&origin.url(), IMPATIENT);
+    for target in ["/users/1", "/users/2"] {
+        front.get(target);
+    }
+    assert_eq!(front.ask(HELD).status, 504);
+    assert_eq!(shown(front.get("/users/1").text()), (0, 0));
+    data.commit("it");
+    assert_eq!(shown(front.get("/users/1").text()), (1, 0));
+    assert!(is_hit(&front.get("/users/2")), "it has nothing to do with that");
+}
+
+#[test]
+fn a_502_of_a_server_in_between_leaves_the_same_doubt() {
+    let data = Data::default();
+    let origin = data.origin("200 OK\nCache-Control: max-age=3600");
+    let between =
+        Larder::start(&format!("{IMPATIENT}\n[[site]]\norigin = '{}'\ncache = false", origin.url()));
+    let front = cache(&format!("http://{}", between.address()), "");
+    front.get("/users/1");
+    assert_eq!(front.ask(HELD).status, 504);
+    assert_eq!(shown(front.get("/users/1").text()), (0, 0));
+    data.commit("it");
+    assert_eq!(shown(front.get("/users/1").text()), (1, 0));
+}
+
+#[test]
+fn after_the_doubt_what_is_new_is_kept_again() {
+    for (gateway_keys, cache_keys) in [(IMPATIENT, ""), ("", IMPATIENT)] {
+        // What is promised takes for granted that the change is committed before the doubt ends.
+        eventually("a commit within a second", || after_the_doubt(gateway_keys, cache_keys).then_some(()));
+    }
+}
+
+fn after_the_doubt(gateway_keys: &str, cache_keys: &str) -> bool {
+    let data = Data::default();
+    let origin = data.origin("200 OK");
+    let behind = started(&origin, gateway_keys, "push = true\ntag_doubt = '1s'");
+    let front = cache(&format!("http://{}", behind.address()), &format!("tag_doubt = '1s'\n{cache_keys}"));
+    front.get("/paths/1");
+    let begun = Instant::now();
+    assert_eq!(front.ask(HELD).status, 504);
+    let old = shown(front.get("/paths/1").text());
+    data.commit("it");
+    if begun.elapsed() > Duration::from_secs(1) {
+        return false;
+    }
+    assert_eq!(old, (0, 0));
+    eventually("a hit", || {
+        let response = front.get("/paths/1");
+        assert_eq!(shown(response.text()), (1, 0));
+        is_hit(&response).then_some(())
+    });
+    true
+}
+
+#[test]
+fn a_head_does_not_revive_what_a_change_has_invalidated() {
+    let data = Data::default();
+    let origin = data.origin("200 OK");
+    let behind = gateway(&origin, "push = true");
+    let front = cache(&format!("http://{}", behind.address()), "");
+    front.get("/paths/1");
+    front.ask("PUT /users/1\n\nx");
+    assert_eq!(front.ask("HEAD /paths/1").status, 200);
+    assert_eq!(shown(front.get("/paths/1").text()), (1, 0));
+}
+
+#[test]
+fn a_try_that_got_no_answer_leaves_doubt_though_the_next_one_did() {
+    let forgetful = || {
+        Origin::answering(|seen| match (seen.method.as_str(), seen.number) {
+            ("GET", _) => Answer::with_body("200 OK\nCache-Control: max-age=3600", b"0 0"),
+            (_, 0) => Answer::default().then_close(),
+            _ => Answer::with_body("200 OK", b""),
+        })
+    };
+    let origin = forgetful();
+    let larder = gateway(&origin, "retries = 1");
+    assert_eq!(larder.ask("DELETE /users/1").status, 200);
+    assert_eq!((origin.count(), larder.get("/users/1").field("etag")), (2, None));
+
+    let origin = forgetful();
+    let front = cache(&origin.url(), "retries = 1");
+    assert_eq!(front.ask("DELETE /users/1").status, 200);
+    for count in 3..5 {
+        front.get("/users/1");
+        assert_eq!(origin.count(), count, "each use is validated");
+    }
+}

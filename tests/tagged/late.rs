@@ -1,0 +1,76 @@
+//! A backend that commits a change when a test lets it, after everybody has stopped waiting for the answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::support::{Answer, Gate, Origin, Seen, eventually};
+
+/// Users and paths, each with a version; a path shows its user.
+#[derive(Clone, Default)]
+pub(crate) struct Data(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    versions: HashMap<String, u32>,
+    /// Of changes that are held, by what they are called.
+    gates: HashMap<String, Gate>,
+    /// Changes that were held and have been committed.
+    committed: u32,
+}
+
+/// The versions of a user and of a path.
+pub(crate) type Versions = (u32, u32);
+
+impl Data {
+    /// A backend that serves the data. A change with a field `Hold` waits until it is [let go](Self::commit).
+    pub(crate) fn origin(&self, answer: &'static str) -> Origin {
+        let data = self.clone();
+        Origin::answering(move |seen| match seen.method.as_str() {
+            "GET" | "HEAD" => Answer::with_body(answer, data.content(&seen.target).as_bytes()),
+            _ => data.change(seen),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, seen: &Seen) -> Answer {
+        if let Some(name) = seen.field("hold") {
+            let gate = self.state().gates.entry(name.to_owned()).or_default().clone();
+            gate.pass();
+        }
+        let mut state = self.state();
+        *state.versions.entry(seen.target.clone()).or_default() += 1;
+        state.committed += u32::from(seen.field("hold").is_some());
+        Answer::with_body("200 OK", b"")
+    }
+
+    fn content(&self, target: &str) -> String {
+        let (user, path) = self.versions(target);
+        format!("{user} {path}")
+    }
+
+    /// What `target` shows now.
+    pub(crate) fn versions(&self, target: &str) -> Versions {
+        let state = self.state();
+        let of = |target: &str| state.versions.get(target).copied().unwrap_or_default();
+        match target.strip_prefix("/paths/") {
+            Some(id) => (of(&format!("/users/{id}")), of(target)),
+            None => (of(target), 0),
+        }
+    }
+
+    /// Lets the change called `name` be committed; returns when it is.
+    pub(crate) fn commit(&self, name: &str) {
+        let before = self.state().committed;
+        self.state().gates.entry(name.to_owned()).or_default().open();
+        eventually("the commit", || (self.state().committed > before).then_some(()));
+    }
+}
+
+/// What a response shows.
+pub(crate) fn shown(text: &str) -> Versions {
+    let (user, path) = text.split_once(' ').unwrap_or_else(|| panic!("'{text}' is not of the backend"));
+    (user.parse().expect("a number"), path.parse().expect("a number"))
+}

@@ -1,0 +1,140 @@
+//! A gateway that starts does not know what its last process had in progress, unless that one ended in order.
+
+use std::path::Path;
+
+use fastrand::Rng;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::is_current;
+use crate::late::Data;
+use crate::support::{Larder, Origin, site};
+
+/// A gateway before `origin` that remembers in `state` how it ended.
+fn gateway(origin: &Origin, state: &Path, keys: &str) -> Larder {
+    let config = format!("{keys}\n{}", site(&[origin], "role = 'tags'"));
+    Larder::start_in(&config, &[("STATE_DIRECTORY", state)])
+}
+
+fn state() -> TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+fn makes_tags(larder: &Larder) -> bool {
+    larder.get("/users/1").field("etag").is_some()
+}
+
+fn end(mut larder: Larder) {
+    larder.signal(Signal::TERM);
+    assert!(larder.ended().success());
+}
+
+/// The file that an orderly end leaves, as if there had been one.
+fn pretend_order(origin: &Origin, state: &Path) {
+    let line = format!("\"site1\" {}\n", origin.url());
+    std::fs::write(state.join("settled-127.0.0.1:0"), line).expect("written");
+}
+
+#[test]
+fn only_an_orderly_end_spares_the_next_start_a_doubt() {
+    let (data, state) = (Data::default(), state());
+    let origin = data.origin("200 OK");
+    let first = gateway(&origin, state.path(), "");
+    assert!(!makes_tags(&first), "nobody knows what was before");
+    // Its own doubt is not over when it ends.
+    end(first);
+    pretend_order(&origin, state.path());
+    let second = gateway(&origin, state.path(), "");
+    assert!(makes_tags(&second));
+    end(second);
+    let third = gateway(&origin, state.path(), "");
+    assert!(makes_tags(&third), "the second ended in order");
+    drop(third);
+    assert!(!makes_tags(&gateway(&origin, state.path(), "")), "the third was killed");
+}
+
+#[test]
+fn an_end_in_the_middle_of_a_change_is_not_in_order() {
+    for keys in ["[timeouts]\nfirst_byte = '100ms'", "[timeouts]\ndrain = '100ms'"] {
+        let (data, state) = (Data::default(), state());
+        let origin = data.origin("200 OK");
+        pretend_order(&origin, state.path());
+        let first = gateway(&origin, state.path(), keys);
+        let mut writer = first.client();
+        writer.send("PUT /users/1\nHold: it\n\nx");
+        origin.wait_for(1);
+        if keys.contains("first_byte") {
+            assert_eq!(writer.receive("PUT").status, 504);
+        }
+        end(first);
+        assert!(!makes_tags(&gateway(&origin, state.path(), "")), "{keys}");
+        data.commit("it");
+    }
+}
+
+#[test]
+fn another_backend_starts_in_doubt() {
+    let (data, state) = (Data::default(), state());
+    let (origin, other) = (data.origin("200 OK"), data.origin("200 OK"));
+    pretend_order(&other, state.path());
+    assert!(!makes_tags(&gateway(&origin, state.path(), "")));
+}
+
+#[test]
+fn a_gateway_without_a_state_directory_starts_in_doubt() {
+    let data = Data::default();
+    let origin = data.origin("200 OK");
+    let config = site(&[&origin], "role = 'tags'\ntag_doubt = '0s'");
+    let nowhere = [("STATE_DIRECTORY", Path::new("")), ("XDG_STATE_HOME", Path::new("/dev/null"))];
+    assert!(makes_tags(&Larder::start_in(&config, &nowhere)), "no doubt is what was configured");
+    let config = site(&[&origin], "role = 'tags'");
+    assert!(!makes_tags(&Larder::start_in(&config, &nowhere)));
+}
+
+/// Changes, kills and orderly ends at random; how often a tag of old content is called current. If it `pretends`, each
+/// process finds what an orderly end leaves.
+fn old_tags(seed: u64, pretends: bool) -> usize {
+    let (mut rng, data, state) = (Rng::with_seed(seed), Data::default(), state());
+    let origin = data.origin("200 OK");
+    pretend_order(&origin, state.path());
+    let mut larder = gateway(&origin, state.path(), "");
+    let mut old = 0;
+    for round in 0..3 {
+        let name = format!("change{round}");
+        let mut writer = larder.client();
+        let before = origin.count();
+        writer.send(&format!("PUT /users/1\nHold: {name}\n\nx"));
+        origin.wait_for(before + 1);
+        if rng.bool() {
+            larder.get("/users/1");
+        }
+        let commits_first = round > 0 && rng.bool();
+        if commits_first {
+            data.commit(&name);
+        }
+        drop(larder);
+        if pretends {
+            pretend_order(&origin, state.path());
+        }
+        larder = gateway(&origin, state.path(), "");
+        let tag = larder.get("/users/1").field("etag").map(str::to_owned);
+        if !commits_first {
+            data.commit(&name);
+            old += usize::from(tag.is_some_and(|tag| is_current(&larder, "/users/1", &tag)));
+        }
+        if rng.bool() {
+            end(larder);
+            larder = gateway(&origin, state.path(), "");
+        }
+    }
+    old
+}
+
+#[test]
+fn no_tag_of_a_restarted_gateway_is_of_what_a_change_of_before_has_replaced() {
+    let seed = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("LARDER_SEED={seed}");
+    assert_eq!(old_tags(seed, false), 0, "seed {seed}");
+    assert!(old_tags(seed, true) > 0, "seed {seed}: without doubt, the checker finds what is old");
+}
