@@ -99,6 +99,7 @@ fn exercise(why: Why) -> Exercise {
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
         Why::ClientLeft => Staged(abandoned),
+        Why::PositionAhead => Staged(ahead),
         Why::OwnedElsewhere => Staged(owned_elsewhere),
     }
 }
@@ -267,6 +268,18 @@ fn owned_elsewhere() -> Value {
     paths.iter().for_each(|path| drop(nodes[0].get(path)));
     let mut seen = log.take(paths.len());
     seen.find(|event| event["reason"] != "absent").unwrap_or_default()
+}
+
+/// What becomes of a request that shows a position which no node can reach any more.
+fn ahead() -> Value {
+    let (mut engine, origin) = (Engine::start(), Origin::always(FRESH));
+    let node = node(&engine, &origin, "a", "");
+    wait_for(std::slice::from_ref(&node), &["a"]);
+    node.get("/");
+    engine.kill();
+    let mut log = Events::of(&node, "/log");
+    node.ask("GET /\nLarder-Position: 18446744073709551615-0.0000000000000000.-");
+    log.next().expect("a request")
 }
 
 #[test]

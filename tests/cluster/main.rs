@@ -13,6 +13,7 @@ mod failover;
 mod invalidations;
 mod members;
 mod nodes;
+mod own_writes;
 mod partitions;
 mod peers;
 mod queries;

@@ -3,8 +3,10 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// A port of this machine that leads to another one.
 pub(crate) struct Relay {
@@ -28,6 +30,8 @@ pub(crate) enum Mode {
 struct Way {
     state: Mutex<State>,
     changes: Condvar,
+    /// For how many milliseconds what comes back is held.
+    delay: AtomicU64,
 }
 
 struct State {
@@ -43,7 +47,8 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let state = State { mode: Mode::Open, target: None, ends: Vec::new() };
-        let way = Arc::new(Way { state: Mutex::new(state), changes: Condvar::new() });
+        let way =
+            Arc::new(Way { state: Mutex::new(state), changes: Condvar::new(), delay: AtomicU64::new(0) });
         let accepting = Arc::clone(&way);
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -66,6 +71,11 @@ impl Relay {
 
     pub(crate) fn leads_to(&self, target: SocketAddr) {
         self.way.state().target = Some(target);
+    }
+
+    /// Holds what comes back for so long.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.way.delay.store(delay.as_millis() as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn set(&self, mode: Mode) {
@@ -116,15 +126,18 @@ impl Way {
         state.ends.extend([copy(&client), copy(&server)]);
         drop(state);
         let (back, from, to) = (Arc::clone(&self), copy(&server), copy(&client));
-        thread::spawn(move || back.pump(from, to));
-        self.pump(client, server);
+        thread::spawn(move || back.pump(from, to, true));
+        self.pump(client, server, false);
     }
 
     /// Copies one direction until it ends.
-    fn pump(&self, mut from: TcpStream, mut to: TcpStream) {
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream, is_back: bool) {
         let mut buffer = vec![0; 1 << 16];
         loop {
             let read = from.read(&mut buffer).unwrap_or(0);
+            if is_back {
+                thread::sleep(Duration::from_millis(self.delay.load(Ordering::Relaxed)));
+            }
             let goes_on = self.passed().is_some() && read > 0 && to.write_all(&buffer[..read]).is_ok();
             if !goes_on {
                 // Half-open connections are no business of these tests.

@@ -5,7 +5,7 @@
 //! another one. And an engine that was started anew, or took over from another one, may have lost entries that
 //! were acknowledged: so it counts as another stream, whatever it has.
 
-use crate::Position;
+use crate::{Point, Position};
 
 /// Why nobody knows what was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,16 @@ impl Follower {
     /// Who had the stream when it was read last.
     pub fn engine(&self) -> Option<&str> {
         self.engine.as_deref()
+    }
+
+    /// The last entry obeyed, and whose it is; `None`: nothing is followed.
+    pub fn point(&self) -> Option<Point> {
+        Some(Point { engine: self.engine.clone()?, position: self.position? })
+    }
+
+    /// Whether everything up to `point` was obeyed.
+    pub fn has_reached(&self, point: &Point) -> bool {
+        self.engine.as_deref() == Some(&*point.engine) && self.position >= Some(point.position)
     }
 
     /// Judges what the engine that is called `engine` answered: the numbers of its entries from the

@@ -7,6 +7,8 @@
 //! What has been purged they tell each other by a stream of [`Message`]s. A [`Follower`] misses none of it unnoticed;
 //! [`Lag`] is for how long a node may rely on what it has been told.
 //!
+//! What a node accepts from another one is at least as new as its [`Floor`].
+//!
 //! All of it carries a [`Seal`], where nodes share a token.
 //!
 //! What the engine keeps of responses is a [`record`]; a [`Breaker`] says when it is left alone with that.
@@ -15,11 +17,13 @@
 
 mod acknowledged;
 pub mod breaker;
+mod floor;
 mod follower;
 mod hash;
 mod lag;
 mod load;
 pub mod message;
+mod point;
 mod position;
 pub mod record;
 mod ring;
@@ -28,11 +32,13 @@ pub mod seal;
 
 pub use acknowledged::Acknowledged;
 pub use breaker::Breaker;
+pub use floor::{Demand, Floor};
 pub use follower::{Follower, Missed};
 pub use hash::key_hash;
 pub use lag::Lag;
 pub use load::Load;
 pub use message::Message;
+pub use point::{NoPoint, Point};
 pub use position::{NoPosition, Position};
 pub use ring::{Node, Ring};
 pub use seal::Seal;

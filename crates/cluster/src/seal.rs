@@ -36,9 +36,12 @@ pub enum Kind {
     Request,
     /// The answer to a challenge.
     Proof,
+    /// A position that a client was given.
+    Client,
 }
 
-const KINDS: [&str; 8] = ["member", "draining", "position", "entry", "record", "chunk", "request", "proof"];
+const KINDS: [&str; 9] =
+    ["member", "draining", "position", "entry", "record", "chunk", "request", "proof", "client"];
 
 type Code = Hmac<Sha256>;
 

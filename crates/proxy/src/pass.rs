@@ -114,13 +114,16 @@ pub(crate) async fn through(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return upgraded(&fields, download, outcome);
     }
+    let mut position = None;
     if invalidate::is_unsafe(&request.method) {
-        let spoiled = invalidate(worker, request, status, &*fields);
+        let _telling = scopes::telling(&worker.shared);
+        let mut spoiled = invalidate(worker, request, status, &*fields);
         let groups = invalidate_groups(worker, request, &fields).await;
-        if request.route.rules(&plan.settings.forward.rules).is_some() {
-            scopes::tell(&worker.shared, Effect::Remove, &spoiled).await;
+        if request.route.rules(&plan.settings.forward.rules).is_none() {
+            spoiled.clear();
         }
-        scopes::tell(&worker.shared, Effect::Invalid, &groups).await;
+        let purges = [(Effect::Remove, spoiled), (Effect::Invalid, groups)];
+        position = scopes::tell(&worker.shared, &purges).await;
         worker.shared.couplings.answered(plan, request, status);
     }
     if request.method == Method::POST
@@ -130,9 +133,9 @@ pub(crate) async fn through(
     {
         let cx = Context { worker, plan, rules };
         let answer = Answer { status, fields, download, by_peer: false };
-        return posted(cx, request, answer, (times, doubt), outcome);
+        return posted(cx, request, answer, (times, doubt), outcome).at(position);
     }
-    upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome)
+    upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
 }
 
 /// Ends when the answer is of no use without the client: that to an unsafe request says what is no longer valid.

@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
 use larder_semantics::key;
 use larder_store::reclaim::{Count, Reached};
 use larder_store::{Effect, Scope};
@@ -144,6 +145,9 @@ pub(crate) struct Purged {
     /// How it has gone with the nodes of the cluster, if this is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) nodes: Option<Nodes>,
+    /// Its position in the stream of purges, as clients show it.
+    #[serde(skip)]
+    pub(crate) position: Option<HeaderValue>,
 }
 
 impl Purged {
@@ -187,6 +191,7 @@ pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purg
     asked.scopes = shared.fills.with_equivalents(asked.scopes);
     let patience = asked.waits.then_some(asked.patience);
     let order = scopes::order(asked.effect, &asked.scopes);
+    let telling = scopes::telling(shared);
     let here = async {
         // Only what is written down may take time.
         let begun = match shared.store.disks.is_empty() {
@@ -198,13 +203,17 @@ pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purg
         };
         Ok(begun.end().await)
     };
-    let elsewhere = async { Some(shared.cluster.as_ref()?.tell(order).await) };
-    let (here, told) = tokio::join!(here, elsewhere);
-    let nodes = match (&shared.cluster, told) {
-        (Some(cluster), Some(told)) => Some(cluster.nodes(told, patience).await),
-        _ => None,
+    let elsewhere = async {
+        let _telling = telling;
+        Some(shared.cluster.as_ref()?.tell(order).await)
     };
-    Ok(Purged { nodes, ..here? })
+    let (here, told) = tokio::join!(here, elsewhere);
+    let (mut nodes, mut position) = (None, None);
+    if let (Some(cluster), Some(told)) = (&shared.cluster, &told) {
+        nodes = Some(cluster.nodes(told.as_ref(), patience).await);
+        position = told.as_ref().ok().map(|point| cluster.shown(point));
+    }
+    Ok(Purged { nodes, position, ..here? })
 }
 
 /// Puts a purge in force here, whatever comes of the count.

@@ -49,7 +49,7 @@ pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, 
     match purge::purge(&worker.shared, asked).await {
         Ok(purged) => {
             tracing::info!("{PURGE} {} from {}: {purged}", request.logged_url(), request.client.ip());
-            done(&purged)
+            done(purged)
         }
         Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
@@ -135,12 +135,12 @@ fn host(url: &str) -> &str {
     origin(url).split_once("://").map_or(url, |(_, host)| host)
 }
 
-fn done(purged: &Purged) -> Reply {
-    let text = serde_json::to_string(purged).unwrap_or_default() + "\n";
+fn done(purged: Purged) -> Reply {
+    let text = serde_json::to_string(&purged).unwrap_or_default() + "\n";
     let reply = Reply::text(StatusCode::OK, text, Outcome::forwarded(Ending::Pass, Why::Method));
     let fields = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     let fields = fields.map(|(name, value)| (name, HeaderValue::from_static(value)));
-    Reply { fields: Source::Fields(HeaderMap::from_iter(fields).into()), ..reply }
+    Reply { fields: Source::Fields(HeaderMap::from_iter(fields).into()), ..reply }.at(purged.position)
 }
 
 fn refused(status: StatusCode, why: &str) -> Reply {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use larder_semantics::date;
 use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
@@ -17,6 +17,7 @@ use larder_store::lines::write_line;
 use larder_store::{Entry, LinesRef};
 
 use crate::clock;
+use crate::cluster::session;
 use crate::origin::{Download, Lines, Upgraded};
 use crate::outcome::Outcome;
 use crate::route::SiteNumber;
@@ -148,6 +149,15 @@ impl Reply {
             content: Content::None,
             close: false,
         }
+    }
+
+    /// The same with the position of what the request has changed, if there is one.
+    pub(crate) fn at(mut self, position: Option<HeaderValue>) -> Self {
+        if let Some(position) = position {
+            let name = HeaderName::from_static(session::FIELD);
+            self.extra.get_or_insert_default().insert(name, position);
+        }
+        self
     }
 
     /// A reply of our own making: plain text, one line.

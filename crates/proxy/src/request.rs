@@ -17,6 +17,7 @@ use larder_semantics::storable::Rules;
 use larder_semantics::{key, revalidate, storable};
 use larder_store::{Entry, Memory};
 
+use crate::cluster::asker::Awaited;
 use crate::forwarded::is_dropped;
 use crate::http1::head::{Head, Refusal, Target};
 use crate::observe::trace::Trace;
@@ -55,8 +56,8 @@ pub(crate) struct Request {
     pub(crate) origin: Stopwatch,
     /// It comes by way of another node of the cluster.
     pub(crate) by_peer: bool,
-    /// How far that one has followed what is purged, if it is further.
-    pub(crate) awaited: Option<Box<str>>,
+    /// What this node has not obeyed yet of what was purged, and has to before what is stored may answer.
+    pub(crate) awaited: Option<Awaited>,
     /// The node that owns the key may answer in the origin's place.
     pub(crate) asks_peers: bool,
     /// What logs have of its query string.

@@ -16,6 +16,7 @@ use larder_semantics::vary;
 use larder_store::fill::{Head, Lead, Reader, Verdict};
 use larder_store::{Entry, Fills, Generation, Joined, Resident};
 
+use crate::cluster::asker::Awaited;
 use crate::cluster::tier::recall;
 use crate::cluster::trust;
 use crate::fetch::Fetching;
@@ -97,10 +98,10 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     if let Some(site) = purge_method::site(request) {
         return Box::pin(purge_method::answer(worker, plan, site, request)).await;
     }
-    if let (Some(cluster), Some(place)) = (&worker.shared.cluster, &request.awaited)
-        && !cluster.news.reach(place).await
+    if request.awaited.is_some()
+        && let Some(reply) = Box::pin(catch_up(worker, request)).await
     {
-        return refusal(BEHIND);
+        return reply;
     }
     trust::confirm(&worker.shared).await;
     let route = request.route.clone();
@@ -118,6 +119,22 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
         Some(why) => Box::pin(pass::through(worker, plan, request, why)).await,
         None if request.method == Method::HEAD => Box::pin(cx.head(request)).await,
         None => cx.get(request).await,
+    }
+}
+
+/// Waits until this node has obeyed what a request awaits. If that takes too long, another node is refused; what a client
+/// wants is asked of the origin.
+async fn catch_up(worker: &Worker, request: &mut Request) -> Option<Reply> {
+    let (cluster, awaited) = (worker.shared.cluster.as_ref()?, request.awaited.take()?);
+    match &awaited {
+        Awaited::Place(place) => (!cluster.news.reach(place).await).then(|| refusal(BEHIND)),
+        Awaited::Shown(shown) => {
+            if !cluster.reach(*shown).await {
+                request.asked.no_cache = true;
+                request.awaited = Some(awaited);
+            }
+            None
+        }
     }
 }
 
@@ -249,7 +266,7 @@ impl Context<'_> {
         let is_for_all =
             !self.rules.validated && !request.fields.contains("authorization") && !request.asked.no_store;
         let hears = self.worker.shared.cluster.as_ref().is_some_and(|cluster| cluster.news.trust.hears());
-        hears && !request.by_peer && is_for_all
+        hears && !request.by_peer && request.awaited.is_none() && is_for_all
     }
 
     /// Waits for a fetch that is under way, or begins one. What was purged before the request `arrived` is not for
@@ -413,6 +430,9 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
     };
     if request.route.is_validated() {
         return Found::Ask(Why::AlwaysValidated, Some(entry.clone()));
+    }
+    if request.awaited.is_some() {
+        return Found::Ask(Why::PositionAhead, Some(entry.clone()));
     }
     let now = clock::now();
     let reply = |kind, why| {

@@ -136,8 +136,11 @@ pub(crate) async fn serve(
         _ => (&*request.authority).into(),
     };
     let target = request.path.as_bytes();
-    let is_plain =
-        request.upgrade.is_none() && request.content.is_empty() && !validator::is_marked(&request.fields);
+    // What a gateway has not heard of it cannot answer 304 for.
+    let is_plain = request.upgrade.is_none()
+        && request.content.is_empty()
+        && request.awaited.is_none()
+        && !validator::is_marked(&request.fields);
     let asked = match request.method == Method::GET && !is_plain {
         true => Asked::Pass(pools.pass(&request.method, target)),
         false => pools.ask(&request.method, authority.as_bytes(), target, &request.fields),
@@ -170,9 +173,9 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
         Ok(Answer { status, fields, download, .. }) => {
             // An earlier try may still be carried out, whatever the answer to the last one says.
             let known = if request.has_lost_try() { StatusCode::GATEWAY_TIMEOUT } else { status };
-            held.answered(known).await;
+            let position = held.answered(known).await;
             let outcome = Outcome::forwarded(Kind::Pass, Why::Method).answered(status);
-            upstream::pass_on(false, status, fields, download.guarded(held), outcome)
+            upstream::pass_on(false, status, fields, download.guarded(held), outcome).at(position)
         }
         Err(error) => {
             if error.unsent {
@@ -264,9 +267,11 @@ fn not_modified(fields: HeaderMap, outcome: Outcome) -> Reply {
 }
 
 /// The same reply with these lines besides.
-fn with(reply: Reply, lines: HeaderMap) -> Reply {
-    let extra = (!lines.is_empty()).then(|| Box::new(lines));
-    Reply { extra, ..reply }
+fn with(mut reply: Reply, lines: HeaderMap) -> Reply {
+    if !lines.is_empty() {
+        reply.extra.get_or_insert_default().extend(lines);
+    }
+    reply
 }
 
 async fn read_on(mut download: Box<Download>) {

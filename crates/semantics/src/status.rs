@@ -95,6 +95,9 @@ reasons! {
     AlwaysValidated "always-validated" "configuration"
         "the site has each use of what is stored validated"
         "validate = \"stale\" for the site, if what is stored may be used for a while";
+    PositionAhead "position-ahead" "configuration"
+        "the client showed a position in the stream of purges that this node did not reach in time"
+        "larder cluster says whether the engine answers, and how far this node is behind";
     TagUnknown "tag-unknown" "RFC 9110 13.1.2"
         "no tag that the client showed is known to be current"
         "answers get tags unless they have no-store, private, Set-Cookie or Vary: *; clients show them in If-None-Match";
@@ -241,7 +244,9 @@ impl Why {
             | Self::ResponseNoCache
             | Self::AlwaysValidated => Forward::Stale,
             Self::TagUnknown => Forward::Miss,
-            Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh => Forward::Request,
+            Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh | Self::PositionAhead => {
+                Forward::Request
+            }
             Self::Method => Forward::Method,
             Self::Bypass => Forward::Bypass,
             _ => return None,

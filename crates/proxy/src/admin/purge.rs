@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Response, StatusCode};
+use http::{HeaderName, Response, StatusCode};
 use larder_store::Effect;
 use serde::Serialize;
 
 use super::query::Query;
 use super::{Answer, TEXT, json, response};
+use crate::cluster::session;
 use crate::purge::{self, Asked, Kind, Purged, purge};
 use crate::worker::Shared;
 
@@ -34,13 +35,18 @@ pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Respons
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
     match purge(shared, asked).await {
-        Ok(purged) => {
+        Ok(mut purged) => {
             let word = |(name, value): (&&str, &String)| match value.as_str() {
                 "" => (*name).to_string(),
                 value => format!("{name} {}", value.escape_debug()),
             };
             tracing::info!("purged {}: {purged}", words.iter().map(word).collect::<Vec<_>>().join(", "));
-            json(&Told { words, purged })
+            let position = purged.position.take();
+            let mut response = json(&Told { words, purged });
+            if let Some(position) = position {
+                response.headers_mut().insert(HeaderName::from_static(session::FIELD), position);
+            }
+            response
         }
         Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use larder_cluster::{Acknowledged, Position};
+use larder_cluster::{Acknowledged, Point, Position};
 use serde::Serialize;
 
 use super::{Cluster, EngineError};
@@ -33,13 +33,13 @@ impl Cluster {
     /// How the purge has gone that was `told`; with `patience`, when all nodes have it in force, or that long after.
     pub(crate) async fn nodes(
         &self,
-        told: Result<Position, EngineError>,
+        told: Result<&Point, &EngineError>,
         patience: Option<Duration>,
     ) -> Nodes {
         let of = self.members.view().nodes.len();
         let none = Nodes { published: false, acknowledged: None, of, missing: Vec::new(), trouble: None };
         let entry = match told {
-            Ok(entry) => entry,
+            Ok(point) => point.position,
             Err(error) => return Nodes { trouble: Some(error.to_string()), ..none },
         };
         let Some(patience) = patience else { return Nodes { published: true, ..none } };

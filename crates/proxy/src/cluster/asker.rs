@@ -10,6 +10,7 @@ use larder_semantics::fields::Fields;
 
 use super::Cluster;
 use super::sealed::Forged;
+use super::session::{self, Shown};
 use crate::http1::head::{Head, Refusal, Target};
 use crate::request::Request;
 use crate::settings::Role;
@@ -17,6 +18,15 @@ use crate::settings::Role;
 /// The field by which one node tells another for whom it asks: role and address; how far it has followed what is purged;
 /// and the seal of this request.
 pub(crate) const FIELD: &str = "larder-peer";
+
+/// What this node has to have obeyed before it answers a request from what it keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// What the node that asks has obeyed and ordered, as it has said.
+    Place(Box<str>),
+    /// The position that the client shows.
+    Shown(Shown),
+}
 
 const STRANGER: Refusal =
     Refusal { status: StatusCode::FORBIDDEN, reason: "only nodes of the cluster are answered here" };
@@ -28,11 +38,29 @@ pub(crate) struct Asker {
     pub(crate) client: SocketAddr,
     /// It comes by way of another node.
     pub(crate) by_peer: bool,
-    /// That node has heard of more purges: this is how far it is.
-    pub(crate) awaited: Option<Box<str>>,
+    /// Who asks knows of more purges than this node has obeyed.
+    pub(crate) awaited: Option<Awaited>,
 }
 
 impl Asker {
+    /// The client that asks with `head` on a listener of this role; a position that it shows counts if this node, of
+    /// `cluster`, is not there yet.
+    #[inline]
+    pub(crate) fn of_client(
+        cluster: Option<&Cluster>,
+        role: Role,
+        client: SocketAddr,
+        head: &Head<'_>,
+    ) -> Self {
+        let shown = || {
+            let (cluster, value) = (cluster?, head.fields.first(session::FIELD)?);
+            let is_read = matches!(head.method, Method::GET | Method::HEAD);
+            is_read.then(|| cluster.awaited(value))?
+        };
+        let awaited = shown().map(Awaited::Shown);
+        Self { role, client, by_peer: false, awaited }
+    }
+
     /// Who asks with `head` on a listener for nodes of `cluster`.
     ///
     /// # Errors
@@ -52,7 +80,8 @@ impl Asker {
         let role = [Role::Reverse, Role::Forward].into_iter().find(|known| known.name() == role);
         match (role, client.parse()) {
             (Some(role), Ok(client)) => {
-                Ok(Self { role, client, by_peer: true, awaited: awaited.map(Into::into) })
+                let awaited = awaited.map(|place| Awaited::Place(place.into()));
+                Ok(Self { role, client, by_peer: true, awaited })
             }
             _ => Err(STRANGER),
         }
@@ -96,13 +125,13 @@ fn url_of<'b>(head: &Head<'b>) -> [&'b str; 3] {
     }
 }
 
-/// Appends the line that says for whom `request` is asked of the process called `to`.
-pub(super) fn introduce(out: &mut Vec<u8>, cluster: &Cluster, to: &str, request: &Request) {
+/// Appends the line that says for whom `request` is asked of the process called `to`, which has to be at `place`.
+pub(super) fn introduce(out: &mut Vec<u8>, cluster: &Cluster, to: &str, request: &Request, place: &str) {
     let role = if request.key.last() == Some(&b'F') { Role::Forward } else { Role::Reverse };
-    let (place, client) = (cluster.news.place(), request.client.to_string());
+    let client = request.client.to_string();
     let (method, role) = (request.method.as_str(), role.name());
     let url = [request.scheme, &*request.authority, &*request.path];
-    let asked = Asked { to, method, url, role, client: &client, place: &place };
+    let asked = Asked { to, method, url, role, client: &client, place };
     let seal = cluster.seal.text(Kind::Request, &asked.parts());
     // Writing to a vector does not fail.
     let _ = write!(out, "{FIELD}: {role} {client} {seal} {place}\r\n");

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use larder_cluster::message::{Order, Pools};
 use larder_tags::Segment;
 
@@ -39,13 +39,17 @@ impl Change {
         Self { held, others }
     }
 
-    /// The backend has answered; returns when that is in the stream, if it can be.
-    pub(crate) async fn answered(&mut self, status: StatusCode) {
+    /// The backend has answered; returns when that is in the stream, if it can be. Then with the field line by which a
+    /// client that moves to another node is answered with nothing older.
+    pub(crate) async fn answered(&mut self, status: StatusCode) -> Option<HeaderValue> {
         self.held.answered(status);
-        if let Some((cluster, pools)) = &self.others
-            && let Err(error) = cluster.tell(self.order(pools.clone())).await
-        {
-            tracing::warn!("other gateways do not hear at once of a change of {}: {error}", pools.site);
+        let (cluster, pools) = self.others.as_ref()?;
+        match cluster.tell(self.order(pools.clone())).await {
+            Ok(point) => Some(cluster.shown(&point)),
+            Err(error) => {
+                tracing::warn!("other gateways do not hear at once of a change of {}: {error}", pools.site);
+                None
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 //! Follows the stream of invalidations and obeys it: what was purged elsewhere is purged here, in its order.
 //!
-//! Its own orders a node obeys once more when it reads them: until then, it may have asked another node that had not
-//! heard of them, and stored what that had.
+//! Its own orders a node obeys once more when it reads them, so that all nodes obey in the same order.
 //!
 //! A node goes on where it was, after a restart, too: the place is kept [beside what it is about](super::bookmark). What
 //! it cannot know it distrusts. [`Follower`] says when that is, [`Trust`](super::trust) for how long it may wait.

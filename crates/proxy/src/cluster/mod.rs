@@ -20,6 +20,7 @@ pub(crate) mod proof;
 mod report;
 pub(crate) mod scopes;
 mod sealed;
+pub(crate) mod session;
 pub mod settings;
 mod stream;
 pub(crate) mod tier;

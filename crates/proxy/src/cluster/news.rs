@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use larder_cluster::{Follower, Position};
+use larder_cluster::{Demand, Floor, Follower, Point, Position};
 use serde::Serialize;
 use tokio::sync::watch;
 
 use super::bookmark::Bookmarks;
+use super::session::Looks;
 use super::settings::Settings;
 use super::stream::Stream;
 use super::trust::Trust;
+use crate::clock;
 
 /// One per process.
 #[derive(Debug)]
@@ -22,9 +24,11 @@ pub(crate) struct News {
     pub(crate) bookmarks: Bookmarks,
     /// How far the stream was obeyed: what this node answers others with is as new as that.
     pub(crate) follower: watch::Sender<Follower>,
-    /// How far it was read: what others answer this node with has to be as new as that, since what comes after
-    /// something was obeyed is not judged by it any more.
-    seen: Mutex<Follower>,
+    /// How far it was read, and what this node has added: what others answer this node with has to be as new as that.
+    /// What comes after something was obeyed is not judged by it any more.
+    floor: Mutex<Floor>,
+    /// What the stream was found to end with for clients that show positions.
+    pub(super) looks: Looks,
     obeyed: AtomicU64,
 }
 
@@ -35,18 +39,24 @@ impl News {
             stream: Stream::default(),
             bookmarks: Bookmarks::default(),
             follower: watch::Sender::default(),
-            seen: Mutex::default(),
+            floor: Mutex::default(),
+            looks: Looks::default(),
             obeyed: AtomicU64::new(0),
         }
     }
 
     /// Says that the stream was read so far, before that is obeyed.
     pub(super) fn sees(&self, follower: Follower) {
-        *self.seen() = follower;
+        self.floor().read(follower);
     }
 
-    fn seen(&self) -> MutexGuard<'_, Follower> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Says that an entry of this node is in the stream, before anybody is told.
+    pub(super) fn added(&self, point: &Point) {
+        self.floor().added(point.clone(), clock::millis(), self.trust.lag());
+    }
+
+    fn floor(&self) -> MutexGuard<'_, Floor> {
+        self.floor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn obeyed(&self) {
@@ -67,13 +77,19 @@ impl News {
         }
     }
 
-    /// How far another node has to be that this one asks.
-    pub(crate) fn place(&self) -> String {
-        let follower = self.seen();
-        match (follower.engine(), follower.position()) {
-            (Some(engine), Some(position)) => format!("{engine}/{position}"),
-            _ => NOWHERE.to_owned(),
+    /// How far another node has to be that this one asks; `None`: this one asks nobody.
+    pub(crate) fn place(&self) -> Option<String> {
+        match self.floor().demand(clock::millis()) {
+            Demand::Nothing => Some(NOWHERE.to_owned()),
+            Demand::Point(point) => Some(point.to_string()),
+            Demand::Unknown => None,
         }
+    }
+
+    /// Whether a response is new enough of which it is known that nothing purged it up to `position` of the process of the
+    /// engine called `engine`.
+    pub(super) fn accepts(&self, engine: &str, position: Position) -> bool {
+        self.floor().is_met(engine, position, clock::millis())
     }
 
     /// Whether this node has obeyed what another one has that is at `place`.
@@ -85,8 +101,12 @@ impl News {
     pub(crate) async fn reach(&self, place: &str) -> bool {
         let mut follower = self.follower.subscribe();
         let reached = follower.wait_for(|follower| is_at(follower, place));
-        let patience = self.trust.lag().wait().min(PATIENCE);
-        place == NOWHERE || matches!(tokio::time::timeout(patience, reached).await, Ok(Ok(_)))
+        place == NOWHERE || matches!(tokio::time::timeout(self.patience(), reached).await, Ok(Ok(_)))
+    }
+
+    /// How long somebody waits because this node has heard less.
+    pub(super) fn patience(&self) -> Duration {
+        self.trust.lag().wait().min(PATIENCE)
     }
 }
 
@@ -115,27 +135,9 @@ pub(crate) struct Report {
 
 /// Stands for the place of a node that follows nothing yet: it knows of no purge that others might have missed.
 const NOWHERE: &str = "-";
-/// How long a node that is asked lets another one wait because it has heard less.
+/// How long a node that is asked lets another one, or a client, wait because it has heard less.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 fn is_at(follower: &Follower, place: &str) -> bool {
-    let Some((engine, position)) = place.split_once('/') else { return false };
-    let position = position.parse::<Position>().ok();
-    follower.engine() == Some(engine) && position.is_some() && follower.position() >= position
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_reached_by_who_is_there_or_further() {
-        let follower = Follower::at("e", Position::new(5, 0));
-        for (place, expected) in
-            [("e/4-9", true), ("e/5-0", true), ("e/5-1", false), ("f/4-0", false), ("e/", false), ("", false)]
-        {
-            assert_eq!(is_at(&follower, place), expected, "{place}");
-        }
-        assert!(!is_at(&Follower::default(), "e/0-0"));
-    }
+    place.parse().is_ok_and(|point| follower.has_reached(&point))
 }

@@ -129,9 +129,15 @@ pub(crate) async fn ask(
         Some(Turn::This(busy)) => return Ok(Asked::Continue(Some(busy))),
         None => return Ok(Asked::Continue(None)),
     };
+    // Another node cannot know of purges of this one that are not in the stream.
+    let stream = &cluster.news.stream;
+    if stream.ordered().is_none() && !Box::pin(stream.is_told()).await {
+        return Ok(Asked::Continue(None));
+    }
+    let Some(place) = cluster.news.place() else { return Ok(Asked::Continue(None)) };
     cluster.figures.asked.fetch_add(1, Ordering::Relaxed);
     let client = worker.clients(plan).peers.clone();
-    let asked = node.ask(&client, cluster, request, fields).await;
+    let asked = node.ask(&client, cluster, request, fields, &place).await;
     let failed = |why: &dyn std::fmt::Display| {
         cluster.figures.failed.fetch_add(1, Ordering::Relaxed);
         tracing::debug!("{}: node at {}: {why}", request.logged_url(), node.origin);
@@ -203,9 +209,12 @@ impl Other {
         cluster: &Cluster,
         request: &Request,
         fields: &HeaderMap,
+        place: &str,
     ) -> Result<(Head, Box<Download>), OriginError> {
         let mut head = Vec::with_capacity(HEAD);
-        write_head(&mut head, cluster, &self.id, request, fields);
+        write_head(&mut head, request, fields, |out| {
+            asker::introduce(out, cluster, &self.id, request, place);
+        });
         let mut content = Upload::Empty;
         let outgoing = Outgoing {
             https: self.origin.https,
@@ -266,13 +275,18 @@ async fn gone(cluster: &Cluster, id: &str) {
 }
 
 /// The request as the client has sent it: to the node that owns the key, it is as if the client had come there.
-fn write_head(out: &mut Vec<u8>, cluster: &Cluster, to: &str, request: &Request, fields: &HeaderMap) {
+fn write_head(
+    out: &mut Vec<u8>,
+    request: &Request,
+    fields: &HeaderMap,
+    introduce: impl FnOnce(&mut Vec<u8>),
+) {
     let (authority, scheme) = (request.authority.as_bytes(), request.scheme.as_bytes());
     let line = [request.method.as_str().as_bytes(), b" ", scheme, b"://", authority, request.path.as_bytes()];
     line.into_iter().for_each(|part| out.extend_from_slice(part));
     out.extend_from_slice(b" HTTP/1.1\r\n");
     write_line(out, b"host", authority);
-    asker::introduce(out, cluster, to, request);
+    introduce(out);
     for (name, value) in fields {
         write_line(out, name.as_str().as_bytes(), value.as_bytes());
     }

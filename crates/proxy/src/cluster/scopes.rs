@@ -1,8 +1,10 @@
 //! Purges in the words of the cache, and in those of the stream.
 
+use http::HeaderValue;
 use larder_cluster::message;
 use larder_store::{Effect, Scope};
 
+use super::stream::Telling;
 use crate::worker::Shared;
 
 /// What the stream calls a purge.
@@ -56,10 +58,25 @@ pub(super) fn effect(effect: message::Effect) -> Effect {
     }
 }
 
-/// Tells the other nodes of a purge that is in force here; returns when it is in the stream, if it can be.
-pub(crate) async fn tell(shared: &Shared, effect: Effect, scopes: &[Scope]) {
-    let Some(cluster) = shared.cluster.as_ref().filter(|_| !scopes.is_empty()) else { return };
-    if let Err(error) = cluster.tell(order(effect, scopes)).await {
-        tracing::debug!("other nodes do not hear at once of {} purges: {error}", scopes.len());
+/// Says that something is about to be put in force of which the other nodes are [told](tell) next.
+pub(crate) fn telling(shared: &Shared) -> Option<Telling<'_>> {
+    shared.cluster.as_ref().map(|cluster| cluster.news.stream.telling())
+}
+
+/// Tells the other nodes of purges that are in force here; returns when they are in the stream, if they can be. The field
+/// line by which a client that moves to another node is answered with nothing older; `None`: there is nothing to tell, or
+/// it is not in the stream.
+pub(crate) async fn tell(shared: &Shared, purges: &[(Effect, Vec<Scope>)]) -> Option<HeaderValue> {
+    let cluster = shared.cluster.as_ref()?;
+    let (mut last, mut is_told) = (None, true);
+    for (effect, scopes) in purges.iter().filter(|(_, scopes)| !scopes.is_empty()) {
+        match cluster.tell(order(*effect, scopes)).await {
+            Ok(point) => last = Some(point),
+            Err(error) => {
+                tracing::debug!("other nodes do not hear at once of {} purges: {error}", scopes.len());
+                is_told = false;
+            }
+        }
     }
+    last.filter(|_| is_told).map(|point| cluster.shown(&point))
 }

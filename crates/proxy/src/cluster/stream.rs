@@ -4,7 +4,7 @@
 //! it; so all of it becomes one entry by which others distrust everything. The same is added for what waited when a
 //! process died, where a [note](super::note) says that something did. What is added twice does no harm.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use larder_cluster::message::{Message, Order};
 use larder_cluster::seal::Kind;
-use larder_cluster::{Missed, Position};
+use larder_cluster::{Missed, Point, Position};
 use redis::{Cmd, Pipeline, Value};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::Cluster;
 use super::engine::{EngineError, Link};
@@ -32,6 +32,8 @@ pub(super) const BATCH: usize = 512;
 const SCOPES: usize = 256;
 /// How long is waited before adding is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
+/// A request for another node waits so long for orders of this node that are on their way to the stream.
+const UNDER_WAY: Duration = Duration::from_millis(50);
 /// How often the end of a process looks whether something waits.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -52,6 +54,22 @@ const PEEK: &str = "\
 return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), \
 redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])}";
 
+/// Adds an entry, and answers whose stream that is now in, and where.
+///
+/// Keys: the stream. Values: about how many entries are kept, the fields of this one.
+const ADD: &str = "\
+local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', unpack(ARGV, 2))
+return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), id}";
+
+/// Answers which entry is the last, and whose answer that is. It tries to make a change, though one of nothing as a rule, since an
+/// engine that may make none, because another one has taken over, may have lost what was added there.
+///
+/// Keys: the stream, the positions. Values: the node's name, its position as it is noted.
+const LAST: &str = "\
+redis.call('HSETNX', KEYS[2], ARGV[1], ARGV[2])
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), last[1] and last[1][1] or ''}";
+
 /// Answers which entry is the last, and whose answer that is. A stream without one gets one.
 ///
 /// Keys: the stream. Values: the fields of that entry.
@@ -69,17 +87,26 @@ pub(crate) struct Stream {
     failed: AtomicU64,
     /// Says that something waits, in case this process dies.
     note: Note,
-    /// Orders that were begun to be told, and those that ended, whether they were told or wait.
-    begun: AtomicU64,
-    ended: AtomicU64,
+    /// Orders that are being told.
+    telling: watch::Sender<UnderWay>,
 }
 
-/// An order that is being told, until it is dropped.
-struct Telling<'s>(&'s Stream);
+/// Orders that have begun to be put in force and told, by number, until they are in the stream or wait.
+#[derive(Debug, Default)]
+struct UnderWay {
+    begun: u64,
+    numbers: BTreeSet<u64>,
+}
+
+/// An order that is being put in force and told, until it is dropped.
+pub(crate) struct Telling<'s> {
+    stream: &'s Stream,
+    number: u64,
+}
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
-        self.0.ended.fetch_add(1, Ordering::AcqRel);
+        self.stream.telling.send_modify(|under_way| _ = under_way.numbers.remove(&self.number));
     }
 }
 
@@ -108,13 +135,28 @@ impl Stream {
 
     /// How many orders this node has given, if all of them are in the stream.
     pub(super) fn ordered(&self) -> Option<u64> {
-        let ended = self.ended.load(Ordering::Acquire);
-        (self.begun.load(Ordering::Acquire) == ended && self.waiting() == 0).then_some(ended)
+        let UnderWay { begun, numbers } = &*self.telling.borrow();
+        (numbers.is_empty() && self.waiting() == 0).then_some(*begun)
     }
 
-    fn telling(&self) -> Telling<'_> {
-        self.begun.fetch_add(1, Ordering::AcqRel);
-        Telling(self)
+    /// Waits for a short while until all that this node has ordered so far is in the stream; false: some of it is not.
+    pub(super) async fn is_told(&self) -> bool {
+        let begun = self.telling.borrow().begun;
+        let is_over = |under_way: &UnderWay| under_way.numbers.first().is_none_or(|first| *first >= begun);
+        let mut telling = self.telling.subscribe();
+        let is_over = tokio::time::timeout(UNDER_WAY, telling.wait_for(is_over)).await;
+        matches!(is_over, Ok(Ok(_))) && self.waiting() == 0
+    }
+
+    /// Says that an order is about to be put in force and told: what other nodes have may be older than that.
+    pub(crate) fn telling(&self) -> Telling<'_> {
+        let mut number = 0;
+        self.telling.send_modify(|under_way| {
+            number = under_way.begun;
+            under_way.begun += 1;
+            under_way.numbers.insert(number);
+        });
+        Telling { stream: self, number }
     }
 
     fn wait(&self, order: Order) {
@@ -158,16 +200,19 @@ impl Cluster {
         format!("{}/{}", self.settings.node, self.id)
     }
 
-    /// Tells the other nodes; when this returns, it is in the stream, and that is its last entry.
+    /// Tells the other nodes; when this returns, it is in the stream, and that is its last entry there.
+    ///
+    /// What is to be in force here before has to be [under way](Stream::telling) before it is: what is fetched in between
+    /// could come from a node that has not heard of it.
     ///
     /// # Errors
     /// Why it is not. It is tried again, until this process ends.
-    pub(crate) async fn tell(self: &Arc<Self>, order: Order) -> Result<Position, EngineError> {
+    pub(crate) async fn tell(self: &Arc<Self>, order: Order) -> Result<Point, EngineError> {
         let _telling = self.news.stream.telling();
-        let (mut last, mut parts) = (Position::default(), parts(order).into_iter());
+        let (mut last, mut parts) = (None, parts(order).into_iter());
         while let Some(part) = parts.next() {
             match self.add(&part).await {
-                Ok(position) => last = position,
+                Ok(point) => last = Some(point),
                 Err(error) => {
                     self.news.stream.failed.fetch_add(1, Ordering::Relaxed);
                     std::iter::once(part).chain(parts).for_each(|part| self.news.stream.wait(part));
@@ -176,7 +221,7 @@ impl Cluster {
                 }
             }
         }
-        Ok(last)
+        last.ok_or_else(|| strange("an order without parts"))
     }
 
     /// Tells them as soon as that can be, and waits for nothing.
@@ -233,13 +278,16 @@ impl Cluster {
         }
     }
 
-    async fn add(&self, order: &Order) -> Result<Position, EngineError> {
-        let mut command = redis::cmd("XADD");
-        command.arg(self.key("invalidations")).arg("MAXLEN").arg("~").arg(KEPT).arg("*");
+    async fn add(&self, order: &Order) -> Result<Point, EngineError> {
+        let mut command = self.script(ADD, &["invalidations"]);
+        command.arg(KEPT);
         self.write_fields(&mut command, order);
-        let position: String = self.engine.command(&command).await?;
+        let (engine, position): (String, String) = self.engine.command(&command).await?;
+        let position = position.parse().map_err(|_| strange("the number of an entry"))?;
+        let point = Point { engine: engine.into(), position };
+        self.news.added(&point);
         self.news.stream.added.fetch_add(1, Ordering::Relaxed);
-        position.parse().map_err(|_| strange("the number of an entry"))
+        Ok(point)
     }
 
     /// Says that everything up to `position` was obeyed, and reads from there on: who the engine is, and what it has.
@@ -277,6 +325,15 @@ impl Cluster {
         self.write_fields(&mut command, &Order::Begin);
         let (engine, last): (String, String) = self.ask(link, &command).await?;
         Ok((engine, last.parse().map_err(|_| strange("the number of an entry"))?))
+    }
+
+    /// The last entry, as a node asks that has obeyed the stream up to `position`.
+    pub(super) async fn last(&self, position: Position) -> Result<Point, EngineError> {
+        let mut command = self.script(LAST, &["invalidations", "positions"]);
+        command.arg(&self.settings.node).arg(self.sealed_position(position));
+        let (engine, last): (String, String) = self.engine.command(&command).await?;
+        let position = last.parse().map_err(|_| strange("the number of an entry"))?;
+        Ok(Point { engine: engine.into(), position })
     }
 
     /// Waits until there is an entry behind `position`, or for `most`.

@@ -228,7 +228,7 @@ impl Connection {
             return Asker::of_peer(self.worker.shared.cluster.as_deref(), head);
         };
         let client = forwarded::believe(&plan.settings.trust, role, self.client, head)?;
-        Ok(Asker { role, client, by_peer: false, awaited: None })
+        Ok(Asker::of_client(self.worker.shared.cluster.as_deref(), role, client, head))
     }
 
     /// The hits since the last call, of which somebody else knows how long they took.

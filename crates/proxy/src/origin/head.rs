@@ -11,6 +11,8 @@ use larder_semantics::fields::{Fields, members};
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 use larder_store::entry::LONGEST_HEAD;
 
+use crate::cluster::session;
+
 /// Bytes a head may take: no more than an entry may have.
 pub(super) const LONGEST: usize = LONGEST_HEAD;
 /// Field lines it may have.
@@ -170,7 +172,9 @@ impl Lines {
         let mut index = Vec::with_capacity(headers.len());
         // A head is far below 4 GiB.
         let short = |length: usize| length as u32;
-        for header in headers {
+        // A position means something only where it was given.
+        let is_kept = |header: &&httparse::Header<'_>| !header.name.eq_ignore_ascii_case(session::FIELD);
+        for header in headers.iter().filter(is_kept) {
             let start = short(bytes.len());
             bytes.extend_from_slice(header.name.as_bytes());
             bytes.extend_from_slice(b": ");

@@ -181,7 +181,11 @@ impl Reading<'_> {
             }
         }
         let is_purged = Purges::would_reach(&orders, response.key, &HeadLines(response.fields));
-        positions.last().copied().filter(|_| !is_purged).ok_or(Unfit::Purged)
+        let last = positions.last().copied().filter(|_| !is_purged).ok_or(Unfit::Purged)?;
+        match self.cluster.news.accepts(&engine, last) {
+            true => Ok(last),
+            false => Err(Unfit::Missed("the engine that answered does not have all that this node knows of")),
+        }
     }
 
     /// Looks whether all of the content is there, without reading what is not part of the record.

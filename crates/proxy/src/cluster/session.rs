@@ -1,0 +1,183 @@
+//! Clients that move from node to node: a response to a change tells its position in the stream of purges
+//! ([`FIELD`]), and the node that is shown it next answers with nothing older.
+//!
+//! A node that has obeyed the stream up to there goes on at once. Any other one asks the engine where the stream ends now,
+//! and waits until it has obeyed that: so whatever a client shows, it waits no longer than for one look at the stream and
+//! what is in it, and what is stored still answers. If that takes too long, the origin is asked. The looks are shared:
+//! there is one at a time, and a pause between two.
+
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use larder_cluster::seal::Kind;
+use larder_cluster::{Follower, Point, Position, key_hash};
+use tokio::sync::Mutex;
+
+use super::Cluster;
+use super::engine::EngineError;
+
+/// The field: position, engine and seal, with dots between them.
+pub(crate) const FIELD: &str = "larder-position";
+/// No value is longer.
+const LONGEST: usize = 128;
+/// How long it takes at least from one look at the stream to the next.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A position that a client shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// A hash of the name of the engine's process.
+    engine: u64,
+    position: Position,
+}
+
+/// The last look at the stream.
+#[derive(Debug, Default)]
+pub(super) struct Looks(Mutex<Option<Looked>>);
+
+#[derive(Debug)]
+struct Looked {
+    begun: Instant,
+    /// Where the stream ended; `None`: the engine did not say.
+    end: Option<Point>,
+}
+
+impl Shown {
+    fn of(point: &Point) -> Self {
+        Self { engine: key_hash(point.engine.as_bytes()), position: point.position }
+    }
+
+    fn text(self) -> String {
+        format!("{}.{:016x}", self.position, self.engine)
+    }
+
+    /// The text of a position and its seal.
+    fn read(text: &str) -> Option<(Self, &str)> {
+        let (text, seal) = text.rsplit_once('.')?;
+        let (position, engine) = text.split_once('.')?;
+        let shown = Self { engine: u64::from_str_radix(engine, 16).ok()?, position: position.parse().ok()? };
+        // There is one way to write it.
+        (shown.text() == text).then_some((shown, seal))
+    }
+
+    fn is_reached(self, follower: &Follower) -> bool {
+        follower.point().is_some_and(|point| {
+            let reached = Self::of(&point);
+            reached.engine == self.engine && reached.position >= self.position
+        })
+    }
+}
+
+impl Cluster {
+    /// The value of the field for a change whose entry is at `point`.
+    pub(crate) fn shown(&self, point: &Point) -> HeaderValue {
+        let text = Shown::of(point).text();
+        let seal = self.seal.text(Kind::Client, &[text.as_bytes()]);
+        HeaderValue::try_from(format!("{text}.{seal}")).unwrap_or_else(|_| HeaderValue::from_static(""))
+    }
+
+    /// The position that `value` of the field shows, if this node has not obeyed the stream up to there. What no node of this
+    /// cluster has written shows nothing.
+    pub(crate) fn awaited(&self, value: &[u8]) -> Option<Shown> {
+        let text = std::str::from_utf8(value).ok().filter(|text| text.len() <= LONGEST)?;
+        let (shown, seal) = Shown::read(text)?;
+        let is_sealed = self.seal.is(Kind::Client, &[shown.text().as_bytes()], seal.as_bytes());
+        (is_sealed && !shown.is_reached(&self.news.follower.borrow())).then_some(shown)
+    }
+
+    /// Waits, though not long, until this node has obeyed what a client has shown it.
+    pub(crate) async fn reach(&self, shown: Shown) -> bool {
+        let came = Instant::now();
+        let reached = async {
+            let end = self.end_since(came).await?;
+            let is_reached = |follower: &Follower| shown.is_reached(follower) || follower.has_reached(&end);
+            self.news.follower.subscribe().wait_for(is_reached).await.ok().map(drop)
+        };
+        matches!(tokio::time::timeout(self.news.patience(), reached).await, Ok(Some(())))
+    }
+
+    /// Where the stream ended at some moment after the one at which somebody `came`.
+    async fn end_since(&self, came: Instant) -> Option<Point> {
+        let mut looked = self.news.looks.0.lock().await;
+        if let Some(last) = &*looked {
+            if last.begun >= came {
+                return last.end.clone();
+            }
+            tokio::time::sleep(PAUSE.saturating_sub(last.begun.elapsed())).await;
+        }
+        let begun = Instant::now();
+        let end = self.look().await;
+        if let Err(error) = &end {
+            tracing::debug!("the end of the stream is not known: {error}");
+        }
+        let end = end.ok();
+        *looked = Some(Looked { begun, end: end.clone() });
+        end
+    }
+
+    async fn look(&self) -> Result<Point, EngineError> {
+        let position = self.news.follower.borrow().position();
+        let position = position.ok_or_else(|| EngineError::Refused("this node follows no stream".into()))?;
+        self.last(position).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(engine: &str, position: &str) -> Shown {
+        let point = Point { engine: engine.into(), position: position.parse().expect("a position") };
+        Shown::of(&point)
+    }
+
+    #[test]
+    fn a_position_is_reached_on_its_own_engine_only() {
+        let follower = Follower::at("e", Position::new(5, 1));
+        for (engine, position, expected) in
+            [("e", "5-1", true), ("e", "4-9", true), ("e", "5-2", false), ("f", "1-0", false)]
+        {
+            assert_eq!(shown(engine, position).is_reached(&follower), expected, "{engine} {position}");
+        }
+        assert!(!shown("e", "0-0").is_reached(&Follower::default()));
+    }
+
+    #[test]
+    fn there_is_one_way_to_write_a_position() {
+        let text = shown("e", "5-1").text();
+        assert_eq!(Shown::read(&format!("{text}.seal")), Some((shown("e", "5-1"), "seal")));
+        for wrong in [
+            text.clone(),
+            format!("0{text}.seal"),
+            format!("+{text}.seal"),
+            format!("{text}0.seal"),
+            text.to_uppercase() + ".seal",
+            text.replace('.', ".+") + ".seal",
+            "5-1.seal".to_owned(),
+            "..".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(Shown::read(&wrong), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(text: String) {
+            if let Some((shown, seal)) = Shown::read(&text) {
+                prop_assert_eq!(format!("{}.{seal}", shown.text()), text);
+            }
+        }
+
+        #[test]
+        fn positions_come_back_as_they_were_written(millis: u64, count: u64, engine in "[0-9a-f]{40}") {
+            let point = Point { engine: engine.into(), position: Position::new(millis, count) };
+            let text = Shown::of(&point).text();
+            prop_assert!(text.len() + 33 <= LONGEST);
+            let text = format!("{text}.-");
+            prop_assert_eq!(Shown::read(&text), Some((Shown::of(&point), "-")));
+        }
+    }
+}
