@@ -18,11 +18,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use ways::{ENTITIES, Open, Way};
 
-/// Microseconds that a cheap answer of the backend takes, and a dear one.
-const COSTS: [u64; 2] = [200, 20_000];
+/// Microseconds that answers of the backend take: nothing, little, much.
+const COSTS: [u64; 3] = [0, CHEAP, 20_000];
+const CHEAP: u64 = 200;
 
 /// Microseconds of CPU time that asking each time may cost beyond two hops.
 const BEYOND_HOPS: f64 = 60.0;
+/// Microseconds of time, and of CPU time, that the hop through a gateway may take.
+const HOP: (f64, f64) = (60.0, 40.0);
 /// What a hit that can be revoked may cost, over one that cannot.
 const OVER_MEMORY: f64 = 1.05;
 /// Milliseconds that an answer may cost and still be had sooner without a cache that asks each time.
@@ -114,9 +117,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     server::remove_leftovers(&server::in_memory());
     let programs = Programs::given(&larder);
     let folder = tempfile::tempdir()?;
-    let mut ways = vec![Open::start(Way::Memory, COSTS[0], &programs, folder.path())?];
+    let mut ways = vec![Open::start(Way::Memory, CHEAP, &programs, folder.path())?];
     for cost in COSTS {
-        for way in [Way::Direct, Way::Hops, Way::Always, Way::Push] {
+        for way in [Way::Direct, Way::Hops, Way::Gateway, Way::Always, Way::Push] {
             ways.push(Open::start(way, cost, &programs, folder.path())?);
         }
     }
@@ -206,10 +209,9 @@ fn compare(own: &[Sample], base: &[Sample], figure: impl Fn(&Sample, &Sample) ->
 fn goals(measured: &[Measured]) -> Vec<Goal> {
     let [one, many, _] = LOADS;
     let of = |way, cost, load| samples(measured, way, cost, load);
-    let [cheap, dear] = COSTS;
-    let memory = of(Way::Memory, cheap, many);
+    let memory = of(Way::Memory, CHEAP, many);
     let mut goals = Vec::new();
-    for cost in [cheap, dear] {
+    for cost in COSTS {
         let name = |what: &str| format!("{}: {what}", endpoint(cost));
         let [always, hops, push] = [Way::Always, Way::Hops, Way::Push].map(|way| of(way, cost, many));
         goals.push(Goal::new(
@@ -227,6 +229,18 @@ fn goals(measured: &[Measured]) -> Vec<Goal> {
             name("always is sooner from this cost of an answer on, ms"),
             BREAK_EVEN,
             compare(always, straight, |own, base| (own.p50 - (base.p50 - cost as f64)) / 1e3),
+        ));
+        let gateway = of(Way::Gateway, cost, one);
+        goals.push(Goal::new(
+            name("the gateway's hop, us"),
+            HOP.0,
+            compare(gateway, straight, |own, base| own.p50 - base.p50),
+        ));
+        let gateway = of(Way::Gateway, cost, many);
+        goals.push(Goal::new(
+            name("the gateway's hop, CPU us"),
+            HOP.1,
+            compare(gateway, gateway, |own, _| own.cpu),
         ));
     }
     goals
@@ -287,6 +301,7 @@ mod tests {
                 for (way, cpu, p50) in [
                     (Way::Direct, 0.0, answer + 100.0),
                     (Way::Hops, 50.0, answer + 300.0),
+                    (Way::Gateway, 30.0, answer + 150.0),
                     (Way::Always, 90.0, 400.0),
                     (Way::Push, 10.0, 90.0),
                     (Way::Memory, 10.0, 90.0),
@@ -302,6 +317,6 @@ mod tests {
             .iter()
             .map(|row| row["figure"].as_f64().unwrap())
             .collect();
-        assert_eq!(figures, [40.0, 1.0, 0.3, 40.0, 1.0, 0.3]);
+        assert_eq!(figures, [[40.0, 1.0, 0.3, 50.0, 30.0]; 3].concat());
     }
 }

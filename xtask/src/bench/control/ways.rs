@@ -11,6 +11,12 @@ use std::time::Duration;
 /// How many users, paths and skills there are: some 180 URLs that can be read.
 pub(super) const ENTITIES: u32 = 20;
 
+/// The keys of a gateway. It makes tags from its start on: no change was in progress before.
+const GATEWAY: &str = "role = 'tags'\ntag_doubt = '0s'\ncouple = { users = ['paths', 'skills'] }";
+/// The same for one that pushes.
+const PUSHING: &str =
+    "role = 'tags'\ntag_doubt = '0s'\npush = true\ncouple = { users = ['paths', 'skills'] }";
+
 /// How requests reach the backend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Way {
@@ -18,6 +24,8 @@ pub(super) enum Way {
     Direct,
     /// Through two proxies that only pass on: what two hops cost.
     Hops,
+    /// A gateway alone, asked for what no tag is shown of: what its hop costs.
+    Gateway,
     /// A cache that asks each time, and a gateway that answers it.
     Always,
     /// A cache that is told by the gateway what no longer holds.
@@ -31,6 +39,7 @@ impl Way {
         match self {
             Self::Direct => "straight",
             Self::Hops => "two hops",
+            Self::Gateway => "gateway",
             Self::Always => "always",
             Self::Push => "push",
             Self::Memory => "memory hit",
@@ -42,10 +51,9 @@ impl Way {
         match self {
             Self::Direct => &[],
             Self::Hops => &["cache = false", "cache = false"],
-            Self::Always => {
-                &["role = 'tags'\ncouple = { users = ['paths', 'skills'] }", "validate = 'always'"]
-            }
-            Self::Push => &["role = 'tags'\npush = true\ncouple = { users = ['paths', 'skills'] }", ""],
+            Self::Gateway => &[GATEWAY],
+            Self::Always => &[GATEWAY, "validate = 'always'"],
+            Self::Push => &[PUSHING, ""],
             Self::Memory => &[""],
         }
     }
