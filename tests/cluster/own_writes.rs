@@ -353,8 +353,9 @@ fn a_gateway_that_has_not_heard_of_a_change_answers_no_client_304_that_shows_its
     let origin = pages.origin();
     let way = Relay::to(engine.address());
     let urls = [engine.url(), format!("redis://{}", way.address)];
-    let gateway =
-        |(name, url): (&str, &String)| node_by(url, &origin, name, [LONG, "name = 'api'\nrole = 'tags'"], "");
+    let gateway = |(name, url): (&str, &String)| {
+        node_by(url, &origin, name, [LONG, "name = 'api'\nrole = 'tags'\ntag_doubt = '0s'"], "")
+    };
     let gateways: Vec<_> = ["a", "b"].into_iter().zip(&urls).map(gateway).collect();
     wait_for(&gateways, &["a", "b"]);
     gateways[1].get("/0");
@@ -380,7 +381,8 @@ fn a_client_of_one_of_three_caches_behind_a_gateway_that_pushes_reads_what_it_ha
         "GET" => format!("200 OK\n\n{}", at_origin.load(Ordering::SeqCst)),
         _ => format!("200 OK\n\n{}", at_origin.fetch_add(1, Ordering::SeqCst) + 1),
     });
-    let gateway = Larder::with_site(&[&origin], "role = 'tags'\npush = true\npush_lifetime = '1h'");
+    let gateway =
+        Larder::with_site(&[&origin], "role = 'tags'\npush = true\npush_lifetime = '1h'\ntag_doubt = '0s'");
     let caches: Vec<_> = NAMES
         .iter()
         .map(|name| {
