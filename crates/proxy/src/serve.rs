@@ -16,9 +16,8 @@ use larder_semantics::vary;
 use larder_store::fill::{Head, Lead, Reader, Verdict};
 use larder_store::{Entry, Fills, Generation, Joined, Resident};
 
-use crate::cluster::asker::Awaited;
 use crate::cluster::tier::recall;
-use crate::cluster::trust;
+use crate::cluster::{session, trust};
 use crate::fetch::Fetching;
 use crate::http1::head::{self, Framing, Refusal};
 use crate::outcome::{Kind, Outcome, Tier};
@@ -98,10 +97,8 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     if let Some(site) = purge_method::site(request) {
         return Box::pin(purge_method::answer(worker, plan, site, request)).await;
     }
-    if request.awaited.is_some()
-        && let Some(reply) = Box::pin(catch_up(worker, request)).await
-    {
-        return reply;
+    if request.awaited.is_some() && !Box::pin(session::catch_up(&worker.shared, request)).await {
+        return refusal(BEHIND);
     }
     trust::confirm(&worker.shared).await;
     let route = request.route.clone();
@@ -119,22 +116,6 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
         Some(why) => Box::pin(pass::through(worker, plan, request, why)).await,
         None if request.method == Method::HEAD => Box::pin(cx.head(request)).await,
         None => cx.get(request).await,
-    }
-}
-
-/// Waits until this node has obeyed what a request awaits. If that takes too long, another node is refused; what a client
-/// wants is asked of the origin.
-async fn catch_up(worker: &Worker, request: &mut Request) -> Option<Reply> {
-    let (cluster, awaited) = (worker.shared.cluster.as_ref()?, request.awaited.take()?);
-    match &awaited {
-        Awaited::Place(place) => (!cluster.news.reach(place).await).then(|| refusal(BEHIND)),
-        Awaited::Shown(shown) => {
-            if !cluster.reach(*shown).await {
-                request.asked.no_cache = true;
-                request.awaited = Some(awaited);
-            }
-            None
-        }
     }
 }
 

@@ -14,7 +14,10 @@ use larder_cluster::{Follower, Point, Position, key_hash};
 use tokio::sync::Mutex;
 
 use super::Cluster;
+use super::asker::Awaited;
 use super::engine::EngineError;
+use crate::request::Request;
+use crate::worker::Shared;
 
 /// The field: position, engine and seal, with dots between them.
 pub(crate) const FIELD: &str = "larder-position";
@@ -65,6 +68,22 @@ impl Shown {
             let reached = Self::of(&point);
             reached.engine == self.engine && reached.position >= self.position
         })
+    }
+}
+
+/// Waits, though not long, until this node has obeyed what `request` awaits; false: it has not, and another node waits for
+/// that. What a client waits for is asked of the origin then.
+pub(crate) async fn catch_up(shared: &Shared, request: &mut Request) -> bool {
+    let (Some(cluster), Some(awaited)) = (&shared.cluster, request.awaited.take()) else { return true };
+    match &awaited {
+        Awaited::Place(place) => cluster.news.reach(place).await,
+        Awaited::Shown(shown) => {
+            if !cluster.reach(*shown).await {
+                request.asked.no_cache = true;
+                request.awaited = Some(awaited);
+            }
+            true
+        }
     }
 }
 

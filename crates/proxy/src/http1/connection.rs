@@ -178,10 +178,8 @@ impl Connection {
             keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
             head_only: head.method == Method::HEAD,
         };
-        let answer = match &awaited {
-            None => serve::at_once(&self.worker, plan, &head, role, now, &mut self.key),
-            Some(_) => None,
-        };
+        let at_once = || serve::at_once(&self.worker, plan, &head, role, now, &mut self.key);
+        let answer = awaited.is_none().then(at_once).flatten();
         let Some(Answer { reply, hash }) = answer else {
             let memo = self.worker.note(plan, role, &head, client, begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
@@ -394,10 +392,9 @@ impl Connection {
             }
         }
         self.writing.flush().await?;
-        if let Content::Tunnel(_) = reply.content {
-            let Content::Tunnel(tunnel) = std::mem::replace(&mut reply.content, Content::None) else {
-                return Ok(Next::Close);
-            };
+        if matches!(reply.content, Content::Tunnel(_))
+            && let Content::Tunnel(tunnel) = std::mem::replace(&mut reply.content, Content::None)
+        {
             return Ok(Next::Tunnel(tunnel));
         }
         if !keep_alive {
