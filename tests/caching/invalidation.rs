@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fastrand::Rng;
 
-use crate::support::{Larder, Origin};
+use crate::support::{Answer, Larder, Origin};
 
 /// Which of `paths` are still answered from the cache after `unsafe_request`, which the origin
 /// answers with `answer`.
@@ -179,4 +179,22 @@ fn clients_read_what_they_wrote_and_what_is_equal_is_confirmed() {
 fn where_an_answer_does_not_tell_of_the_change_the_checker_finds_what_is_old() {
     let (faults, _) = read_what_is_written("500 Committed All The Same");
     assert!(faults > 0);
+}
+
+#[test]
+fn after_a_change_a_head_without_a_tag_confirms_nothing() {
+    const FRESH: &str = "200 OK\nCache-Control: max-age=100";
+    let origin = Origin::answering(|seen| match (seen.method.as_str(), seen.field("if-none-match")) {
+        ("HEAD", _) => {
+            Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 4\r\n\r\n")
+        }
+        ("PUT", _) => Answer::with_body("200 OK", b""),
+        (_, None) => Answer::with_body(&format!("{FRESH}\nETag: \"1\""), b"body"),
+        (_, Some(_)) => Answer::with_body(&format!("{FRESH}\nETag: \"2\""), b"news"),
+    });
+    let larder = Larder::before(&origin);
+    larder.get("/");
+    larder.ask("PUT /\n\nnew");
+    larder.ask("HEAD /");
+    assert_eq!(larder.get("/").text(), "news");
 }

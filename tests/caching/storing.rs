@@ -1,6 +1,6 @@
 //! RFC 9111 section 3: what is stored, and of whom.
 
-use crate::support::{Larder, Origin};
+use crate::support::{Answer, Gate, Larder, Origin};
 
 /// Request fields, the response, and whether a second, plain request is answered from the cache.
 type Case = (&'static str, &'static str, bool);
@@ -134,6 +134,33 @@ fn rfc_9110_section_9_3_3_an_answer_to_post_that_represents_its_target_is_stored
     let larder = Larder::before(&origin);
     assert_eq!(larder.ask("POST /same\n\nform").text(), "posted");
     assert_eq!(larder.get("/same").text(), "got");
+}
+
+#[test]
+fn an_answer_to_post_is_not_stored_if_its_target_was_changed_or_purged_meanwhile() {
+    for meanwhile in ["PUT", "purge"] {
+        let gate = Gate::default();
+        let held = gate.clone();
+        let origin = Origin::answering(move |seen| match seen.method.as_str() {
+            "POST" => Answer::raw("").then_wait(&held).then(
+                "HTTP/1.1 200 OK\r\nContent-Location: /x\r\nCache-Control: max-age=60\r\n\
+                 Cache-Tag: t\r\nContent-Length: 3\r\n\r\nold",
+            ),
+            "PUT" => Answer::with_body("200 OK", b""),
+            _ => Answer::with_body("200 OK", b"new"),
+        });
+        let larder = Larder::with_site(&[&origin], "store_post = true");
+        let mut client = larder.client();
+        client.send("POST /x\n\nform");
+        origin.wait_for(1);
+        match meanwhile {
+            "PUT" => assert_eq!(larder.ask("PUT /x\n\nnew").status, 200),
+            _ => assert_eq!(larder.ask_admin("POST /purge?tag=t&hard").status, 200),
+        }
+        gate.open();
+        assert_eq!(client.receive("POST").text(), "old", "{meanwhile}");
+        assert_eq!(larder.get("/x").text(), "new", "{meanwhile}");
+    }
 }
 
 #[test]

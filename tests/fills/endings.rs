@@ -1,5 +1,7 @@
 //! Fetches that end otherwise than planned: a side leaves, a purge comes, there is no room.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::support::{Answer, Gate, Larder, Origin};
 
 /// An origin whose answer, with this head, stops after five of ten digits until the gate opens.
@@ -195,4 +197,31 @@ fn an_origin_that_stops_in_the_middle_is_given_up() {
     larder.settle();
     assert_eq!((larder.stat("objects"), larder.stat("in_flight")), (0, 0));
     gate.open();
+}
+
+/// The first answer is stored, the second breaks off after the purge, and what comes then is an error.
+#[test]
+fn what_was_purged_stands_in_for_no_request_after_the_purge() {
+    const STALE: &str = "200 OK\nCache-Control: max-age=0, stale-if-error=100\nCache-Tag: t\nETag: \"1\"";
+    let gates = [Gate::default(), Gate::default()];
+    let [first, second] = gates.clone();
+    let count = AtomicUsize::new(0);
+    let origin = Origin::answering(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => Answer::with_body(STALE, b"old"),
+        1 => Answer::raw("").then_wait(&first).then("no answer\r\n\r\n"),
+        _ => Answer::raw("").then_wait(&second).then("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
+    });
+    let larder = Larder::with_site(&[&origin], "retries = 0");
+    larder.get("/");
+    let [mut before, mut next, mut after] = [larder.client(), larder.client(), larder.client()];
+    before.send("GET /");
+    origin.wait_for(2);
+    next.send("GET /");
+    assert_eq!(larder.ask_admin("POST /purge?tag=t&hard").status, 200);
+    gates[0].open();
+    before.receive("GET");
+    origin.wait_for(3);
+    after.send("GET /");
+    gates[1].open();
+    assert_eq!([next.receive("GET").status, after.receive("GET").status], [503, 503]);
 }

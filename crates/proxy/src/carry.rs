@@ -190,7 +190,7 @@ impl Carrier {
             Some(entry) => shared.store.current(entry.clone()),
             None => shared.fills.recall_variant(key, |_| signature.clone(), clock::now()).await,
         };
-        held.filter(|held| held.freshness().ttl(clock::now()) > 0)
+        held.filter(|held| held.freshness().is_fresh(clock::now()))
     }
 }
 

@@ -66,14 +66,16 @@ impl Fetching {
     }
 }
 
-/// Fetches for `request`, and for whom `fetching` says besides.
+/// Fetches for `request`, and for whom `fetching` says besides. `stored` is what the tiers had when they were looked at.
 pub(crate) async fn fetch(
     cx: Context<'_>,
     request: &Request,
     fetching: Fetching,
     why: Why,
-    stored: Option<Entry>,
+    (stored, looked): (Option<Entry>, Moment),
 ) -> Reply {
+    // After the fetch has its place among the fills: what is purged from now on concerns it.
+    let stored = stored.and_then(|entry| cx.worker.shared.fills.left_since((request.hash, looked), entry));
     let wants_part = request.fields.contains("range");
     // Validators and parts belong to one URL; what is stored for an equivalent one may stand in.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);

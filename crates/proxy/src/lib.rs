@@ -11,6 +11,7 @@ mod answer;
 mod carry;
 mod clock;
 pub mod cluster;
+mod coalesce;
 mod combine;
 mod doors;
 mod doubt;

@@ -12,13 +12,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
-use larder_semantics::freshness::Flags;
 use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
 use larder_semantics::{groups, invalidate, key, vary};
-use larder_store::fill::{Head, Lead};
+use larder_store::fill::{Head, Lead, Moment};
 use larder_store::{Effect, Entry, Scope};
 
 use crate::answer;
@@ -89,7 +88,8 @@ pub(crate) async fn through(
         return connect(worker, plan, request).await;
     }
     count_down_forwards(&mut request.fields);
-    let (requested, doubt) = (clock::now(), Doubt::about(&worker.shared, &request.key));
+    let (requested, began) = (clock::now(), worker.shared.fills.now_for(request.hash));
+    let doubt = Doubt::about(&worker.shared, &request.key);
     let mut content = std::mem::take(&mut request.content);
     let change = Change::of(&worker.shared, request);
     let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content));
@@ -114,10 +114,14 @@ pub(crate) async fn through(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return upgraded(&fields, download, outcome);
     }
+    let mut moment = worker.shared.fills.now_for(request.hash);
+    let is_cancelled = moment.is_cancelled_since(began);
     let mut position = None;
     if invalidate::is_unsafe(&request.method) {
         let _telling = scopes::telling(&worker.shared);
         let mut spoiled = invalidate(worker, request, status, &*fields);
+        // The change by this request is none to its own answer.
+        moment = worker.shared.fills.now_for(request.hash);
         let groups = invalidate_groups(worker, request, &fields).await;
         if request.route.rules(&plan.settings.forward.rules).is_none() {
             spoiled.clear();
@@ -130,10 +134,11 @@ pub(crate) async fn through(
         && is_over
         && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
         && rules.stores_posts
+        && !is_cancelled
     {
         let cx = Context { worker, plan, rules };
         let answer = Answer { status, fields, download, by_peer: false };
-        return posted(cx, request, answer, (times, doubt), outcome).at(position);
+        return posted(cx, request, answer, (times, doubt, moment.of_fetch(began)), outcome).at(position);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
 }
@@ -204,7 +209,7 @@ fn posted(
     cx: Context<'_>,
     request: &Request,
     answer: Answer,
-    (times, doubt): (Times, Doubt),
+    (times, doubt, began): (Times, Doubt, Moment),
     outcome: Outcome,
 ) -> Reply {
     let Answer { status, fields, download, .. } = answer;
@@ -216,8 +221,7 @@ fn posted(
         return upstream::pass_on(false, status, fields, download, outcome);
     };
     let freshness = doubt.temper(freshness, &*fields);
-    let fills = &cx.worker.shared.fills;
-    let mut lead = fills.alone(&request.key, fills.now_for(request.hash));
+    let mut lead = cx.worker.shared.fills.alone(&request.key, began);
     let stored = storable::storable_fields(cx.rules, &fields.to_map());
     let stored = cx.worker.shared.store.memory.keep(&stored, freshness.date);
     let (cost, length) = (request.origin.micros(), download.length());
@@ -278,8 +282,10 @@ fn learn(
     let store = &cx.worker.shared.store;
     match revalidate::head(&stored.fields(), stored.body().len(), status, fields) {
         Revealed::Unrelated => {}
-        // What was invalidated needs an answer that is about itself: an equal length shows nothing.
-        Revealed::Update if is_invalid(stored) && !fields.contains_key(header::ETAG) => {}
+        // That nothing speaks against it is too little for a response that was purged, or that a change has spoiled.
+        Revealed::Update
+            if stored.freshness().is_taken_back()
+                && !revalidate::has_same_strong_tag(&stored.fields(), fields) => {}
         Revealed::Stale => drop(store.remove(&request.key)),
         Revealed::Update => {
             let updated = revalidate::update(&stored.fields().to_map(), fields);
@@ -294,10 +300,6 @@ fn learn(
             }
         }
     }
-}
-
-fn is_invalid(stored: &Entry) -> bool {
-    stored.freshness().flags.intersects(Flags::INVALID.with(Flags::PURGED))
 }
 
 /// The origin changes protocols with the client (RFC 9110 section 7.8).

@@ -19,8 +19,8 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
+use self::reclaim::Counted;
 pub(crate) use self::reclaim::Reclaim;
-use self::reclaim::{Counted, MOST};
 use crate::clock;
 use crate::cluster::acknowledge::Nodes;
 use crate::cluster::scopes;
@@ -231,7 +231,8 @@ fn begin(shared: &Arc<Shared>, asked: Asked) -> Begun {
 /// What a purge of URLs reaches needs no look at everything, unless responses on a disk vary.
 fn begin_with_urls(shared: &Arc<Shared>, asked: Asked) -> Begun {
     let Asked { scopes, effect, counts, waits, .. } = asked;
-    let (store, mut count) = (&shared.store, Count::of(shared.fills.enforce(scopes, effect, clock::now())));
+    let (store, mut count) =
+        (&shared.store, Count::of(shared.fills.enforce(scopes, effect, clock::now()), true));
     store.count_urls(&mut count);
     let is_all = store.count_urls_on_disks(&mut count);
     let has_disks = !store.disks.is_empty();
@@ -278,9 +279,10 @@ impl Begun {
     fn counting(purged: Purged, counts: Option<oneshot::Receiver<Reached>>) -> Self {
         match counts {
             Some(counts) => Self { purged, counts: Some(counts) },
-            None => {
-                Self { purged: purged.not_counted(format!("{MOST} purges wait for their counts")), counts }
-            }
+            None => Self {
+                purged: purged.not_counted("too many purges wait for their counts already".to_owned()),
+                counts,
+            },
         }
     }
 

@@ -12,7 +12,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::reuse::{Reuse, reuse};
 use larder_semantics::status::Why;
-use larder_store::fill::{Reader, Reloading, Verdict};
+use larder_store::fill::{Moment, Reader, Reloading, Verdict};
 use larder_store::{Entry, Resident};
 
 use crate::clock;
@@ -53,7 +53,7 @@ impl Context<'_> {
         &self,
         request: &Request,
         why: Why,
-        stored: Option<Entry>,
+        stored: (Option<Entry>, Moment),
         resident: Option<Resident>,
     ) -> Reply {
         let (fills, arrived) = (&self.worker.shared.fills, Instant::now());

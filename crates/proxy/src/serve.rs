@@ -13,10 +13,9 @@ use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_semantics::vary;
-use larder_store::fill::{Head, Lead, Reader, Verdict};
-use larder_store::{Entry, Fills, Generation, Joined, Resident};
+use larder_store::fill::{Head, Moment, Reader};
+use larder_store::{Entry, Joined, Resident};
 
-use crate::cluster::tier::recall;
 use crate::cluster::{session, trust};
 use crate::fetch::Fetching;
 use crate::http1::head::{self, Framing, Refusal};
@@ -25,7 +24,7 @@ use crate::reply::{Reply, Source};
 use crate::request::{Address, Request, asked, cached_site, write_key};
 use crate::settings::Role;
 use crate::worker::{Plan, Shared, Worker};
-use crate::{answer, clock, equivalent, fetch, follow, pass, purge_method, reload, tagpools, validator};
+use crate::{answer, clock, equivalent, fetch, pass, purge_method, reload, tagpools, validator};
 
 /// What the cache answers without waiting.
 pub(crate) struct Answer {
@@ -169,16 +168,9 @@ pub(crate) struct Held {
     pub(crate) resident: Option<Resident>,
 }
 
-/// How a request joins a fetch.
-type Join = fn(&Arc<Fills>, &[u8], &[u8]) -> Joined;
-
-/// How often a request looks for somebody to wait for before it goes alone.
-const TRIES: usize = 3;
-
 impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {
-        let store = &self.worker.shared.store;
-        let arrived = store.purges.now();
+        let looked = self.worker.shared.fills.now_for(request.hash);
         if self.rules.validated {
             self.use_up(request);
         }
@@ -186,7 +178,7 @@ impl Context<'_> {
         let (why, stored) = match find(request, &held) {
             Found::Reply(reply) => return reply,
             Found::ReplyAndRefresh(reply, entry) => {
-                self.refresh(request, entry);
+                self.refresh(request, entry, looked);
                 return reply;
             }
             Found::Ask(why, stored) => (why, stored),
@@ -198,13 +190,12 @@ impl Context<'_> {
         }
         let for_itself = reload::is_for_itself(&self.worker.shared, request);
         if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
-            let fetching = Fetching::Alone(self.worker.shared.fills.now_for(request.hash));
-            return fetch::fetch(*self, request, fetching, why, stored).await;
+            return fetch::fetch(*self, request, Fetching::Alone(looked), why, (stored, looked)).await;
         }
         if reload::is_one(request) {
-            return Box::pin(self.reload(request, why, stored, held.resident)).await;
+            return Box::pin(self.reload(request, why, (stored, looked), held.resident)).await;
         }
-        self.coalesce(request, arrived, why, stored, held.resident).await
+        self.coalesce(request, why, (stored, looked), held.resident).await
     }
 
     /// HEAD is answered from a stored GET (`at_once`), or else by the origin, whose answer may
@@ -250,121 +241,6 @@ impl Context<'_> {
         hears && !request.by_peer && request.awaited.is_none() && is_for_all
     }
 
-    /// Waits for a fetch that is under way, or begins one. What was purged before the request `arrived` is not for
-    /// it, even if it arrives later.
-    async fn coalesce(
-        &self,
-        request: &Request,
-        arrived: Generation,
-        why: Why,
-        stored: Option<Entry>,
-        resident: Option<Resident>,
-    ) -> Reply {
-        let fills = &self.worker.shared.fills;
-        let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
-        let patience = follow::patience(self.plan);
-        let (mut tries, mut join): (_, Join) = (0, Fills::join);
-        while tries < TRIES {
-            let reader = match join(fills, &request.key, &signature) {
-                Joined::Lead(lead) => return self.lead(request, lead, why, stored).await,
-                Joined::Follow(reader) => reader,
-            };
-            let verdict = match follow::verdict(request, &reader, patience).await {
-                // The next who looks leads, or follows another who was faster.
-                Ok(Verdict::Abandoned) => continue,
-                Ok(verdict) => verdict,
-                Err(reply) => return self.waited_in_vain(request, *reply, stored),
-            };
-            tries += 1;
-            if !fills.may_have(&reader, arrived) {
-                continue;
-            }
-            if !equivalent::is_for(request, &reader, &verdict) {
-                join = Fills::join_own;
-                continue;
-            }
-            match verdict {
-                Verdict::Stream(head) if selects(&head, request) => {
-                    if !may_share(&head.freshness, request) || head.status == StatusCode::PARTIAL_CONTENT {
-                        break;
-                    }
-                    return self.follow(request, &head, reader, why);
-                }
-                Verdict::Stream(head) => {
-                    // Another variant is on its way. Now we know by what they differ.
-                    signature = vary::again(&head.signature, &request.fields);
-                }
-                Verdict::Stored(entry) if may_share(entry.freshness(), request) => {
-                    match self.share(request, entry, Kind::Coalesced, why) {
-                        Some(reply) => return reply,
-                        None => break,
-                    }
-                }
-                Verdict::StandIn(entry) if self.may_stand_in(&entry, request) => {
-                    match self.share(request, entry, Kind::StaleHit, Why::StaleIfError) {
-                        Some(reply) => return reply,
-                        None => break,
-                    }
-                }
-                Verdict::Failed(status, failed) => return failure(status, failed),
-                Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released | Verdict::Abandoned => break,
-            }
-        }
-        fetch::fetch(*self, request, Fetching::Alone(fills.now_for(request.hash)), why, stored).await
-    }
-
-    /// Fetches for all who follow, unless something is stored by now, here or on the cluster's engine.
-    async fn lead(&self, request: &Request, mut lead: Lead, why: Why, stored: Option<Entry>) -> Reply {
-        if let Some((entry, reply)) = self.stored_meanwhile(request) {
-            lead.settle(Verdict::Stored(entry));
-            return reply;
-        }
-        if stored.is_none()
-            && let Some((entry, reply)) = self.recalled(request, &mut lead).await
-        {
-            lead.put(&entry, None);
-            lead.settle(Verdict::Stored(entry));
-            return reply;
-        }
-        fetch::fetch(*self, request, Fetching::Leads(Box::new(lead)), why, stored).await
-    }
-
-    /// The reply to a request that has waited for another's fetch as long as it may, or whose client has left.
-    fn waited_in_vain(&self, request: &Request, reply: Reply, stored: Option<Entry>) -> Reply {
-        let is_late = reply.status == StatusCode::GATEWAY_TIMEOUT;
-        let stand_in = stored.filter(|entry| is_late && self.may_stand_in(entry, request));
-        let stale = stand_in.and_then(|entry| self.share(request, entry, Kind::StaleHit, Why::StaleIfError));
-        stale.unwrap_or(reply)
-    }
-
-    /// What a fetch has stored that ended after the tiers were looked at, and before this request could wait for it.
-    fn stored_meanwhile(&self, request: &Request) -> Option<(Entry, Reply)> {
-        let store = &self.worker.shared.store;
-        let resident = store.memory.peek(&request.key, request.hash);
-        let entry = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields)).cloned();
-        let (entry, tier) = match entry.and_then(|entry| store.current(entry)) {
-            Some(entry) => (entry, Tier::Memory),
-            None => equivalent::at_once(&self.worker.shared, &request.key, &request.fields, clock::now())?,
-        };
-        let held = Held { entry: Some(entry.clone()), tier, resident };
-        match find(request, &held) {
-            Found::Reply(reply) => Some((entry, reply)),
-            _ => None,
-        }
-    }
-
-    /// What the cluster's engine keeps, if this node is the one to ask it.
-    async fn recalled(&self, request: &Request, lead: &mut Lead) -> Option<(Entry, Reply)> {
-        let shared = &self.worker.shared;
-        shared.cluster.as_ref()?.tier.as_ref()?;
-        let entry = Box::pin(recall::recall(shared, request, lead)).await?;
-        let held = Held { entry: Some(entry.clone()), tier: Tier::Engine, resident: None };
-        match find(request, &held) {
-            Found::Reply(reply) => Some((entry, reply)),
-            _ => None,
-        }
-    }
-
     /// The reply from what another request's fetch left stored, if it is this request's variant.
     pub(crate) fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
         let now = clock::now();
@@ -373,7 +249,7 @@ impl Context<'_> {
             .then(|| answer::from_entry(&request.method, &request.fields, entry, now, outcome))?
     }
 
-    fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {
+    pub(crate) fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {
         let failure = Failure::Unreachable;
         stale_on_error(&request.freshness(entry), &request.asked, self.rules, clock::now(), failure)
     }
@@ -384,7 +260,7 @@ impl Context<'_> {
         fetch::reply(request, head, source, reader, outcome)
     }
 
-    fn refresh(&self, request: &Request, stored: Entry) {
+    fn refresh(&self, request: &Request, stored: Entry, looked: Moment) {
         let fills = &self.worker.shared.fills;
         let Joined::Lead(lead) = fills.join_own(stored.key(), stored.signature()) else { return };
         let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
@@ -395,7 +271,7 @@ impl Context<'_> {
             let Some(rules) = route.rules(&plan.settings.forward.rules) else { return };
             let cx = Context { worker: &worker, plan: &plan, rules };
             let fetching = Fetching::Leads(Box::new(lead));
-            let reply = fetch::fetch(cx, &request, fetching, Why::Expired, Some(stored)).await;
+            let reply = fetch::fetch(cx, &request, fetching, Why::Expired, (Some(stored), looked)).await;
             reply.drain().await;
         });
     }
@@ -463,7 +339,7 @@ pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
 
 /// Whether what one request fetched may answer another that came meanwhile: only what could be
 /// reused later without asking may be shared now.
-fn may_share(freshness: &Freshness, request: &Request) -> bool {
+pub(crate) fn may_share(freshness: &Freshness, request: &Request) -> bool {
     matches!(
         reuse(freshness, &request.asked, clock::now()),
         Reuse::Fresh | Reuse::MaxStale | Reuse::StaleWhileRevalidate

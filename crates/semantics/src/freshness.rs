@@ -46,6 +46,11 @@ impl Freshness {
         self.ttl(now) > 0 && !self.flags.intersects(Flags::NO_CACHE.with(Flags::INVALID))
     }
 
+    /// Whether it was purged, or invalidated by a change.
+    pub fn is_taken_back(&self) -> bool {
+        self.flags.intersects(Flags::INVALID.with(Flags::PURGED))
+    }
+
     /// Seconds since it became stale; 0 while fresh.
     pub fn staleness(&self, now: u32) -> u32 {
         self.age(now).saturating_sub(self.lifetime)

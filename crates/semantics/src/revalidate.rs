@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use crate::fields::{Fields, entity_tags};
 use crate::freshness::Freshness;
 use crate::storable::remove_hop_by_hop;
-use crate::{date, wire};
+use crate::{date, range, wire};
 
 /// Makes `out`, a client's request, ask whether `stored` is still good (section 4.3.1). The
 /// client's own conditions and ranges go, so that the answer is about the stored response and
@@ -150,6 +150,12 @@ pub enum Head {
     Stale,
     /// The answer says nothing about it.
     Unrelated,
+}
+
+/// Whether both have the same entity-tag, and a strong one: then they have the same content (RFC 9110 section 8.8.3.2).
+pub fn has_same_strong_tag(stored: &impl Fields, answer: &impl Fields) -> bool {
+    let tag = stored.first("etag").filter(|tag| range::is_strong(tag));
+    tag.is_some() && tag == answer.first("etag")
 }
 
 /// Judges the answer to a HEAD against a stored response of `length` bytes (section 4.3.5).

@@ -9,6 +9,7 @@
 
 use std::collections::HashSet;
 use std::ops::AddAssign;
+use std::sync::Arc;
 
 use crate::disks::Lying;
 use crate::purges::{Generation, Since};
@@ -36,8 +37,10 @@ pub struct Reached {
 pub struct Count {
     ordered: Ordered,
     reached: Reached,
-    /// The variants that were counted in memory: a disk may have them, too.
-    in_memory: HashSet<u64>,
+    /// It will be counted on the disks, too.
+    on_disks: bool,
+    /// The variants that were counted in memory by the same look: a disk may have them, too.
+    in_memory: Arc<HashSet<u64>>,
 }
 
 impl AddAssign for Reached {
@@ -78,9 +81,9 @@ impl Ordered {
 }
 
 impl Count {
-    /// Nothing is counted yet.
-    pub fn of(ordered: Ordered) -> Self {
-        Self { ordered, reached: Reached::default(), in_memory: HashSet::new() }
+    /// Nothing is counted yet. `on_disks`: after memory, it will be counted on the disks.
+    pub fn of(ordered: Ordered, on_disks: bool) -> Self {
+        Self { ordered, reached: Reached::default(), on_disks, in_memory: Arc::default() }
     }
 
     /// The purge.
@@ -110,9 +113,11 @@ impl Store {
     pub fn count_urls(&self, count: &mut Count) {
         let keys = count.ordered.keys().unwrap_or_default();
         let stored = keys.into_iter().filter_map(|key| self.memory.peek(key, self.memory.hash(key)));
+        let mut seen = HashSet::new();
         for resident in stored.collect::<Vec<_>>() {
-            resident.variants().iter().for_each(|entry| _ = self.count(entry, count));
+            resident.variants().iter().for_each(|entry| _ = self.count(entry, count, &mut seen));
         }
+        count.in_memory = Arc::new(seen);
     }
 
     /// The same on the disks; false if responses there vary, which have to be looked for. Waits for the disks.
@@ -132,18 +137,20 @@ impl Store {
     /// Looks through memory: counts what each of `counts` reaches, and lets the purges up to `until` change everything
     /// that they reach, so that no request has to compare anything with their rules any more.
     pub fn sweep_memory(&self, counts: &mut [&mut Count], until: Generation) {
-        let any = self.any_of(counts);
+        let (any, mut seen) = (self.any_of(counts), HashSet::new());
         self.memory.list(&mut |resident, _| {
             for entry in resident.variants() {
                 let mut is_gone = false;
                 if is_reached(&any, entry) {
-                    counts.iter_mut().for_each(|count| is_gone |= self.count(entry, count));
+                    counts.iter_mut().for_each(|count| is_gone |= self.count(entry, count, &mut seen));
                 }
                 if !is_gone && entry.checked() < until {
                     self.settle(entry, until);
                 }
             }
         });
+        let seen = Arc::new(seen);
+        counts.iter_mut().for_each(|count| count.in_memory = Arc::clone(&seen));
     }
 
     /// Looks through the disks for the same, at no more than `rate` objects a second, and only as long as `go_on` says so:
@@ -191,14 +198,15 @@ impl Store {
         any
     }
 
-    /// Counts `entry` if the purge reaches it, and frees it if it is to be gone; true then.
-    fn count(&self, entry: &Entry, count: &mut Count) -> bool {
+    /// Counts `entry` if the purge reaches it, and frees it if it is to be gone; true then. `seen` are the variants that
+    /// are not to be counted once more on the disks.
+    fn count(&self, entry: &Entry, count: &mut Count, seen: &mut HashSet<u64>) -> bool {
         if !count.ordered.reaches(entry) {
             return false;
         }
         count.reached += Reached { objects: 1, bytes: entry.charge() };
-        if !self.disks.is_empty() {
-            count.in_memory.insert(self.memory.variant(entry.key(), entry.signature()));
+        if count.on_disks {
+            seen.insert(self.memory.variant(entry.key(), entry.signature()));
         }
         if count.ordered.removes() {
             self.memory.exchange(entry, None);

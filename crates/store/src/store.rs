@@ -193,6 +193,20 @@ impl Fills {
         None
     }
 
+    /// What purges and changes have left of `entry`, which a request for the key with this hash found at `looked`. A change
+    /// takes effect on what memory has, not on copies of it: after one, or if the entry is another key's, it is looked up
+    /// once more.
+    pub fn left_since(&self, (of, looked): (u64, Moment), entry: Entry) -> Option<Entry> {
+        let (store, hash) = (self.store(), self.store().memory.hash(entry.key()));
+        if hash != of || self.now_for(hash).is_cancelled_since(looked) {
+            let resident = store.memory.peek(entry.key(), hash)?;
+            let variant =
+                resident.variants().iter().find(|variant| variant.signature() == entry.signature())?;
+            return store.current(variant.clone());
+        }
+        store.current(entry)
+    }
+
     /// What purges have left of what was found on a disk, which is forgotten there if that is nothing.
     fn left_of(&self, entry: Entry) -> Option<Entry> {
         let (store, is_alone) = (self.store(), entry.signature().is_empty());

@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -361,7 +361,7 @@ impl Connection {
         let before = self.writing.sent;
         let talked = {
             let answer = answer(&self.worker, plan, request, &mut self.writing, (link, watch), &mut framing);
-            talk(pin!(answer), source).await
+            upload::talk(pin!(answer), source).await
         };
         let (mut reply, sent, pumped) = match talked {
             Ok(talked) => talked,
@@ -436,30 +436,6 @@ impl Connection {
         let Ok(client) = writing.into_half().reunite(read) else { return };
         crate::tunnel::run(client, input.unread(), tunnel, plan.settings.timeouts.tunnel).await;
     }
-}
-
-/// Answers while the request's content is carried over.
-///
-/// When the answer has left before all content came, the connection cannot go on: what is still to
-/// come could not be told from a next request.
-///
-/// # Errors
-/// The refusal of content that is not acceptable.
-async fn talk(
-    mut answer: Pin<&mut impl Future<Output = (Reply, Result<(), SendError>)>>,
-    source: Option<upload::Source<'_>>,
-) -> Result<(Reply, Result<(), SendError>, Pumped), Refusal> {
-    let mut pumped = Pumped::Whole;
-    if let Some(source) = source {
-        let mut pump = Box::pin(source.pump());
-        tokio::select! {
-            biased;
-            (reply, sent) = &mut answer => return Ok((reply, sent, Pumped::Unwanted)),
-            result = &mut pump => pumped = result?,
-        }
-    }
-    let (reply, sent) = answer.await;
-    Ok((reply, sent, pumped))
 }
 
 /// The reply to a request that goes the long way, and how sending it went.

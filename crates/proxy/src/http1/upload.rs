@@ -1,5 +1,6 @@
 //! Carries a request's content from the client's connection to whoever reads it.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,8 +10,10 @@ use http_body::Frame;
 use super::chunked::{Chunked, Step};
 use super::head::{Framing, Refusal};
 use super::io::Reading;
+use super::send::SendError;
 use crate::clock;
 use crate::origin::body::{ClientGone, Frames, Upload};
+use crate::reply::Reply;
 use crate::settings::{Limits, Timeouts};
 
 /// Content still to come from a client.
@@ -151,4 +154,28 @@ pub(crate) enum Pumped {
     Whole,
     /// The reader lost interest; the rest is unread.
     Unwanted,
+}
+
+/// Answers while the request's content is carried over.
+///
+/// When the answer has left before all content came, the connection cannot go on: what is still to
+/// come could not be told from a next request.
+///
+/// # Errors
+/// The refusal of content that is not acceptable.
+pub(super) async fn talk(
+    mut answer: Pin<&mut impl Future<Output = (Reply, Result<(), SendError>)>>,
+    source: Option<Source<'_>>,
+) -> Result<(Reply, Result<(), SendError>, Pumped), Refusal> {
+    let mut pumped = Pumped::Whole;
+    if let Some(source) = source {
+        let mut pump = Box::pin(source.pump());
+        tokio::select! {
+            biased;
+            (reply, sent) = &mut answer => return Ok((reply, sent, Pumped::Unwanted)),
+            result = &mut pump => pumped = result?,
+        }
+    }
+    let (reply, sent) = answer.await;
+    Ok((reply, sent, pumped))
 }

@@ -11,24 +11,27 @@ use std::time::Duration;
 
 use larder_store::reclaim::{Count, Reached};
 use larder_store::{Effect, Generation, Scope};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::clock;
 use crate::worker::Shared;
 
 /// Purges that may wait for their counts. What comes beyond is in force and freed, but not counted.
-pub(crate) const MOST: usize = 1_024;
+const MOST: usize = 1_024;
+/// Of these, those that may wait for counts on the disks: each look holds some bytes for each response that it reached.
+const MOST_ON_DISKS: usize = 32;
 /// Purges that are counted by one look.
 const BATCH: usize = 256;
 /// Time between two looks through memory if no count is wanted.
 const REST: Duration = Duration::from_secs(1);
 
 /// The looks that are wanted and under way.
-#[derive(Default)]
 pub(crate) struct Reclaim {
     queue: Mutex<Queue>,
     /// Tells a thread that rests that there is something to do.
     changed: Condvar,
+    room: Arc<Semaphore>,
+    room_on_disks: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -54,6 +57,29 @@ struct Waiting {
     count: Count,
     with_disks: bool,
     told: oneshot::Sender<Reached>,
+    _permits: Permits,
+}
+
+/// Room for one purge that waits, and for one that waits for the disks.
+struct Permits {
+    _any: OwnedSemaphorePermit,
+    _on_disks: Option<OwnedSemaphorePermit>,
+}
+
+/// Lets later purges begin another look if one panics; those that waited for it are told that there is no count.
+struct Ended<'r> {
+    reclaim: &'r Reclaim,
+    looks: fn(&mut Queue) -> &mut Looks,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let mut queue = self.reclaim.queue();
+            queue.moving = None;
+            *(self.looks)(&mut queue) = Looks { is_due: true, ..Looks::default() };
+        }
+    }
 }
 
 impl Waiting {
@@ -75,7 +101,20 @@ pub(super) enum Counted {
     Everywhere,
 }
 
+impl Default for Reclaim {
+    fn default() -> Self {
+        let [room, room_on_disks] = [MOST, MOST_ON_DISKS].map(|most| Arc::new(Semaphore::new(most)));
+        Self { queue: Mutex::default(), changed: Condvar::new(), room, room_on_disks }
+    }
+}
+
 impl Reclaim {
+    fn permits(&self, with_disks: bool) -> Option<Permits> {
+        let any = Arc::clone(&self.room).try_acquire_owned().ok()?;
+        let on_disks = with_disks.then(|| Arc::clone(&self.room_on_disks).try_acquire_owned()).transpose();
+        Some(Permits { _any: any, _on_disks: on_disks.ok()? })
+    }
+
     /// Puts a purge in force and has what it reaches freed, and counted as `counted` says. `None` for a purge that is not
     /// counted.
     pub(super) fn enforce(
@@ -87,12 +126,12 @@ impl Reclaim {
     ) -> Option<oneshot::Receiver<Reached>> {
         // Locked until the purge waits for its count: so no look goes beyond its generation before.
         let mut queue = self.queue();
-        let has_room = queue.memory.counts.len() + queue.disks.counts.len() < MOST;
-        let counts = if counted != Counted::Nowhere && has_room {
-            let count = Count::of(shared.fills.enforce(scopes, effect, clock::now()));
+        let with_disks = counted == Counted::Everywhere && !shared.store.disks.is_empty();
+        let permits = (counted != Counted::Nowhere).then(|| self.permits(with_disks)).flatten();
+        let counts = if let Some(permits) = permits {
+            let count = Count::of(shared.fills.enforce(scopes, effect, clock::now()), with_disks);
             let (told, counts) = oneshot::channel();
-            let with_disks = counted == Counted::Everywhere && !shared.store.disks.is_empty();
-            queue.memory.counts.push_back(Waiting { count, with_disks, told });
+            queue.memory.counts.push_back(Waiting { count, with_disks, told, _permits: permits });
             Some(counts)
         } else {
             shared.fills.order(&scopes, effect, clock::now());
@@ -108,13 +147,9 @@ impl Reclaim {
         shared: &Arc<Shared>,
         count: Count,
     ) -> Option<oneshot::Receiver<Reached>> {
-        let mut queue = self.queue();
-        if queue.memory.counts.len() + queue.disks.counts.len() >= MOST {
-            return None;
-        }
+        let permits = self.permits(true)?;
         let (told, counts) = oneshot::channel();
-        queue.disks.counts.push_back(Waiting { count, with_disks: true, told });
-        drop(queue);
+        self.queue().disks.counts.push_back(Waiting { count, with_disks: true, told, _permits: permits });
         self.start_on_disks(shared);
         Some(counts)
     }
@@ -160,7 +195,12 @@ impl Reclaim {
         }
         let this = Arc::clone(shared);
         let thread = thread::Builder::new().name(name.to_owned());
-        match thread.spawn(move || look(&this.reclaim, &this)) {
+        let run = move || {
+            let ended = Ended { reclaim: &this.reclaim, looks };
+            look(&this.reclaim, &this);
+            drop(ended);
+        };
+        match thread.spawn(run) {
             Ok(_) => looks(&mut queue).is_under_way = true,
             Err(error) => {
                 // In force it is all the same, and the policy evicts what no request finds.

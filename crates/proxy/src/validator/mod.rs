@@ -213,6 +213,10 @@ impl Check {
         Ok(true)
     }
 
+    fn has_expired(&self) -> bool {
+        self.served.entry.freshness().ttl(clock::now()) <= 0
+    }
+
     /// Whether the cache would give a client `given` at this moment.
     async fn gives(&self, given: Content) -> Result<bool, String> {
         let Some(cx) = self.context() else { return Ok(false) };
@@ -224,7 +228,7 @@ impl Check {
                 serve::flow(&self.worker, &self.plan, &mut self.request.in_background()).await
             }
             // It was fresh, and nobody took it away: only its time has come since.
-            Found::Ask(_, Some(entry)) if self.served.entry.freshness().ttl(clock::now()) <= 0 => {
+            Found::Ask(_, Some(entry)) if self.has_expired() && !entry.freshness().is_taken_back() => {
                 return Ok(Content::of(&entry).await? == given);
             }
             Found::Ask(..) => return Ok(false),

@@ -21,6 +21,17 @@ impl Moment {
         self.generation
     }
 
+    /// The same, with the purges in force at `began`: what was purged since then is not stored.
+    #[must_use]
+    pub fn of_fetch(self, began: Self) -> Self {
+        Self { generation: began.generation, removals: began.removals, ..self }
+    }
+
+    /// Whether this key, or rarely another, was cancelled after `earlier`.
+    pub fn is_cancelled_since(self, earlier: Self) -> bool {
+        self.cancelled != earlier.cancelled
+    }
+
     /// Whether nothing was stored or cancelled between the two.
     pub(crate) fn is_like(self, other: Self) -> bool {
         (self.cancelled, self.stored) == (other.cancelled, other.stored)

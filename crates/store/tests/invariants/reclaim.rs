@@ -32,7 +32,7 @@ fn a_purge_is_in_force_without_a_look_at_what_is_stored() {
         let ordered = fills.enforce(scopes.to_vec(), Effect::Remove, 0);
         shortest = shortest.min(begun.elapsed());
         assert!(find(&store, &key(n)).is_none(), "it is in force");
-        let mut count = Count::of(ordered);
+        let mut count = Count::of(ordered, true);
         if n == 0 {
             store.sweep_memory(&mut [&mut count], store.purges.now());
             // One was found, and is gone already.
@@ -133,7 +133,7 @@ fn looks_count_what_purges_reach_and_change_nothing_that_is_found() {
                     }
                     model.rules.insert((number, removes), generation);
                     if rng.bool() {
-                        waiting.push((Count::of(ordered), (number, removes, generation)));
+                        waiting.push((Count::of(ordered, true), (number, removes, generation)));
                     }
                 }
                 _ => look(&swept.0, &mut model, &mut waiting, &mut rng),
