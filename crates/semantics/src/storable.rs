@@ -82,7 +82,7 @@ impl Default for Rules {
             validated: false,
             cookies: Cookies::Short,
             ignores_reloads: false,
-            stores_posts: false,
+            stores_posts: true,
         }
     }
 }

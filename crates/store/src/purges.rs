@@ -243,9 +243,9 @@ impl Purges {
             return;
         }
         let mut rules = self.write();
-        let missed = rules.known.insert(origin, &groups, born);
-        if let Some(mark) = missed {
-            groups.into_iter().for_each(|group| rules.answered.add_group(origin, group, mark));
+        let now = self.now();
+        for (group, mark) in rules.known.insert(origin, &groups, born, now) {
+            rules.answered.add_group(origin, group, mark);
         }
     }
 

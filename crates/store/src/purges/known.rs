@@ -3,11 +3,12 @@
 //! A group becomes known when a response that names it may be stored, before anybody else can have that response, and
 //! stays known until the process ends. An invalidation of a group that is not known reaches nothing that is stored; but
 //! it has to reach responses that are being fetched, whose groups nobody has seen. So for each part of all origins the last
-//! such invalidation is remembered, and the groups of a response whose fetch began before it count as invalidated then. That
-//! may reach a response that nobody has invalidated, which costs it one validation; it never misses one. What disks
+//! such invalidation is remembered, and the groups of a response whose fetch began before it count as invalidated then, unless
+//! they were known already. That may reach a response that nobody has invalidated, which costs it one validation; it never
+//! misses one. What disks
 //! hold since earlier processes nobody knows: with disks, all invalidations make rules.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::{Generation, Mark};
 
@@ -21,7 +22,8 @@ const PARTS: u64 = 1 << 10;
 pub(super) struct Known {
     /// Whether invalidations are told apart by this; otherwise all make rules.
     pub(super) is_on: bool,
-    hashes: HashSet<u64>,
+    /// The generation in which each became known.
+    hashes: HashMap<u64, Generation>,
     /// The last invalidation of a group that was not known, by part.
     skipped: HashMap<u64, Mark>,
 }
@@ -29,22 +31,41 @@ pub(super) struct Known {
 impl Known {
     /// Whether something that is stored may have a group, or be of an origin and have any.
     pub(super) fn may_have(&self, hash: u64) -> bool {
-        !self.is_on || self.hashes.len() >= MOST_KNOWN || self.hashes.contains(&hash)
+        !self.is_on || self.hashes.len() >= MOST_KNOWN || self.hashes.contains_key(&hash)
     }
 
     /// Whether there is nothing to note of a response of `origin` with these groups.
     pub(super) fn has(&self, origin: u64, groups: &[u64], born: Generation) -> bool {
-        let are_known = || groups.iter().all(|group| self.hashes.contains(group));
-        !self.is_on || (are_known() && self.missed(origin, born).is_none())
+        let is_over = |group| {
+            let since = self.hashes.get(group);
+            since.is_some_and(|since| *since <= born || self.missed(origin, born).is_none())
+        };
+        !self.is_on || groups.iter().all(is_over)
     }
 
-    /// Makes the groups of a response of `origin` known. When they may have been invalidated since its fetch began.
-    pub(super) fn insert(&mut self, origin: u64, groups: &[u64], born: Generation) -> Option<Mark> {
+    /// Makes the groups of a response of `origin` known in generation `now`. Those that may have been invalidated since its
+    /// fetch began, and when that was at the latest.
+    pub(super) fn insert(
+        &mut self,
+        origin: u64,
+        groups: &[u64],
+        born: Generation,
+        now: Generation,
+    ) -> Vec<(u64, Mark)> {
+        let missed = self.missed(origin, born);
+        // An invalidation since a group is known has made a rule of its own.
+        let invalidated = |group: &u64| {
+            let since = self.hashes.get(group).copied().unwrap_or(Generation::LAST);
+            let mark = missed.map(|mark| Mark { generation: mark.generation.min(since), ..mark })?;
+            (mark.generation > born).then_some((*group, mark))
+        };
+        let invalidated = groups.iter().filter_map(invalidated).collect();
         if self.hashes.len() < MOST_KNOWN && !groups.is_empty() {
-            self.hashes.insert(origin);
-            self.hashes.extend(groups);
+            for hash in groups.iter().chain([&origin]) {
+                self.hashes.entry(*hash).or_insert(now);
+            }
         }
-        self.missed(origin, born)
+        invalidated
     }
 
     /// The last invalidation of a group that was not known, if it came after `born`.

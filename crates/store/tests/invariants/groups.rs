@@ -72,6 +72,18 @@ async fn with_a_disk_any_group_makes_a_rule() {
     assert!(recalled(directory.path(), &key).await.expect("it is there").flags.contains(Flags::INVALID));
 }
 
+#[tokio::test]
+async fn an_invalidation_of_a_group_that_was_not_known_reaches_no_group_that_was() {
+    let (store, fills) = open(Disks::default());
+    let [stored, later] = [key_of("http", "a", "/1"), key_of("http", "a", "/2")];
+    finish(lead(&fills, &stored), &[("cache-groups", "\"shared\"")]).await;
+    let early = lead(&fills, &later);
+    fills.order(&[group("a", "other")], Effect::Invalid, THEN);
+    finish(early, &[("cache-groups", "\"shared\"")]).await;
+    assert!(!is_invalid(&find(&store, &stored).expect("it is there")));
+    assert!(!is_invalid(&find(&store, &later).expect("it is there")));
+}
+
 #[test]
 fn beyond_its_limit_any_group_may_be_that_of_something_stored() {
     let (store, fills) = open(Disks::default());
