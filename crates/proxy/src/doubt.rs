@@ -1,7 +1,8 @@
 //! Changes of which this cache does not know whether they have happened: it gave up waiting for the answer, or got none.
 //!
 //! The origin may still commit such a change. Until the site's `tag_doubt` is over, whatever is fetched that the change
-//! may concern is stored as invalid, so that each use is validated: the URL, and all responses of its origin that have
+//! may concern is stored as invalid, so that each use is validated: the URL, all responses of its path that may answer other
+//! queries (`No-Vary-Search`), and all responses of its origin that have
 //! cache groups, since only the answer would have said which groups the change invalidates. What was stored
 //! before is invalidated when the doubt begins.
 
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::{groups, invalidate, key};
+use larder_semantics::{groups, invalidate, key, no_vary_search};
 use larder_store::{Effect, Scope};
 
 use crate::clock;
@@ -42,6 +43,8 @@ pub(crate) struct Doubts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Doubt {
     url: bool,
+    /// Of the answer to another query of its path.
+    path: bool,
     groups: bool,
 }
 
@@ -76,7 +79,11 @@ impl Doubt {
         }
         let (doubts, memory) = (&shared.doubts, &shared.store.memory);
         let of_origin = |origin| doubts.has(memory.hash(origin), now);
-        Self { url: doubts.has(memory.hash(key), now), groups: key::origin(key).is_some_and(of_origin) }
+        Self {
+            url: doubts.has(memory.hash(key), now),
+            path: doubts.has(memory.hash(path(key)), now),
+            groups: key::origin(key).is_some_and(of_origin),
+        }
     }
 
     /// The freshness of a response with these fields, which is invalid if a change may concern it.
@@ -85,7 +92,9 @@ impl Doubt {
     }
 
     fn reaches(self, response: &impl Fields) -> bool {
-        self.url || (self.groups && !groups::groups(response).is_empty())
+        self.url
+            || (self.path && response.contains(no_vary_search::FIELD))
+            || (self.groups && !groups::groups(response).is_empty())
     }
 }
 
@@ -165,6 +174,11 @@ impl Drop for Change {
     }
 }
 
+/// A cache key without its query.
+fn path(key: &[u8]) -> &[u8] {
+    key.split_last().map_or(key, |(_, url)| key::split_at_query(url).0)
+}
+
 /// Puts in force that a change may concern `scopes` for so many seconds from now on.
 pub(crate) fn begin(shared: &Shared, seconds: u32, scopes: Vec<Scope>) {
     let until = clock::millis() + u64::from(seconds) * 1_000 + COARSE;
@@ -173,6 +187,9 @@ pub(crate) fn begin(shared: &Shared, seconds: u32, scopes: Vec<Scope>) {
     for scope in &scopes {
         if let Scope::Url(bytes) | Scope::Origin(bytes) = scope {
             shared.doubts.begin(memory.hash(bytes), until);
+        }
+        if let Scope::Url(key) = scope {
+            shared.doubts.begin(memory.hash(path(key)), until);
         }
     }
     let (urls, others): (Vec<_>, Vec<_>) =
@@ -206,12 +223,15 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_groups_is_in_doubt_with_its_origin() {
+    fn only_what_has_groups_is_in_doubt_with_its_origin_and_what_answers_other_queries_with_its_path() {
         let invalid = |doubt: Doubt, lines: &str| {
             let tempered = doubt.temper(Freshness::default(), &HeadLines(lines.as_bytes()));
             tempered.flags.contains(Flags::INVALID)
         };
-        let (url, groups) = (Doubt { url: true, groups: false }, Doubt { url: false, groups: true });
+        let nothing = Doubt::default();
+        let (url, groups) = (Doubt { url: true, ..nothing }, Doubt { groups: true, ..nothing });
+        let path = Doubt { path: true, ..nothing };
+        assert!(!invalid(path, "") && invalid(path, "No-Vary-Search: params=(\"a\")\r\n"));
         assert!(invalid(url, "") && !invalid(groups, "") && invalid(groups, "Cache-Groups: \"a\"\r\n"));
         assert!(!invalid(Doubt::default(), "Cache-Groups: \"a\"\r\n"));
     }

@@ -96,8 +96,13 @@ pub(crate) fn look_only(shared: &Shared, request: &Request) -> Option<Held> {
 pub(crate) fn is_for(request: &Request, reader: &Reader, verdict: &Verdict) -> bool {
     let is_own = *reader.key() == *request.key;
     match verdict {
-        Verdict::Stream(head) => equivalents::is_for(reader.key(), &head.fields.view(), &request.key),
-        Verdict::Stored(entry) | Verdict::StandIn(entry) => is_entry_for(request, entry),
+        Verdict::Stream(head) => {
+            equivalents::is_for(reader.key(), head.status, &head.fields.view(), &request.key)
+        }
+        // What stands for a third URL was compared with the removals of the leader's only.
+        Verdict::Stored(entry) | Verdict::StandIn(entry) => {
+            (is_own || *entry.key() == *reader.key()) && is_entry_for(request, entry)
+        }
         Verdict::Released => is_own,
         Verdict::Failed(..) | Verdict::Abandoned => true,
     }
@@ -105,7 +110,7 @@ pub(crate) fn is_for(request: &Request, reader: &Reader, verdict: &Verdict) -> b
 
 /// Whether a stored response is about `request`.
 pub(crate) fn is_entry_for(request: &Request, entry: &Entry) -> bool {
-    equivalents::is_for(entry.key(), &entry.fields(), &request.key)
+    equivalents::is_for(entry.key(), entry.status(), &entry.fields(), &request.key)
 }
 
 /// What memory has under `key`, and of this what `request` selects.

@@ -220,7 +220,8 @@ impl Fetched<'_> {
 
     /// RFC 9111 section 4.3.4: the stored response, freshened.
     fn still_good(&self, fetching: Fetching, entry: Entry, fields: &HeaderMap) -> Reply {
-        let lead = fetching.into_lead(self.cx.worker, &self.request.key);
+        let mut lead = fetching.into_lead(self.cx.worker, &self.request.key);
+        lead.asks_origin(!self.by_peer);
         let updated = revalidate::update(&entry.fields().to_map(), fields);
         let updated = storable::storable_fields(self.cx.rules, &updated);
         let freshness = self.freshness(entry.status(), &updated, fields);
@@ -229,8 +230,7 @@ impl Fetched<'_> {
         // the client does, nothing changes for others.
         let refused = freshness.as_ref().err().filter(|why| !is_by_request(**why)).is_some();
         let storable = freshness.is_ok();
-        let freshness = freshness.ok();
-        let fresh = freshness.and_then(|freshness| {
+        let fresh = freshness.ok().and_then(|freshness| {
             let fields = shared.store.memory.keep(&updated, freshness.date);
             entry.refreshed(&fields, freshness, lead.born())
         });
@@ -331,7 +331,8 @@ impl Fetched<'_> {
         Arc::new(Head { status, fields, signature, freshness, cost, length })
     }
 
-    fn carrier(&self, lead: Lead, expected: Option<ContentRange>, whole: Option<u64>) -> Carrier {
+    fn carrier(&self, mut lead: Lead, expected: Option<ContentRange>, whole: Option<u64>) -> Carrier {
+        lead.asks_origin(!self.by_peer);
         let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
         let (replaces, place) = (own.cloned(), self.place.clone());
         Carrier { expected, whole, replaces, place, ..Carrier::new(self.cx.worker, lead) }

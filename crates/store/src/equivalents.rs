@@ -22,7 +22,7 @@ use siphasher::sip::SipHasher13;
 use self::part::{Known, PARTS, Part, Stored};
 pub use self::part::{MOST_BYTES, MOST_FIELDS, MOST_URLS};
 use self::removed::Removed;
-use crate::purges::Since;
+use crate::purges::{Generation, Since};
 use crate::{Entry, Fills, Joined, LinesRef, Scope, Store};
 
 /// A longer query is compared byte by byte.
@@ -32,7 +32,7 @@ const BITS: usize = 1 << 16;
 /// The table.
 pub struct Equivalents {
     hasher: SipHasher13,
-    /// The keys that were removed, without a rule of purges that says so.
+    /// The classes of URLs of which one was purged or changed.
     removed: Removed,
     is_used: AtomicBool,
     paths: Box<[AtomicU64]>,
@@ -44,9 +44,10 @@ pub struct Equivalents {
 pub struct Other {
     /// Its cache key.
     pub key: Vec<u8>,
-    since: Since,
-    removals: u64,
+    /// What is stored there, by the hash of its signature and the second in which it was received.
+    stored: Vec<(u64, u32, Began)>,
     known: Arc<Known>,
+    class: u64,
 }
 
 /// A key in parts.
@@ -58,23 +59,35 @@ struct Place<'k> {
     hash: u64,
 }
 
-/// When a response was fetched.
-#[derive(Clone, Copy)]
-pub(crate) struct When {
-    /// Purges reach it if they are later than this.
-    pub(crate) since: Since,
-    /// [`Equivalents::removals`] then; 0 if that is not known.
+/// When a fetch began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Began {
+    /// Purges reach what was fetched if they are later than this.
+    pub(crate) generation: Generation,
+    /// [`Equivalents::removals`] then.
     pub(crate) removals: u64,
-    /// UNIX seconds.
-    pub(crate) received: u32,
 }
 
-/// What is known of a response that was stored.
-struct Learned {
-    /// Another one, which answers the same requests, is later.
-    is_outdated: bool,
+/// Where a response comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    /// From the origin, by this process.
+    Fetched(Began),
+    /// From a disk of this process.
+    Found,
+    /// From another node, or put together: when it was fetched is not known.
+    Elsewhere,
+}
+
+/// What is known of a response that is about to be stored.
+#[derive(Default)]
+pub(crate) struct Learned {
+    /// It must not be stored: another one that answers the same requests is later, or one of the URLs that it answers was
+    /// purged or changed since its fetch began.
+    pub(crate) is_refused: bool,
     /// What it takes the place of: keys, and hashes of signatures.
     replaced: Vec<(Vec<u8>, u64)>,
+    class: Option<u64>,
 }
 
 impl Default for Equivalents {
@@ -98,12 +111,22 @@ impl Equivalents {
         let Some(place) = self.known(key) else { return others };
         let mut part = self.part(place.hash);
         for known in part.fields(place.hash) {
-            let class = part.class(self.class(&place, &known));
-            for Stored { query, since, removals, .. } in class.into_iter().flat_map(|class| &class.stored) {
-                let other = place.key(query.as_deref());
-                if query.as_deref() != place.query && others.iter().all(|known| known.key != other) {
-                    let (since, removals, known) = (*since, *removals, Arc::clone(&known));
-                    others.push(Other { key: other, since, removals, known });
+            let hash = self.class(&place, &known);
+            let class = part.class(hash);
+            for Stored { query, variant, received, began } in
+                class.into_iter().flat_map(|class| &class.stored)
+            {
+                let Some(began) = began.filter(|began| began.removals >= known.since) else { continue };
+                if query.as_deref() == place.query {
+                    continue;
+                }
+                let (key, stored) = (place.key(query.as_deref()), (*variant, *received, began));
+                match others.iter_mut().find(|other| other.key == key && other.class == hash) {
+                    Some(other) => other.stored.push(stored),
+                    None => {
+                        let known = Arc::clone(&known);
+                        others.push(Other { key, stored: vec![stored], known, class: hash });
+                    }
                 }
             }
         }
@@ -126,65 +149,83 @@ impl Equivalents {
         all
     }
 
-    /// Joins a fetch for `key`: `join` is told of the keys of equivalent ones that are under way, and says whether it
-    /// leads one of its own. No two requests that are equivalent join at a time.
-    pub(crate) fn joining<T>(&self, key: &[u8], join: impl FnOnce(&[Vec<u8>]) -> (T, bool)) -> T {
-        let Some(place) = self.known(key) else { return join(&[]).0 };
+    /// Joins a fetch for `key`: `join` is told of the keys of equivalent ones that are under way, and of the removals that must
+    /// have been before these began; it says whether it leads one of its own. No two requests that are equivalent join at a
+    /// time.
+    pub(crate) fn joining<T>(&self, key: &[u8], join: impl FnOnce(&[Vec<u8>], u64) -> (T, bool)) -> T {
+        let Some(place) = self.known(key) else { return join(&[], 0).0 };
         let mut part = self.part(place.hash);
-        let Some(known) = part.fields(place.hash).into_iter().next() else { return join(&[]).0 };
+        let Some(known) = part.fields(place.hash).into_iter().next() else { return join(&[], 0).0 };
         let class = self.class(&place, &known);
         let leaders = part.class(class).map(|class| class.leaders.as_slice()).unwrap_or_default();
         let leaders: Vec<_> = leaders.iter().map(|query| place.key(query.as_deref())).collect();
-        let (joined, leads) = join(&leaders);
+        let (joined, leads) = join(&leaders, known.since.max(self.removed.last(class)));
         if leads {
             part.change(class, |class| class.lead(place.query));
         }
         joined
     }
 
-    /// How often a key was removed so far.
+    /// How many removals there were so far.
     pub(crate) fn removals(&self) -> u64 {
         self.removed.count()
     }
 
-    /// Notes that what is stored under `key` is removed: what is being fetched or stored for another URL does not answer
-    /// requests for it either.
+    /// Notes that `key` is purged or changed: what is being fetched or stored for it, and for equivalent URLs, answers no
+    /// requests for others any more. A field that becomes known only later is of no use to fetches that began before
+    /// this ([`Known::since`]).
     pub(crate) fn note_removed(&self, key: &[u8]) {
-        self.removed.note(self.hasher.hash(key));
+        self.removed.count_one();
+        let Some(place) = self.known(key) else { return };
+        let mut part = self.part(place.hash);
+        for known in part.fields(place.hash) {
+            // While nothing can be learned of the path.
+            self.removed.note(self.class(&place, &known));
+        }
     }
 
-    /// Notes that a response with this `value` of the field was stored under `key`, for requests with this hash of their
+    /// Notes that a response with this `value` of the field is about to be stored under `key`, for requests with this hash of their
     /// signature.
-    fn learn(&self, key: &[u8], value: &[u8], variant: u64, when: When) -> Learned {
-        let mut learned = Learned { is_outdated: false, replaced: Vec::new() };
+    fn learn(&self, key: &[u8], value: &[u8], variant: u64, (source, received): (Source, u32)) -> Learned {
+        let mut learned = Learned::default();
         let Some(place) = self.place(key) else { return learned };
+        let (word, bit) = bit(place.hash);
+        // Before removals are counted: a removal finds the path known, or is counted.
+        self.paths[word].fetch_or(bit, Ordering::SeqCst);
+        self.is_used.store(true, Ordering::SeqCst);
         let mut part = self.part(place.hash);
-        let Some(known) = part.learn(place.hash, value) else { return learned };
-        let (query, When { since, removals, received }) = (place.query.map(Box::from), when);
-        let stored = Stored { query, variant, since, removals, received };
-        part.change(self.class(&place, &known), |class| {
-            learned.is_outdated = class.is_outdated(&stored);
-            if !learned.is_outdated {
-                let replaced = class.keep(stored).into_iter();
+        let Some(known) = part.learn(place.hash, value, self.removals()) else { return learned };
+        let hash = self.class(&place, &known);
+        let began = if let Source::Fetched(began) = source { Some(began) } else { None };
+        let is_removed = began.is_some_and(|began| self.removed.last(hash) > began.removals);
+        let is_found = matches!(source, Source::Found);
+        let stored = Stored { query: place.query.map(Box::from), variant, received, began };
+        part.change(hash, |class| {
+            learned.is_refused = is_removed || class.is_outdated(&stored);
+            if !learned.is_refused {
+                let replaced = class.keep(stored, is_found).into_iter();
                 learned.replaced =
                     replaced.map(|old| (place.key(old.query.as_deref()), old.variant)).collect();
             }
         });
-        drop(part);
-        let (word, bit) = bit(place.hash);
-        self.paths[word].fetch_or(bit, Ordering::Release);
-        self.is_used.store(true, Ordering::Release);
+        learned.class = Some(hash);
         learned
+    }
+
+    /// Notes that a fetch for `key` has ended.
+    fn end(&self, key: &[u8], class: u64) {
+        let Some(place) = self.place(key) else { return };
+        self.part(place.hash).change(class, |class| class.end(place.query));
     }
 
     /// The place of `key`, if its path may be known.
     fn known<'k>(&self, key: &'k [u8]) -> Option<Place<'k>> {
-        if !self.is_used.load(Ordering::Acquire) {
+        if !self.is_used.load(Ordering::SeqCst) {
             return None;
         }
         let place = self.place(key)?;
         let (word, bit) = bit(place.hash);
-        (self.paths[word].load(Ordering::Acquire) & bit != 0).then_some(place)
+        (self.paths[word].load(Ordering::SeqCst) & bit != 0).then_some(place)
     }
 
     fn place<'k>(&self, key: &'k [u8]) -> Option<Place<'k>> {
@@ -226,45 +267,57 @@ impl Place<'_> {
 
 impl Store {
     /// What `entry`, which is stored under the key of `other` and current there, leaves for a request for `key`: itself, if its
-    /// own field says that it answers it; the same but stale or invalid, or nothing, if `key` was purged since.
+    /// own field says that it answers it; the same but stale or invalid, or nothing, if `key` or an equivalent URL was purged or
+    /// changed since its fetch began.
     pub fn for_other(&self, entry: Entry, other: &Other, key: &[u8]) -> Option<Entry> {
-        if entry.status() == StatusCode::PARTIAL_CONTENT || !answers(&entry, &other.known, key) {
+        if !is_for_others(entry.status()) || !answers(&entry, &other.known, key) {
             return None;
         }
-        let equivalents = &self.equivalents;
-        if equivalents.removed.last(equivalents.hasher.hash(key)) > other.removals {
+        let (variant, received) = (self.memory.variant(&[], entry.signature()), entry.freshness().received);
+        let (.., began) = other.stored.iter().find(|stored| (stored.0, stored.1) == (variant, received))?;
+        if self.equivalents.removed.last(other.class) > began.removals {
             return None;
         }
         let now = self.purges.now();
-        if matches!(other.since, Since::Generation(since) if since == now) {
+        if began.generation == now {
             return Some(entry);
         }
-        match self.purges.reach(other.since, key, None::<&LinesRef<'_>>) {
+        match self.purges.reach(Since::Generation(began.generation), key, None::<&LinesRef<'_>>) {
             Some(reach) => reach.leaves(&entry, now),
             None => Some(entry),
         }
     }
 
-    /// Notes that a response with these fields was stored, or found on a disk, and gives up what it takes the place of.
-    /// False when a later one answers the same requests.
+    /// Notes that a response with these fields is about to be stored, or was found on a disk. If it is refused, what is there of
+    /// it is given up. [`learned`](Self::learned) is to be called when it is stored.
     pub(crate) fn learn(
         &self,
         (key, signature): (&[u8], &[u8]),
         status: StatusCode,
         response: &impl Fields,
-        when: When,
-    ) -> bool {
-        let value = no_vary_search::field(response).filter(|_| status != StatusCode::PARTIAL_CONTENT);
-        let Some(value) = value else { return true };
+        (source, received): (Source, u32),
+    ) -> Learned {
+        let value = no_vary_search::field(response).filter(|_| is_for_others(status));
+        let Some(value) = value else { return Learned::default() };
         let variant = self.memory.variant(&[], signature);
-        let Learned { is_outdated, replaced } = self.equivalents.learn(key, &value, variant, when);
-        for (other, variant) in replaced {
-            self.give_up(&other, variant, when.received);
+        let learned = self.equivalents.learn(key, &value, variant, (source, received));
+        if learned.is_refused {
+            self.give_up(key, variant, received);
         }
-        !is_outdated
+        learned
     }
 
-    /// Forgets a response that was received before then.
+    /// Gives up what a response takes the place of that is stored by now under `key`, if memory or a disk took it.
+    pub(crate) fn learned(&self, key: &[u8], received: u32, learned: Learned) {
+        for (other, variant) in learned.replaced {
+            self.give_up(&other, variant, received);
+        }
+        if let Some(class) = learned.class {
+            self.equivalents.end(key, class);
+        }
+    }
+
+    /// Forgets a response that was received no later than then.
     fn give_up(&self, key: &[u8], variant: u64, received: u32) {
         let resident = self.memory.peek(key, self.memory.hash(key));
         for entry in resident.iter().flat_map(|resident| resident.variants()) {
@@ -282,8 +335,9 @@ impl Fills {
     /// [Joins](Self::join_own) the fills of `key`, or follows one of another URL whose response is expected to answer requests
     /// for `key` as well: the head that is announced says so, or not.
     pub fn join(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
-        self.store().equivalents.joining(key, |others| {
-            if let Some(reader) = others.iter().find_map(|other| self.follow(other, signature)) {
+        self.store().equivalents.joining(key, |others, removals| {
+            let follow = |other: &Vec<u8>| self.follow_for(key, other, signature, removals);
+            if let Some(reader) = others.iter().find_map(follow) {
                 return (Joined::Follow(reader), false);
             }
             let joined = self.join_own(key, signature);
@@ -292,11 +346,16 @@ impl Fills {
         })
     }
 
-    /// These scopes, and the URLs that are known to have the same responses as those among them.
+    /// What is to be purged or spoiled if `scopes` are: these, and the URLs that are known to have the same responses. What is
+    /// fetched now is not stored any more if it turns out equivalent.
     pub fn with_equivalents(&self, mut scopes: Vec<Scope>) -> Vec<Scope> {
         let equivalents = &self.store().equivalents;
         let others = scopes.iter().flat_map(|scope| match scope {
-            Scope::Url(key) => equivalents.all(key),
+            Scope::Url(key) => {
+                // First: what becomes known later than this look is refused.
+                equivalents.note_removed(key);
+                equivalents.all(key)
+            }
             _ => Vec::new(),
         });
         let others: Vec<_> = others.map(Scope::Url).filter(|other| !scopes.contains(other)).collect();
@@ -315,10 +374,18 @@ fn query(key: &[u8]) -> Option<&[u8]> {
     key::split_at_query(key.split_last()?.1).1
 }
 
-/// Whether a response with these fields, stored or being fetched under `stored`, answers a request for `key`.
-pub fn is_for(stored: &[u8], response: &impl Fields, key: &[u8]) -> bool {
+/// Whether a response with this status may answer requests for other URLs than its own: no error does.
+fn is_for_others(status: StatusCode) -> bool {
+    status != StatusCode::PARTIAL_CONTENT && (status.is_success() || status.is_redirection())
+}
+
+/// Whether a response with this status and these fields, stored or being fetched under `stored`, answers a request for `key`.
+pub fn is_for(stored: &[u8], status: StatusCode, response: &impl Fields, key: &[u8]) -> bool {
     if stored == key {
         return true;
+    }
+    if !is_for_others(status) {
+        return false;
     }
     let (Some((one, stored)), Some((other, key))) = (stored.split_last(), key.split_last()) else {
         return false;

@@ -170,9 +170,21 @@ impl Fills {
         }
     }
 
-    pub(crate) fn follow(&self, key: &[u8], signature: &[u8]) -> Option<Reader> {
-        let hash = self.store.memory.hash(key);
-        self.to_follow(&self.part(hash), (key, hash), signature)
+    /// Follows, for `key`, the fill of another URL that is under way, if that began after so many removals, and no purge of `key`
+    /// is later.
+    pub(crate) fn follow_for(
+        &self,
+        key: &[u8],
+        other: &[u8],
+        signature: &[u8],
+        removals: u64,
+    ) -> Option<Reader> {
+        let (hash, purges) = (self.store.memory.hash(other), &self.store.purges);
+        let reader = self.to_follow(&self.part(hash), (other, hash), signature)?;
+        let Fill { born, removals: began, .. } = *reader.fill();
+        let is_reached = born != purges.now()
+            && purges.reach(Since::Generation(born), key, None::<&LinesRef<'_>>).is_some();
+        (began >= removals && !is_reached).then_some(reader)
     }
 
     fn to_follow(&self, table: &Table, (key, hash): (&[u8], u64), signature: &[u8]) -> Option<Reader> {

@@ -13,7 +13,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::vary;
 
 use crate::disks::Glance;
-use crate::equivalents::When;
+use crate::equivalents::Source;
 use crate::fill::{Fills, Moment};
 use crate::purges::{Effect, Generation, Reach, Since};
 use crate::{Body, Disks, Entry, Equivalents, Memory, Purges};
@@ -185,12 +185,12 @@ impl Fills {
             return Some(entry);
         }
         let (store, received) = (self.store(), entry.freshness().received);
-        let when = When { since: Since::Second(received), removals: 0, received };
-        if store.learn((entry.key(), entry.signature()), entry.status(), &entry.fields(), when) {
-            return Some(entry);
-        }
-        store.disks.remove(entry.key());
-        None
+        let (key, signature) = (entry.key(), entry.signature());
+        let learned =
+            store.learn((key, signature), entry.status(), &entry.fields(), (Source::Found, received));
+        let is_latest = !learned.is_refused;
+        store.learned(key, received, learned);
+        is_latest.then_some(entry)
     }
 
     /// What purges and changes have left of `entry`, which a request for the key with this hash found at `looked`. A change

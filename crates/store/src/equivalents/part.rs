@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use larder_semantics::no_vary_search::Variation;
 
-use crate::purges::Since;
+use super::Began;
 
 /// Values of the field that are known for one path: the latest.
 pub const MOST_FIELDS: usize = 4;
@@ -27,6 +27,8 @@ const OVERHEAD: usize = 64;
 pub(super) struct Known {
     pub(super) value: Box<[u8]>,
     pub(super) variation: Variation,
+    /// [`removals`](super::Equivalents::removals) when it became known: later ones are noted by what it makes equivalent.
+    pub(super) since: u64,
 }
 
 /// The older half is forgotten as a whole. What is asked for moves to the younger one.
@@ -57,10 +59,9 @@ pub(super) struct Stored {
     pub(super) query: Query,
     /// The hash of its signature.
     pub(super) variant: u64,
-    /// Purges and removals of other queries reach it if they are later than this.
-    pub(super) since: Since,
-    pub(super) removals: u64,
     pub(super) received: u32,
+    /// When its fetch began. `None`: it answers its own URL only.
+    pub(super) began: Option<Began>,
 }
 
 impl Part {
@@ -83,14 +84,17 @@ impl Part {
         self.young.classes.get(&hash)
     }
 
-    /// Notes the latest value for a path. `None` if it has no effect.
-    pub(super) fn learn(&mut self, path: u64, value: &[u8]) -> Option<Arc<Known>> {
+    /// Notes the latest value for a path, after so many removals. `None` if it has no effect.
+    pub(super) fn learn(&mut self, path: u64, value: &[u8], removals: u64) -> Option<Arc<Known>> {
         let mut fields = self.fields(path);
         let before = size_of_fields(&fields);
         let known = match fields.iter().position(|known| *known.value == *value) {
             Some(0) => return fields.into_iter().next(),
             Some(at) => fields.remove(at),
-            None => Arc::new(Known { value: value.into(), variation: Variation::parse(value)? }),
+            None => {
+                let variation = Variation::parse(value)?;
+                Arc::new(Known { value: value.into(), variation, since: removals })
+            }
         };
         fields.insert(0, Arc::clone(&known));
         fields.truncate(MOST_FIELDS);
@@ -136,34 +140,41 @@ impl Class {
         self.leaders.insert(0, query.map(Box::from));
     }
 
-    /// Whether a response that was stored for another URL is later than `new`, which answers the same requests.
+    /// Whether a response that was fetched for another URL is later than `new`, and answers the same requests.
     pub(super) fn is_outdated(&self, new: &Stored) -> bool {
-        let is_later = |old: &&Stored| old.variant == new.variant && old.query != new.query;
+        let is_later =
+            |old: &&Stored| old.began.is_some() && old.variant == new.variant && old.query != new.query;
         self.stored.iter().filter(is_later).any(|old| old.received > new.received)
     }
 
-    /// Notes the latest response; returns what it takes the place of.
-    pub(super) fn keep(&mut self, new: Stored) -> Vec<Stored> {
-        self.leaders.retain(|leader| *leader != new.query);
+    /// Notes that nothing is fetched for this query any more.
+    pub(super) fn end(&mut self, query: Option<&[u8]>) {
+        self.leaders.retain(|leader| leader.as_deref() != query);
+    }
+
+    /// Notes the latest response, which was fetched or `is_found` on a disk; returns what it takes the place of.
+    pub(super) fn keep(&mut self, new: Stored, is_found: bool) -> Vec<Stored> {
         let is_same = |old: &Stored| old.variant == new.variant && old.query == new.query;
         if self.stored.iter().any(|old| is_same(old) && old.received > new.received) {
             return Vec::new();
         }
-        // What was fetched is known to the purge; what was found on a disk again is known to the second.
-        let known = self.stored.iter().find(|old| is_same(old) && old.received == new.received);
-        let known = known.filter(|_| matches!(new.since, Since::Second(_)));
-        let (since, removals) = known.map_or((new.since, new.removals), |old| (old.since, old.removals));
-        let new = Stored { since, removals, ..new };
+        // What was found on a disk may be what this process has fetched.
+        let known = self.stored.iter().find(|old| is_found && is_same(old) && old.received == new.received);
+        let began = known.map_or(new.began, |old| old.began);
+        let new = Stored { began, ..new };
         let (mut replaced, mut kept) = (Vec::new(), Vec::with_capacity(self.stored.len() + 1));
         for old in self.stored.drain(..) {
             match (old.variant == new.variant, old.query == new.query) {
                 (true, true) => {}
-                (true, false) => replaced.push(old),
-                (false, _) => kept.push(old),
+                (true, false) if new.began.is_some() => replaced.push(old),
+                (true | false, false) | (false, true) => kept.push(old),
             }
         }
         kept.insert(0, new);
-        replaced.extend(kept.drain(kept.len().min(MOST_URLS)..));
+        let beyond = kept.split_off(kept.len().min(MOST_URLS));
+        // Other variants of a URL lead a purge to those that are left out.
+        let is_left = |old: &Stored| kept.iter().all(|kept| kept.query != old.query);
+        replaced.extend(beyond.into_iter().filter(is_left));
         self.stored = kept;
         replaced
     }
@@ -174,8 +185,7 @@ mod tests {
     use super::*;
 
     fn stored(query: &str, variant: u64, received: u32) -> Stored {
-        let since = Since::Second(received);
-        Stored { query: Some(query.as_bytes().into()), variant, since, removals: 0, received }
+        Stored { query: Some(query.as_bytes().into()), variant, received, began: Some(Began::default()) }
     }
 
     fn queries(stored: &[Stored]) -> Vec<&str> {
@@ -193,26 +203,40 @@ mod tests {
             ("b", 1, 12, &["c"]),
         ] {
             assert!(!class.is_outdated(&stored(query, variant, received)));
-            assert_eq!(queries(&class.keep(stored(query, variant, received))), replaced, "{query}");
+            assert_eq!(queries(&class.keep(stored(query, variant, received), false)), replaced, "{query}");
         }
         assert_eq!(queries(&class.stored), ["b", "b"]);
         assert!(class.is_outdated(&stored("a", 1, 11)) && !class.is_outdated(&stored("a", 3, 11)));
+        // What answers its own URL only takes nobody's place, and nobody is outdated by it.
+        let own = |received| Stored { began: None, ..stored("c", 1, received) };
+        assert!(class.is_outdated(&own(11)) && class.keep(own(13), false).is_empty());
+        assert_eq!(queries(&class.stored), ["c", "b", "b"]);
+        assert!(!class.is_outdated(&stored("a", 1, 12)));
+        assert_eq!(queries(&class.keep(stored("a", 1, 12), false)), ["c", "b"]);
+        // What is found on a disk is what was fetched in that second, or else of no use to others.
+        assert!(class.keep(Stored { began: None, ..stored("a", 1, 12) }, true).is_empty());
+        assert!(class.stored[0].began.is_some());
+        assert!(class.keep(Stored { began: None, ..stored("a", 1, 13) }, true).is_empty());
+        assert!(class.stored[0].began.is_none());
     }
 
     #[test]
     fn what_is_known_of_a_path_is_bounded() {
         let mut part = Part::default();
         for n in 0..10 {
-            let known = part.learn(1, format!("params=(\"{n}\")").as_bytes()).unwrap();
+            let known = part.learn(1, format!("params=(\"{n}\")").as_bytes(), 0).unwrap();
             assert!(known.variation.equivalent(Some(format!("{n}=1").as_bytes()), None));
         }
-        assert!(part.learn(1, b"params").is_none() && part.learn(2, b"params").is_none());
+        assert!(part.learn(1, b"params", 0).is_none() && part.learn(2, b"params", 0).is_none());
         let values: Vec<_> = part.fields(1).iter().map(|known| known.value.to_vec()).collect();
         let expected: Vec<_> = (6..10).rev().map(|n| format!("params=(\"{n}\")").into_bytes()).collect();
         assert_eq!((values, expected.len()), (expected, MOST_FIELDS));
         let mut class = Class::default();
-        let replaced: usize = (0..100).map(|n| class.keep(stored(&n.to_string(), n, 10)).len()).sum();
+        let replaced: usize = (0..100).map(|n| class.keep(stored(&n.to_string(), n, 10), false).len()).sum();
         assert_eq!((class.stored.len(), replaced), (MOST_URLS, 100 - MOST_URLS));
+        // Nothing of a URL is given up whose other variants are kept.
+        let given_up = (0..100).flat_map(|n| class.keep(stored("one", n, 10), false));
+        assert!(given_up.collect::<Vec<_>>().iter().all(|old| old.query.as_deref() != Some(b"one")));
         (0..100).for_each(|n| class.lead(Some(format!("{n}").as_bytes())));
         assert_eq!(class.leaders.len(), MOST_LEADERS);
     }
@@ -221,7 +245,8 @@ mod tests {
     fn a_part_forgets_what_was_not_asked_for_longest() {
         let mut part = Part::default();
         let query = "q".repeat(1_000);
-        let keep = |part: &mut Part, hash| part.change(hash, |class| drop(class.keep(stored(&query, 1, 10))));
+        let keep =
+            |part: &mut Part, hash| part.change(hash, |class| drop(class.keep(stored(&query, 1, 10), false)));
         keep(&mut part, 0);
         for hash in 1..20_000 {
             keep(&mut part, hash);

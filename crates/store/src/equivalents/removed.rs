@@ -1,17 +1,17 @@
-//! When keys were removed last, as numbers that grow: in places that are shared, so that a key may seem to have been removed later
-//! than it was, and never earlier.
+//! When one of the URLs of a class was removed last, as numbers that grow: in places that are shared, so that this may seem to have
+//! been later than it was, and never earlier.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PLACES: usize = 1 << 15;
-/// Bits of a number; above it, a place has a part of the hash of the last key.
+/// Bits of a number; above it, a place has a part of the hash of the last class.
 const BITS: u32 = 40;
 
 /// The table.
 pub(super) struct Removed {
     count: AtomicU64,
     last: Box<[AtomicU64]>,
-    /// The last of the other keys that share the place.
+    /// The last of the other classes that share the place.
     others: Box<[AtomicU64]>,
 }
 
@@ -25,12 +25,17 @@ impl Default for Removed {
 impl Removed {
     /// How many there were so far.
     pub(super) fn count(&self) -> u64 {
-        self.count.load(Ordering::Acquire)
+        self.count.load(Ordering::SeqCst)
     }
 
-    /// Notes another one, of the key with this hash.
+    /// Counts another one; returns its number.
+    pub(super) fn count_one(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Notes another one, of the class with this hash.
     pub(super) fn note(&self, hash: u64) {
-        let number = self.count.fetch_add(1, Ordering::AcqRel) + 1;
+        let number = self.count_one();
         let (place, tag) = (hash as usize % PLACES, hash >> BITS << BITS);
         let new = tag | number;
         let mut old = self.last[place].load(Ordering::Acquire);
@@ -49,7 +54,7 @@ impl Removed {
         }
     }
 
-    /// The number of the last one of the key with this hash, or a later one; 0 if there was none.
+    /// The number of the last one of the class with this hash, or a later one; 0 if there was none.
     pub(super) fn last(&self, hash: u64) -> u64 {
         let place = hash as usize % PLACES;
         let last = self.last[place].load(Ordering::Acquire);

@@ -9,9 +9,9 @@ use larder_semantics::fields::Fields;
 
 use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW, locked};
 use crate::disks::Keeping;
-use crate::equivalents::When;
+use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
-use crate::purges::{Generation, Since};
+use crate::purges::Generation;
 use crate::{Body, Entry, Memory};
 
 /// A response to be stored books so many bytes beyond what has arrived.
@@ -35,6 +35,8 @@ pub struct Lead {
     unstored: Option<Unstored>,
     /// The error, if a memory file took no more.
     refused: Option<io::Error>,
+    /// The origin is asked for what it stores.
+    asks_origin: bool,
 }
 
 /// Where a response is kept when it is whole.
@@ -73,6 +75,7 @@ impl Lead {
             length: None,
             unstored: None,
             refused: None,
+            asks_origin: false,
         }
     }
 
@@ -90,6 +93,12 @@ impl Lead {
     /// The leading client's reader; to be made before the first byte is appended.
     pub fn reader(&self) -> Reader {
         self.fill.reader()
+    }
+
+    /// Says whether what it stores is the origin's answer to a request that was sent since this fill began, which it is not
+    /// unless this says so: only that may answer requests for other URLs (`No-Vary-Search`).
+    pub fn asks_origin(&mut self, asks_origin: bool) {
+        self.asks_origin = asks_origin;
     }
 
     /// Says where the response is kept when it is whole, unless that is everywhere. To be said before
@@ -225,6 +234,14 @@ impl Lead {
         let head = self.head();
         let entry = head.as_ref().filter(|_| self.unstored.is_none()).and_then(|head| self.fill.seal(head));
         let disk = self.disk.take().filter(|_| self.may_stay());
+        let is_known = entry.as_ref().map_or(disk.is_some(), Entry::says_queries);
+        let learned = match head.as_deref().filter(|_| is_known) {
+            Some(Head { signature, status, fields, freshness, .. }) => {
+                self.learn(signature, *status, &fields.view(), freshness.received)
+            }
+            None => Learned::default(),
+        };
+        let (entry, disk) = (entry.filter(|_| !learned.is_refused), disk.filter(|_| !learned.is_refused));
         let on_disk = disk.is_some_and(Keeping::finish);
         if on_disk && entry.is_none() {
             // What memory has is of the past.
@@ -232,14 +249,8 @@ impl Lead {
         }
         let stored = entry.filter(|entry| self.publish(entry, replaces));
         self.fills.note_stored(&self.fill);
-        match (&stored, head.filter(|_| on_disk)) {
-            (Some(entry), _) => self.learn(entry),
-            (None, Some(head)) => {
-                let (received, lines) = (head.freshness.received, head.fields.view());
-                self.learn_of(&head.signature, head.status, &lines, received);
-            }
-            (None, None) => {}
-        }
+        let received = head.map_or(0, |head| head.freshness.received);
+        self.fills.store.learned(&self.fill.key, received, learned);
         // Not before, so that requests it answers find it in one place or the other.
         self.fills.forget(&self.fill);
         self.end(Ending::Complete);
@@ -256,28 +267,34 @@ impl Lead {
         if self.is_cancelled() {
             return false;
         }
+        let learned = self.learn_entry(entry);
+        if learned.is_refused {
+            return false;
+        }
         if self.fills.store.reach(entry).is_none() {
             self.fills.keep(entry, began);
         }
         let is_on_disk = matches!(entry.body(), Body::Disk(_));
         let stored = !is_on_disk && self.publish(entry, replaces);
         self.fills.note_stored(&self.fill);
-        if stored || is_on_disk {
-            self.learn(entry);
-        }
+        self.fills.store.learned(&self.fill.key, entry.freshness().received, learned);
         stored
     }
 
-    /// Notes which other queries `entry`, which was stored, answers.
-    fn learn(&self, entry: &Entry) {
-        if entry.says_queries() {
-            self.learn_of(entry.signature(), entry.status(), &entry.fields(), entry.freshness().received);
+    /// Notes which other queries `entry`, which is about to be stored, answers.
+    fn learn_entry(&self, entry: &Entry) -> Learned {
+        match entry.says_queries() {
+            true => {
+                self.learn(entry.signature(), entry.status(), &entry.fields(), entry.freshness().received)
+            }
+            false => Learned::default(),
         }
     }
 
-    fn learn_of(&self, signature: &[u8], status: StatusCode, response: &impl Fields, received: u32) {
-        let when = When { since: Since::Generation(self.fill.born), removals: self.fill.removals, received };
-        self.fills.store.learn((&self.fill.key, signature), status, response, when);
+    fn learn(&self, signature: &[u8], status: StatusCode, response: &impl Fields, received: u32) -> Learned {
+        let began = Began { generation: self.fill.born, removals: self.fill.removals };
+        let source = if self.asks_origin { Source::Fetched(began) } else { Source::Elsewhere };
+        self.fills.store.learn((&self.fill.key, signature), status, response, (source, received))
     }
 
     /// Puts `entry` into memory.

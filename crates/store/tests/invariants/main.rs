@@ -2,6 +2,7 @@
 //!
 //! Every content is derived from its key and version, so that a reader can tell a wrong byte.
 
+mod equivalents;
 mod fills;
 mod groups;
 mod memory;
