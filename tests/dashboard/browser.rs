@@ -69,6 +69,11 @@ impl Browser {
 
     /// Does something, and waits for its result.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.try_call(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// The same; an error is the browser's own, for example that the page is just being left.
+    fn try_call(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.calls += 1;
         let mut message = json!({"id": self.calls, "method": method, "params": parameters});
         if let Some(session) = &self.session {
@@ -79,8 +84,10 @@ impl Browser {
             let mut message = self.messages.recv_timeout(PATIENCE).expect("the browser answers");
             match message["id"].as_u64() {
                 Some(id) if id == self.calls => {
-                    assert!(message["error"].is_null(), "{method}: {message}");
-                    return message["result"].take();
+                    return match message["error"].take() {
+                        Value::Null => Ok(message["result"].take()),
+                        error => Err(error),
+                    };
                 }
                 _ => self.events.push(message),
             }
@@ -89,17 +96,21 @@ impl Browser {
 
     /// The value of an expression of JavaScript.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
+        self.try_eval(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
+    }
+
+    fn try_eval(&mut self, expression: &str) -> Result<Value, Value> {
         let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
-        let mut result = self.call("Runtime.evaluate", parameters);
+        let mut result = self.try_call("Runtime.evaluate", parameters)?;
         assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
-        result["result"]["value"].take()
+        Ok(result["result"]["value"].take())
     }
 
     /// Waits until an expression is true.
     pub(crate) fn until(&mut self, expression: &str) {
-        // What it is made of may not be there yet.
+        // What it is made of may not be there yet, and the page may be about to be replaced.
         let guarded = format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()");
-        eventually(expression, || (self.eval(&guarded) == true).then_some(()));
+        eventually(expression, || (self.try_eval(&guarded) == Ok(json!(true))).then_some(()));
     }
 
     /// The text that is shown of the element that a selector finds.
