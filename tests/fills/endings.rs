@@ -217,7 +217,7 @@ fn what_was_purged_stands_in_for_no_request_after_the_purge() {
     before.send("GET /");
     origin.wait_for(2);
     next.send("GET /");
-    assert_eq!(larder.ask_admin("POST /purge?tag=t&hard").status, 200);
+    assert_eq!(larder.ask_admin("POST /purge?tag=t&hard\nLarder-Admin: 1").status, 200);
     gates[0].open();
     before.receive("GET");
     origin.wait_for(3);
