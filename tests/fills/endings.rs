@@ -202,7 +202,8 @@ fn an_origin_that_stops_in_the_middle_is_given_up() {
 /// The first answer is stored, the second breaks off after the purge, and what comes then is an error.
 #[test]
 fn what_was_purged_stands_in_for_no_request_after_the_purge() {
-    const STALE: &str = "200 OK\nCache-Control: max-age=0, stale-if-error=100\nCache-Tag: t\nETag: \"1\"";
+    const STALE: &str =
+        "200 OK\nCache-Control: max-age=10, stale-if-error=100\nAge: 50\nCache-Tag: t\nETag: \"1\"";
     let gates = [Gate::default(), Gate::default()];
     let [first, second] = gates.clone();
     let count = AtomicUsize::new(0);
