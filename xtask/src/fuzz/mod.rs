@@ -76,13 +76,11 @@ impl Fuzz {
         Ok(())
     }
 
-    /// With the features of the tests, so that only the crates of this workspace are built once more. An example is built
-    /// along, since cargo counts the features that tests ask for only where it builds tests or examples.
+    /// With the features of the tests, so that few crates besides those of this workspace are built once more.
     fn build(&self) -> Result<()> {
         let mut build = cargo();
         build.env("RUSTC_WORKSPACE_WRAPPER", root().join("fuzz/coverage.sh"));
         build.args(["build", "--quiet", "--workspace", "--features", "larder/otlp,fuzz/fuzzer"]);
-        build.args(["--example", "measure"]);
         self.targets.iter().for_each(|target| _ = build.args(["--bin", &program(target)]));
         let status = build.status().context("cannot start cargo")?;
         if !status.success() {
