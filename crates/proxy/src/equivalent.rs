@@ -29,7 +29,7 @@ pub(crate) fn not_in_memory(
     }
 }
 
-/// What is stored for an equivalent query, as far as that can be said without waiting.
+/// The response that is stored for an equivalent query, if it is found without waiting.
 pub(crate) fn at_once(shared: &Shared, key: &[u8], request: &impl Fields, now: u32) -> Option<(Entry, Tier)> {
     let store = &shared.store;
     store.equivalents.others(key).into_iter().find_map(|other| {

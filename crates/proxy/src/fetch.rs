@@ -66,7 +66,7 @@ impl Fetching {
     }
 }
 
-/// Fetches for `request`, and for whom `fetching` says besides. `stored` is what the tiers had when they were looked at.
+/// Fetches for `request` and the followers of `fetching`. `stored` is the response that the tiers had, and `looked` when.
 pub(crate) async fn fetch(
     cx: Context<'_>,
     request: &Request,
@@ -77,7 +77,7 @@ pub(crate) async fn fetch(
     // After the fetch has its place among the fills: what is purged from now on concerns it.
     let stored = stored.and_then(|entry| cx.worker.shared.fills.left_since((request.hash, looked), entry));
     let wants_part = request.fields.contains("range");
-    // Validators and parts belong to one URL; what is stored for an equivalent one may stand in.
+    // Validators and parts belong to one URL; a response that is stored for an equivalent one may only stand in.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
     let mut question = Question::about(own, wants_part);
     let own_tag = match &question {

@@ -38,7 +38,7 @@ pub(crate) struct Asker {
     pub(crate) client: SocketAddr,
     /// It comes by way of another node.
     pub(crate) by_peer: bool,
-    /// Who asks knows of more purges than this node has obeyed.
+    /// The node that asks knows of more purges than this node has obeyed.
     pub(crate) awaited: Option<Awaited>,
 }
 

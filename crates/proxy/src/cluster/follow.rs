@@ -185,7 +185,7 @@ fn put_in_force(shared: &Arc<Shared>, order: Order) {
     }
 }
 
-/// What the cache calls these, and what is stored here for equivalent queries.
+/// The cache keys of these, and of stored responses to equivalent queries.
 fn heard(shared: &Shared, scopes: Vec<message::Scope>) -> Vec<Scope> {
     shared.fills.with_equivalents(scopes.into_iter().map(scopes::heard).collect())
 }

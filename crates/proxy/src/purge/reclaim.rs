@@ -88,7 +88,7 @@ impl Waiting {
     }
 
     fn tell(self) {
-        // Whoever asked may have left.
+        // The client may have left.
         let _ = self.told.send(self.count.reached());
     }
 }
