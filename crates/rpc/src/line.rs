@@ -230,10 +230,10 @@ impl Client {
     /// Takes the next piece off the front of `buffer`, once it is whole.
     fn piece(&self, buffer: &mut BytesMut) -> Result<Option<Piece>, Malformed> {
         // A chunk's head stays where it is until its bytes are there as well.
-        let Some(end) = buffer.iter().take(self.limits.message).position(|byte| *byte == b'\n') else {
-            let first = buffer.first().copied().unwrap_or(b'+');
-            let most = if first == b'!' { self.limits.message } else { FULL.len() };
-            let wrong = buffer.len() >= most || !matches!(first, b'+' | b'.' | b'!');
+        let first = buffer.first().copied().unwrap_or(b'+');
+        let longest = if first == b'!' { self.limits.message } else { FULL.len() };
+        let Some(end) = buffer.iter().take(longest).position(|byte| *byte == b'\n') else {
+            let wrong = buffer.len() >= longest || !matches!(first, b'+' | b'.' | b'!');
             return if wrong { Err(no_piece(buffer)) } else { Ok(None) };
         };
         let piece = read_piece(&buffer[..end]).ok_or_else(|| no_piece(&buffer[..end]))?;

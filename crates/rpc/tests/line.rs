@@ -127,6 +127,7 @@ fn a_client_refuses_what_is_no_answer() {
         ("+1025\n", "\"+1025\" where a chunk, the page's end or an error should be"),
         ("++1\n", "\"++1\" where a chunk, the page's end or an error should be"),
         ("+123456789\n", "\"+12345\" where a chunk, the page's end or an error should be"),
+        ("+00001\na.\n", "\"+00001\" where a chunk, the page's end or an error should be"),
         ("..\n", "\"..\" where a chunk, the page's end or an error should be"),
         ("!gone\n", "\"!gone\" where a chunk, the page's end or an error should be"),
         (&over, "a page over the limit of 3000 bytes"),
@@ -180,7 +181,7 @@ proptest! {
 
     #[test]
     fn any_bytes_answer_a_client_or_do_not(
-        wire in "([+.!][0-9]{0,4}[ a\n]{0,8}){0,40}",
+        wire in "([+.!]0{0,6}[0-9]{0,4}[ a\n]{0,8}){0,40}",
         piece in 1..40_usize,
     ) {
         let outcomes = [piece, 1000].map(|piece| {

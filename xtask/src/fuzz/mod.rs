@@ -24,6 +24,8 @@ pub(crate) struct Fuzz {
     targets: Vec<String>,
     /// For each target.
     time: Duration,
+    /// What libFuzzer's random numbers begin with; 0 has it choose one.
+    seed: u32,
     /// New inputs that reach more code are added to the corpus under version control.
     keep: bool,
 }
@@ -36,17 +38,18 @@ impl Fuzz {
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let words = args::parse(words, KNOWN)?;
         let targets = targets::chosen(words.get("--only"))?;
-        Ok(Self { targets, time: words.seconds("--seconds", 10)?, keep: words.has("--keep") })
+        Ok(Self { targets, time: words.seconds("--seconds", 10)?, seed: 0, keep: words.has("--keep") })
     }
 
-    /// Every target, for a minute in all.
+    /// Every target, for a minute in all, with inputs that follow from the commit: each commit tries others, and one
+    /// that passes here passes elsewhere.
     ///
     /// # Errors
     /// When the targets cannot be listed.
     pub(crate) fn in_test() -> Result<Self> {
         let targets = targets::chosen(None)?;
         let share = IN_TEST * at_once() as u32 / targets.len().max(1) as u32;
-        Ok(Self { targets, time: share.max(Duration::from_secs(1)), keep: false })
+        Ok(Self { targets, time: share.max(Duration::from_secs(1)), seed: commit(), keep: false })
     }
 
     /// Builds the targets and runs them, as many at once as there are processors.
@@ -95,6 +98,7 @@ impl Fuzz {
         let corpus = targets::corpus(target);
         let mut run = fuzzer(target);
         run.arg(format!("-max_total_time={}", self.time.as_secs())).arg("-timeout=10");
+        run.arg(format!("-seed={}", self.seed));
         run.arg(format!("-artifact_prefix={}/failure-", found.display()));
         run.arg(&found).args(Some(&corpus).filter(|corpus| corpus.is_dir()));
         let output = run.output().with_context(|| format!("cannot start {}", program(target)))?;
@@ -143,6 +147,14 @@ fn fuzzer(target: &str) -> Command {
 
 fn target_folder() -> PathBuf {
     root().join("target/debug")
+}
+
+/// The first 28 bits of the commit's id; 0 outside of a repository.
+fn commit() -> u32 {
+    let output = Command::new("git").args(["rev-parse", "--short=7", "HEAD"]).current_dir(root()).output();
+    let id =
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    u32::from_str_radix(id.get(..7).unwrap_or_default(), 16).unwrap_or(0)
 }
 
 fn at_once() -> usize {
