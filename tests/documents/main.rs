@@ -14,42 +14,74 @@ mod page;
 mod run;
 
 use page::Page;
+use std::path::{Path, PathBuf};
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/{name}", env!("CARGO_MANIFEST_DIR"))).expect(name)
+}
 
 fn check(name: &str) {
-    let text = std::fs::read_to_string(format!("{}/{name}", env!("CARGO_MANIFEST_DIR"))).expect(name);
-    let page = Page::read(&text);
+    let page = Page::read(&text(name));
     assert!(page.steps.iter().any(page::Step::is_run), "{name} has nothing to run");
     let Some(outputs) = run::run(&page) else { return };
     let problems = page::compare(&page, &outputs);
     assert!(problems.is_empty(), "{name}:\n{}", problems.join("\n"));
 }
 
-#[test]
-fn the_readme() {
-    check("README.md");
+/// A test for each page, and the list of the pages.
+macro_rules! pages {
+    ($($test:ident: $page:literal),+ $(,)?) => {
+        const PAGES: &[&str] = &[$($page),+];
+
+        $(
+            #[test]
+            fn $test() {
+                check($page);
+            }
+        )+
+    };
+}
+
+pages! {
+    the_readme: "README.md",
+    clusters: "docs/cluster.md",
+    the_disk_tier: "docs/disk.md",
+    experiments: "docs/experiments.md",
+    the_forward_proxy: "docs/forward-proxy.md",
+    getting_started: "docs/getting-started.md",
+    the_laboratory: "docs/laboratory.md",
+    purging: "docs/purge.md",
+    the_reverse_proxy: "docs/reverse-proxy.md",
+    rpc_listeners: "docs/rpc.md",
+    the_statistics_database: "docs/statistics.md",
+}
+
+/// Every Markdown file in `folder` and below it, by its path from the root.
+fn markdown(folder: &Path, found: &mut Vec<String>) {
+    for entry in folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        if entry.is_dir() {
+            markdown(&entry, found);
+        } else if entry.extension().is_some_and(|ending| ending == "md") {
+            let path = entry.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("inside");
+            found.push(path.display().to_string());
+        }
+    }
 }
 
 #[test]
-fn getting_started() {
-    check("docs/getting-started.md");
-}
-
-#[test]
-fn the_disk_tier() {
-    check("docs/disk.md");
-}
-
-#[test]
-fn rpc_listeners() {
-    check("docs/rpc.md");
-}
-
-#[test]
-fn the_laboratory() {
-    check("docs/laboratory.md");
-}
-
-#[test]
-fn clusters() {
-    check("docs/cluster.md");
+fn every_page_with_commands_is_run() {
+    let mut pages = vec!["README.md".to_owned()];
+    markdown(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs"), &mut pages);
+    let mut problems = Vec::new();
+    for name in pages {
+        let text = text(&name);
+        let page = Page::read(&text);
+        if page.steps.iter().any(page::Step::is_run) && !PAGES.contains(&name.as_str()) {
+            problems.push(format!("{name}: has commands and is not in the list of pages"));
+        }
+        problems.extend(page::hidden(&text).into_iter().map(|line| {
+            format!("{name}:{line}: a command in a block that is neither `sh` nor `console` is never run")
+        }));
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

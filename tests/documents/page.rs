@@ -96,6 +96,20 @@ impl Page {
     }
 }
 
+/// Lines of code blocks that look like commands (`$ ..`, `larder ..`, `curl ..`) where no command is read.
+pub(crate) fn hidden(text: &str) -> Vec<usize> {
+    let is_command = |line: &str| ["$ ", "larder ", "curl "].iter().any(|start| line.starts_with(start));
+    let (mut found, mut language) = (Vec::new(), None);
+    for (at, line) in text.lines().enumerate() {
+        if let Some(rest) = line.strip_prefix("```") {
+            language = if language.is_some() { None } else { Some(rest) };
+        } else if language.is_some_and(|known| !["sh", "console"].contains(&known)) && is_command(line) {
+            found.push(at + 1);
+        }
+    }
+    found
+}
+
 fn directive(said: &str, line: usize) -> How {
     match said.split_once(", ") {
         Some(("background", port)) => {
@@ -179,6 +193,13 @@ fn a_page_is_read_as_steps() {
             (19, "four", &How::Not, 0),
         ]
     );
+}
+
+#[test]
+fn commands_that_no_step_has_are_found() {
+    let text = "```\n$ larder top\n```\n```sh\nlarder top\n```\nlarder top\n```console\n$ larder top\n```\n```text\ncurl a\n```";
+    assert_eq!(hidden(text), [2, 12]);
+    assert_eq!(hidden("```http\nHTTP/1.1 200 OK\n```\n"), []);
 }
 
 #[test]

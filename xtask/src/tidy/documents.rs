@@ -58,7 +58,7 @@ fn resolve(from: &str, target: &str) -> Option<String> {
 }
 
 /// Documents that a newcomer reads first, and the bytes that they may have.
-pub(super) const SIZES: &[(&str, usize)] = &[("README.md", 10_000)];
+pub(super) const SIZES: &[(&str, usize)] = &[("README.md", 10_000), ("ARCHITECTURE.md", 20_000)];
 
 /// Documents that are longer than they may be.
 pub(super) fn sizes(files: &[Text], limits: &[(&str, usize)]) -> Vec<String> {
