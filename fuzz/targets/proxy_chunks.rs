@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use larder_proxy::http1::chunked::{Chunked, Step};
+use larder_proxy::http::chunked::{Chunked, Step};
 use libfuzzer_sys::fuzz_target;
 
 /// Content, trailer fields and bytes left over. `None` if there is no end, or a refusal: a reader that gets small pieces

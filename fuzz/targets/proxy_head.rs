@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use larder_proxy::http1::head::{Framing, Parsed, Target, is_authority, parse, room};
+use larder_proxy::http::head::{Framing, Parsed, Target, is_authority, parse, room};
 use larder_proxy::settings::Limits;
 use libfuzzer_sys::fuzz_target;
 

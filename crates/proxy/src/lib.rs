@@ -1,58 +1,34 @@
 //! The proxy: sockets, and the way of a request from a client to the cache, to an origin, and back.
 //!
-//! The files in the order a request meets them: [`listen`] accepts, `http1` reads it, `request` and
-//! `route` say what it is and where it belongs, `serve` is the flow, `origin` asks those who know,
-//! `reply` carries the answer. What may be cached is decided in `larder-semantics`, where it lives
-//! in `larder-store`. `doors` are other ways in, for programs that speak RPC; `admin` is for
-//! those who run it, and [`why`] explains to them what the rest decides.
+//! Each folder is a layer, and imports only those that stand before it here:
+//!
+//! - `base`: clock, errors, outcomes, settings as data; `net`: sockets and permits; `http`: messages on the wire;
+//! - `counts`: counters; `origin`: the client that asks origins; `exchange`: requests, replies, sites;
+//! - `observe`: records of requests, and where they go; `cache`: what is stored and what was purged; `cluster`: other nodes;
+//! - `flow`: from a request to its reply; `features`: purges, the validator, gateways, explanations;
+//! - `http1`, `rpc`, `admin`: the listeners' protocols; `server`: the process.
+//!
+//! What may be cached is decided in `larder-semantics`; it is stored by `larder-store`.
 
 mod admin;
-mod answer;
-mod carry;
-mod clock;
-pub mod cluster;
-mod coalesce;
-mod combine;
-mod doors;
-mod doubt;
-mod equivalent;
-mod error;
-pub mod explanation;
-mod fetch;
-pub mod findings;
-mod follow;
-mod forwarded;
-mod health;
-pub mod http1;
-pub mod inventory;
-pub mod listen;
-mod networks;
+pub mod base;
+mod cache;
+mod cluster;
+mod counts;
+pub mod exchange;
+mod features;
+mod flow;
+pub mod http;
+mod http1;
+pub mod net;
 mod observe;
 pub mod origin;
-pub mod outcome;
-mod own_tag;
-mod pass;
-mod purge;
-mod purge_method;
-mod question;
-mod reload;
-pub mod reply;
-mod request;
-mod route;
-pub mod schedule;
-mod serve;
-pub mod settings;
-mod settled;
-mod tagpools;
-mod tunnel;
-mod upgrade;
-mod upkeep;
-mod upstream;
-mod validator;
-pub mod why;
-mod worker;
+mod rpc;
+pub mod server;
 
 pub use admin::metrics::reference as metrics_reference;
-pub use error::Error;
-pub use listen::{Control, Front, Server};
-pub use settings::Settings;
+pub use base::error::Error;
+pub use base::settings::Settings;
+pub use base::{explanation, findings, settings};
+pub use features::inventory;
+pub use server::listen::{Control, Front, Server};

@@ -14,7 +14,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::page;
-use crate::settings::Token;
+use crate::base::settings::Token;
 
 /// What anybody may ask: it tells nothing but whether we are there.
 const OPEN: &[&str] = &["/healthz", "/readyz"];

@@ -18,8 +18,8 @@ use tokio::sync::mpsc::Sender;
 use url::form_urlencoded;
 
 use super::{Answer, TEXT, response, stream};
-use crate::inventory::{self, Keys, LEAST_RATE};
-use crate::worker::Shared;
+use crate::features::inventory::{self, Keys, LEAST_RATE};
+use crate::flow::worker::Shared;
 
 /// Answers that may be under way at once; each takes a thread.
 pub(crate) const MOST: usize = 4;

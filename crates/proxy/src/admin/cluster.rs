@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::query::Query;
 use super::{Answer, TEXT, json, plain, response};
 use crate::cluster::{Cluster, Report};
-use crate::worker::Shared;
+use crate::flow::worker::Shared;
 
 /// What a node was told.
 #[derive(Debug, Serialize)]

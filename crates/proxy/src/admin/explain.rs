@@ -1,4 +1,4 @@
-//! `GET /why`: what the cache would do with a request, and why ([`crate::why`]).
+//! `GET /why`: what the cache would do with a request, and why ([`crate::features::why`]).
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::query::Query;
 use super::{Answer, TEXT, json, response};
-use crate::settings::Role;
-use crate::why::{self, Question};
-use crate::worker::Shared;
+use crate::base::settings::Role;
+use crate::features::why::{self, Question};
+use crate::flow::worker::Shared;
 
 /// Answers what `query` asks.
 pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::{Answer, TEXT, cache, json, response};
-use crate::clock;
-use crate::worker::Shared;
+use crate::base::clock;
+use crate::flow::worker::Shared;
 
 /// How far back a question goes that does not say, and that any may go.
 const SINCE: Duration = Duration::from_secs(3_600);

@@ -11,11 +11,11 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::query::Query;
 use super::stream::{Events, events};
 use super::{Answer, Stats, TEXT, response};
+use crate::base::outcome::Kind;
+use crate::flow::worker::Shared;
 use crate::observe::top::{Rank, Top};
 use crate::observe::transaction::{Filter, Statuses, Transaction};
 use crate::observe::watch::{self, Watcher};
-use crate::outcome::Kind;
-use crate::worker::Shared;
 
 /// How often figures are sent.
 const EVERY: Duration = Duration::from_secs(1);

@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::{Answer, TEXT, cache, json, response};
-use crate::clock;
-use crate::inventory::{self, Where};
-use crate::worker::Shared;
+use crate::base::clock;
+use crate::features::inventory::{self, Where};
+use crate::flow::worker::Shared;
 
 mod groups;
 

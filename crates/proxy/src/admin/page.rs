@@ -8,8 +8,8 @@ use http_body_util::{Either, Full};
 use serde::Serialize;
 
 use super::{Answer, prepared};
-use crate::settings::{self, Role};
-use crate::worker::Shared;
+use crate::base::settings::{self, Role};
+use crate::flow::worker::Shared;
 
 const PAGE: &[u8] = include_bytes!("page/index.html");
 const HTML: &str = "text/html; charset=utf-8";

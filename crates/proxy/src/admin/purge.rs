@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::query::Query;
 use super::{Answer, TEXT, json, response};
 use crate::cluster::session;
-use crate::purge::{self, Asked, Kind, Purged, purge};
-use crate::worker::Shared;
+use crate::features::purge::{self, Asked, Kind, Purged, purge};
+use crate::flow::worker::Shared;
 
 /// Nobody waits longer for other nodes, in seconds.
 const LONGEST: f64 = 600.0;

@@ -12,10 +12,10 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::query::Query;
 use super::{Answer, TEXT, response};
-use crate::clock;
-use crate::observe::counters::{Counts, Totals};
-use crate::observe::histogram::{Distributions, Latency};
-use crate::worker::Shared;
+use crate::base::clock;
+use crate::counts::counters::{Counts, Totals};
+use crate::counts::histogram::{Distributions, Latency};
+use crate::flow::worker::Shared;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Seconds that are kept.

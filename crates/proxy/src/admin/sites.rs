@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::observe::counters::Totals;
-use crate::route::SiteState;
-use crate::worker::Shared;
+use crate::counts::counters::Totals;
+use crate::exchange::route::SiteState;
+use crate::flow::worker::Shared;
 
 /// The figures of one site.
 #[derive(Debug, Serialize)]

@@ -17,10 +17,11 @@ use tokio::time::{sleep, timeout};
 use super::Cluster;
 use super::asker::FIELD;
 use super::peers::Other;
-use crate::clock;
-use crate::http1::head;
-use crate::origin::{Client, Outgoing, Upload};
-use crate::settings::Origin;
+use crate::base::clock;
+use crate::base::settings::Origin;
+use crate::http::body::Upload;
+use crate::http::head;
+use crate::origin::{Client, Outgoing};
 
 /// How long a node may say nothing to anybody before it is asked.
 const SILENCE: Duration = Duration::from_millis(250);

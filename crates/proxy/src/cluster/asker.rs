@@ -11,9 +11,9 @@ use larder_semantics::fields::Fields;
 use super::Cluster;
 use super::sealed::Forged;
 use super::session::{self, Shown};
-use crate::http1::head::{Head, Refusal, Target};
-use crate::request::Request;
-use crate::settings::Role;
+use crate::base::settings::Role;
+use crate::exchange::request::Request;
+use crate::http::head::{Head, Refusal, Target};
 
 /// The field by which one node tells another for whom it asks: role and address; how far it has followed what is purged;
 /// and the seal of this request.

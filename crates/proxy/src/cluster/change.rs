@@ -13,9 +13,9 @@ use larder_cluster::message::{Order, Pools};
 use larder_tags::Segment;
 
 use super::Cluster;
-use crate::request::Request;
-use crate::route::Route;
-use crate::worker::Shared;
+use crate::exchange::request::Request;
+use crate::exchange::route::Route;
+use crate::flow::worker::Shared;
 
 /// A change on its way, and those who are to hear of it.
 pub(crate) struct Change {

@@ -23,7 +23,7 @@ use serde::Serialize;
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
-use super::place::{Kind, Place};
+use crate::base::settings::place::{Kind, Place};
 
 /// How long a connection, and an ordinary command, may take.
 const PATIENCE: Duration = Duration::from_secs(1);

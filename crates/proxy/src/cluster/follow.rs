@@ -14,14 +14,13 @@ use larder_cluster::message::{self, Effect, Message, Order};
 use larder_cluster::{Follower, Missed, Position};
 use larder_store::Scope;
 
-use super::Cluster;
 use super::engine::{EngineError, Link};
-use super::scopes;
 use super::stream::{BATCH, Entry};
-use super::tier;
 use super::trust::{distrust, on_a_thread};
-use crate::worker::Shared;
-use crate::{clock, doubt};
+use super::{Cluster, scopes, tier};
+use crate::base::clock;
+use crate::cache::doubt;
+use crate::flow::worker::Shared;
 
 /// How long a start waits for what was purged meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -11,11 +11,10 @@ use std::time::Instant;
 use redis::Cmd;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Cluster;
 use super::engine::{Engine, EngineError};
 use super::members::{Member, Standing, View};
-use super::sealed;
-use crate::settings::Origin;
+use super::{Cluster, sealed};
+use crate::base::settings::Origin;
 
 /// Says that a node is there, unless another process has its name. Answers 1, or 0 if it has.
 ///

@@ -7,7 +7,7 @@ use larder_cluster::{Node, Ring, key_hash};
 use tokio::sync::watch;
 
 use super::peers::Peer;
-use crate::settings::Origin;
+use crate::base::settings::Origin;
 
 /// The members, as they were last seen.
 pub(crate) struct Members {

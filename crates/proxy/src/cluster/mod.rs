@@ -15,13 +15,11 @@ pub(crate) mod members;
 pub(crate) mod news;
 mod note;
 pub(crate) mod peers;
-mod place;
 pub(crate) mod proof;
 mod report;
 pub(crate) mod scopes;
 mod sealed;
 pub(crate) mod session;
-pub mod settings;
 mod stream;
 pub(crate) mod tier;
 pub(crate) mod trust;
@@ -46,10 +44,10 @@ use self::news::News;
 use self::peers::Figures;
 pub(crate) use self::report::Report;
 use self::sealed::Forged;
-use self::settings::Settings;
 use self::tier::Tier;
-use crate::error::Error;
-use crate::settings::Token;
+use crate::base::error::Error;
+use crate::base::settings::Token;
+use crate::base::settings::cluster::Settings;
 
 /// How long the end of a process waits until others know of it.
 const FAREWELL: Duration = Duration::from_secs(2);

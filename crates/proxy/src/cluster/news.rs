@@ -11,10 +11,10 @@ use tokio::sync::watch;
 
 use super::bookmark::Bookmarks;
 use super::session::Looks;
-use super::settings::Settings;
 use super::stream::Stream;
 use super::trust::Trust;
-use crate::clock;
+use crate::base::clock;
+use crate::base::settings::cluster::Settings;
 
 /// One per process.
 #[derive(Debug)]

@@ -21,12 +21,14 @@ use serde::Serialize;
 use super::alive::{self, Life};
 use super::members::Standing;
 use super::{Cluster, asker};
-use crate::clock;
-use crate::origin::{Client, Download, Head, OriginError, Outgoing, Upload};
-use crate::request::Request;
-use crate::settings::{Origin, Timeouts};
-use crate::upstream::interims_of;
-use crate::worker::{Plan, Worker};
+use crate::base::clock;
+use crate::base::settings::{Origin, Timeouts};
+use crate::exchange::request::Request;
+use crate::flow::upstream::interims_of;
+use crate::flow::worker::{Plan, Worker};
+use crate::http::body::Upload;
+use crate::http::response::Head;
+use crate::origin::{Client, Download, OriginError, Outgoing};
 
 /// How long a connection to a node may take.
 pub(crate) const CONNECT: Duration = Duration::from_millis(500);

@@ -13,8 +13,9 @@ use super::Cluster;
 use super::alive::NOBODY;
 use super::asker::FIELD;
 use super::sealed::Forged;
-use crate::http1::head::{Head, Target};
-use crate::origin::{self, Challenge, Prove};
+use crate::http::head::{Head, Target};
+use crate::http::response;
+use crate::origin::{Challenge, Prove};
 
 /// Bytes of a number that is used once, and the longest that is answered, as text.
 const NONCE: (usize, usize) = (16, 64);
@@ -38,7 +39,7 @@ impl Prove for Prover {
         Challenge { head, nonce }
     }
 
-    fn accepts(&self, authority: &str, challenge: &Challenge, head: &origin::Head) -> bool {
+    fn accepts(&self, authority: &str, challenge: &Challenge, head: &response::Head) -> bool {
         let Self(cluster) = self;
         let parts = [authority.as_bytes(), challenge.nonce.as_bytes()];
         let shown = head.fields.lines(FIELD).next().unwrap_or_default();

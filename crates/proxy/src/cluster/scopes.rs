@@ -5,7 +5,7 @@ use larder_cluster::message;
 use larder_store::{Effect, Scope};
 
 use super::stream::Telling;
-use crate::worker::Shared;
+use crate::flow::worker::Shared;
 
 /// What the stream calls a purge.
 pub(crate) fn order(effect: Effect, scopes: &[Scope]) -> message::Order {

@@ -16,8 +16,8 @@ use tokio::sync::Mutex;
 use super::Cluster;
 use super::asker::Awaited;
 use super::engine::EngineError;
-use crate::request::Request;
-use crate::worker::Shared;
+use crate::exchange::request::Request;
+use crate::flow::worker::Shared;
 
 /// The field: position, engine and seal, with dots between them.
 pub(crate) const FIELD: &str = "larder-position";

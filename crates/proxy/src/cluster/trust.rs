@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use larder_cluster::Lag;
 use larder_store::{Effect, Scope};
 
-use super::settings::{Settings, WithoutEngine};
-use crate::clock;
-use crate::worker::Shared;
+use crate::base::clock;
+use crate::base::settings::cluster::{Settings, WithoutEngine};
+use crate::flow::worker::Shared;
 
 /// Until when a node relies on what it knows.
 #[derive(Debug)]

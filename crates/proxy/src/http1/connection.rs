@@ -4,7 +4,7 @@
 //! fields and no allocation; replies to pipelined requests gather in one write. Everything else
 //! becomes an owned [`Request`] and goes the long way through [`serve::serve`], in a task of its own
 //! ([`Connection::go_on`]), while its content is pumped beside the answer. Between requests the
-//! connection waits in the [lobby](super::lobby).
+//! connection waits in the [lobby](crate::http1::idle).
 
 use std::future::poll_fn;
 use std::io;
@@ -19,25 +19,25 @@ use http::{Method, StatusCode};
 use larder_stats::Sheet;
 use tokio::net::TcpStream;
 
-use super::head::{self, Framing as Delimited, Head, Parsed, Refusal};
-use super::input::Looking;
-use super::io::{Reading, Writing, linger};
 use super::send::{GATHER, SendError, gather, send, send_interim, send_stored};
 use super::upload::{self, Pumped};
 use super::watch::Watch;
-use crate::clock;
+use crate::base::clock;
+use crate::base::settings::Role;
 use crate::cluster::alive;
 use crate::cluster::asker::Asker;
-use crate::forwarded;
-use crate::listen::Seat;
+use crate::exchange::forwarded;
+use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
+use crate::exchange::request::{Interim, Link, Request};
+use crate::features::validator;
+use crate::flow::serve::{self, Answer};
+use crate::flow::worker::{Plan, Worker};
+use crate::http::head::{self, Framing as Delimited, Head, Parsed, Refusal};
+use crate::net::input::Looking;
+use crate::net::io::{Reading, Writing, linger};
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
-use crate::reply::{Content, Framing, Reply, Tunnel};
-use crate::request::{Interim, Link, Request};
-use crate::serve::{self, Answer};
-use crate::settings::Role;
-use crate::validator;
-use crate::worker::{Plan, Worker};
+use crate::server::listen::Seat;
 
 /// A client's connection.
 pub(crate) struct Connection {
@@ -434,7 +434,7 @@ impl Connection {
         let Self { reading, writing, seat: _seat, .. } = self;
         let (read, input) = reading.into_half();
         let Ok(client) = writing.into_half().reunite(read) else { return };
-        crate::tunnel::run(client, input.unread(), tunnel, plan.settings.timeouts.tunnel).await;
+        crate::http1::tunnel::run(client, input.unread(), tunnel, plan.settings.timeouts.tunnel).await;
     }
 }
 

@@ -1,18 +1,15 @@
-//! The HTTP/1.1 door: our own server loop on `httparse`.
+//! HTTP/1.1 towards clients: our own server loop.
 //!
-//! `head` reads a request strictly, `chunked` its content, `io` moves bytes under deadlines, `send`
-//! turns a reply into bytes, `connection` is what a client meets, `lobby` where it waits between
-//! requests.
+//! `connection` reads requests and answers them, `idle` is where connections wait between requests, `upload` reads a
+//! request's content, `send` turns a reply into bytes, `watch` notices a client that leaves, `tunnel` carries bytes once a
+//! connection has left HTTP.
 
-pub mod chunked;
 mod connection;
-pub mod head;
-pub(crate) mod input;
-pub(crate) mod io;
-mod lobby;
+pub(crate) mod idle;
 pub(crate) mod send;
+mod tunnel;
 mod upload;
 mod watch;
 
 pub(crate) use connection::Connection;
-pub(crate) use lobby::{Lobby, host};
+pub(crate) use idle::host;

@@ -12,11 +12,11 @@ use larder_store::fill::{self, Ending, Reader};
 use larder_store::lines::write_line;
 use larder_store::{Body, Entry, Extent, Record};
 
-use super::chunked::may_trail;
-use super::io::Writing;
+use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
+use crate::exchange::request::Interim;
+use crate::http::chunked::may_trail;
+use crate::net::io::Writing;
 use crate::origin::{Chunk, Download};
-use crate::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
-use crate::request::Interim;
 
 /// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
 pub(crate) const GATHER: usize = 64 << 10;

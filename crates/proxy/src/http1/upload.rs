@@ -7,14 +7,14 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body::Frame;
 
-use super::chunked::{Chunked, Step};
-use super::head::{Framing, Refusal};
-use super::io::Reading;
 use super::send::SendError;
-use crate::clock;
-use crate::origin::body::{ClientGone, Frames, Upload};
-use crate::reply::Reply;
-use crate::settings::{Limits, Timeouts};
+use crate::base::clock;
+use crate::base::settings::{Limits, Timeouts};
+use crate::exchange::reply::Reply;
+use crate::http::body::{ClientGone, Frames, Upload};
+use crate::http::chunked::{Chunked, Step};
+use crate::http::head::{Framing, Refusal};
+use crate::net::io::Reading;
 
 /// Content still to come from a client.
 pub(crate) struct Source<'c> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-use super::io::Reading;
 use super::upload::Source;
+use crate::net::io::Reading;
 
 /// What a client may send ahead of its answer before it is watched no more, in bytes.
 const AHEAD: usize = 16 << 10;

@@ -17,9 +17,9 @@ use arc_swap::ArcSwapOption;
 
 use self::forms::Entry;
 use super::memo::{Ended, Memo};
-use crate::clock;
-use crate::error::Error;
-use crate::settings::AccessLog;
+use crate::base::clock;
+use crate::base::error::Error;
+use crate::base::settings::AccessLog;
 
 /// Where the lines go.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use larder_stats::Content;
 use larder_store::{Disks, Memory};
 
 use super::ledger::Ledger;
-use crate::error::Error;
-use crate::outcome::Tier;
-use crate::worker::Shared;
+use crate::base::error::Error;
+use crate::base::outcome::Tier;
+use crate::flow::worker::Shared;
 
 /// Objects of a tier that are shown.
 const MOST: usize = 25_000;

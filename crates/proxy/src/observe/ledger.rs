@@ -16,11 +16,10 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use super::memo::{Ended, Memo};
+use crate::base::clock;
+use crate::base::error::Error;
+use crate::base::settings::{ClientDetail, Database, Door, Statistics};
 use larder_store::private;
-
-use crate::clock;
-use crate::error::Error;
-use crate::settings::{ClientDetail, Database, Door, Statistics};
 
 /// How long the end of the process waits for what is not yet written.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -9,13 +9,13 @@ use http::Method;
 use larder_semantics::fields::Fields;
 
 use super::trace::Trace;
-use crate::http1::head::{Head, Target};
-use crate::outcome::Outcome;
-use crate::reply::Reply;
-use crate::request::Address;
-use crate::route::{FORWARD, SiteNumber, first_segment, host_of};
-use crate::settings::{AccessLog, Door, Role};
-use crate::worker::Plan;
+use crate::base::outcome::Outcome;
+use crate::base::settings::{AccessLog, Door, Role};
+use crate::exchange::reply::Reply;
+use crate::exchange::request::Address;
+use crate::exchange::route::{FORWARD, SiteNumber, first_segment, host_of};
+use crate::flow::worker::Plan;
+use crate::http::head::{Head, Target};
 
 /// The target of what could not be read.
 const UNREAD: &str = "-";

@@ -2,11 +2,8 @@
 //! traces.
 
 pub(crate) mod access;
-pub(crate) mod accounts;
 pub(crate) mod contents;
-pub(crate) mod counters;
 pub(crate) mod couplings;
-pub(crate) mod histogram;
 pub(crate) mod ledger;
 pub(crate) mod memo;
 pub(crate) mod sums;

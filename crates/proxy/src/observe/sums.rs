@@ -12,10 +12,10 @@ use larder_stats::{Mark, Measures, Sheet, Transaction};
 
 use super::ledger::{COMMON, Ledger};
 use super::memo::{self, Ended, Memo};
-use crate::clock;
-use crate::http1::head::Head;
-use crate::settings::{ClientDetail, Door, Role};
-use crate::worker::Plan;
+use crate::base::clock;
+use crate::base::settings::{ClientDetail, Door, Role};
+use crate::flow::worker::Plan;
+use crate::http::head::Head;
 
 /// Stands for the URL and the route where a worker has no room for more of them.
 const ANY: &str = "*";

@@ -272,9 +272,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::base::outcome::{Kind, Outcome};
+    use crate::exchange::route::SiteNumber;
     use crate::observe::memo::{Ended, Memo};
-    use crate::outcome::{Kind, Outcome};
-    use crate::route::SiteNumber;
 
     fn seen(url: &str, kind: Kind, why: Why, bytes: u64) -> Seen {
         let outcome =

@@ -12,8 +12,8 @@ use larder_semantics::status::Why;
 use serde::Serialize;
 
 use super::memo::{Ended, Memo};
-use crate::error::Error;
-use crate::settings::Settings;
+use crate::base::error::Error;
+use crate::base::settings::Settings;
 
 mod otlp;
 mod parent;

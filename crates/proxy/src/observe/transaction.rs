@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::watch::Seen;
-use crate::clock;
-use crate::outcome::Kind;
-use crate::settings::Door;
+use crate::base::clock;
+use crate::base::outcome::Kind;
+use crate::base::settings::Door;
 
 /// What became of a request, and why.
 #[derive(Debug, Serialize)]
@@ -134,9 +134,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::base::outcome::Outcome;
+    use crate::exchange::route::SiteNumber;
     use crate::observe::memo::{Ended, Memo};
-    use crate::outcome::Outcome;
-    use crate::route::SiteNumber;
 
     fn seen() -> Seen {
         let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 7);

@@ -9,7 +9,7 @@ use larder_semantics::fields::{Fields, HeadLines};
 use larder_semantics::status::Why;
 use larder_store::lines::write_line;
 
-use crate::clock;
+use crate::base::clock;
 
 const PLACES: usize = 4096;
 /// Bytes of a value that are kept, and lines of a field.

@@ -15,7 +15,7 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::memo::{Ended, Memo, Visit};
-use crate::worker::Shared;
+use crate::flow::worker::Shared;
 
 /// Who may watch at once.
 pub(crate) const MOST: usize = 16;
@@ -243,8 +243,8 @@ impl Drop for Watcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Kind, Outcome};
-    use crate::route::SiteNumber;
+    use crate::base::outcome::{Kind, Outcome};
+    use crate::exchange::route::SiteNumber;
     use larder_semantics::status::Why;
 
     fn batch(first: u64, seen: usize, dropped: u64) -> Arc<Batch> {

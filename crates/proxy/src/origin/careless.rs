@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::clock;
+use crate::base::clock;
 
 /// How long an origin is remembered, in seconds.
 const MEMORY: u32 = 600;

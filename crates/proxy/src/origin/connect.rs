@@ -10,11 +10,12 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::own::{self, OwnListeners};
+use super::Common;
 use super::resolve::{Resolver, Unresolved};
-use super::stream::Stream;
-use super::{Common, guard};
-use crate::route::host_of;
+use crate::exchange::route::host_of;
+use crate::net::guard;
+use crate::net::own::{self, OwnListeners};
+use crate::net::stream::Stream;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use http::HeaderMap;
 
 use super::exchange::{Content, Exchange, Failure, Piece};
-use super::gate::Place;
-use super::stream::Stream;
-use crate::observe::accounts::Meter;
+use crate::counts::accounts::Meter;
+use crate::net::gate::Place;
+use crate::net::stream::Stream;
 
 /// An origin's content as it arrives. It is boxed from the start: it passes through many hands, and is large.
 #[derive(Debug)]

@@ -12,13 +12,13 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::Outgoing;
-use super::head::{self, Framing, Head, Malformed};
 use super::idle::Idle;
 use super::sending::Sending;
-use super::stream::{State, Stream};
-use crate::http1::chunked::{Chunked, Step};
-use crate::http1::input::{Input, Looking};
-use crate::http1::io::Deadline;
+use crate::http::chunked::{Chunked, Step};
+use crate::http::response::{self, Framing, Head, Malformed};
+use crate::net::input::{Input, Looking};
+use crate::net::io::Deadline;
+use crate::net::stream::{State, Stream};
 
 /// Content still to come from which on a larger buffer pays, and how large it is.
 const MUCH: u64 = 64 << 10;
@@ -126,8 +126,8 @@ impl Connection {
         loop {
             self.skip_empty_lines();
             let unread = self.input.unread();
-            if self.looking.is_worth_it(unread, head::LONGEST)
-                && let Some((head, used)) = head::parse(unread, method).map_err(Failure::Malformed)?
+            if self.looking.is_worth_it(unread, response::LONGEST)
+                && let Some((head, used)) = response::parse(unread, method).map_err(Failure::Malformed)?
             {
                 self.input.consume(used);
                 self.looking = Looking::default();

@@ -19,8 +19,8 @@ use foldhash::fast::RandomState;
 use super::careless::Careless;
 use super::common::Common;
 use super::exchange::Connection;
-use super::stream::State;
-use crate::clock;
+use crate::base::clock;
+use crate::net::stream::State;
 
 /// How long a connection waits for another request, in milliseconds.
 const PATIENCE: u64 = 30_000;

@@ -1,24 +1,18 @@
 //! The origin side: which origin, over which connection, how long to wait, whether to try again.
 //!
 //! Each worker has a [`Client`] of its own, with its own idle connections; what is known of an
-//! origin's health ([`Pool`]) and the places for requests under way ([`Gate`]) are shared.
+//! origin's health ([`Pool`]) and the places for requests under way ([`Gate`](crate::net::gate::Gate)) are shared.
 
-pub mod body;
 mod careless;
 mod common;
 pub mod connect;
 mod download;
 mod exchange;
-pub mod gate;
-pub mod guard;
-pub mod head;
 mod idle;
-mod own;
 mod pool;
 pub mod proof;
 mod resolve;
 mod sending;
-mod stream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,19 +20,16 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use larder_semantics::status::Why;
 
-pub use self::body::Upload;
 pub use self::common::{Common, Destinations, most_idle};
 pub use self::connect::{ConnectError, Connector};
 pub use self::download::{Chunk, Download, Upgraded};
 use self::exchange::{Connection, Content, Exchange, Failure};
-pub use self::gate::{Claim, Gate, Place};
-pub use self::head::{Head, Lines};
 use self::idle::Idle;
-pub use self::own::OwnListeners;
 pub use self::pool::{Pool, Turn};
 pub use self::proof::{Challenge, Prove};
-pub use self::stream::Stream;
-use crate::settings::Timeouts;
+use crate::base::settings::Timeouts;
+use crate::http::body::Upload;
+use crate::http::response::Head;
 
 /// Why an origin gave no answer: what the client is told, and what the log says besides.
 #[derive(Debug, thiserror::Error)]

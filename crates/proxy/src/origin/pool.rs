@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::clock;
-use crate::settings::{Origin, Site};
+use crate::base::clock;
+use crate::base::settings::{Origin, Site};
 
 /// The origins of one site and what is known of them. Shared by all workers.
 #[derive(Debug)]

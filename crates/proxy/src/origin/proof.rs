@@ -6,7 +6,9 @@ use http::{Method, StatusCode};
 use larder_semantics::status::Why;
 
 use super::exchange::Exchange;
-use super::{Client, Head, OriginError, Outgoing, Upload};
+use super::{Client, OriginError, Outgoing};
+use crate::http::body::Upload;
+use crate::http::response::Head;
 
 /// Asks for proof, and judges it.
 pub trait Prove: Debug + Send + Sync {

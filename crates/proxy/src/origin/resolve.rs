@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::clock;
+use crate::base::clock;
 
 /// Names looked up at once.
 const THREADS: usize = 16;

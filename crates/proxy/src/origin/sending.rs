@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 use http::{HeaderMap, HeaderName};
 use larder_store::lines::write_line;
 
-use super::body::Upload;
 use super::exchange::Failure;
-use super::stream::Stream;
-use crate::http1::io::Deadline;
+use crate::http::body::Upload;
+use crate::net::io::Deadline;
+use crate::net::stream::Stream;
 
 /// A request's content on its way out.
 #[derive(Debug, Default)]

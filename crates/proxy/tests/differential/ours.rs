@@ -1,8 +1,8 @@
 //! How Larder reads a request.
 
 use http::HeaderMap;
-use larder_proxy::http1::chunked::{Chunked, Step};
-use larder_proxy::http1::head::{Framing, Head, Parsed, Target, parse, room};
+use larder_proxy::http::chunked::{Chunked, Step};
+use larder_proxy::http::head::{Framing, Head, Parsed, Target, parse, room};
 use larder_proxy::settings::Limits;
 
 use super::Seen;

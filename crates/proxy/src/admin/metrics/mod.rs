@@ -11,10 +11,10 @@ use std::sync::Arc;
 use self::table::METRICS;
 use self::text::{Metric, Samples};
 use super::Stats;
-use crate::findings::Validation;
-use crate::observe::counters::Counts;
-use crate::observe::histogram::Distributions;
-use crate::worker::Shared;
+use crate::base::findings::Validation;
+use crate::counts::counters::Counts;
+use crate::counts::histogram::Distributions;
+use crate::flow::worker::Shared;
 
 /// What the answer is, in the words of HTTP.
 pub(super) const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -9,13 +9,13 @@ use larder_tags::Report;
 use super::text::{Kind, Metric, Samples};
 use super::{Moment, Stats};
 use crate::admin::Disk;
+use crate::base::findings::{Skipped, Verdicts};
+use crate::base::outcome::{Kind as Outcome, Tier};
 use crate::cluster::Report as Cluster;
 use crate::cluster::members::Standing;
 use crate::cluster::news::Report as News;
 use crate::cluster::tier::Report as SecondTier;
-use crate::findings::{Skipped, Verdicts};
-use crate::observe::counters::Ends;
-use crate::outcome::{Kind as Outcome, Tier};
+use crate::counts::counters::Ends;
 
 macro_rules! metric {
     ($kind:ident $name:literal [$($label:literal),*] $about:literal $collect:expr) => {

@@ -6,7 +6,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::Moment;
-use crate::observe::histogram::Distribution;
+use crate::counts::histogram::Distribution;
 
 /// One metric: what it is called, and where its samples come from.
 pub(super) struct Metric {
@@ -105,8 +105,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::observe::histogram::{Distributions, Times};
-    use crate::outcome;
+    use crate::base::outcome;
+    use crate::counts::histogram::{Distributions, Times};
 
     static METRIC: Metric = Metric {
         name: "larder_test_seconds",

@@ -1,4 +1,4 @@
-//! What the second tier has for a request that nobody sent ([`crate::why`]): found and judged as for one that is to be
+//! What the second tier has for a request that nobody sent ([`crate::features::why`]): found and judged as for one that is to be
 //! answered, except that content is only looked for. Nothing is counted, and no breaker hears of it.
 
 use larder_cluster::breaker;
@@ -7,11 +7,11 @@ use larder_semantics::reuse::{Reuse, reuse};
 use tokio::time::{Instant, timeout_at};
 
 use super::reading::{Reading, Unfit};
-use crate::clock;
+use crate::base::clock;
+use crate::base::explanation::{Kept, SecondTier};
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
-use crate::explanation::{Kept, SecondTier};
-use crate::request::Request;
+use crate::exchange::request::Request;
 
 /// What the second tier has for `request`, as far as the engine says so before `until`; `None`: there is none. What goes
 /// another way than by this tier is `passed_by` for that reason.

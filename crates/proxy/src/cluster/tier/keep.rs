@@ -17,10 +17,10 @@ use larder_store::Entry;
 use tokio::sync::Notify;
 
 use super::{Tier, chunk};
-use crate::clock;
+use crate::base::clock;
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
-use crate::worker::Shared;
+use crate::flow::worker::Shared;
 
 /// As many bytes of content wait.
 const WAITING: u64 = 32 << 20;

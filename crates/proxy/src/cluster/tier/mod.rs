@@ -27,16 +27,16 @@ use self::keep::Queue;
 use super::Cluster;
 use super::engine::{Engine, EngineError, Link, refused_or_lost};
 use super::members::Standing;
-use super::settings;
-use crate::clock;
-use crate::request::Request;
+use crate::base::clock;
+use crate::base::settings::cluster;
+use crate::exchange::request::Request;
 
 /// How long the engine may take to store something.
 const STORING: Duration = Duration::from_secs(1);
 
 /// What one node has to do with the second tier.
 pub(crate) struct Tier {
-    settings: settings::Tier,
+    settings: cluster::Tier,
     reads: Side,
     writes: Side,
     queue: Queue,
@@ -94,7 +94,7 @@ pub(crate) struct Report {
 }
 
 impl Tier {
-    pub(super) fn new(settings: &settings::Tier) -> Self {
+    pub(super) fn new(settings: &cluster::Tier) -> Self {
         let side = |name, patience| Side {
             name,
             patience,

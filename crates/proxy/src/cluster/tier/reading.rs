@@ -18,13 +18,12 @@ use larder_store::fill::Lead;
 use larder_store::{Body, Effect, Entry, Purges};
 
 use super::{Side, Tier, chunk};
-use crate::clock;
-use crate::cluster::Cluster;
+use crate::base::clock;
 use crate::cluster::engine::EngineError;
-use crate::cluster::scopes;
 use crate::cluster::sealed::Forged;
-use crate::request::Request;
-use crate::worker::Shared;
+use crate::cluster::{Cluster, scopes};
+use crate::exchange::request::Request;
+use crate::flow::worker::Shared;
 
 /// As many entries of the stream are read to judge a response; one that is older than these is not used.
 const MOST: usize = 4_096;

@@ -6,8 +6,8 @@ use larder_store::Entry;
 use larder_store::fill::Lead;
 
 use super::reading::{Reading, Unfit};
-use crate::request::Request;
-use crate::worker::Shared;
+use crate::exchange::request::Request;
+use crate::flow::worker::Shared;
 
 /// What the second tier has for `request`, whose fill `lead` leads.
 pub(crate) async fn recall(shared: &Shared, request: &Request, lead: &mut Lead) -> Option<Entry> {

@@ -11,8 +11,8 @@ use larder_semantics::date;
 use serde::Serialize;
 
 use super::super::memo::{Ended, Memo};
-use crate::outcome::{Kind, Tier};
-use crate::settings::{AccessLog, Door};
+use crate::base::outcome::{Kind, Tier};
+use crate::base::settings::{AccessLog, Door};
 
 /// A request that has ended, and when.
 pub(super) struct Entry<'e> {
@@ -207,8 +207,8 @@ mod tests {
     use larder_semantics::status::Why;
 
     use super::*;
-    use crate::outcome::Outcome;
-    use crate::route::SiteNumber;
+    use crate::base::outcome::Outcome;
+    use crate::exchange::route::SiteNumber;
 
     fn line(form: AccessLog, memo: &Memo, ended: &Ended) -> String {
         let mut line = String::new();

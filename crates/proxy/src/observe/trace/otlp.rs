@@ -16,9 +16,9 @@ use opentelemetry_sdk::trace::{
 
 use super::super::memo::{Ended, Memo};
 use super::{Call, Report, Trace, Traceparent};
+use crate::base::settings::Door;
+use crate::exchange::route::host_of;
 use crate::origin::connect;
-use crate::route::host_of;
-use crate::settings::Door;
 
 /// Where a collector takes spans, below its endpoint.
 const PATH: &str = "/v1/traces";

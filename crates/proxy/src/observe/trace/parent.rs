@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use larder_semantics::fields::Fields;
 
-use crate::upstream::TRACEPARENT;
+use crate::flow::upstream::TRACEPARENT;
 
 /// The length of a value of version 00, which later versions begin with.
 const LENGTH: usize = 55;

@@ -1,0 +1,378 @@
+//! The admin listener: figures (also for Prometheus: [`metrics`]), what happens at this moment ([`live`]), what would
+//! become of a request ([`explain`]), what is on the disks ([`cache`]), what takes something away ([`purge`]), and a
+//! page that shows all that ([`page`]). Loopback by default: who may ask it ([`access`]) may read whatever is cached.
+//! A capability is a file; here is which path leads to which.
+
+mod access;
+pub(crate) mod cache;
+mod cluster;
+mod explain;
+mod history;
+mod live;
+pub(crate) mod metrics;
+mod objects;
+mod page;
+mod purge;
+mod query;
+pub(crate) mod recent;
+mod sites;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use larder_evict::By;
+use larder_store::disks::Drive;
+use serde::Serialize;
+use socket2::SockRef;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use self::query::Query;
+use self::sites::Site;
+use crate::counts::counters::Totals;
+use crate::counts::histogram::Latency;
+use crate::features::etag_gateway::Holdings;
+use crate::flow::worker::Shared;
+use crate::observe::ledger::{self, Ledger};
+use crate::observe::trace::{self, Tracer};
+use crate::observe::watch;
+use crate::rpc::Report;
+use crate::server::maintenance;
+
+/// What `GET /stats` answers.
+#[derive(Debug, Serialize)]
+struct Stats {
+    #[serde(flatten)]
+    totals: Totals,
+    hit_ratio: f64,
+    validated_hit_ratio: f64,
+    byte_hit_ratio: f64,
+    objects: u64,
+    bytes_stored: u64,
+    evictions: u64,
+    admissions: u64,
+    rejections: u64,
+    bytes_filling: u64,
+    /// Large bodies that were not kept, since the system gave no more room in a memory file.
+    memory_file_refusals: u64,
+    fills: usize,
+    policy: String,
+    capacity: u64,
+    by: &'static str,
+    connections: usize,
+    in_flight: usize,
+    queued: usize,
+    /// The directories of the disk tier.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    disks: Vec<Disk>,
+    schedule: maintenance::Report,
+    /// Lines of the access log that could not be written.
+    log_lines_lost: u64,
+    latency: Latency,
+    /// By name, whatever became of the requests.
+    reasons: BTreeMap<&'static str, u64>,
+    sites: Vec<Site>,
+    /// The pools of tags of each gateway.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gateways: Vec<Holdings>,
+    /// The cluster, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<crate::cluster::Report>,
+    /// What became of the rows for the statistics database, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    statistics: Option<ledger::Report>,
+    /// What became of the spans, if requests are traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traces: Option<trace::Report>,
+    /// By name, those that listen.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    doors: BTreeMap<&'static str, Report>,
+}
+
+/// A directory of the disk tier. Its figures are 0 until it is in use; counts are those of this process.
+#[derive(Debug, Serialize)]
+struct Disk {
+    path: String,
+    /// `ready`; `scanning`, while not all of its objects are known; `paused`, after failed writes; `off`.
+    state: &'static str,
+    /// Why it is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
+    policy: String,
+    size: u64,
+    bytes_occupied: u64,
+    bytes_live: u64,
+    objects: u64,
+    segments: u64,
+    stored: u64,
+    refused: u64,
+    dropped: u64,
+    evictions: u64,
+    corrupt: u64,
+    write_errors: u64,
+    bytes_queued: u64,
+    bytes_accepted: u64,
+    bytes_written: u64,
+    write_amplification: f64,
+    bytes_of_memory: u64,
+}
+
+impl Disk {
+    fn of(drive: &Drive) -> Self {
+        let usage = drive.disk().map(|disk| disk.usage());
+        let state = match &usage {
+            None => "off",
+            Some(usage) if usage.paused => "paused",
+            Some(usage) if usage.scanning => "scanning",
+            Some(_) => "ready",
+        };
+        let usage = usage.unwrap_or_default();
+        Self {
+            path: drive.path().display().to_string(),
+            state,
+            trouble: drive.trouble(),
+            policy: drive.policy(),
+            size: usage.size,
+            bytes_occupied: usage.occupied,
+            bytes_live: usage.live,
+            objects: usage.objects,
+            segments: usage.segments,
+            stored: usage.stored,
+            refused: usage.refused,
+            dropped: usage.dropped,
+            evictions: usage.evictions,
+            corrupt: usage.corrupt,
+            write_errors: usage.write_errors + drive.journal_errors(),
+            bytes_queued: usage.queued,
+            bytes_accepted: usage.accepted_bytes,
+            bytes_written: usage.written_bytes,
+            write_amplification: usage.write_amplification(),
+            bytes_of_memory: usage.memory,
+        }
+    }
+}
+
+impl Stats {
+    /// The origins of all sites, with the sites' names.
+    fn origins(&self) -> impl Iterator<Item = (&str, &sites::Origin)> {
+        self.sites.iter().flat_map(|site| site.origins.iter().map(|origin| (&*site.site, origin)))
+    }
+
+    fn gather(shared: &Shared) -> Self {
+        let counts = shared.accounts.counts();
+        let (totals, usage) = (counts.totals(), shared.store.memory.usage());
+        let (in_flight, queued) = shared.plan().gate.occupancy();
+        let (plan, capacity) = (shared.plan(), shared.store.memory.capacity());
+        let doors = plan.settings.doors.listen.iter();
+        Self {
+            totals,
+            hit_ratio: totals.hit_ratio(),
+            validated_hit_ratio: totals.validated_hit_ratio(),
+            byte_hit_ratio: totals.byte_hit_ratio(),
+            objects: usage.objects,
+            bytes_stored: usage.bytes,
+            evictions: usage.evictions,
+            admissions: usage.admissions,
+            rejections: usage.rejections,
+            bytes_filling: usage.filling,
+            memory_file_refusals: shared.fills.arena().refusals(),
+            fills: shared.fills.under_way(),
+            policy: plan.settings.memory.policy.to_string(),
+            capacity: capacity.amount,
+            by: match capacity.by {
+                By::Bytes => "bytes",
+                By::Entries => "entries",
+            },
+            connections: shared.connections.load(Ordering::Relaxed),
+            in_flight,
+            queued,
+            disks: shared.store.disks.drives().iter().map(Disk::of).collect(),
+            schedule: shared.done.report(),
+            log_lines_lost: shared.access.lost(),
+            latency: shared.times().latency(),
+            reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
+            sites: sites::report(shared),
+            gateways: shared.gateways.report(),
+            cluster: shared.cluster.as_deref().map(crate::cluster::Report::of),
+            statistics: shared.ledger.as_deref().map(Ledger::report),
+            traces: shared.tracer.as_ref().map(Tracer::report),
+            doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
+        }
+    }
+}
+
+/// Connections at once; further ones are closed on arrival.
+const CONNECTIONS: usize = 64;
+/// How long a connection may take for a request's head, or do nothing.
+const SILENT: Duration = Duration::from_secs(10);
+/// How long an answer may lie in the kernel because its client does not read it.
+const UNREAD: Duration = Duration::from_secs(60);
+
+/// Answers on `listener` until the process ends.
+pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
+    tokio::spawn(watch::pump(Arc::clone(&shared)));
+    tokio::spawn(recent::watch(Arc::clone(&shared)));
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            tracing::debug!(client = %peer, "closed on arrival: too many admin connections");
+            continue;
+        };
+        // The kernel ends the connection of a client that reads no answer.
+        if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(UNREAD)) {
+            tracing::debug!(client = %peer, "admin connection without a limit for unread answers: {error}");
+        }
+        let shared = Arc::clone(&shared);
+        let service = service_fn(move |request| {
+            let shared = Arc::clone(&shared);
+            async move { Ok::<_, Infallible>(answer(&shared, peer, &request).await) }
+        });
+        let mut server = http1::Builder::new();
+        server.timer(TokioTimer::new()).header_read_timeout(SILENT);
+        let connection = server.serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            let _place = place;
+            if let Err(error) = connection.await {
+                tracing::debug!("admin connection ended: {error}");
+            }
+        });
+    }
+}
+
+/// An answer's content: at hand, or still being made.
+type Answer = Either<Full<Bytes>, stream::Stream>;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+async fn answer(shared: &Arc<Shared>, peer: SocketAddr, request: &Request<Incoming>) -> Response<Answer> {
+    let (method, path, plan) = (request.method(), request.uri().path(), shared.plan());
+    let token = plan.settings.admin_token.as_ref();
+    let mut response = match access::check(token, peer.ip(), method, path, request.headers()) {
+        Ok(()) => answer_to(shared, request).await,
+        Err(refusal) => response(refusal.status, TEXT, format!("{}\n", refusal.why).into()),
+    };
+    access::guard(&mut response);
+    response
+}
+
+/// The answer to who may have it.
+async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Answer> {
+    let (method, path, query) = (request.method(), request.uri().path(), request.uri().query());
+    let changes = CHANGES.contains(&path);
+    match *method {
+        Method::POST if path == "/purge" => return purge::answer(shared, query).await,
+        Method::POST if changes && path.starts_with("/cluster/") => {
+            return cluster::answer(shared, path, query).await;
+        }
+        Method::POST if changes => return cache::answer(shared, path, query).await,
+        Method::GET | Method::HEAD if !changes => {}
+        _ => {
+            let allowed = if changes { "POST" } else { "GET" };
+            let mut refused = response(
+                StatusCode::METHOD_NOT_ALLOWED,
+                TEXT,
+                format!("only {allowed} is understood here\n").into(),
+            );
+            refused.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(allowed));
+            return refused;
+        }
+    }
+    if let Some(part) = page::of(path, request.headers()) {
+        return part;
+    }
+    match path {
+        path if path == "/cache" || path.starts_with("/cache/") => cache::answer(shared, path, query).await,
+        "/stats" => json(&Stats::gather(shared)),
+        "/metrics" => response(StatusCode::OK, metrics::TYPE, metrics::page(shared).into()),
+        "/recent" => recent::answer(shared, query),
+        "/history" => history::answer(shared, query).await,
+        "/objects" => objects::answer(shared, query).await,
+        "/cluster" => cluster::answer(shared, path, query).await,
+        "/pools" => plain(query, || shared.gateways.report()),
+        "/about" => plain(query, || page::About::of(shared)),
+        "/validator" => plain(query, || shared.validator.report(&shared.plan())),
+        "/couplings" => plain(query, || shared.couplings.found(&shared.plan())),
+        "/why" => explain::answer(shared, query).await,
+        "/live" | "/top" | "/log" => live::answer(shared, path, query),
+        "/healthz" => response(StatusCode::OK, TEXT, "alive\n".into()),
+        "/readyz" if shared.is_draining() => {
+            response(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".into())
+        }
+        "/readyz" if shared.cluster.as_ref().is_some_and(|cluster| !cluster.is_ready()) => {
+            response(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not in the cluster\n".into())
+        }
+        "/readyz" => response(StatusCode::OK, TEXT, "ready\n".into()),
+        _ => response(StatusCode::NOT_FOUND, TEXT, format!("try {}\n", PATHS.join(", ")).into()),
+    }
+}
+
+/// What takes something away: it is understood with POST, and everything else is not.
+const CHANGES: &[&str] = &["/purge", "/cache/verify", "/cluster/drain", "/cluster/resume"];
+
+/// What there is to ask for.
+const PATHS: &[&str] = &[
+    "/ (in a browser)",
+    "/stats",
+    "/metrics",
+    "/live",
+    "/recent",
+    "/history",
+    "/top",
+    "/log",
+    "/why",
+    "/validator",
+    "/couplings",
+    "/purge",
+    "/objects",
+    "/cache",
+    "/cluster",
+    "/pools",
+    "/about",
+    "/healthz",
+    "/readyz",
+];
+
+/// What takes no parameters.
+fn plain<T: Serialize>(query: Option<&str>, value: impl FnOnce() -> T) -> Response<Answer> {
+    match Query::read(query, &[]) {
+        Ok(_) => json(&value()),
+        Err(why) => response(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n").into()),
+    }
+}
+
+fn json(value: &impl Serialize) -> Response<Answer> {
+    match serde_json::to_vec_pretty(value) {
+        Ok(text) => response(StatusCode::OK, "application/json", text),
+        Err(error) => response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n").into()),
+    }
+}
+
+fn response(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Response<Answer> {
+    let mut response = prepared(kind, Either::Left(Full::new(body.into())));
+    *response.status_mut() = status;
+    response
+}
+
+/// A 200 with this content.
+fn prepared(kind: &'static str, content: Answer) -> Response<Answer> {
+    let mut response = Response::new(content);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,430 @@
+//! What the proxy is told: plain data, already checked.
+//!
+//! The binary turns a config file and flags into these; nothing below validates again. A reload
+//! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`,
+//! `cluster`, `trace` and the capacity of the memory tier, which belong to the process.
+
+pub(crate) mod cluster;
+pub(crate) mod place;
+mod statistics;
+mod token;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use larder_evict::{By, Capacity, Spec};
+pub use larder_rpc::line::Form as LineForm;
+use larder_semantics::storable::Rules;
+pub use larder_store::DiskTier;
+
+pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
+pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
+pub use self::token::Token;
+use crate::base::networks::near;
+pub use crate::base::schedule::{Schedule, Times};
+pub use crate::features::validator::Validate;
+
+/// [`Site::doubt`] where nothing is configured.
+pub const DOUBT: u32 = 60;
+
+/// Everything the proxy needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where clients connect. At least one.
+    pub listen: Vec<Listener>,
+    /// Where `/stats`, `/healthz` and `/readyz` are served; `None` turns them off.
+    pub admin: Option<SocketAddr>,
+    /// What must be shown there by who comes from another machine; `None`: nobody else is answered.
+    pub admin_token: Option<Token>,
+    /// Worker threads, each with its own runtime and its own accept queue. At least 1.
+    pub threads: usize,
+    /// The memory tier.
+    pub memory: MemoryTier,
+    /// The directories of the disk tier; none: what is stored goes with the process.
+    pub disks: Vec<DiskTier>,
+    /// What is forgotten without being asked for.
+    pub schedule: Schedule,
+    /// Which hits are compared with what the origin answers.
+    pub validate: Validate,
+    /// Bounds on what a client may send and hold.
+    pub limits: Limits,
+    /// How long to wait for clients and origins.
+    pub timeouts: Timeouts,
+    /// Reverse-proxied sites, in the order they are matched.
+    pub sites: Vec<Site>,
+    /// How requests for other people's origins are treated.
+    pub forward: Forward,
+    /// The doors for programs that speak RPC.
+    pub doors: Doors,
+    /// The access log.
+    pub access_log: AccessLog,
+    /// Where it is written; `None`: to standard output.
+    pub access_log_file: Option<PathBuf>,
+    /// The directory in which a process leaves what the next one has to know; `None`: nothing is left.
+    pub state: Option<PathBuf>,
+    /// What is kept of requests in a database.
+    pub statistics: Statistics,
+    /// The cluster that this is a node of; `None`: it is by itself.
+    pub cluster: Option<Cluster>,
+    /// Where requests are traced to.
+    pub trace: Tracing,
+    /// How this proxy names itself in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
+    pub name: String,
+    /// Also send the traditional `X-Cache: HIT` or `X-Cache: MISS`.
+    pub x_cache: bool,
+    /// How the client's address is passed on.
+    pub client_address: ClientAddress,
+    /// Proxies in front of this one that may say for whom they ask.
+    pub trust: Vec<IpNet>,
+}
+
+/// One listening address and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// The address; port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// What clients may ask here.
+    pub role: Role,
+}
+
+/// What a listener does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Speaks for the configured sites.
+    Reverse,
+    /// Speaks to any origin for its clients: absolute-form requests and `CONNECT`.
+    Forward,
+}
+
+impl Role {
+    /// What it is called in lists and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reverse => "reverse",
+            Self::Forward => "forward",
+        }
+    }
+}
+
+/// The memory tier's size and policy.
+#[derive(Clone, Debug)]
+pub struct MemoryTier {
+    /// Bytes (heads, keys and bookkeeping included) or entries.
+    pub capacity: Capacity,
+    /// The eviction policy.
+    pub policy: Spec,
+    /// The largest body stored, in bytes; `None`: as large as a shard.
+    pub max_object: Option<u64>,
+    /// Variants kept for one URL (RFC 9111 section 4.1); the oldest goes first. At least 1.
+    pub max_variants: usize,
+}
+
+/// Bounds on what a client may send and hold. Each is refused with a status of its own.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a request's head (431).
+    pub head_bytes: usize,
+    /// Field lines of a request's head (431).
+    pub head_fields: usize,
+    /// Bytes of a request-target (414).
+    pub target_bytes: usize,
+    /// Bytes of a request's content (413).
+    pub body_bytes: u64,
+    /// Client connections at once; further ones are closed on arrival.
+    pub connections: usize,
+    /// Requests to origins at once.
+    pub in_flight: usize,
+    /// Requests waiting for one of those places; beyond it: 503 with `Retry-After`.
+    pub queue: usize,
+}
+
+/// How long to wait.
+#[derive(Clone, Debug)]
+pub struct Timeouts {
+    /// From the first byte of a head to its last (408).
+    pub head: Duration,
+    /// Between two requests of a connection (closed silently).
+    pub idle: Duration,
+    /// Without a single byte of progress in a request's or response's content (408, or closed).
+    pub stall: Duration,
+    /// Bytes per second below which a request's content is refused (408) and a client that takes a
+    /// response is dropped, once either has taken `stall`; 0: any rate.
+    pub min_rate: u64,
+    /// For a TCP (and TLS) connection to an origin (504).
+    pub connect: Duration,
+    /// From the end of a request to the first byte of the origin's answer (504).
+    pub first_byte: Duration,
+    /// Between two pieces of an origin's answer (502, or the truncation passed on).
+    pub origin_idle: Duration,
+    /// Bytes per second below which an origin's answer is given up that nobody reads any more, once it has gone unread
+    /// for `stall`; 0: any rate.
+    pub unread_rate: u64,
+    /// Without a byte in either direction of a tunnel (closed).
+    pub tunnel: Duration,
+    /// How long `SIGTERM` waits for requests under way.
+    pub drain: Duration,
+}
+
+/// A reverse-proxied site.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Its name in metrics and logs.
+    pub name: String,
+    /// Host names, lower-case, without port; `*.example.com` matches one or more leading labels;
+    /// empty: every host.
+    pub hosts: Vec<String>,
+    /// Where its content comes from. At least one.
+    pub origins: Vec<Origin>,
+    /// What the origin sees as `Host`.
+    pub host: HostHeader,
+    /// Caching rules.
+    pub rules: Rules,
+    /// False: every request passes through.
+    pub cache: bool,
+    /// Nothing of its answers is stored but their tags: the site is a gateway beside its backend.
+    pub tags: Option<larder_tags::Settings>,
+    /// How long a change whose end is unknown may still happen, in seconds; 0: not at all.
+    pub doubt: u32,
+    /// Further tries of an idempotent request whose origin failed before it answered.
+    pub retries: u32,
+    /// Failures in a row after which an origin is left alone.
+    pub max_fails: u32,
+    /// How long it is left alone.
+    pub fail_timeout: Duration,
+    /// Active checks of each origin, if any.
+    pub health: Option<Health>,
+    /// Who may send `PURGE`, besides those who show the admin token.
+    pub purge_from: Vec<IpNet>,
+}
+
+/// An active health check: `GET path` that must answer 2xx or 3xx.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// The path asked for.
+    pub path: String,
+    /// Time between two checks.
+    pub interval: Duration,
+}
+
+/// One origin of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Spoken over TLS.
+    pub https: bool,
+    /// Host name or address, with its port if one was written.
+    pub authority: String,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.https { "https" } else { "http" }, self.authority)
+    }
+}
+
+/// What the origin sees as `Host`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostHeader {
+    /// What the client sent.
+    Preserve,
+    /// The origin's own authority.
+    Origin,
+    /// This value.
+    Set(String),
+}
+
+/// How a forward proxy behaves.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    /// Clients that may use it.
+    pub clients: Vec<IpNet>,
+    /// Ports that requests other than `CONNECT` may reach.
+    pub ports: Vec<RangeInclusive<u16>>,
+    /// Ports that `CONNECT` may reach.
+    pub connect_ports: Vec<u16>,
+    /// Let clients reach loopback, link-local, private and metadata addresses.
+    pub allow_private: bool,
+    /// Caching rules.
+    pub rules: Rules,
+}
+
+/// How programs that speak RPC get pages. What holds for clients of the forward proxy holds for them.
+#[derive(Clone, Debug)]
+pub struct Doors {
+    /// Where they connect; the kernel chooses a port 0.
+    pub listen: Vec<(Door, SocketAddr)>,
+    /// Clients that may use them.
+    pub clients: Vec<IpNet>,
+    /// How requests name their sender: visible ASCII and spaces.
+    pub user_agent: String,
+    /// Redirects followed for one page.
+    pub redirects: usize,
+    /// Follow redirects from http to https, and back.
+    pub cross_scheme: bool,
+    /// The largest page that has to be put together before it is sent, in bytes: one whose length only its
+    /// end tells, or one with a content coding.
+    pub max_page: u64,
+    /// Between two calls of a connection (closed silently).
+    pub idle: Duration,
+    /// How the line protocol tells the end of a page.
+    pub line_form: LineForm,
+    /// Serve ONC RPC over UDP too; `None`: where only loopback can reach it.
+    pub onc_udp: Option<bool>,
+    /// Calls of one client's address that are answered over UDP in a second; loopback has no limit.
+    pub onc_udp_rate: u32,
+    /// Where the rpcbind is with which the ONC door registers; `None`: with none.
+    pub rpcbind: Option<PathBuf>,
+}
+
+impl Doors {
+    /// Whether a door for ONC RPC at `ip` takes calls over UDP: their senders can be forged, and answers are long.
+    pub fn takes_datagrams(&self, ip: IpAddr) -> bool {
+        self.onc_udp.unwrap_or_else(|| ip.to_canonical().is_loopback())
+    }
+}
+
+/// A door: one RPC protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Apache Thrift.
+    Thrift,
+    /// ONC RPC.
+    Onc,
+    /// The line protocol.
+    Line,
+}
+
+impl Door {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Thrift, Self::Onc, Self::Line];
+
+    /// Its name in the config, lists and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Thrift => "thrift",
+            Self::Onc => "onc",
+            Self::Line => "line",
+        }
+    }
+}
+
+/// The access log's form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessLog {
+    /// None.
+    Off,
+    /// One readable line a request.
+    Text,
+    /// One JSON object a request.
+    Json,
+    /// NCSA's combined log format.
+    Combined,
+    /// Squid's native format.
+    Squid,
+}
+
+/// Where requests are traced to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tracing {
+    /// The collector, which takes OTLP over HTTP: `http://host:port`, without a slash at its end; `None`: nowhere.
+    pub endpoint: Option<String>,
+    /// Of the requests whose clients do not say whether they are traced, so many are: 0 to 1.
+    pub sample: f64,
+}
+
+impl Tracing {
+    /// Whether spans can be sent at all.
+    pub const IS_BUILT_IN: bool = cfg!(feature = "otlp");
+}
+
+impl Default for Tracing {
+    fn default() -> Self {
+        Self { endpoint: None, sample: 1.0 }
+    }
+}
+
+/// How the client's address is passed on to origins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAddress {
+    /// Not at all.
+    Off,
+    /// Appended to `X-Forwarded-For`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    XForwardedFor,
+    /// Appended to `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+impl Default for MemoryTier {
+    fn default() -> Self {
+        Self {
+            capacity: Capacity { by: By::Bytes, amount: 1 << 30 },
+            policy: Spec::default(),
+            max_object: None,
+            max_variants: 32,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes: 32 << 10,
+            head_fields: 100,
+            target_bytes: 8 << 10,
+            body_bytes: 1 << 30,
+            connections: 65_536,
+            in_flight: 1_024,
+            queue: 4_096,
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            stall: Duration::from_secs(60),
+            min_rate: 100,
+            connect: Duration::from_secs(5),
+            first_byte: Duration::from_secs(60),
+            origin_idle: Duration::from_secs(60),
+            unread_rate: 16 << 10,
+            tunnel: Duration::from_secs(3600),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for Forward {
+    fn default() -> Self {
+        Self {
+            clients: near(),
+            ports: vec![80..=80, 443..=443, 1025..=u16::MAX],
+            connect_ports: vec![443],
+            allow_private: false,
+            rules: Rules { targeted: Vec::new(), ..Rules::default() },
+        }
+    }
+}
+
+impl Default for Doors {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            clients: near(),
+            user_agent: concat!("Larder/", env!("CARGO_PKG_VERSION")).to_owned(),
+            redirects: 10,
+            cross_scheme: true,
+            max_page: 64 << 20,
+            idle: Duration::from_secs(300),
+            line_form: LineForm::Framed,
+            onc_udp: None,
+            onc_udp_rate: 20,
+            rpcbind: Some(PathBuf::from(larder_rpc::onc::rpcbind::SOCKET)),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Where the engine is: one server, a master that Sentinels know, or a Redis Cluster, by the scheme of a URL.
+
+use std::fmt;
+use std::str::FromStr;
+
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+/// How an engine is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One server.
+    Single,
+    /// The master of this name, which Sentinels know.
+    Sentinel(String),
+    /// A cluster of masters.
+    Cluster,
+}
+
+/// Where the engine is, and what it is shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Place {
+    pub(crate) kind: Kind,
+    pub(crate) tls: bool,
+    /// Names or addresses, with ports. At least one.
+    pub(crate) hosts: Vec<(String, u16)>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u16,
+    /// As it was written, password included.
+    text: String,
+}
+
+/// The schemes: what is written, what is found there, and whether over TLS.
+const SCHEMES: &[(&str, Kind, bool)] = &[
+    ("redis", Kind::Single, false),
+    ("rediss", Kind::Single, true),
+    ("redis+sentinel", Kind::Sentinel(String::new()), false),
+    ("rediss+sentinel", Kind::Sentinel(String::new()), true),
+    ("redis+cluster", Kind::Cluster, false),
+    ("rediss+cluster", Kind::Cluster, true),
+];
+
+const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+impl Place {
+    /// The schemes that are understood.
+    pub fn schemes() -> impl Iterator<Item = &'static str> {
+        SCHEMES.iter().map(|(scheme, ..)| *scheme)
+    }
+
+    /// The URL, password included.
+    pub fn secret(&self) -> &str {
+        &self.text
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (scheme, rest) = text.split_once("://").ok_or("write it as redis://host:port")?;
+        let known = SCHEMES.iter().find(|(known, ..)| *known == scheme);
+        let (_, kind, tls) = known.ok_or_else(|| format!("unknown scheme '{}'", scheme.escape_debug()))?;
+        if rest.contains(['?', '#']) {
+            return Err("it has no query and no fragment".to_owned());
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        let port = if matches!(kind, Kind::Sentinel(_)) { SENTINEL_PORT } else { PORT };
+        let hosts = hosts.split(',').map(|host| address(host, port)).collect::<Result<Vec<_>, _>>()?;
+        let (kind, database) = match kind {
+            Kind::Sentinel(_) => {
+                let (service, database) = path.split_once('/').unwrap_or((path, ""));
+                if service.is_empty() {
+                    return Err("say which master the Sentinels watch: redis+sentinel://host/NAME".to_owned());
+                }
+                (Kind::Sentinel(service.to_owned()), database)
+            }
+            kind => (kind.clone(), path),
+        };
+        if kind == Kind::Single && hosts.len() > 1 {
+            return Err("several hosts are for redis+sentinel and redis+cluster".to_owned());
+        }
+        let database = if database.is_empty() { "0" } else { database };
+        let database = database.parse().ok();
+        let database = database.ok_or_else(|| "the database is a number, as in redis://host/1".to_owned())?;
+        if kind == Kind::Cluster && database != 0 {
+            return Err("a cluster has the database 0 only".to_owned());
+        }
+        let (user, password) = (decoded(user)?, decoded(password)?);
+        Ok(Self { kind, tls: *tls, hosts, user, password, database, text: text.to_owned() })
+    }
+}
+
+/// Without the password.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = self.text.split("://").next().unwrap_or_default();
+        let hosts = self.hosts.iter().map(|(host, port)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        });
+        write!(f, "{scheme}://{}", hosts.collect::<Vec<_>>().join(","))?;
+        if let Kind::Sentinel(service) = &self.kind {
+            write!(f, "/{service}")?;
+        }
+        if self.database > 0 { write!(f, "/{}", self.database) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Place({self})")
+    }
+}
+
+fn address(text: &str, port: u16) -> Result<(String, u16), String> {
+    let wrong = || format!("'{}' is not a host with a port", text.escape_debug());
+    let url = Url::parse(&format!("redis://{text}")).map_err(|_| wrong())?;
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
+    Ok((host.trim_matches(['[', ']']).to_owned(), url.port().unwrap_or(port)))
+}
+
+fn decoded(text: &str) -> Result<Option<String>, String> {
+    let text =
+        percent_decode_str(text).decode_utf8().map_err(|_| "user and password are UTF-8".to_owned())?;
+    Ok(Some(text.into_owned()).filter(|text| !text.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_shown_without_its_password() {
+        for (text, shown) in [
+            ("redis://a", "redis://a:6379"),
+            ("rediss://u:p%40%2F@a:1/2", "rediss://a:1/2"),
+            ("redis://:p@[::1]:7", "redis://[::1]:7"),
+            ("redis+sentinel://a,b:2/main/3", "redis+sentinel://a:26379,b:2/main/3"),
+            ("rediss+cluster://a,b,c:7", "rediss+cluster://a:6379,b:6379,c:7"),
+        ] {
+            let place = text.parse::<Place>().expect(text);
+            assert_eq!((place.to_string().as_str(), place.secret()), (shown, text));
+        }
+        let login = "redis://u:p%40%2F@a".parse::<Place>().unwrap();
+        assert_eq!((login.user.as_deref(), login.password.as_deref()), (Some("u"), Some("p@/")));
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused() {
+        for (text, problem) in [
+            ("a:6379", "write it as redis://host:port"),
+            ("http://a", "unknown scheme 'http'"),
+            ("redis://", "'' is not a host with a port"),
+            ("redis://a:x", "'a:x' is not a host with a port"),
+            ("redis://a,b", "several hosts are for redis+sentinel and redis+cluster"),
+            ("redis://a/x", "the database is a number, as in redis://host/1"),
+            ("redis+sentinel://a", "say which master the Sentinels watch: redis+sentinel://host/NAME"),
+            ("redis+cluster://a/1", "a cluster has the database 0 only"),
+            ("redis://a?x=1", "it has no query and no fragment"),
+        ] {
+            assert_eq!(text.parse::<Place>().unwrap_err(), problem, "{text}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! What happens after a purge is in force: what it reaches is counted, if somebody waits for that, and freed.
+//!
+//! One thread looks through memory and one through the disks, each only while there is something to do. Purges that
+//! come meanwhile wait and share the next look, however many they are. What a purge reaches is freed whether its count
+//! is wanted or not; without a count nothing but the request to look once more is kept.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use larder_store::reclaim::{Count, Reached};
+use larder_store::{Effect, Generation, Scope};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::base::clock;
+use crate::flow::worker::Shared;
+
+/// Purges that may wait for their counts. What comes beyond is in force and freed, but not counted.
+const MOST: usize = 1_024;
+/// Of these, those that may wait for counts on the disks: each look holds some bytes for each response that it reached.
+const MOST_ON_DISKS: usize = 32;
+/// Purges that are counted by one look.
+const BATCH: usize = 256;
+/// Time between two looks through memory if no count is wanted.
+const REST: Duration = Duration::from_secs(1);
+
+/// The looks that are wanted and under way.
+pub(crate) struct Reclaim {
+    queue: Mutex<Queue>,
+    /// Tells a thread that rests that there is something to do.
+    changed: Condvar,
+    room: Arc<Semaphore>,
+    room_on_disks: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct Queue {
+    memory: Looks,
+    disks: Looks,
+    /// The first purge that is being counted in memory and will be counted on the disks.
+    moving: Option<Generation>,
+}
+
+/// Looks through one tier.
+#[derive(Default)]
+struct Looks {
+    counts: VecDeque<Waiting>,
+    /// Something is to be freed.
+    is_due: bool,
+    /// A thread looks, or is about to.
+    is_under_way: bool,
+}
+
+/// Somebody who waits for a count.
+struct Waiting {
+    count: Count,
+    with_disks: bool,
+    told: oneshot::Sender<Reached>,
+    _permits: Permits,
+}
+
+/// Room for one purge that waits, and for one that waits for the disks.
+struct Permits {
+    _any: OwnedSemaphorePermit,
+    _on_disks: Option<OwnedSemaphorePermit>,
+}
+
+/// Lets later purges begin another look if one panics; those that waited for it are told that there is no count.
+struct Ended<'r> {
+    reclaim: &'r Reclaim,
+    looks: fn(&mut Queue) -> &mut Looks,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let mut queue = self.reclaim.queue();
+            queue.moving = None;
+            *(self.looks)(&mut queue) = Looks { is_due: true, ..Looks::default() };
+        }
+    }
+}
+
+impl Waiting {
+    fn generation(&self) -> Generation {
+        self.count.ordered().generation()
+    }
+
+    fn tell(self) {
+        // The client may have left.
+        let _ = self.told.send(self.count.reached());
+    }
+}
+
+/// Where a purge is counted, if it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Nowhere,
+    InMemory,
+    Everywhere,
+}
+
+impl Default for Reclaim {
+    fn default() -> Self {
+        let [room, room_on_disks] = [MOST, MOST_ON_DISKS].map(|most| Arc::new(Semaphore::new(most)));
+        Self { queue: Mutex::default(), changed: Condvar::new(), room, room_on_disks }
+    }
+}
+
+impl Reclaim {
+    fn permits(&self, with_disks: bool) -> Option<Permits> {
+        let any = Arc::clone(&self.room).try_acquire_owned().ok()?;
+        let on_disks = with_disks.then(|| Arc::clone(&self.room_on_disks).try_acquire_owned()).transpose();
+        Some(Permits { _any: any, _on_disks: on_disks.ok()? })
+    }
+
+    /// Puts a purge in force and has what it reaches freed, and counted as `counted` says. `None` for a purge that is not
+    /// counted.
+    pub(crate) fn enforce(
+        &self,
+        shared: &Arc<Shared>,
+        scopes: Vec<Scope>,
+        effect: Effect,
+        counted: Counted,
+    ) -> Option<oneshot::Receiver<Reached>> {
+        // Locked until the purge waits for its count: so no look goes beyond its generation before.
+        let mut queue = self.queue();
+        let with_disks = counted == Counted::Everywhere && !shared.store.disks.is_empty();
+        let permits = (counted != Counted::Nowhere).then(|| self.permits(with_disks)).flatten();
+        let counts = if let Some(permits) = permits {
+            let count = Count::of(shared.fills.enforce(scopes, effect, clock::now()), with_disks);
+            let (told, counts) = oneshot::channel();
+            queue.memory.counts.push_back(Waiting { count, with_disks, told, _permits: permits });
+            Some(counts)
+        } else {
+            shared.fills.order(&scopes, effect, clock::now());
+            None
+        };
+        self.free_with(queue, shared, effect == Effect::Remove);
+        counts
+    }
+
+    /// Has a purge counted on the disks that is in force, and was counted in memory. `None` if too many wait.
+    pub(crate) fn count_on_disks(
+        &self,
+        shared: &Arc<Shared>,
+        count: Count,
+    ) -> Option<oneshot::Receiver<Reached>> {
+        let permits = self.permits(true)?;
+        let (told, counts) = oneshot::channel();
+        self.queue().disks.counts.push_back(Waiting { count, with_disks: true, told, _permits: permits });
+        self.start_on_disks(shared);
+        Some(counts)
+    }
+
+    /// Has freed what purges in force reach: those that change what memory has, and on the disks too if one `removes`.
+    pub(crate) fn free(&self, shared: &Arc<Shared>, removes: bool) {
+        self.free_with(self.queue(), shared, removes);
+    }
+
+    /// The same on the disks only.
+    pub(crate) fn free_on_disks(&self, shared: &Arc<Shared>) {
+        self.queue().disks.is_due = true;
+        self.start_on_disks(shared);
+    }
+
+    fn free_with(&self, mut queue: MutexGuard<'_, Queue>, shared: &Arc<Shared>, removes: bool) {
+        let on_disks = removes && !shared.store.disks.is_empty();
+        queue.memory.is_due = true;
+        queue.disks.is_due |= on_disks;
+        drop(queue);
+        self.changed.notify_all();
+        self.start(shared, "reclaim", |queue| &mut queue.memory, Self::look_through_memory);
+        if on_disks {
+            self.start_on_disks(shared);
+        }
+    }
+
+    fn start_on_disks(&self, shared: &Arc<Shared>) {
+        self.changed.notify_all();
+        self.start(shared, "reclaim-disks", |queue| &mut queue.disks, Self::look_through_disks);
+    }
+
+    fn start(
+        &self,
+        shared: &Arc<Shared>,
+        name: &str,
+        looks: fn(&mut Queue) -> &mut Looks,
+        look: fn(&Self, &Arc<Shared>),
+    ) {
+        let mut queue = self.queue();
+        if looks(&mut queue).is_under_way {
+            return;
+        }
+        let this = Arc::clone(shared);
+        let thread = thread::Builder::new().name(name.to_owned());
+        let run = move || {
+            let ended = Ended { reclaim: &this.reclaim, looks };
+            look(&this.reclaim, &this);
+            drop(ended);
+        };
+        match thread.spawn(run) {
+            Ok(_) => looks(&mut queue).is_under_way = true,
+            Err(error) => {
+                // In force it is all the same, and the policy evicts what no request finds.
+                tracing::warn!("what was purged takes room for now: {error}");
+                looks(&mut queue).counts.clear();
+            }
+        }
+    }
+
+    fn look_through_memory(&self, shared: &Arc<Shared>) {
+        while let Some((mut batch, until)) = self.next_in_memory(shared) {
+            let mut counts: Vec<_> = batch.iter_mut().map(|waiting| &mut waiting.count).collect();
+            shared.store.sweep_memory(&mut counts, until);
+            let mut queue = self.queue();
+            queue.moving = None;
+            let (on, done): (Vec<_>, Vec<_>) = batch.into_iter().partition(|waiting| waiting.with_disks);
+            queue.disks.counts.extend(on);
+            let (for_disks, rests) = (!queue.disks.counts.is_empty(), queue.memory.counts.is_empty());
+            drop(queue);
+            done.into_iter().for_each(Waiting::tell);
+            if for_disks {
+                self.start_on_disks(shared);
+            }
+            self.changed.notify_all();
+            if rests {
+                self.rest();
+            }
+        }
+    }
+
+    /// Waits until a count is wanted, or memory may be looked through without one.
+    fn rest(&self) {
+        let is_idle = |queue: &mut Queue| queue.memory.counts.is_empty();
+        drop(self.changed.wait_timeout_while(self.queue(), REST, is_idle));
+    }
+
+    /// The purges to be counted in memory next, and up to which generation rules are applied; `None` if there is
+    /// nothing to do.
+    fn next_in_memory(&self, shared: &Shared) -> Option<(Vec<Waiting>, Generation)> {
+        let mut queue = self.queue();
+        let looks = &mut queue.memory;
+        looks.counts.retain(|waiting| !waiting.told.is_closed());
+        if looks.counts.is_empty() && !looks.is_due {
+            looks.is_under_way = false;
+            return None;
+        }
+        let batch: Vec<_> = looks.counts.drain(..looks.counts.len().min(BATCH)).collect();
+        let now = shared.store.purges.now();
+        // What waits is in the order of its generations.
+        let until = looks.counts.front().map_or(now, |next| next.generation().before());
+        looks.is_due = until < now;
+        queue.moving = batch.iter().filter(|waiting| waiting.with_disks).map(Waiting::generation).min();
+        Some((batch, until))
+    }
+
+    fn look_through_disks(&self, shared: &Arc<Shared>) {
+        while let Some((mut batch, until)) = self.next_on_disks(shared) {
+            let rate = shared.plan().settings.schedule.rate;
+            let mut counts: Vec<_> = batch.iter_mut().map(|waiting| &mut waiting.count).collect();
+            let freed = shared.store.sweep_disks(&mut counts, until, rate, &mut || !shared.is_draining());
+            let Reached { objects, bytes } = freed;
+            tracing::info!("freed what was purged on disk: {objects} objects, {bytes} bytes");
+            for waiting in batch {
+                shared.store.forget_pages(waiting.count.ordered());
+                waiting.tell();
+            }
+        }
+    }
+
+    /// The same on the disks.
+    fn next_on_disks(&self, shared: &Shared) -> Option<(Vec<Waiting>, Generation)> {
+        let mut queue = self.queue();
+        loop {
+            queue.disks.counts.retain(|waiting| !waiting.told.is_closed());
+            let in_memory = queue.memory.counts.iter().filter(|waiting| waiting.with_disks);
+            let coming = in_memory.map(Waiting::generation).chain(queue.moving).min();
+            if !queue.disks.counts.is_empty() || (queue.disks.is_due && coming.is_none()) {
+                let looks = &mut queue.disks;
+                let batch: Vec<_> = looks.counts.drain(..looks.counts.len().min(BATCH)).collect();
+                let now = shared.store.purges.now();
+                let next = looks.counts.iter().map(Waiting::generation).chain(coming).min();
+                let until = next.map_or(now, Generation::before);
+                looks.is_due &= until < now;
+                return Some((batch, until));
+            }
+            if !queue.disks.is_due {
+                queue.disks.is_under_way = false;
+                return None;
+            }
+            // Purges that are counted in memory join this look soon.
+            let waited = self.changed.wait_timeout(queue, REST);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

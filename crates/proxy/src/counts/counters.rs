@@ -1,0 +1,288 @@
+//! Counts what was answered, per worker and site, without locks and without sharing cache lines.
+//!
+//! **Hits** are requests answered without asking an origin for them: from a fresh or allowed-stale
+//! stored response, or from a fetch that another request had already begun (coalesced). **Validated**
+//! are requests answered from a stored response after the origin said that it is still good (304).
+//! **Misses** could have been hits and were fetched. **Passes** were never the cache's business
+//! (unsafe methods, tunnels). The ratios are those of [`larder_stats::outcome`].
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use larder_semantics::status::Why;
+use serde::Serialize;
+
+use crate::base::outcome::{Kind, Outcome, Tier};
+
+const TIERS: usize = Tier::ALL.len();
+const ENDS: usize = Kind::ALL.len() * TIERS;
+const REASONS: usize = Why::ALL.len();
+
+/// One worker's counts. Only that worker writes.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Counters {
+    /// Requests and bytes sent by [`end`], requests by reason.
+    requests: [AtomicU64; ENDS],
+    bytes: [AtomicU64; ENDS],
+    reasons: [AtomicU64; REASONS],
+    origin_bytes: AtomicU64,
+}
+
+/// Counts at one moment, summed over workers, and over sites if so wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Counts {
+    requests: [u64; ENDS],
+    bytes: [u64; ENDS],
+    reasons: [u64; REASONS],
+    /// Bytes of content that origins sent.
+    pub(crate) origin_bytes: u64,
+}
+
+/// What counts say in the words of `/stats`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Totals {
+    /// Requests answered, refused ones included.
+    pub(crate) requests: u64,
+    /// Answered without asking an origin.
+    pub(crate) hits: u64,
+    /// Answered from what is stored, after an origin said that it is still good (304).
+    pub(crate) validated: u64,
+    /// Fetched from an origin, though the cache might have answered.
+    pub(crate) misses: u64,
+    /// Not the cache's business.
+    pub(crate) passes: u64,
+    /// Hits found on a disk.
+    pub(crate) disk_hits: u64,
+    /// Hits found on the cluster's engine.
+    pub(crate) engine_hits: u64,
+    /// Hits served stale.
+    pub(crate) stale: u64,
+    /// Hits that waited for another request's fetch.
+    pub(crate) coalesced: u64,
+    /// Answers 5xx of our own making.
+    pub(crate) errors: u64,
+    /// Requests refused as malformed or too much.
+    pub(crate) refused: u64,
+    /// Bytes sent, heads included.
+    pub(crate) bytes_served: u64,
+    /// Of hits, validated and misses, bytes sent.
+    pub(crate) bytes_cacheable: u64,
+    /// Of those, bytes that came from the cache.
+    pub(crate) bytes_from_cache: u64,
+    /// Bytes of content that origins sent.
+    pub(crate) origin_bytes: u64,
+}
+
+/// Requests that ended in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) kind: Kind,
+    pub(crate) tier: Tier,
+    pub(crate) requests: u64,
+    /// Bytes sent.
+    pub(crate) bytes: u64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { requests: zeros(), bytes: zeros(), reasons: zeros(), origin_bytes: AtomicU64::new(0) }
+    }
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { requests: [0; ENDS], bytes: [0; ENDS], reasons: [0; REASONS], origin_bytes: 0 }
+    }
+}
+
+impl Counters {
+    /// Counts one reply of `bytes` bytes.
+    pub(crate) fn record(&self, outcome: &Outcome, bytes: u64) {
+        let end = end(outcome.kind, outcome.tier);
+        add(&self.bytes[end], bytes);
+        add(&self.reasons[outcome.why as usize], 1);
+        // Last, since it is read first: who sees the request sees the rest.
+        add(&self.requests[end], 1);
+    }
+
+    /// Counts content that came from an origin.
+    pub(crate) fn received(&self, bytes: u64) {
+        add(&self.origin_bytes, bytes);
+    }
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, counters: &Counters) {
+        let Counters { requests, bytes, reasons, origin_bytes } = counters;
+        sum(&mut self.requests, requests);
+        sum(&mut self.bytes, bytes);
+        sum(&mut self.reasons, reasons);
+        self.origin_bytes += origin_bytes.load(Ordering::Relaxed);
+    }
+
+    /// What was counted since `earlier`, which is no later.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        take(&mut since.requests, &earlier.requests);
+        take(&mut since.bytes, &earlier.bytes);
+        take(&mut since.reasons, &earlier.reasons);
+        since.origin_bytes = self.origin_bytes.saturating_sub(earlier.origin_bytes);
+        since
+    }
+
+    /// Every way to end, with 0 requests or more.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = Ends> {
+        let ends = Kind::ALL.into_iter().flat_map(|kind| Tier::ALL.into_iter().map(move |tier| (kind, tier)));
+        ends.map(|(kind, tier)| {
+            let end = end(kind, tier);
+            Ends { kind, tier, requests: self.requests[end], bytes: self.bytes[end] }
+        })
+    }
+
+    /// Reasons that there were, and how often.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (Why, u64)> {
+        let all = Why::ALL.iter().map(|why| (*why, self.reasons[*why as usize]));
+        all.filter(|(_, requests)| *requests > 0)
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals { origin_bytes: self.origin_bytes, ..Totals::default() };
+        self.ends().for_each(|ends| totals.add(&ends));
+        totals
+    }
+}
+
+impl Totals {
+    fn add(&mut self, ends: &Ends) {
+        let Ends { kind, tier, requests, bytes } = *ends;
+        self.requests += requests;
+        self.bytes_served += bytes;
+        let (counter, from_cache) = match kind {
+            Kind::Hit => (&mut self.hits, bytes),
+            Kind::StaleHit => {
+                self.stale += requests;
+                (&mut self.hits, bytes)
+            }
+            Kind::Coalesced => {
+                self.coalesced += requests;
+                (&mut self.hits, bytes)
+            }
+            Kind::Revalidated => (&mut self.validated, bytes),
+            Kind::Miss => (&mut self.misses, 0),
+            Kind::Pass => return self.passes += requests,
+            Kind::Refused => return self.refused += requests,
+            Kind::Failed => return self.errors += requests,
+        };
+        *counter += requests;
+        self.bytes_cacheable += bytes;
+        self.bytes_from_cache += from_cache;
+        match (kind, tier) {
+            (Kind::Hit | Kind::StaleHit, Tier::Disk) => self.disk_hits += requests,
+            (Kind::Hit | Kind::StaleHit, Tier::Engine) => self.engine_hits += requests,
+            _ => {}
+        }
+    }
+
+    /// Hits / (hits + validated + misses); 0 before the first.
+    pub(crate) fn hit_ratio(&self) -> f64 {
+        ratio(self.hits, self.hits + self.validated + self.misses)
+    }
+
+    /// (Hits + validated) / (hits + validated + misses); 0 before the first.
+    pub(crate) fn validated_hit_ratio(&self) -> f64 {
+        ratio(self.hits + self.validated, self.hits + self.validated + self.misses)
+    }
+
+    /// Bytes from cache / bytes served, over the same requests; 0 before the first.
+    pub(crate) fn byte_hit_ratio(&self) -> f64 {
+        ratio(self.bytes_from_cache, self.bytes_cacheable)
+    }
+}
+
+/// Where requests that ended so are counted.
+fn end(kind: Kind, tier: Tier) -> usize {
+    kind as usize * TIERS + tier as usize
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn zeros<const N: usize>() -> [AtomicU64; N] {
+    array::from_fn(|_| AtomicU64::new(0))
+}
+
+fn sum(sums: &mut [u64], counters: &[AtomicU64]) {
+    for (sum, counter) in sums.iter_mut().zip(counters) {
+        *sum += counter.load(Ordering::Relaxed);
+    }
+}
+
+/// Takes counts away that are of an earlier moment.
+pub(crate) fn take(counts: &mut [u64], earlier: &[u64]) {
+    for (count, earlier) in counts.iter_mut().zip(earlier) {
+        *count = count.saturating_sub(*earlier);
+    }
+}
+
+/// One writer only: no locked instruction needed.
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_stats::outcome::classify;
+
+    use super::*;
+
+    fn counted(outcome: Outcome, bytes: u64) -> Counts {
+        let (counters, mut counts) = (Counters::default(), Counts::default());
+        counters.record(&outcome, bytes);
+        counts.add(&counters);
+        counts
+    }
+
+    #[test]
+    fn requests_count_here_as_they_do_in_the_statistics() {
+        for kind in Kind::ALL {
+            let totals = counted(Outcome::forwarded(kind, Why::Absent), 7).totals();
+            let outcome = classify(kind.word()).expect("a known word");
+            let counted = [totals.hits, totals.validated, totals.misses].map(|count| count == 1);
+            assert_eq!(counted, [outcome.is_hit, outcome.is_validated, outcome.is_miss], "{kind:?}");
+            assert_eq!(totals.bytes_from_cache == 7, outcome.from_cache, "{kind:?}");
+            assert_eq!(totals.bytes_cacheable == 7, outcome.is_cacheable(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn each_end_and_each_reason_has_a_place_of_its_own() {
+        for kind in Kind::ALL {
+            for tier in Tier::ALL {
+                let counts = counted(Outcome::forwarded(kind, Why::Absent).from(tier), 7);
+                let there: Vec<_> = counts.ends().filter(|ends| ends.requests > 0).collect();
+                assert_eq!(there, [Ends { kind, tier, requests: 1, bytes: 7 }]);
+            }
+        }
+        for why in Why::ALL {
+            let counts = counted(Outcome::forwarded(Kind::Miss, *why), 0);
+            assert_eq!(counts.reasons().collect::<Vec<_>>(), [(*why, 1)]);
+        }
+    }
+
+    #[test]
+    fn what_was_counted_since_then_is_the_difference() {
+        let (counters, mut then, mut now) = (Counters::default(), Counts::default(), Counts::default());
+        counters.record(&Outcome::forwarded(Kind::Miss, Why::Absent), 7);
+        then.add(&counters);
+        counters.record(&Outcome::forwarded(Kind::Miss, Why::Absent), 5);
+        counters.received(3);
+        now.add(&counters);
+        let since = now.since(&then);
+        let totals = since.totals();
+        assert_eq!((totals.misses, totals.bytes_served, totals.origin_bytes), (1, 5, 3));
+        assert_eq!(since.reasons().collect::<Vec<_>>(), [(Why::Absent, 1)]);
+        assert_eq!(now.since(&now).totals(), Totals::default());
+    }
+}

@@ -1,0 +1,290 @@
+//! How long things took: counts of times by their size, per worker, merged when somebody asks.
+//!
+//! Times are whole microseconds. Those below 32 are told apart exactly, longer ones to within a sixteenth, beyond
+//! [`LONGEST`] not at all. Recording is two additions; there is no clock here, and nobody waits.
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::counters::{add, take};
+use crate::base::outcome::Kind;
+
+/// Each doubling of time has this many buckets, as a power of two.
+const FINENESS: u32 = 4;
+/// The longest time that is told from longer ones, in microseconds: more than an hour.
+const LONGEST: u64 = u32::MAX as u64;
+const BUCKETS: usize = bucket(LONGEST) + 1;
+
+/// One worker's times of one kind. Only that worker writes.
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    counts: [AtomicU64; BUCKETS],
+    /// In microseconds.
+    sum: AtomicU64,
+}
+
+/// Times of all workers.
+#[derive(Clone, Debug)]
+pub(crate) struct Distribution {
+    counts: [u64; BUCKETS],
+    /// The sum of all, in microseconds.
+    pub(crate) sum: u64,
+}
+
+/// The times that one worker measures.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Times {
+    hit: Histogram,
+    validated: Histogram,
+    miss: Histogram,
+    other: Histogram,
+    origin: Histogram,
+}
+
+/// What `/stats` says of times.
+#[derive(Debug, Serialize)]
+pub(crate) struct Latency {
+    /// From reading a request to handing its reply to the kernel. Requests that the lobby answers as a group
+    /// count with the group's time.
+    hit: Summary,
+    /// From reading a request to the last byte of its reply.
+    validated: Summary,
+    /// The same.
+    miss: Summary,
+    /// The same of what was never the cache's business, or failed; what was refused is not timed.
+    other: Summary,
+    /// From asking an origin to the head of its answer.
+    origin: Summary,
+}
+
+/// Percentiles in microseconds, each at most a sixteenth too high.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Summary {
+    count: u64,
+    p50_us: u64,
+    p90_us: u64,
+    p99_us: u64,
+    p999_us: u64,
+}
+
+/// The distributions of all workers' times.
+#[derive(Debug, Default)]
+pub(crate) struct Distributions {
+    pub(crate) hit: Distribution,
+    pub(crate) validated: Distribution,
+    pub(crate) miss: Distribution,
+    pub(crate) other: Distribution,
+    pub(crate) origin: Distribution,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: array::from_fn(|_| AtomicU64::new(0)), sum: AtomicU64::new(0) }
+    }
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        Self { counts: [0; BUCKETS], sum: 0 }
+    }
+}
+
+impl Histogram {
+    /// Counts `times` things that took `time` each.
+    fn record(&self, time: Duration, times: u64) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(LONGEST).min(LONGEST);
+        add(&self.counts[bucket(micros)], times);
+        add(&self.sum, micros * times);
+    }
+}
+
+impl Distribution {
+    pub(crate) fn add(&mut self, histogram: &Histogram) {
+        for (sum, counter) in self.counts.iter_mut().zip(&histogram.counts) {
+            *sum += counter.load(Ordering::Relaxed);
+        }
+        self.sum += histogram.sum.load(Ordering::Relaxed);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The times since `earlier`, which is no later.
+    fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        take(&mut since.counts, &earlier.counts);
+        since.sum = self.sum.saturating_sub(earlier.sum);
+        since
+    }
+
+    /// How many took less than `2^power` microseconds.
+    pub(crate) fn below(&self, power: u32) -> u64 {
+        self.counts[..bucket(1 << power)].iter().sum()
+    }
+
+    /// The time in microseconds that this share of all did not exceed; 0 if there is none.
+    fn quantile(&self, share: f64) -> u64 {
+        let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
+        let mut passed = 0;
+        let found = self.counts.iter().position(|count| {
+            passed += count;
+            passed >= rank
+        });
+        found.map_or(0, last)
+    }
+
+    fn summary(&self) -> Summary {
+        let at = |share| self.quantile(share);
+        Summary {
+            count: self.count(),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+        }
+    }
+}
+
+impl Times {
+    /// Counts a request that took `time`.
+    pub(crate) fn served(&self, kind: Kind, time: Duration) {
+        let histogram = match kind {
+            Kind::Hit | Kind::StaleHit | Kind::Coalesced => &self.hit,
+            Kind::Revalidated => &self.validated,
+            Kind::Miss => &self.miss,
+            Kind::Pass | Kind::Failed => &self.other,
+            Kind::Refused => return,
+        };
+        histogram.record(time, 1);
+    }
+
+    /// Counts hits that took `time` together.
+    pub(crate) fn served_as_group(&self, hits: u64, time: Duration) {
+        self.hit.record(time, hits);
+    }
+
+    /// Counts an answer of an origin that began after `time`.
+    pub(crate) fn answered(&self, time: Duration) {
+        self.origin.record(time, 1);
+    }
+}
+
+impl Distributions {
+    pub(crate) fn add(&mut self, times: &Times) {
+        self.hit.add(&times.hit);
+        self.validated.add(&times.validated);
+        self.miss.add(&times.miss);
+        self.other.add(&times.other);
+        self.origin.add(&times.origin);
+    }
+
+    /// The times since `earlier`, which is no later.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            hit: self.hit.since(&earlier.hit),
+            validated: self.validated.since(&earlier.validated),
+            miss: self.miss.since(&earlier.miss),
+            other: self.other.since(&earlier.other),
+            origin: self.origin.since(&earlier.origin),
+        }
+    }
+
+    pub(crate) fn latency(&self) -> Latency {
+        Latency {
+            hit: self.hit.summary(),
+            validated: self.validated.summary(),
+            miss: self.miss.summary(),
+            other: self.other.summary(),
+            origin: self.origin.summary(),
+        }
+    }
+}
+
+/// The bucket of a time.
+const fn bucket(micros: u64) -> usize {
+    let shift = match micros.checked_ilog2() {
+        Some(magnitude) => magnitude.saturating_sub(FINENESS),
+        None => 0,
+    };
+    ((shift << FINENESS) as u64 + (micros >> shift)) as usize
+}
+
+/// The longest time of a bucket.
+fn last(bucket: usize) -> u64 {
+    let shift = (bucket >> FINENESS).saturating_sub(1);
+    let first = (bucket - (shift << FINENESS)) as u64;
+    ((first + 1) << shift) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(times: impl IntoIterator<Item = u64>) -> Distribution {
+        let (histogram, mut all) = (Histogram::default(), Distribution::default());
+        times.into_iter().for_each(|micros| histogram.record(Duration::from_micros(micros), 1));
+        all.add(&histogram);
+        all
+    }
+
+    #[test]
+    fn buckets_follow_each_other_without_a_gap() {
+        for at in 1..BUCKETS {
+            assert_eq!(bucket(last(at - 1) + 1), at);
+            assert_eq!(bucket(last(at)), at);
+        }
+        assert_eq!(last(BUCKETS - 1), LONGEST);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_what_was_recorded() {
+        let summary = of(1..=1_000).summary();
+        assert_eq!(summary, Summary { count: 1_000, p50_us: 511, p90_us: 927, p99_us: 991, p999_us: 1_023 });
+        let nothing = Summary { count: 0, p50_us: 0, p90_us: 0, p99_us: 0, p999_us: 0 };
+        assert_eq!(of([]).summary(), nothing);
+    }
+
+    #[test]
+    fn a_time_beyond_all_counts_as_the_longest() {
+        let (histogram, mut all) = (Histogram::default(), Distribution::default());
+        histogram.record(Duration::MAX, 3);
+        all.add(&histogram);
+        assert_eq!((all.count(), all.quantile(0.5), all.sum), (3, LONGEST, 3 * LONGEST));
+    }
+
+    #[test]
+    fn each_kind_has_its_place() {
+        let times = Times::default();
+        for kind in Kind::ALL {
+            times.served(kind, Duration::from_micros(5));
+        }
+        times.served_as_group(4, Duration::from_micros(9));
+        times.answered(Duration::from_micros(2));
+        let mut all = Distributions::default();
+        all.add(&times);
+        let counts = [&all.hit, &all.validated, &all.miss, &all.other, &all.origin].map(Distribution::count);
+        assert_eq!(counts, [7, 1, 1, 2, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_and_counts_are_near_the_truth(
+            mut times in prop::collection::vec(0..10_000_000_u64, 1..200), share in 0.0..=1.0_f64, power in 4..30_u32,
+        ) {
+            let all = of(times.iter().copied());
+            times.sort_unstable();
+            let rank = ((times.len() as f64 * share).ceil() as usize).max(1);
+            let (exact, told) = (times[rank - 1], all.quantile(share));
+            prop_assert!(exact <= told && told <= exact + exact / 16, "{told} for {exact}");
+            prop_assert_eq!(all.below(power), times.iter().filter(|time| **time < 1 << power).count() as u64);
+            prop_assert_eq!(all.sum, times.iter().sum::<u64>());
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! What requests say of how they came here: believed only from trusted proxies, and never sent on as it came.
+//!
+//! Origins and frameworks derive addresses, links and even the method from such fields, none of which is part of the
+//! cache key: a client could have an answer stored that misleads all others. So [`is_dropped`] fields end here. What a
+//! trusted proxy says of scheme and host becomes the target, and thereby part of the key; what it says of the client
+//! becomes the client's address. Origins are told both in the fields that we write ourselves.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::StatusCode;
+use ipnet::IpNet;
+use larder_semantics::fields::{is_open, list};
+
+use crate::base::settings::Role;
+use crate::features::purge_method::PURGE;
+use crate::http::head::{Head, Lines, Refusal, Target, is_authority};
+
+/// Fields that origins may believe although the cache key does not have them. [`is_dropped`] also knows some by their
+/// beginning.
+const DROPPED: [&str; 29] = [
+    "forwarded",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "fastly-client-ip",
+    "client-ip",
+    "x-host",
+    "x-http-host-override",
+    "x-backend-host",
+    "x-scheme",
+    "x-url-scheme",
+    "x-arr-ssl",
+    "front-end-https",
+    "x-rewrite-url",
+    "x-envoy-original-path",
+    "x-http-destinationurl",
+    "x-proxy-url",
+    "base-url",
+    "request-uri",
+    "script-name",
+    "x-script-name",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-sendfile-type",
+    "x-accel-mapping",
+    // CGI programs take it for the variable HTTP_PROXY.
+    "proxy",
+];
+
+const NOT_TLS: Refusal = Refusal {
+    status: StatusCode::MISDIRECTED_REQUEST,
+    reason: "this listener does not speak TLS: only a proxy in trust may ask for https here",
+};
+
+const OPEN_QUOTE: Refusal =
+    Refusal { status: StatusCode::BAD_REQUEST, reason: "a quoted string in Forwarded does not end" };
+
+/// What a trusted proxy says of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Told<'b> {
+    client: Option<IpAddr>,
+    scheme: Option<&'static str>,
+    host: Option<&'b str>,
+}
+
+/// Whether a request field of this name is never forwarded.
+pub(crate) fn is_dropped(name: &str) -> bool {
+    let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    // CGI makes one variable of X-Forwarded-Host and X_Forwarded_Host; some servers do so with other characters, too.
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    !is_plain
+        || ["x-forwarded", "x-original-", "larder-"].into_iter().any(begins)
+        || DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped))
+}
+
+/// From where a request of `peer` comes. If that is a trusted proxy, the target becomes what the client asked for.
+///
+/// # Errors
+/// The refusal of an `https` target that nobody has received over TLS, and of a `Forwarded` whose elements cannot be told
+/// apart: a client could hide behind an open quote what the proxy added.
+pub(crate) fn believe(
+    trust: &[IpNet],
+    role: Role,
+    peer: SocketAddr,
+    head: &mut Head<'_>,
+) -> Result<SocketAddr, Refusal> {
+    if !is_trusted(trust, peer.ip()) {
+        let is_https = matches!(head.target, Target::Absolute { scheme: "https", .. });
+        return match is_https && role == Role::Reverse && head.method.as_str() != PURGE {
+            true => Err(NOT_TLS),
+            false => Ok(peer),
+        };
+    }
+    let told = Told::of(trust, head.fields)?;
+    if role == Role::Reverse {
+        head.target = told.target(head.target);
+    }
+    Ok(told.client.map_or(peer, |client| SocketAddr::new(client, 0)))
+}
+
+fn is_trusted(trust: &[IpNet], address: IpAddr) -> bool {
+    !trust.is_empty() && {
+        let address = address.to_canonical();
+        trust.iter().any(|network| network.contains(&address))
+    }
+}
+
+impl<'b> Told<'b> {
+    /// `Forwarded` counts only where no `X-Forwarded-*` is, whatever those say.
+    fn of(trust: &[IpNet], fields: Lines<'b>) -> Result<Self, Refusal> {
+        const NAMES: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
+        if !NAMES.iter().any(|name| lines(fields, name).next().is_some()) {
+            return Self::of_forwarded(trust, fields);
+        }
+        let last = |name| parts(fields, name).last();
+        let mut client = None;
+        parts(fields, "x-forwarded-for").for_each(|hop| client = next(trust, client, address(hop)));
+        let scheme = last("x-forwarded-proto").and_then(scheme);
+        Ok(Self { client, scheme, host: last("x-forwarded-host").and_then(host) })
+    }
+
+    /// The element of the client (RFC 7239) says what the client asked for.
+    fn of_forwarded(trust: &[IpNet], fields: Lines<'b>) -> Result<Self, Refusal> {
+        if lines(fields, "forwarded").any(is_open) {
+            return Err(OPEN_QUOTE);
+        }
+        let mut told = Self::default();
+        for element in lines(fields, "forwarded").flat_map(list).map(Self::of_element) {
+            let client = next(trust, told.client, element.client);
+            if client.is_none() || client != told.client {
+                told = Self { client, ..element };
+            }
+        }
+        Ok(told)
+    }
+
+    fn of_element(element: &'b [u8]) -> Self {
+        let mut told = Self::default();
+        for pair in element.split(|&byte| byte == b';') {
+            let mut parts = pair.splitn(2, |&byte| byte == b'=');
+            let name = parts.next().unwrap_or_default().trim_ascii();
+            let value = parts.next().unwrap_or_default().trim_ascii();
+            let value =
+                value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+            match name {
+                name if name.eq_ignore_ascii_case(b"for") => told.client = address(value),
+                name if name.eq_ignore_ascii_case(b"proto") => told.scheme = scheme(value),
+                name if name.eq_ignore_ascii_case(b"host") => told.host = host(value),
+                _ => {}
+            }
+        }
+        told
+    }
+
+    fn target(self, target: Target<'b>) -> Target<'b> {
+        let (scheme, authority, path) = match target {
+            Target::Origin { host, path } => ("http", host, path),
+            Target::Absolute { scheme, authority, path } => (scheme, authority, path),
+            other => return other,
+        };
+        let (scheme, authority) = (self.scheme.unwrap_or(scheme), self.host.unwrap_or(authority));
+        Target::Absolute { scheme, authority, path }
+    }
+}
+
+/// The client as known after one more hop: the rightmost address that is not trusted, or else the leftmost one. What
+/// stands before an address that cannot be read is anybody's word.
+fn next(trust: &[IpNet], known: Option<IpAddr>, hop: Option<IpAddr>) -> Option<IpAddr> {
+    match hop {
+        Some(hop) if is_trusted(trust, hop) => known.or(Some(hop)),
+        hop => hop,
+    }
+}
+
+/// The values of all lines called `name`.
+fn lines<'b>(fields: Lines<'b>, name: &str) -> impl Iterator<Item = &'b [u8]> {
+    fields.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+/// What commas separate in all lines called `name`. Quotes have no meaning in `X-Forwarded-*`.
+fn parts<'b>(fields: Lines<'b>, name: &'static str) -> impl Iterator<Item = &'b [u8]> {
+    let parts = lines(fields, name).flat_map(|value| value.split(|&byte| byte == b','));
+    parts.map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
+}
+
+/// An address, with or without a port.
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let alone = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = alone.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()));
+    address.map(|address: IpAddr| address.to_canonical())
+}
+
+fn scheme(text: &[u8]) -> Option<&'static str> {
+    ["http", "https"].into_iter().find(|known| text.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+fn host(text: &[u8]) -> Option<&str> {
+    std::str::from_utf8(text).ok().filter(|text| is_authority(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::base::settings::Limits;
+    use crate::http::head::{self, Parsed};
+
+    /// Client and target of a request with these lines, from a proxy in 10.0.0.0/8.
+    fn believed(lines: &str, peer: &str) -> Option<(String, String)> {
+        let text = format!("GET /a HTTP/1.1\r\nHost: site.test\r\n{lines}\r\n");
+        let (mut room, limits) = (head::room(), Limits::default());
+        let Ok(Parsed::Whole(mut head, _)) = head::parse(text.as_bytes(), &mut room, &limits) else {
+            return None;
+        };
+        let trust = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
+        let peer = SocketAddr::new(peer.parse().unwrap(), 7);
+        let client = believe(&trust, Role::Reverse, peer, &mut head).ok()?.ip().to_string();
+        let target = match head.target {
+            Target::Absolute { scheme, authority, path } => [scheme, "://", authority, path].concat(),
+            Target::Origin { host, path } => [host, path].concat(),
+            other => format!("{other:?}"),
+        };
+        Some((client, target))
+    }
+
+    #[test]
+    fn the_client_is_the_rightmost_address_that_is_not_trusted() {
+        let table = [
+            ("", "10.0.0.1"),
+            ("X-Forwarded-For: 192.0.2.1", "192.0.2.1"),
+            ("X-Forwarded-For: 198.51.100.9, 192.0.2.1", "192.0.2.1"),
+            ("X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-For: 192.0.2.1", "192.0.2.1"),
+            ("X-Forwarded-For: 198.51.100.9, 192.0.2.1, 10.9.9.9", "192.0.2.1"),
+            ("X-Forwarded-For: 10.1.1.1, 10.9.9.9", "10.1.1.1"),
+            ("X-Forwarded-For: 192.0.2.1:4711", "192.0.2.1"),
+            ("X-Forwarded-For: [2001:db8::1]:4711", "2001:db8::1"),
+            ("X-Forwarded-For: 2001:db8::1", "2001:db8::1"),
+            ("X-Forwarded-For: ::ffff:192.0.2.1", "192.0.2.1"),
+            ("X-Forwarded-For: 192.0.2.1, unknown", "10.0.0.1"),
+            ("X-Forwarded-For: \", 192.0.2.1\r\nForwarded: for=10.1.1.1", "192.0.2.1"),
+            ("X-Forwarded-For: \"\r\nForwarded: for=198.51.100.9", "10.0.0.1"),
+            ("X-Forwarded-Proto: https\r\nForwarded: for=198.51.100.9", "10.0.0.1"),
+            ("X-Forwarded-For: 192.0.2.1, unknown, 10.9.9.9", "10.9.9.9"),
+            ("Forwarded: for=192.0.2.1", "192.0.2.1"),
+            ("Forwarded: for=198.51.100.9, for=\"[2001:db8::1]:80\", for=10.9.9.9", "2001:db8::1"),
+            ("Forwarded: for=192.0.2.1, for=_hidden", "10.0.0.1"),
+            ("Forwarded: for=198.51.100.9\r\nX-Forwarded-For: 192.0.2.1", "192.0.2.1"),
+        ];
+        for (lines, client) in table {
+            let lines = if lines.is_empty() { String::new() } else { format!("{lines}\r\n") };
+            assert_eq!(believed(&lines, "10.0.0.1").unwrap().0, client, "{lines}");
+            assert_eq!(believed(&lines, "192.0.2.77").unwrap().0, "192.0.2.77", "{lines}");
+        }
+        assert_eq!(believed("X-Forwarded-For: 192.0.2.1\r\n", "::ffff:10.0.0.1").unwrap().0, "192.0.2.1");
+        assert_eq!(believed("Forwarded: for=\", for=192.0.2.1\r\n", "10.0.0.1"), None);
+    }
+
+    #[test]
+    fn the_target_is_what_a_trusted_proxy_was_asked_for() {
+        let table = [
+            ("X-Forwarded-Proto: https", "https://site.test/a"),
+            ("X-Forwarded-Proto: HTTPS\r\nX-Forwarded-Host: www.test:8443", "https://www.test:8443/a"),
+            ("X-Forwarded-Proto: http, https", "https://site.test/a"),
+            ("X-Forwarded-Proto: gopher\r\nX-Forwarded-Host: a b", "http://site.test/a"),
+            ("Forwarded: for=192.0.2.1;proto=https;host=\"www.test\"", "https://www.test/a"),
+            (
+                "Forwarded: for=9.9.9.9;host=x, for=192.0.2.1;proto=https, for=10.9.9.9;proto=http",
+                "https://site.test/a",
+            ),
+            ("Forwarded: host=evil.test, for=192.0.2.1;proto=https", "https://site.test/a"),
+            ("X-Forwarded-For: 192.0.2.1\r\nForwarded: proto=https;host=evil.test", "http://site.test/a"),
+        ];
+        for (lines, target) in table {
+            let lines = format!("{lines}\r\n");
+            assert_eq!(believed(&lines, "10.0.0.1").unwrap().1, target, "{lines}");
+            assert_eq!(believed(&lines, "192.0.2.77").unwrap().1, "site.test/a", "{lines}");
+        }
+    }
+
+    #[test]
+    fn fields_that_origins_believe_are_dropped_however_they_are_written() {
+        for name in
+            ["X-Forwarded-For", "x-forwarded-host", "X_Forwarded_Host", "X.Forwarded.Host", "FORWARDED"]
+        {
+            assert!(is_dropped(name), "{name}");
+        }
+        for name in ["X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method-Override", "Larder-Peer", "my_field"] {
+            assert!(is_dropped(name), "{name}");
+        }
+        for name in ["Accept", "Cookie", "X-Requested-With", "Via", "X-Api-Key", "X-Forward", "Larder", "x"] {
+            assert!(!is_dropped(name), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_of_a_trusted_proxy_are_read_without_a_panic(
+            forwarded in "[ -~]{0,60}", hops in "[ -~]{0,60}", host in "[ -~]{0,30}",
+        ) {
+            let lines = format!("Forwarded: {forwarded}\r\nX-Forwarded-Host: {host}\r\n");
+            believed(&lines, "10.0.0.1");
+            believed(&format!("{lines}X-Forwarded-For: {hops}\r\n"), "10.0.0.1");
+        }
+    }
+}

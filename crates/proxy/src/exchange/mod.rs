@@ -1,0 +1,8 @@
+//! A request and its reply as the flow sees them, whatever protocol they came by, and the site that they belong to.
+
+pub(crate) mod forwarded;
+pub mod reply;
+pub(crate) mod request;
+pub mod route;
+pub(crate) mod settled;
+pub(crate) mod upgrade;

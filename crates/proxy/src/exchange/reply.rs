@@ -1,0 +1,323 @@
+//! A reply on its way to a client, whatever it was made from.
+//!
+//! Doors turn it into bytes; [`Reply::write_head`] is how HTTP/1.1 does. Stored field lines are
+//! copied as they are, what differs from reply to reply is written behind them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use larder_semantics::date;
+use larder_semantics::fields::Fields;
+use larder_semantics::range::ContentRange;
+use larder_semantics::status::CacheStatus;
+use larder_semantics::{revalidate, storable};
+use larder_store::fill::{self, Head, Reader};
+use larder_store::lines::write_line;
+use larder_store::{Entry, LinesRef};
+
+use crate::base::clock;
+use crate::base::outcome::Outcome;
+use crate::cluster::session;
+use crate::exchange::route::SiteNumber;
+use crate::http::response::Lines;
+use crate::origin::{Download, Upgraded};
+
+/// A reply.
+#[derive(Debug)]
+pub struct Reply {
+    /// The status code.
+    pub status: StatusCode,
+    /// Where the field lines come from.
+    pub fields: Source,
+    /// For stored responses: their age in seconds.
+    pub age: Option<u32>,
+    /// For a part of a stored response: which.
+    pub content_range: Option<ContentRange>,
+    /// Field lines for this client only.
+    pub extra: Option<Box<HeaderMap>>,
+    /// Which site it is of.
+    pub site: SiteNumber,
+    /// What the cache did.
+    pub outcome: Outcome,
+    /// The content's length, if it is known before it is sent.
+    pub length: Option<u64>,
+    /// The content.
+    pub content: Content,
+    /// The connection ends with this reply.
+    pub close: bool,
+}
+
+/// Where a reply's field lines come from.
+#[derive(Debug)]
+pub enum Source {
+    /// A stored response.
+    Entry(Entry),
+    /// A stored response, as far as a 304 repeats it.
+    NotModified(Entry),
+    /// A response on its way into the cache.
+    Fill(Arc<Head>),
+    /// The origin, whose lines are passed on.
+    Answer(Box<Lines>),
+    /// The origin, or ourselves.
+    Fields(Box<HeaderMap>),
+}
+
+/// Where a reply's content comes from.
+#[derive(Debug)]
+pub enum Content {
+    /// There is none.
+    None,
+    /// These bytes.
+    Bytes(Bytes),
+    /// Bytes of the stored response that the fields come from: from the first position up to and not
+    /// including the second.
+    Stored(u64, u64),
+    /// Several pieces, one after the other (`multipart/byteranges`).
+    Pieces(Vec<Piece>),
+    /// A response on its way into the cache.
+    Fill(Box<Reader>),
+    /// The origin, directly.
+    Origin(Box<Download>),
+    /// From here on the connection speaks another protocol.
+    Tunnel(Tunnel),
+}
+
+/// One piece of a reply that is made of several.
+#[derive(Debug)]
+pub enum Piece {
+    /// These bytes.
+    Bytes(Bytes),
+    /// Bytes of a stored response, from the first position up to and not including the second.
+    Stored(Entry, u64, u64),
+}
+
+/// The other end of a connection that leaves HTTP.
+pub enum Tunnel {
+    /// The origin agreed to change protocols (101).
+    Upgraded(Upgraded),
+    /// A `CONNECT` tunnel.
+    Tcp(tokio::net::TcpStream),
+}
+
+impl std::fmt::Debug for Tunnel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tunnel")
+    }
+}
+
+/// How a head is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Framing {
+    /// The client speaks HTTP/1.1.
+    pub http11: bool,
+    /// The connection stays open.
+    pub keep_alive: bool,
+    /// The request was `HEAD`.
+    pub head_only: bool,
+}
+
+/// The lines by which a proxy names itself in every reply, ready to be copied.
+#[derive(Clone, Debug)]
+pub struct Banner {
+    /// `Via`, and the beginning of `Cache-Status`.
+    lines: Vec<u8>,
+    /// Also write `X-Cache`.
+    x_cache: bool,
+}
+
+impl Banner {
+    /// That of the proxy called `name`.
+    pub fn new(name: &str, x_cache: bool) -> Self {
+        let mut lines = format!("Via: 1.1 {name}\r\nCache-Status: ").into_bytes();
+        CacheStatus::write_name(&mut lines, name);
+        Self { lines, x_cache }
+    }
+}
+
+impl Reply {
+    /// A reply without content.
+    pub fn new(status: StatusCode, fields: Source, outcome: Outcome) -> Self {
+        Self {
+            status,
+            fields,
+            age: None,
+            content_range: None,
+            extra: None,
+            site: SiteNumber::NONE,
+            outcome,
+            length: None,
+            content: Content::None,
+            close: false,
+        }
+    }
+
+    /// The same with the position of what the request has changed, if there is one.
+    pub(crate) fn at(mut self, position: Option<HeaderValue>) -> Self {
+        if let Some(position) = position {
+            let name = HeaderName::from_static(session::FIELD);
+            self.extra.get_or_insert_default().insert(name, position);
+        }
+        self
+    }
+
+    /// A reply of our own making: plain text, one line.
+    pub fn text(status: StatusCode, text: String, outcome: Outcome) -> Self {
+        let mut fields = HeaderMap::new();
+        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            fields.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        let length = Some(text.len() as u64);
+        let (fields, content) = (Source::Fields(fields.into()), Content::Bytes(text.into()));
+        Self { length, content, ..Self::new(status, fields, outcome) }
+    }
+
+    /// The first line of this name as text, of those that are not about its framing.
+    pub fn field(&self, name: &str) -> Option<String> {
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        match &self.fields {
+            Source::Entry(entry) | Source::NotModified(entry) => entry.fields().first(name).map(text),
+            Source::Fill(head) => head.fields.view().first(name).map(text),
+            Source::Answer(lines) => lines.first(name).map(text),
+            Source::Fields(fields) => fields.get(name).map(|value| text(value.as_bytes())),
+        }
+    }
+
+    /// Reads content that nobody waits for to its end.
+    pub(crate) async fn drain(self) {
+        match self.content {
+            Content::Fill(mut reader) => loop {
+                match reader.next().await {
+                    fill::Piece::End(_) => return,
+                    _ => reader.sent(),
+                }
+            },
+            Content::Origin(mut download) => while let Ok(Some(_)) = download.next().await {},
+            _ => {}
+        }
+    }
+
+    /// Whether the reply, by its status, has no content at all.
+    pub fn is_bodiless(&self) -> bool {
+        self.status.is_informational() || matches!(self.status.as_u16(), 204 | 304)
+    }
+
+    /// Whether the content has to be sent chunked.
+    pub fn is_chunked(&self, framing: &Framing) -> bool {
+        framing.http11 && self.length.is_none() && !self.is_bodiless() && !framing.head_only
+    }
+
+    /// Whether only the end of the connection can end the content.
+    pub fn ends_with_connection(&self, framing: &Framing) -> bool {
+        self.length.is_none() && !framing.http11 && !self.is_bodiless() && !framing.head_only
+    }
+
+    /// Appends the head, blank line included.
+    pub fn write_head(&self, out: &mut Vec<u8>, framing: &Framing, banner: &Banner) {
+        write_status_line(out, self.status);
+        self.write_fields(out);
+        for (name, value) in self.extra.iter().flat_map(|extra| extra.iter()) {
+            write_line(out, name.as_str().as_bytes(), value.as_bytes());
+        }
+        if let Some(range) = &self.content_range {
+            write_line(out, b"content-range", range.to_string().as_bytes());
+        }
+        if let Some(age) = self.age {
+            write_number(out, b"Age: ", u64::from(age));
+        }
+        out.extend_from_slice(&banner.lines);
+        self.outcome.cache_status("").write_parameters(out);
+        out.extend_from_slice(b"\r\n");
+        if banner.x_cache {
+            let hit = if self.outcome.is_hit() { &b"X-Cache: HIT\r\n"[..] } else { b"X-Cache: MISS\r\n" };
+            out.extend_from_slice(hit);
+        }
+        self.write_framing(out, framing);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn write_fields(&self, out: &mut Vec<u8>) {
+        match &self.fields {
+            Source::Entry(entry) => write_stored(out, entry.fields(), self.content_range.is_some()),
+            Source::NotModified(entry) => {
+                let has_etag = entry.fields().contains("etag");
+                let kept = |(name, _): &(&[u8], &[u8])| revalidate::in_not_modified(name, has_etag);
+                for (name, value) in entry.fields().iter().filter(kept) {
+                    write_line(out, name, value);
+                }
+            }
+            Source::Fill(head) => write_stored(out, head.fields.view(), self.content_range.is_some()),
+            Source::Answer(lines) => {
+                let concerns_hop = storable::is_hop_by_hop(&**lines);
+                let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
+                lines.write(out, |name| !is_length(name) && !concerns_hop(name));
+                if !lines.contains("date") {
+                    write_date(out, clock::now());
+                }
+            }
+            Source::Fields(fields) => {
+                // The framing below speaks of the length, whatever the origin's said.
+                for (name, value) in fields.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
+                    write_line(out, name.as_str().as_bytes(), value.as_bytes());
+                }
+                if !fields.contains_key(header::DATE) {
+                    write_date(out, clock::now());
+                }
+            }
+        }
+    }
+
+    fn write_framing(&self, out: &mut Vec<u8>, framing: &Framing) {
+        if self.status == StatusCode::SWITCHING_PROTOCOLS || matches!(self.content, Content::Tunnel(_)) {
+            return;
+        }
+        match self.length {
+            Some(length) if !self.is_bodiless() => write_number(out, b"Content-Length: ", length),
+            _ if self.is_chunked(framing) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            _ => {}
+        }
+        if !framing.keep_alive {
+            out.extend_from_slice(b"Connection: close\r\n");
+        } else if !framing.http11 {
+            out.extend_from_slice(b"Connection: keep-alive\r\n");
+        }
+    }
+}
+
+/// Stored lines as they are; without the stored `Content-Range` where another one follows.
+fn write_stored(out: &mut Vec<u8>, lines: LinesRef<'_>, without_range: bool) {
+    if !without_range {
+        out.extend_from_slice(lines.shared.0);
+        out.extend_from_slice(lines.own.0);
+        return;
+    }
+    for (name, value) in lines.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range")) {
+        write_line(out, name, value);
+    }
+}
+
+/// Appends `HTTP/1.1 200 OK\r\n`, or what fits the status.
+pub(crate) fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
+    if status == StatusCode::OK {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_date(out: &mut Vec<u8>, seconds: u32) {
+    out.extend_from_slice(b"Date: ");
+    out.extend_from_slice(&date::format(seconds));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_number(out: &mut Vec<u8>, name: &[u8], number: u64) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}

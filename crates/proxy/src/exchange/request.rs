@@ -1,0 +1,444 @@
+//! A request as the flow sees it: whatever door it came through, with its target resolved, its
+//! hop-by-hop fields gone and its cache key made.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use larder_semantics::directives::RequestDirectives;
+use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::storable::Rules;
+use larder_semantics::{key, revalidate, storable};
+use larder_store::{Entry, Memory};
+
+use crate::base::settings::{QueryStrings, Role};
+use crate::cluster::asker::Awaited;
+use crate::exchange::forwarded::is_dropped;
+use crate::exchange::route::{Route, SiteNumber};
+use crate::features::{purge_method, validator};
+use crate::flow::worker::Plan;
+use crate::http::body::Upload;
+use crate::http::head::{Head, Refusal, Target};
+use crate::http::response::Lines;
+use crate::observe::trace::Trace;
+
+/// A request that memory could not answer at once.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    /// `http` or `https`.
+    pub(crate) scheme: &'static str,
+    /// What the client asked: host, and port if one was written.
+    pub(crate) authority: String,
+    /// Path and query; `*` for the server as a whole.
+    pub(crate) path: String,
+    /// The field lines that travel on.
+    pub(crate) fields: HeaderMap,
+    /// What the fields ask of a cache.
+    pub(crate) asked: RequestDirectives,
+    /// The cache key (RFC 9111 section 2).
+    pub(crate) key: Vec<u8>,
+    /// The memory tier's hash of the key.
+    pub(crate) hash: u64,
+    pub(crate) route: Route,
+    pub(crate) client: SocketAddr,
+    /// The client wants another protocol, by these `Upgrade` values.
+    pub(crate) upgrade: Option<HeaderValue>,
+    pub(crate) content: Upload,
+    /// What its connection is told, and tells; `None` without a client that waits.
+    pub(crate) link: Option<Link>,
+    /// The time that origins take for it.
+    pub(crate) origin: Stopwatch,
+    /// It comes by way of another node of the cluster.
+    pub(crate) by_peer: bool,
+    /// What this node has not obeyed yet of what was purged, and has to before what is stored may answer.
+    pub(crate) awaited: Option<Awaited>,
+    /// The node that owns the key may answer in the origin's place.
+    pub(crate) asks_peers: bool,
+    /// What logs have of its query string.
+    pub(crate) query: QueryStrings,
+    /// Its span, while requests are traced.
+    pub(crate) trace: Option<Arc<Trace>>,
+    /// A try of it that got no answer may have reached an origin.
+    pub(crate) lost_try: AtomicBool,
+}
+
+/// Sums the times that origins take until they begin to answer.
+#[derive(Debug, Default)]
+pub(crate) struct Stopwatch(AtomicU64);
+
+/// A 1xx response on its way to the client.
+#[derive(Debug)]
+pub(crate) struct Interim {
+    pub(crate) status: StatusCode,
+    pub(crate) fields: Lines,
+}
+
+/// What a connection and the flow tell each other while a request waits: interim responses one way, and that the client
+/// has left the other. One task does both.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Link(Arc<Ends>);
+
+#[derive(Debug, Default)]
+struct Ends {
+    interims: Mutex<Vec<Interim>>,
+    /// The client does not understand those of origins.
+    is_plain: bool,
+    has_left: AtomicBool,
+}
+
+/// More than these are dropped: they announce, and the answer itself goes on.
+const INTERIMS: usize = 16;
+
+impl Stopwatch {
+    pub(crate) fn add(&self, time: Duration) {
+        // Who was asked took time, however little.
+        self.0.fetch_add(time.as_nanos().max(1) as u64, Ordering::Relaxed);
+    }
+
+    /// The sum, in microseconds, as far as 32 bits count.
+    pub(crate) fn micros(&self) -> u32 {
+        u32::try_from(self.0.load(Ordering::Relaxed) / 1000).unwrap_or(u32::MAX)
+    }
+
+    /// The sum; `None` if none was asked.
+    pub(crate) fn sum(&self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.0.load(Ordering::Relaxed))).filter(|time| !time.is_zero())
+    }
+}
+
+impl Link {
+    /// For a client that understands interim responses, or not.
+    pub(crate) fn new(http11: bool) -> Self {
+        Self(Arc::new(Ends { is_plain: !http11, ..Ends::default() }))
+    }
+
+    /// An interim response of ours.
+    pub(crate) fn push(&self, interim: Interim) {
+        let mut interims = self.interims();
+        if interims.len() < INTERIMS {
+            interims.push(interim);
+        }
+    }
+
+    /// An interim response of an origin's.
+    pub(crate) fn forward(&self, interim: Interim) {
+        if !self.0.is_plain {
+            self.push(interim);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.interims().is_empty()
+    }
+
+    pub(crate) fn take(&self) -> Vec<Interim> {
+        std::mem::take(&mut self.interims())
+    }
+
+    fn interims(&self) -> MutexGuard<'_, Vec<Interim>> {
+        self.0.interims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that the client has left. Whatever waits is to be polled again.
+    pub(crate) fn leave(&self) {
+        self.0.has_left.store(true, Ordering::Relaxed);
+    }
+
+    fn has_left(&self) -> bool {
+        self.0.has_left.load(Ordering::Relaxed)
+    }
+}
+
+/// A request's target in parts, still borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address<'b> {
+    pub(crate) scheme: &'static str,
+    pub(crate) authority: &'b str,
+    /// As sent: may be empty, or begin with `?`.
+    pub(crate) path: &'b str,
+}
+
+impl<'b> Address<'b> {
+    /// What `target` names, for a client of a listener with this role.
+    ///
+    /// # Errors
+    /// The refusal of a form that means nothing there.
+    pub(crate) fn of(target: Target<'b>, role: Role) -> Result<Self, Refusal> {
+        match (target, role) {
+            (Target::Origin { host, path }, Role::Reverse) => {
+                Ok(Self { scheme: "http", authority: host, path })
+            }
+            (Target::Absolute { scheme, authority, path }, _) => {
+                let scheme = if scheme == "https" { "https" } else { "http" };
+                Ok(Self { scheme, authority, path })
+            }
+            (Target::Asterisk { host }, _) => Ok(Self { scheme: "http", authority: host, path: "*" }),
+            (Target::Authority(authority), Role::Forward) => {
+                Ok(Self { scheme: "https", authority, path: "" })
+            }
+            (Target::Origin { .. }, Role::Forward) => Err(NOT_A_SERVER),
+            (Target::Authority(_), Role::Reverse) => Err(NO_TUNNELS),
+        }
+    }
+}
+
+const NOT_A_SERVER: Refusal = Refusal::bad(
+    "this is a forward proxy, not a web server: set it as your client's proxy \
+     (for example curl -x http://THIS-ADDRESS http://example.com/) instead of opening it",
+);
+const NO_TUNNELS: Refusal =
+    Refusal { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT is for forward proxies" };
+const NO_SITE: Refusal =
+    Refusal { status: StatusCode::MISDIRECTED_REQUEST, reason: "no site is configured for this host" };
+
+/// The route of a request for `authority`.
+///
+/// # Errors
+/// The refusal of a host that no site speaks for.
+pub(crate) fn route(plan: &Plan, role: Role, authority: &str) -> Result<Route, Refusal> {
+    match role {
+        Role::Forward => Ok(Route::Anywhere),
+        Role::Reverse => plan.sites.find(authority).cloned().map(Route::Site).ok_or(NO_SITE),
+    }
+}
+
+/// Writes the cache key of a target. What forward and reverse listeners fetch is kept apart, as their
+/// clients may reach different origins by one name: the last byte says whose it is.
+pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>) {
+    key::write(key, address.scheme, address.authority.as_bytes(), address.path.as_bytes());
+    key.push(match role {
+        Role::Forward => FORWARD,
+        Role::Reverse => REVERSE,
+    });
+}
+
+const FORWARD: u8 = b'F';
+const REVERSE: u8 = b'R';
+
+/// The role of the listeners whose clients a key is for.
+pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
+    match *key.last()? {
+        FORWARD => Some(Role::Forward),
+        REVERSE => Some(Role::Reverse),
+        _ => None,
+    }
+}
+
+/// The site of a request for `authority` and its rules, if it has one whose cache answers without asking.
+pub(crate) fn cached_site<'p>(
+    plan: &'p Plan,
+    role: Role,
+    authority: &str,
+) -> Option<(SiteNumber, &'p Rules)> {
+    match role {
+        Role::Forward => Some((SiteNumber::FORWARD, &plan.settings.forward.rules)),
+        Role::Reverse => {
+            let site = plan.sites.find(authority).filter(|site| site.answers)?;
+            Some((site.number, &site.settings.rules))
+        }
+    }
+}
+
+/// What a request with these fields asks of a cache with these rules.
+pub(crate) fn asked(fields: &impl Fields, rules: &Rules) -> RequestDirectives {
+    let asked = RequestDirectives::parse(fields);
+    if rules.ignores_reloads { asked.ignoring_reloads() } else { asked }
+}
+
+impl Request {
+    /// Makes a borrowed head into a request that outlives the buffer.
+    ///
+    /// # Errors
+    /// The refusal of a target or a field that cannot be passed on.
+    pub(crate) fn take(
+        head: &Head<'_>,
+        memory: &Memory,
+        plan: &Plan,
+        role: Role,
+        client: SocketAddr,
+    ) -> Result<Self, Refusal> {
+        let address = Address::of(head.target, role)?;
+        let Address { scheme, authority, path } = address;
+        let route = route(plan, role, authority)?;
+        let path = match path.as_bytes().first() {
+            None => "/".to_owned(),
+            Some(b'?') => format!("/{path}"),
+            Some(_) => path.to_owned(),
+        };
+        let fields = collect(head, own_field(&route, &head.method))?;
+        // Other protocols (h2c) would carry requests past everything that is checked here.
+        let websocket = |protocol: &&[u8]| protocol.eq_ignore_ascii_case(b"websocket");
+        let upgrade = head.fields.first("upgrade").filter(|protocol| head.upgrade && websocket(protocol));
+        let upgrade = upgrade.and_then(|protocol| HeaderValue::from_bytes(protocol).ok());
+        let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
+        write_key(&mut key, role, &address);
+        let authority = match key::parse(&key) {
+            // Origins see the host as the key has it, so that all its spellings have one answer.
+            Some((_, normal, _)) if head.method != Method::CONNECT => {
+                String::from_utf8_lossy(normal).into_owned()
+            }
+            _ => authority.to_owned(),
+        };
+        Ok(Self {
+            method: head.method.clone(),
+            scheme,
+            authority,
+            path,
+            asked: match route.rules(&plan.settings.forward.rules) {
+                Some(rules) => asked(&head.fields, rules),
+                None => RequestDirectives::parse(&head.fields),
+            },
+            fields,
+            hash: memory.hash(&key),
+            key,
+            route,
+            client,
+            upgrade,
+            content: Upload::Empty,
+            link: None,
+            origin: Stopwatch::default(),
+            by_peer: false,
+            awaited: None,
+            asks_peers: false,
+            query: plan.settings.statistics.query,
+            trace: None,
+            lost_try: AtomicBool::new(false),
+        })
+    }
+
+    /// Notes that a try got no answer, though it may have reached an origin.
+    pub(crate) fn lose_try(&self) {
+        self.lost_try.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a try got no answer, though it may have reached an origin: nobody knows what became of it.
+    pub(crate) fn has_lost_try(&self) -> bool {
+        self.lost_try.load(Ordering::Relaxed)
+    }
+
+    /// The key of the target alone, as `larder_semantics::key` reads it.
+    pub(crate) fn target(&self) -> &[u8] {
+        self.key.split_last().map_or(&[], |(_, target)| target)
+    }
+
+    /// The key, in the same space as this request's, of what a reference in its answer names.
+    pub(crate) fn key_of(&self, target: &[u8]) -> Vec<u8> {
+        [target, self.key.last().map_or(&[][..], std::slice::from_ref)].concat()
+    }
+
+    /// The target as an absolute URI.
+    pub(crate) fn url(&self) -> String {
+        format!("{}://{}{}", self.scheme, self.authority, self.path)
+    }
+
+    /// The same as logs have it.
+    pub(crate) fn logged_url(&self) -> String {
+        self.query.kept(&self.url()).to_owned()
+    }
+
+    /// How fresh a stored response is for this request.
+    pub(crate) fn freshness(&self, entry: &Entry) -> Freshness {
+        match self.route.is_validated() {
+            true => entry.freshness().unproven(),
+            false => *entry.freshness(),
+        }
+    }
+
+    /// The outcome of `wanted`; `None` when the client has left before, and `deserted` has ended: nobody else has any use
+    /// for it.
+    pub(crate) async fn unless_left<T>(
+        &self,
+        mut wanted: Pin<&mut impl Future<Output = T>>,
+        deserted: impl Future<Output = ()>,
+    ) -> Option<T> {
+        let mut deserted = pin!(deserted);
+        poll_fn(|cx| {
+            if let Poll::Ready(outcome) = wanted.as_mut().poll(cx) {
+                return Poll::Ready(Some(outcome));
+            }
+            match self.link.as_ref().is_some_and(Link::has_left) {
+                true => deserted.as_mut().poll(cx).map(|()| None),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// [`in_background`](Self::in_background) for what is stored under `key` of this `hash`, whose path is that of this
+    /// request.
+    pub(crate) fn in_background_for(&self, key: &[u8], hash: u64) -> Self {
+        let target = key.split_last().and_then(|(_, target)| key::parse(target));
+        match target.and_then(|(_, _, path)| str::from_utf8(path).ok()) {
+            Some(path) => Self { path: path.to_owned(), key: key.to_vec(), hash, ..self.in_background() },
+            None => self.in_background(),
+        }
+    }
+
+    /// A request for the same target that has no client and no content: what a refresh in the
+    /// background sends.
+    pub(crate) fn in_background(&self) -> Self {
+        let mut fields = self.fields.clone();
+        revalidate::remove_conditions(&mut fields);
+        Self {
+            method: Method::GET,
+            scheme: self.scheme,
+            authority: self.authority.clone(),
+            path: self.path.clone(),
+            fields,
+            asked: RequestDirectives::default(),
+            key: self.key.clone(),
+            hash: self.hash,
+            route: self.route.clone(),
+            client: self.client,
+            upgrade: None,
+            content: Upload::Empty,
+            link: None,
+            origin: Stopwatch::default(),
+            by_peer: self.by_peer,
+            awaited: None,
+            asks_peers: self.asks_peers,
+            query: self.query,
+            trace: None,
+            lost_try: AtomicBool::new(false),
+        }
+    }
+}
+
+/// The fields that travel on: without those of this connection, those that are written again, and those that tell
+/// origins what the cache key does not have, except for the one called `own`.
+fn collect(head: &Head<'_>, own: Option<&str>) -> Result<HeaderMap, Refusal> {
+    let concerns_hop = storable::is_hop_by_hop(&head.fields);
+    let is_own = |name: &str| own.is_some_and(|own| name.eq_ignore_ascii_case(own));
+    let is_written_again = |name: &str| WRITTEN_AGAIN.iter().any(|again| name.eq_ignore_ascii_case(again));
+    let stays = |name: &str| is_written_again(name) || (is_dropped(name) && !is_own(name));
+    let mut fields = HeaderMap::with_capacity(head.fields.count().saturating_sub(1));
+    for (name, value) in head.fields.iter() {
+        if stays(name) || concerns_hop(name.as_bytes()) {
+            continue;
+        }
+        let name = HeaderName::from_bytes(name.as_bytes());
+        let name = name.map_err(|_| Refusal::bad("malformed header field name"))?;
+        let value = HeaderValue::from_bytes(value);
+        fields.append(name, value.map_err(|_| Refusal::bad("malformed header field value"))?);
+    }
+    Ok(fields)
+}
+
+const WRITTEN_AGAIN: [&str; 3] = ["host", "expect", "content-length"];
+
+/// The field of our own that a request by this route may have: one that is answered here, or one for a gateway, which
+/// stores no answers.
+fn own_field(route: &Route, method: &Method) -> Option<&'static str> {
+    match route {
+        Route::Site(_) if method.as_str() == purge_method::PURGE => Some(purge_method::MORE),
+        Route::Site(site) if site.tags.is_some() => Some(validator::MARK_NAME),
+        _ => None,
+    }
+}

@@ -1,0 +1,173 @@
+//! Which site a request is for.
+
+use std::sync::Arc;
+
+use larder_semantics::storable::Rules;
+use larder_tags::Pools;
+
+use crate::base::settings::{Role, Site};
+use crate::counts::accounts::{Account, Accounts};
+use crate::features::etag_gateway::Gateways;
+use crate::origin::Pool;
+
+/// What stands for a site where any origin may be asked.
+pub(crate) const FORWARD: &str = "forward";
+
+/// A configured site and what is known of its origins.
+#[derive(Debug)]
+pub(crate) struct SiteState {
+    pub(crate) settings: Site,
+    pub(crate) pool: Pool,
+    pub(crate) number: SiteNumber,
+    /// The cache may answer without asking an origin.
+    pub(crate) answers: bool,
+    /// The pools of a gateway.
+    pub(crate) tags: Option<Arc<Pools>>,
+}
+
+/// The configured sites, in order.
+#[derive(Debug)]
+pub(crate) struct Sites {
+    all: Vec<Arc<SiteState>>,
+    /// By their numbers.
+    accounts: Vec<Arc<Account>>,
+}
+
+/// Which of a plan's sites a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SiteNumber(usize);
+
+impl SiteNumber {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Any origin.
+    pub const FORWARD: Self = Self(1);
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Route {
+    /// To one of a site's origins.
+    Site(Arc<SiteState>),
+    /// To the origin that the request names.
+    Anywhere,
+}
+
+impl Sites {
+    /// The sites, which go on counting where others of their names ended.
+    pub(crate) fn new(sites: &[Site], accounts: &Accounts, gateways: &Gateways) -> Self {
+        let mut opened = vec![accounts.open(""), accounts.open(FORWARD)];
+        let state = |site: &Site| {
+            let number = SiteNumber(opened.len());
+            opened.push(accounts.open(&site.name));
+            let answers = site.cache && !site.rules.validated;
+            let tags = gateways.open(site);
+            Arc::new(SiteState { settings: site.clone(), pool: Pool::new(site), number, answers, tags })
+        };
+        Self { all: sites.iter().map(state).collect(), accounts: opened }
+    }
+
+    /// The first site that speaks for `authority` (`host` or `host:port`, any case).
+    pub(crate) fn find(&self, authority: &str) -> Option<&Arc<SiteState>> {
+        self.all.iter().find(|site| site.speaks_for(authority))
+    }
+
+    /// What statistics call the site of a request for `authority`.
+    pub(crate) fn name(&self, role: Role, authority: &str) -> Option<Arc<str>> {
+        match role {
+            Role::Forward => Some(Arc::clone(self.account(SiteNumber::FORWARD).site())),
+            Role::Reverse => self.find(authority).map(|site| Arc::clone(self.account(site.number).site())),
+        }
+    }
+
+    /// Where requests for a site of this plan are counted.
+    pub(crate) fn account(&self, number: SiteNumber) -> &Arc<Account> {
+        &self.accounts[number.0]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SiteState>> {
+        self.all.iter()
+    }
+}
+
+impl SiteState {
+    fn speaks_for(&self, authority: &str) -> bool {
+        let hosts = &self.settings.hosts;
+        hosts.is_empty() || hosts.iter().any(|pattern| matches(pattern, host_of(authority)))
+    }
+}
+
+impl Route {
+    pub(crate) fn number(&self) -> SiteNumber {
+        match self {
+            Self::Site(site) => site.number,
+            Self::Anywhere => SiteNumber::FORWARD,
+        }
+    }
+
+    /// The pools of the gateway that the site is, if it is one.
+    pub(crate) fn tags(&self) -> Option<&Arc<Pools>> {
+        match self {
+            Self::Site(site) => site.tags.as_ref(),
+            Self::Anywhere => None,
+        }
+    }
+
+    /// Whether each use of what is stored has to be validated.
+    pub(crate) fn is_validated(&self) -> bool {
+        matches!(self, Self::Site(site) if site.settings.rules.validated)
+    }
+
+    /// The caching rules, or `None` where nothing is cached.
+    pub(crate) fn rules<'r>(&'r self, forward: &'r Rules) -> Option<&'r Rules> {
+        match self {
+            Self::Site(site) => site.settings.cache.then_some(&site.settings.rules),
+            Self::Anywhere => Some(forward),
+        }
+    }
+}
+
+/// `authority` without its port.
+pub(crate) fn host_of(authority: &str) -> &str {
+    match authority.rfind(':') {
+        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
+        _ => authority,
+    }
+}
+
+/// The first segment of a path, without its slashes.
+pub(crate) fn first_segment(path: &str) -> &str {
+    path.strip_prefix('/').and_then(|path| path.split(['/', '?', '#']).next()).unwrap_or_default()
+}
+
+fn matches(pattern: &str, host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    match pattern.strip_prefix('*') {
+        Some(suffix) => {
+            let start = host.len().saturating_sub(suffix.len());
+            start > 0 && host.is_char_boundary(start) && host[start..].eq_ignore_ascii_case(suffix)
+        }
+        None => host.eq_ignore_ascii_case(pattern),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_match_by_name_or_by_suffix() {
+        let cases = [
+            ("example.com", "EXAMPLE.com", true),
+            ("example.com", "example.com.", true),
+            ("example.com", "www.example.com", false),
+            ("*.example.com", "a.b.example.com", true),
+            ("*.example.com", "example.com", false),
+            ("*.example.com", "notexample.com", false),
+        ];
+        for (pattern, host, expected) in cases {
+            assert_eq!(matches(pattern, host), expected, "{pattern} {host}");
+        }
+        assert_eq!((host_of("a:80"), host_of("[::1]:80"), host_of("[::1]")), ("a", "[::1]", "[::1]"));
+    }
+}

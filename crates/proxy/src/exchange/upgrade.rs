@@ -1,0 +1,93 @@
+//! Whether an origin that changes protocols changes to the one that was asked for.
+//!
+//! Behind a 101 the bytes of a client go to the origin as they are. A 101 that answers no handshake would open such a
+//! way past everything that is checked in requests.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
+use larder_semantics::fields::{Fields, members};
+use larder_semantics::status::Why;
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+
+use crate::exchange::request::Request;
+use crate::http::response::Head;
+use crate::origin::OriginError;
+
+/// What the handshake appends to the client's key (RFC 6455 section 1.3).
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Lets an answer through unless it changes protocols in another way than `request` asked.
+///
+/// # Errors
+/// The origin's mistake: a client that asked for no other protocol would take what follows for an answer to its next
+/// request (RFC 9110 section 15.2.2).
+pub(crate) fn check(request: &Request, head: &Head) -> Result<(), OriginError> {
+    if head.status != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(());
+    }
+    let refused = |detail: &str| OriginError {
+        status: StatusCode::BAD_GATEWAY,
+        why: Why::OriginMalformed,
+        detail: detail.to_owned(),
+        unsent: false,
+        unconnected: false,
+    };
+    if request.upgrade.is_none() {
+        return Err(refused("the origin changed to a protocol that nobody asked for"));
+    }
+    match completes(&request.fields, &*head.fields) {
+        true => Ok(()),
+        false => Err(refused("the origin's 101 does not complete the websocket handshake of the request")),
+    }
+}
+
+/// Whether `answer` completes the handshake that `asked` began (RFC 6455 section 4.1).
+fn completes(asked: &impl Fields, answer: &impl Fields) -> bool {
+    let only = |fields: Vec<&[u8]>| if let [one] = fields[..] { Some(one.to_vec()) } else { None };
+    let key = only(asked.lines("sec-websocket-key").collect());
+    let accept = only(answer.lines("sec-websocket-accept").collect());
+    let (Some(key), Some(accept)) = (key, accept) else { return false };
+    let upgrades = members(answer, "connection").any(|option| option.eq_ignore_ascii_case(b"upgrade"));
+    let protocols: Vec<_> = members(answer, "upgrade").collect();
+    let expected = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.trim_ascii(), GUID].concat());
+    upgrades
+        && matches!(protocols[..], [protocol] if protocol.eq_ignore_ascii_case(b"websocket"))
+        && accept.trim_ascii() == STANDARD.encode(expected).as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn fields(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    #[test]
+    fn rfc_6455_section_4_1_only_the_answer_to_the_handshake_completes_it() {
+        const KEY: (&str, &str) = ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+        const ACCEPT: (&str, &str) = ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        const UPGRADE: (&str, &str) = ("upgrade", "WebSocket");
+        const CONNECTION: (&str, &str) = ("connection", "keep-alive, Upgrade");
+        let cases: [(&[_], &[_], bool); 8] = [
+            (&[KEY], &[UPGRADE, CONNECTION, ACCEPT], true),
+            (&[], &[UPGRADE, CONNECTION, ACCEPT], false),
+            (&[KEY, KEY], &[UPGRADE, CONNECTION, ACCEPT], false),
+            (&[KEY], &[UPGRADE, CONNECTION], false),
+            (&[KEY], &[UPGRADE, ACCEPT], false),
+            (&[KEY], &[CONNECTION, ACCEPT], false),
+            (&[KEY], &[("upgrade", "websocket, h2c"), CONNECTION, ACCEPT], false),
+            (&[KEY], &[UPGRADE, CONNECTION, ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOp=")], false),
+        ];
+        for (asked, answer, expected) in cases {
+            assert_eq!(completes(&fields(asked), &fields(answer)), expected, "{asked:?} {answer:?}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What is stored, in words: the objects that `larder cache` and `GET /cache` list, dump and verify.
+//!
+//! It waits for the disks, and is asked from threads that may. How the answers travel is the admin listener's
+//! business, how they look the command's.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+
+use http::uri::Authority;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::{key, vary};
+use larder_store::disks::{Held, Stored, Verified};
+use larder_store::memory::Used;
+use larder_store::{Disks, Entry, Memory, Resident};
+use serde::{Deserialize, Serialize};
+
+use crate::base::clock;
+use crate::base::settings::Role;
+use crate::exchange::request::{Address, write_key};
+
+/// A stored response. Times are in seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Object {
+    /// What [`Disks::named`] finds it by; empty if it is in memory only.
+    pub name: String,
+    /// Where it is.
+    pub tier: Where,
+    /// What it answers.
+    pub url: String,
+    /// For clients of which listeners: `forward` or `reverse`.
+    pub role: String,
+    /// The status code.
+    pub status: u16,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// Bytes that it takes on the disk.
+    pub bytes_on_disk: u64,
+    /// When it was stored.
+    pub stored: u32,
+    /// When it was last used.
+    pub used: u32,
+    /// How often it was found in memory since it was stored there, if it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hits: Option<u32>,
+    /// When it becomes stale, or did.
+    pub expires: i64,
+    /// Whether it may answer without being validated.
+    pub fresh: bool,
+    /// The request fields it was selected by, if it is a variant: `null` for those that were not sent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vary: BTreeMap<String, Option<String>>,
+    /// The directory it is in; empty if it is in memory only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub disk: String,
+}
+
+/// Where an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Where {
+    /// In memory only.
+    Memory,
+    /// On a disk only.
+    Disk,
+    /// In both.
+    Both,
+}
+
+/// How far a check of everything is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Records that are what was written: those of responses, and what belongs to them.
+    pub objects: u64,
+    /// Bytes of content that are.
+    pub bytes: u64,
+    /// Records that are not, and are gone.
+    pub corrupt: u64,
+    /// Records there were when it began.
+    pub of: u64,
+    /// Whether this is the end.
+    pub done: bool,
+}
+
+/// Bytes a second that a check reads at least.
+pub const LEAST_RATE: u64 = 64 << 10;
+
+/// The cache keys of a URL: for clients of forward listeners, and of reverse ones.
+pub type Keys = [Vec<u8>; 2];
+
+/// The keys of `url`. A fragment is no part of it.
+///
+/// # Errors
+/// Why it is none that could be stored, in one line.
+pub fn keys(url: &str) -> Result<Keys, String> {
+    let address = address(url)?;
+    Ok([Role::Forward, Role::Reverse].map(|role| {
+        let mut key = Vec::new();
+        write_key(&mut key, role, &address);
+        key
+    }))
+}
+
+/// The URL that a cache key is of.
+pub(crate) fn url(key: &[u8]) -> Option<String> {
+    let (scheme, authority, path) = key::parse(key.split_last()?.1)?;
+    Some(format!("{scheme}://{}{}", text(authority), text(path)))
+}
+
+/// `url` in parts, as far as the first `#`.
+///
+/// # Errors
+/// Why it is none that could be stored, in one line.
+pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
+    let shown = url.escape_debug();
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(format!("'{shown}': write the scheme too, such as 'http://{shown}'"));
+    };
+    let known = ["http", "https"].into_iter().find(|known| known.eq_ignore_ascii_case(scheme));
+    let Some(scheme) = known else {
+        return Err(format!("'{shown}': scheme '{}' is neither http nor https", scheme.escape_debug()));
+    };
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    if authority.is_empty() {
+        return Err(format!("'{shown}': no host in it"));
+    }
+    if authority.parse::<Authority>().is_err() {
+        return Err(format!("'{shown}': '{}' is no host", authority.escape_debug()));
+    }
+    Ok(Address { scheme, authority, path })
+}
+
+/// Shows all that is stored, or what is stored under `keys`, until `see` says false: on `disks`, and in memory, if a
+/// proxy serves from both. What is in both is shown once.
+pub fn list(
+    disks: &Disks,
+    memory: Option<&Memory>,
+    keys: Option<&Keys>,
+    see: &mut dyn FnMut(Object) -> bool,
+) {
+    let (now, mut goes_on, mut both) = (clock::now(), true, HashSet::new());
+    let mut show = |stored: Stored<'_>| {
+        let object = Object::of(&stored, now);
+        let (key, signature) = (&stored.key, &stored.signature);
+        let object = match memory.and_then(|memory| in_memory(memory, key, signature)) {
+            Some(used) => {
+                both.extend(memory.map(|memory| memory.variant(key, signature)));
+                object.map(|object| object.found_in_memory(used))
+            }
+            None => object,
+        };
+        goes_on = goes_on && object.is_none_or(&mut *see);
+        goes_on
+    };
+    match keys {
+        None => disks.list(&mut show),
+        Some([forward, reverse]) => {
+            disks.list_of(forward, &mut show);
+            disks.list_of(reverse, &mut show);
+        }
+    }
+    let Some(memory) = memory else { return };
+    let mut show = |resident: &Resident, used: Used| {
+        for entry in resident.variants() {
+            if goes_on && !both.contains(&memory.variant(entry.key(), entry.signature())) {
+                goes_on = Object::in_memory(entry, used, now).is_none_or(&mut *see);
+            }
+        }
+    };
+    match keys {
+        None => memory.list(&mut show),
+        Some(keys) => {
+            keys.iter().filter_map(|key| memory.used(key)).for_each(|(resident, used)| show(&resident, used))
+        }
+    }
+}
+
+/// How the variant with this signature was used, if memory has it.
+fn in_memory(memory: &Memory, key: &[u8], signature: &[u8]) -> Option<Used> {
+    let (resident, used) = memory.used(key)?;
+    resident.variants().iter().any(|entry| entry.signature() == signature).then_some(used)
+}
+
+/// The head of a stored response as HTTP/1.1 has it, with its empty line.
+pub fn head(held: &Held) -> Vec<u8> {
+    let status = held.status;
+    let mut head =
+        format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or_default())
+            .into_bytes();
+    head.extend_from_slice(&held.lines);
+    head.extend_from_slice(format!("Content-Length: {}\r\n\r\n", held.content.len()).as_bytes());
+    head
+}
+
+/// Reads everything, at most `rate` bytes a second, and gives up what is not what was written. Goes on for as long
+/// as `tell` says so, which is told at every block.
+pub fn verify(disks: &Disks, rate: u64, tell: &mut dyn FnMut(&Progress) -> bool) -> Progress {
+    let of = disks.records();
+    let progress = |verified: &Verified, done| {
+        let Verified { objects, bytes, corrupt } = *verified;
+        Progress { objects, bytes, corrupt, of, done }
+    };
+    let mut goes_on = true;
+    let verified = disks.verify(rate, &mut |verified| {
+        goes_on = tell(&progress(verified, false));
+        goes_on
+    });
+    progress(&verified, goes_on)
+}
+
+impl Object {
+    /// `None` for what no request of ours was stored under.
+    fn of(stored: &Stored<'_>, now: u32) -> Option<Self> {
+        let object = Self::named(&stored.key, &stored.signature, &stored.freshness, now)?;
+        Some(Self {
+            name: stored.name.to_string(),
+            status: stored.status.as_u16(),
+            bytes: stored.len,
+            bytes_on_disk: stored.size,
+            stored: stored.stored,
+            used: stored.used,
+            disk: stored.directory.display().to_string(),
+            ..object
+        })
+    }
+
+    /// The same for what is in memory.
+    fn in_memory(entry: &Entry, used: Used, now: u32) -> Option<Self> {
+        let object = Self::named(entry.key(), entry.signature(), entry.freshness(), now)?;
+        let (status, bytes, stored) =
+            (entry.status().as_u16(), entry.body().len(), entry.freshness().received);
+        let (tier, used, hits) = (Where::Memory, used.last, Some(used.hits));
+        Some(Self { tier, status, bytes, stored, used, hits, ..object })
+    }
+
+    fn found_in_memory(self, used: Used) -> Self {
+        Self { tier: Where::Both, used: self.used.max(used.last), hits: Some(used.hits), ..self }
+    }
+
+    /// What key, signature and freshness say of an object on a disk.
+    fn named(key: &[u8], signature: &[u8], freshness: &Freshness, now: u32) -> Option<Self> {
+        let role = match key.last()? {
+            b'F' => "forward",
+            b'R' => "reverse",
+            _ => return None,
+        };
+        let Freshness { received, initial_age, lifetime, .. } = *freshness;
+        let fields = vary::fields(signature);
+        Some(Self {
+            name: String::new(),
+            tier: Where::Disk,
+            url: url(key)?,
+            role: role.to_owned(),
+            status: 0,
+            bytes: 0,
+            bytes_on_disk: 0,
+            stored: 0,
+            used: 0,
+            hits: None,
+            expires: i64::from(received) - i64::from(initial_age) + i64::from(lifetime),
+            fresh: freshness.is_fresh(now),
+            vary: fields
+                .map(|(name, value)| (name.to_owned(), value.map(|v| text(v).into_owned())))
+                .collect(),
+            disk: String::new(),
+        })
+    }
+}
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn urls(url: &str) -> Result<Vec<String>, String> {
+        let shown = |key: &Vec<u8>| {
+            let (role, target) = key.split_last().unwrap();
+            let (scheme, authority, path) = key::parse(target).unwrap();
+            format!("{} {scheme}://{}{}", *role as char, text(authority), text(path))
+        };
+        keys(url).map(|keys| keys.iter().map(shown).collect())
+    }
+
+    #[test]
+    fn a_url_has_the_keys_that_requests_have() {
+        let table = [
+            ("http://a/b?c", "http://a/b?c"),
+            ("HTTP://A.Example:80", "http://a.example/"),
+            ("https://a:443?q=://#part", "https://a/?q=://"),
+            ("http://[::1]:81/x#y", "http://[::1]:81/x"),
+        ];
+        for (url, expected) in table {
+            let expected = vec![format!("F {expected}"), format!("R {expected}")];
+            assert_eq!(urls(url), Ok(expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_told_in_a_line() {
+        let table = [
+            ("a.test/\n", "'a.test/\\n': write the scheme too, such as 'http://a.test/\\n'"),
+            ("ftp://a/", "'ftp://a/': scheme 'ftp' is neither http nor https"),
+            ("http:///b", "'http:///b': no host in it"),
+        ];
+        for (url, error) in table {
+            assert_eq!(urls(url), Err(error.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What is built on the flow: purges, the validator, the gateways for entity tags, and explanations.
+
+pub(crate) mod etag_gateway;
+pub mod inventory;
+pub(crate) mod purge;
+pub(crate) mod purge_method;
+pub(crate) mod validator;
+pub(crate) mod why;

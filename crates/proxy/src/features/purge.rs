@@ -1,0 +1,346 @@
+//! Purges, whoever asks for them: what the words mean, and what is done then.
+//!
+//! A purge is answered when it is in force, which takes the same time however much is stored. What it reaches is counted
+//! and freed afterwards ([`reclaim`](crate::cache::reclaim)): memory in some tenths of a second for each 100,000 objects, the disks at the pace
+//! of the [schedule](crate::base::schedule). Only those who ask for the count wait for that. What a purge of URLs reaches is
+//! found without a search and counted at once. Who may purge is for [`crate::admin`] and [`crate::features::purge_method`] to say.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use larder_semantics::key;
+use larder_store::reclaim::{Count, Reached};
+use larder_store::{Effect, Scope};
+use serde::Serialize;
+use tokio::sync::oneshot;
+use tokio::task::JoinError;
+
+use crate::base::clock;
+use crate::cache::reclaim::Counted;
+use crate::cluster::acknowledge::Nodes;
+use crate::cluster::scopes;
+use crate::exchange::request::Address;
+use crate::features::inventory;
+use crate::flow::worker::Shared;
+
+/// What can be purged, as words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Url,
+    Prefix,
+    Tag,
+    Group,
+    Host,
+    All,
+}
+
+impl Kind {
+    /// All of them, by name.
+    pub(crate) const ALL: &[(&str, Self)] = &[
+        ("url", Self::Url),
+        ("prefix", Self::Prefix),
+        ("tag", Self::Tag),
+        ("group", Self::Group),
+        ("host", Self::Host),
+        ("all", Self::All),
+    ];
+
+    /// What `value` stands for; a group's origin is `host`, with its scheme or for both.
+    ///
+    /// # Errors
+    /// Why it stands for nothing, in one line.
+    pub(crate) fn scopes(self, value: &str, host: Option<&str>) -> Result<Vec<Scope>, String> {
+        if value.is_empty() && self != Self::All {
+            let name = Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name);
+            return Err(format!("which {name}? write {name}=VALUE"));
+        }
+        Ok(match self {
+            Self::Url => inventory::keys(value)?.map(Scope::Url).into(),
+            Self::Prefix => vec![Scope::Prefix(start(&inventory::address(value)?))],
+            Self::Tag => vec![Scope::Tag(value.into())],
+            Self::Host => vec![Scope::Host(authority(value)?)],
+            Self::Group => {
+                let host = host.ok_or("whose group? write host=HOST, or host=http://HOST:PORT")?;
+                let group = |origin| Scope::Group { origin, name: value.to_owned() };
+                origins(host)?.into_iter().map(group).collect()
+            }
+            Self::All => vec![Scope::All],
+        })
+    }
+}
+
+/// The beginning of the keys of whatever begins with `address`.
+fn start(address: &Address<'_>) -> Vec<u8> {
+    let mut start = Vec::new();
+    key::write(&mut start, address.scheme, address.authority.as_bytes(), address.path.as_bytes());
+    start
+}
+
+/// A host, perhaps with a port, as keys have it.
+fn authority(host: &str) -> Result<Vec<u8>, String> {
+    if host.is_empty() || host.contains(['/', '?', '#', '@', ' ']) {
+        let shown = host.escape_debug();
+        return Err(format!(
+            "'{shown}' is no host; write it without scheme and path, such as 'site.example'"
+        ));
+    }
+    let key = start(&Address { scheme: "http", authority: host, path: "" });
+    key::parse(&key).map(|(_, authority, _)| authority.to_vec()).ok_or_else(|| "which host?".to_owned())
+}
+
+/// The origins of `host`: the one that it names, or those of both schemes.
+fn origins(host: &str) -> Result<Vec<Vec<u8>>, String> {
+    let origin = |address: &Address<'_>| key::origin(&start(address)).map(<[u8]>::to_vec);
+    if host.contains("://") {
+        let address = inventory::address(host)?;
+        return match address.path {
+            "" | "/" => Ok(origin(&address).into_iter().collect()),
+            _ => Err(format!("'{}': an origin has no path", host.escape_debug())),
+        };
+    }
+    authority(host)?;
+    let of = |scheme| origin(&Address { scheme, authority: host, path: "" });
+    Ok(["http", "https"].into_iter().filter_map(of).collect())
+}
+
+/// What is to be purged, and how.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) scopes: Vec<Scope>,
+    pub(crate) effect: Effect,
+    /// The answer waits until what is reached in memory has been counted; if it `waits`, too, also on the disks.
+    pub(crate) counts: bool,
+    /// The answer waits for the other nodes.
+    pub(crate) waits: bool,
+    /// For how long at most.
+    pub(crate) patience: Duration,
+}
+
+/// How long the other nodes are waited for if nobody says.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a purge came to.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Purged {
+    /// `stale`: marked so, to be validated; `removed`: gone.
+    pub(crate) effect: &'static str,
+    /// Responses that it reached, if they were counted: what both memory and a disk have is one, each variant is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) objects: Option<u64>,
+    /// Their bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<u64>,
+    /// Where there are figures. `done`: they have what the disks have; `under-way`: they do not, since the disks are
+    /// still being looked through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) disk: Option<&'static str>,
+    /// Why there are no figures though they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) not_counted: Option<String>,
+    /// How it has gone with the nodes of the cluster, if this is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) nodes: Option<Nodes>,
+    /// Its position in the stream of purges, as clients show it.
+    #[serde(skip)]
+    pub(crate) position: Option<HeaderValue>,
+}
+
+impl Purged {
+    fn by(effect: Effect) -> Self {
+        Self { effect: if effect == Effect::Remove { "removed" } else { "stale" }, ..Self::default() }
+    }
+
+    /// It is in force all the same.
+    fn not_counted(self, why: String) -> Self {
+        Self { not_counted: Some(why), disk: None, ..self }
+    }
+
+    fn counted(self, Reached { objects, bytes }: Reached) -> Self {
+        Self { objects: Some(objects), bytes: Some(bytes), ..self }
+    }
+}
+
+impl fmt::Display for Purged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { effect, objects, bytes, disk, .. } = self;
+        match (objects, bytes) {
+            (Some(objects), Some(bytes)) => write!(f, "{objects} objects {effect}, {bytes} bytes")?,
+            _ => write!(f, "{effect}, not counted")?,
+        }
+        disk.map_or(Ok(()), |disk| write!(f, ", disks {disk}"))
+    }
+}
+
+/// A purge that is in force here.
+struct Begun {
+    purged: Purged,
+    /// Where its count comes from, if that is not known yet.
+    counts: Option<oneshot::Receiver<Reached>>,
+}
+
+/// Purges, here and on the other nodes, and says what that came to.
+///
+/// # Errors
+/// When it was not done.
+pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purged, JoinError> {
+    asked.scopes = shared.fills.with_equivalents(asked.scopes);
+    let patience = asked.waits.then_some(asked.patience);
+    let order = scopes::order(asked.effect, &asked.scopes);
+    let telling = scopes::telling(shared);
+    let here = async {
+        // Only what is written down may take time.
+        let begun = match shared.store.disks.is_empty() {
+            true => begin(shared, asked),
+            false => {
+                let this = Arc::clone(shared);
+                tokio::task::spawn_blocking(move || begin(&this, asked)).await?
+            }
+        };
+        Ok(begun.end().await)
+    };
+    let elsewhere = async {
+        let _telling = telling;
+        Some(shared.cluster.as_ref()?.tell(order).await)
+    };
+    let (here, told) = tokio::join!(here, elsewhere);
+    let (mut nodes, mut position) = (None, None);
+    if let (Some(cluster), Some(told)) = (&shared.cluster, &told) {
+        nodes = Some(cluster.nodes(told.as_ref(), patience).await);
+        position = told.as_ref().ok().map(|point| cluster.shown(point));
+    }
+    Ok(Purged { nodes, position, ..here? })
+}
+
+/// Puts a purge in force here, whatever comes of the count.
+fn begin(shared: &Arc<Shared>, asked: Asked) -> Begun {
+    let begun = match asked.scopes.iter().all(|scope| matches!(scope, Scope::Url(_))) {
+        true => begin_with_urls(shared, asked),
+        false => begin_with_more(shared, asked),
+    };
+    if let Err(error) = shared.store.disks.sync_purges() {
+        tracing::warn!("a crash of the machine may bring back what was purged: {error}");
+    }
+    begun
+}
+
+/// What a purge of URLs reaches needs no look at everything, unless responses on a disk vary.
+fn begin_with_urls(shared: &Arc<Shared>, asked: Asked) -> Begun {
+    let Asked { scopes, effect, counts, waits, .. } = asked;
+    let (store, mut count) =
+        (&shared.store, Count::of(shared.fills.enforce(scopes, effect, clock::now()), true));
+    store.count_urls(&mut count);
+    let is_all = store.count_urls_on_disks(&mut count);
+    let has_disks = !store.disks.is_empty();
+    let reached = count.reached();
+    let purged = Purged { disk: has_disks.then_some("done"), ..Purged::by(effect) };
+    if is_all {
+        store.forget_pages(count.ordered());
+        return Begun { purged: purged.counted(reached), counts: None };
+    }
+    if counts && waits {
+        let counts = shared.reclaim.count_on_disks(shared, count);
+        return Begun::counting(purged, counts);
+    }
+    store.forget_pages(count.ordered());
+    if count.ordered().removes() {
+        shared.reclaim.free_on_disks(shared);
+    }
+    Begun { purged: Purged { disk: Some("under-way"), ..purged.counted(reached) }, counts: None }
+}
+
+fn begin_with_more(shared: &Arc<Shared>, asked: Asked) -> Begun {
+    let Asked { scopes, effect, counts, waits, .. } = asked;
+    let counted = match (counts, waits) {
+        (false, _) => Counted::Nowhere,
+        (true, false) => Counted::InMemory,
+        (true, true) => Counted::Everywhere,
+    };
+    let counts = shared.reclaim.enforce(shared, scopes, effect, counted);
+    let has_disks = !shared.store.disks.is_empty();
+    match counted {
+        Counted::Nowhere => Begun { purged: Purged::by(effect), counts: None },
+        Counted::InMemory => {
+            let disk = has_disks.then_some("under-way");
+            Begun::counting(Purged { disk, ..Purged::by(effect) }, counts)
+        }
+        Counted::Everywhere => {
+            Begun::counting(Purged { disk: has_disks.then_some("done"), ..Purged::by(effect) }, counts)
+        }
+    }
+}
+
+impl Begun {
+    /// `None`: too many wait for their counts.
+    fn counting(purged: Purged, counts: Option<oneshot::Receiver<Reached>>) -> Self {
+        match counts {
+            Some(counts) => Self { purged, counts: Some(counts) },
+            None => Self {
+                purged: purged.not_counted("too many purges wait for their counts already".to_owned()),
+                counts,
+            },
+        }
+    }
+
+    /// Waits for the count, if there is to be one.
+    async fn end(self) -> Purged {
+        let Self { purged, counts } = self;
+        let Some(counts) = counts else { return purged };
+        match counts.await {
+            Ok(reached) => purged.counted(reached),
+            Err(_) => purged.not_counted("no thread could look; see the log".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(scheme: &str, authority: &str, path: &str) -> Vec<u8> {
+        let mut key = Vec::new();
+        key::write(&mut key, scheme, authority.as_bytes(), path.as_bytes());
+        key
+    }
+
+    #[test]
+    fn words_stand_for_scopes() {
+        let group = |scheme, authority| {
+            let origin = key::origin(&key(scheme, authority, "/")).unwrap().to_vec();
+            Scope::Group { origin, name: "g".to_owned() }
+        };
+        let urls = |url| inventory::keys(url).unwrap().map(Scope::Url).to_vec();
+        for (kind, value, host, expected) in [
+            (Kind::Url, "http://A/b?c", None, urls("http://a/b?c")),
+            (Kind::Prefix, "http://A:80", None, vec![Scope::Prefix(key("http", "a", "/"))]),
+            (Kind::Prefix, "https://a/b", None, vec![Scope::Prefix(key("https", "a", "/b"))]),
+            (Kind::Tag, "t, u", None, vec![Scope::Tag(b"t, u".to_vec())]),
+            (Kind::Host, "A.Test.", None, vec![Scope::Host(b"a.test".to_vec())]),
+            (Kind::Host, "a:8080", None, vec![Scope::Host(b"a:8080".to_vec())]),
+            (Kind::Group, "g", Some("a"), vec![group("http", "a"), group("https", "a")]),
+            (Kind::Group, "g", Some("https://a:8443/"), vec![group("https", "a:8443")]),
+            (Kind::All, "", None, vec![Scope::All]),
+        ] {
+            assert_eq!(kind.scopes(value, host), Ok(expected), "{kind:?} {value}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_nothing_is_told_in_a_line() {
+        for (kind, value, host, expected) in [
+            (Kind::Url, "a", None, "'a': write the scheme too, such as 'http://a'"),
+            (Kind::Tag, "", None, "which tag? write tag=VALUE"),
+            (Kind::Group, "g", None, "whose group? write host=HOST, or host=http://HOST:PORT"),
+            (Kind::Group, "g", Some("http://a/b"), "'http://a/b': an origin has no path"),
+            (
+                Kind::Host,
+                "http://a",
+                None,
+                "'http://a' is no host; write it without scheme and path, such as 'site.example'",
+            ),
+        ] {
+            assert_eq!(kind.scopes(value, host), Err(expected.to_owned()), "{kind:?} {value}");
+        }
+    }
+}

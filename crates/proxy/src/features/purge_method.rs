@@ -1,0 +1,149 @@
+//! `PURGE` on a site's listener, as caches have long understood it: who may send it, and what it means.
+//!
+//! It is answered here and never passed on. The target is what is purged, unless a field names something else:
+//! tags (`Cache-Tag`, `Surrogate-Key`, `xkey`), groups of the target's origin (`Cache-Groups`), or, by
+//! `Larder-Purge`, whatever begins like the target, has its host, or how it is to go.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use larder_semantics::groups;
+use larder_semantics::status::Why;
+use larder_store::{Effect, Scope};
+
+use crate::base::networks;
+use crate::base::outcome::{Kind as Ending, Outcome};
+use crate::base::settings::{Site, Token};
+use crate::exchange::reply::{Reply, Source};
+use crate::exchange::request::Request;
+use crate::exchange::route::{Route, SiteState};
+use crate::features::purge::{self, Asked, Kind, Purged};
+use crate::flow::worker::{Plan, Worker};
+
+/// The method.
+pub(crate) const PURGE: &str = "PURGE";
+/// The field that says more: `soft` or `hard`, `prefix` or `host`, `count`, `wait`, with commas between them.
+pub(crate) const MORE: &str = "larder-purge";
+
+/// Why a purge is refused.
+type Refused = (StatusCode, String);
+
+/// The site that a `PURGE` is for; `None` for every other request.
+pub(crate) fn site(request: &Request) -> Option<&SiteState> {
+    match &request.route {
+        Route::Site(site) if request.method.as_str() == PURGE => Some(&**site),
+        _ => None,
+    }
+}
+
+/// The answer to a `PURGE` for `site`.
+pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, request: &Request) -> Reply {
+    let (token, url) = (plan.settings.admin_token.as_ref(), request.url());
+    let asked = may(&site.settings, token, request);
+    let asked =
+        asked.and_then(|of_site| read(&url, &request.fields, of_site.then_some(&*site.settings.name)));
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err((status, why)) => return refused(status, &why),
+    };
+    match purge::purge(&worker.shared, asked).await {
+        Ok(purged) => {
+            tracing::info!("{PURGE} {} from {}: {purged}", request.logged_url(), request.client.ip());
+            done(purged)
+        }
+        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+/// Whether the sender of `request` may purge; true: only what belongs to this site, as `purge_from` allows it.
+fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Refused> {
+    let client = request.client.ip().to_canonical();
+    let shown = request.fields.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let shown = shown.and_then(|shown| shown.split_at_checked("Bearer ".len()));
+    let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Bearer "));
+    match (token, shown) {
+        (Some(token), Some((_, shown))) if token.is(shown.trim_ascii()) => Ok(false),
+        _ if networks::have(&site.purge_from, client) => Ok(true),
+        (None, _) if site.purge_from.is_empty() => Err((
+            StatusCode::METHOD_NOT_ALLOWED,
+            "PURGE is off here; purge_from in the site's table says who may send it".to_owned(),
+        )),
+        _ => Err((
+            StatusCode::FORBIDDEN,
+            format!(
+                "{client} may not purge: purge_from in the site's table does not have it, and it shows no admin token"
+            ),
+        )),
+    }
+}
+
+/// What a `PURGE` of `url` with these fields asks for; tags are those of `site`, if there is one.
+fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refused> {
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+    let (mut effects, mut kinds, mut counts, mut waits) = (Vec::new(), Vec::new(), false, false);
+    for word in fields.get_all(MORE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
+        match word.trim_ascii() {
+            b"" => {}
+            b"soft" => effects.push(Effect::Stale),
+            b"hard" => effects.push(Effect::Remove),
+            b"prefix" => kinds.push(Kind::Prefix),
+            b"host" => kinds.push(Kind::Host),
+            b"count" => counts = true,
+            b"wait" => waits = true,
+            other => {
+                let other = String::from_utf8_lossy(other);
+                let why = format!(
+                    "larder-purge '{}': expected soft, hard, prefix, host, count, wait",
+                    other.escape_debug()
+                );
+                return Err(bad(why));
+            }
+        }
+    }
+    if effects.len() > 1 || kinds.len() > 1 || (!kinds.is_empty() && groups::is_tagged(fields)) {
+        let why = "larder-purge: write one of soft and hard, and one of prefix, host, tags and groups";
+        return Err(bad(why.to_owned()));
+    }
+    let effect = effects.pop().unwrap_or(Effect::Stale);
+    let kind = kinds.pop().unwrap_or(Kind::Url);
+    let tags = groups::tags(fields).map(|tag| match site {
+        Some(site) => Scope::SiteTag { site: site.to_owned(), tag: tag.to_vec() },
+        None => Scope::Tag(tag.to_vec()),
+    });
+    let of_origin =
+        groups::groups(fields).into_iter().map(|name| Kind::Group.scopes(&name, Some(origin(url))));
+    let mut scopes = of_origin.collect::<Result<Vec<_>, _>>().map_err(bad)?.concat();
+    scopes.extend(tags);
+    if scopes.is_empty() && groups::is_tagged(fields) {
+        return Err(bad("the field names no tag and no group; groups are written \"so\"".to_owned()));
+    }
+    if scopes.is_empty() {
+        let value = if kind == Kind::Host { host(url) } else { url };
+        scopes = kind.scopes(value, None).map_err(bad)?;
+    }
+    Ok(Asked { scopes, effect, counts, waits, patience: purge::PATIENCE })
+}
+
+/// Scheme, host and port of a URL.
+fn origin(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
+    &url[..end]
+}
+
+fn host(url: &str) -> &str {
+    origin(url).split_once("://").map_or(url, |(_, host)| host)
+}
+
+fn done(purged: Purged) -> Reply {
+    let text = serde_json::to_string(&purged).unwrap_or_default() + "\n";
+    let reply = Reply::text(StatusCode::OK, text, Outcome::forwarded(Ending::Pass, Why::Method));
+    let fields = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+    let fields = fields.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    Reply { fields: Source::Fields(HeaderMap::from_iter(fields).into()), ..reply }.at(purged.position)
+}
+
+fn refused(status: StatusCode, why: &str) -> Reply {
+    let text = format!("{}: {why}\n", status.as_str());
+    Reply::text(status, text, Outcome::forwarded(Ending::Refused, Why::Refused))
+}

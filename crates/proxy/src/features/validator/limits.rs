@@ -1,0 +1,164 @@
+//! How many hits are checked: which ones are picked, and how many at once and in a second.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::base::findings::Skipped;
+
+/// Checks that may be under way at once.
+const AT_ONCE: usize = 1_024;
+/// Stale hits that the log tells of in a second.
+const TOLD: u32 = 5;
+
+/// One worker's choice of hits. Only that worker picks.
+#[derive(Debug, Default)]
+pub(crate) struct Sampler(AtomicU32);
+
+impl Sampler {
+    /// Whether this hit is checked, where `sample` of all are. Costs one comparison while none are.
+    #[inline]
+    pub(crate) fn picks(&self, sample: f64) -> bool {
+        sample > 0.0 && self.count_down(sample)
+    }
+
+    fn count_down(&self, sample: f64) -> bool {
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(left.checked_sub(1).unwrap_or_else(|| gap(sample, fastrand::f64())), Ordering::Relaxed);
+        left == 0
+    }
+}
+
+/// How many hits lie between one that is picked and the next, by chance `luck` of 0 to 1: requests that come in a
+/// regular order are picked evenly all the same.
+fn gap(sample: f64, luck: f64) -> u32 {
+    // For a share of 1 the divisor is minus infinity, and there is no gap.
+    ((-luck).ln_1p() / (-sample).ln_1p()) as u32
+}
+
+/// Counts up to a bound within each second: the second in the upper half, the count in the lower.
+#[derive(Debug, Default)]
+struct Window(AtomicU64);
+
+impl Window {
+    /// Counts one more in the second `now`, if that is within `most`.
+    fn take(&self, now: u32, most: u32) -> bool {
+        let next = |packed: u64| {
+            let used = if (packed >> 32) as u32 == now { packed as u32 } else { 0 };
+            (used < most).then(|| u64::from(now) << 32 | u64::from(used + 1))
+        };
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+}
+
+/// What bounds the checks of all workers, and counts those that were not made.
+#[derive(Debug)]
+pub(super) struct Limits {
+    window: Window,
+    told: Window,
+    places: Arc<Semaphore>,
+    rate: AtomicU64,
+    busy: AtomicU64,
+    credentials: AtomicU64,
+    large: AtomicU64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            window: Window::default(),
+            told: Window::default(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+            rate: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            credentials: AtomicU64::new(0),
+            large: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Limits {
+    /// A place for a check that begins in the second `now`, if there is one.
+    pub(super) fn admit(&self, rate: u32, origins_are_busy: bool, now: u32) -> Option<OwnedSemaphorePermit> {
+        if origins_are_busy {
+            return skip(&self.busy);
+        }
+        if !self.window.take(now, rate) {
+            return skip(&self.rate);
+        }
+        Arc::clone(&self.places).try_acquire_owned().ok().or_else(|| skip(&self.busy))
+    }
+
+    pub(super) fn skip_credentials(&self) -> Option<OwnedSemaphorePermit> {
+        skip(&self.credentials)
+    }
+
+    pub(super) fn skip_large(&self) -> Option<OwnedSemaphorePermit> {
+        skip(&self.large)
+    }
+
+    /// Counts a fetch that a check needs besides.
+    pub(super) fn spend(&self, now: u32) {
+        self.window.take(now, u32::MAX);
+    }
+
+    /// Whether the log may tell of a stale hit in the second `now`.
+    pub(super) fn may_tell(&self, now: u32) -> bool {
+        self.told.take(now, TOLD)
+    }
+
+    pub(super) fn under_way(&self) -> usize {
+        AT_ONCE - self.places.available_permits()
+    }
+
+    pub(super) fn skipped(&self) -> Skipped {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Skipped {
+            rate: of(&self.rate),
+            busy: of(&self.busy),
+            credentials: of(&self.credentials),
+            large: of(&self.large),
+        }
+    }
+}
+
+fn skip(counter: &AtomicU64) -> Option<OwnedSemaphorePermit> {
+    counter.fetch_add(1, Ordering::Relaxed);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_hits_is_picked() {
+        for (sample, least, most) in [
+            (0.0, 0, 0),
+            (0.001, 60, 140),
+            (0.1, 9_500, 10_500),
+            (0.9, 89_500, 90_500),
+            (1.0, 100_000, 100_000),
+        ] {
+            let sampler = Sampler::default();
+            let picked = (0..100_000).filter(|_| sampler.picks(sample)).count();
+            assert!((least..=most).contains(&picked), "{sample}: {picked}");
+        }
+        assert_eq!((gap(1e-300, 0.999), gap(1.0, 0.0), gap(0.5, 0.5)), (u32::MAX, 0, 1));
+    }
+
+    #[test]
+    fn so_many_are_admitted_in_a_second_and_at_once() {
+        let limits = Limits::default();
+        let admitted = |now| (0..10).filter(|_| limits.admit(4, false, now).is_some()).count();
+        assert_eq!((admitted(1), admitted(1), admitted(2)), (4, 0, 4));
+        limits.spend(3);
+        assert_eq!(admitted(3), 3);
+        let all: Vec<_> = std::iter::from_fn(|| limits.admit(u32::MAX, false, 4)).collect();
+        assert_eq!((all.len(), limits.under_way()), (AT_ONCE, AT_ONCE));
+        drop(all);
+        assert!(limits.admit(1, true, 5).is_none() && limits.under_way() == 0);
+        assert_eq!(limits.skipped(), Skipped { rate: 6 + 10 + 6 + 7, busy: 2, credentials: 0, large: 0 });
+    }
+}

@@ -1,0 +1,280 @@
+//! The validator: fetches what a hit answered again, past the cache, and compares. So an operator learns which answers
+//! were stale, how stale, and how long they might live, while clients go on as ever.
+//!
+//! What it fetches is not stored, and counts as nobody's request. An answer that differs is stale only if the cache goes
+//! on giving it: the origin may have changed in between, and then whoever invalidates needs a moment.
+//!
+//! 1. The hit is fetched again. The same status and content: nothing to say.
+//! 2. Fetched once more, it is yet another one: such pages cannot be compared.
+//! 3. The cache is asked as a client would, up to three times within a second. If it has something else by now, or
+//!    would ask the origin: it changed meanwhile.
+//! 4. Else the hit was stale. So is one, whatever the cache does next, that was known to be stale when it was given.
+
+mod limits;
+pub(crate) mod record;
+mod refetch;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use larder_semantics::fields::Fields;
+use larder_store::Entry;
+use tokio::sync::OwnedSemaphorePermit;
+
+use self::limits::Limits;
+use self::record::{Record, Verdict};
+use self::refetch::{Content, LARGEST, MARK, Refetched, refetch};
+use crate::base::clock;
+use crate::base::findings::Validation;
+use crate::base::outcome::{Kind, Outcome};
+use crate::base::settings::Role;
+use crate::exchange::reply::{Reply, Source};
+use crate::exchange::request::Request;
+use crate::exchange::route::first_segment;
+use crate::flow::serve::{self, Context, Found};
+use crate::flow::worker::{Plan, Shared, Worker};
+use crate::http::head::Head;
+
+pub(crate) use self::limits::Sampler;
+pub(crate) use self::refetch::MARK_NAME;
+
+/// When the cache is asked again, each counted from the time before.
+const ASKED: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), Duration::from_millis(750)];
+
+/// Which hits are checked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Validate {
+    /// The share of hits: 0 (none) to 1 (all).
+    pub sample: f64,
+    /// Hits that are fetched again in a second at most; what exceeds it is not checked.
+    pub rate: u32,
+    /// Also repeat requests with a cookie or an authorization.
+    pub cookies: bool,
+}
+
+impl Default for Validate {
+    fn default() -> Self {
+        Self { sample: 0.0, rate: 100, cookies: false }
+    }
+}
+
+/// What the validator counts, and what bounds it.
+#[derive(Debug, Default)]
+pub(crate) struct Validator {
+    limits: Limits,
+    record: Record,
+}
+
+impl Validator {
+    /// What was found out, by the settings of `plan`.
+    pub(crate) fn report(&self, plan: &Plan) -> Validation {
+        let Validate { sample, rate, cookies } = plan.settings.validate;
+        let (verdicts, routes) = self.record.report();
+        let (under_way, skipped) = (self.limits.under_way(), self.limits.skipped());
+        Validation { sample, rate, cookies, under_way, verdicts, skipped, routes }
+    }
+}
+
+/// Whether a request is a validator's, who wants to know what lies behind whatever is kept here.
+pub(crate) fn is_marked(fields: &impl Fields) -> bool {
+    fields.contains(MARK.as_str())
+}
+
+/// An answer that came from the cache.
+struct Served {
+    entry: Entry,
+    outcome: Outcome,
+    /// When, in seconds since 1970.
+    at: u32,
+}
+
+impl Served {
+    /// What a reply to this request gave from the cache, if that can be fetched again.
+    fn of(method: &Method, fields: &impl Fields, reply: &Reply) -> Option<Self> {
+        let (Source::Entry(entry) | Source::NotModified(entry)) = &reply.fields else { return None };
+        let is_get = *method == Method::GET && !is_marked(fields);
+        // What is fetched again is whole.
+        let is_part = entry.status() == StatusCode::PARTIAL_CONTENT;
+        let (entry, outcome) = (entry.clone(), reply.outcome);
+        (is_get && !is_part && reply.outcome.is_stored()).then(|| Self { entry, outcome, at: clock::now() })
+    }
+}
+
+/// Checks, in the background, a hit that took no waiting.
+#[cold]
+pub(crate) fn check_hit(
+    worker: &Arc<Worker>,
+    head: &Head<'_>,
+    role: Role,
+    client: SocketAddr,
+    reply: &Reply,
+) {
+    let plan = worker.plan();
+    let Some(served) = Served::of(&head.method, &head.fields, reply) else { return };
+    if let Some(permit) = admit(worker, &plan, &head.fields, &served)
+        && let Ok(request) = Request::take(head, &worker.shared.store.memory, &plan, role, client)
+    {
+        let request = request.in_background();
+        tokio::spawn(Check { worker: Arc::clone(worker), plan, request, served, _permit: permit }.run());
+    }
+}
+
+/// The same for a reply that took some.
+pub(crate) fn check(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, reply: &Reply) {
+    let Some(served) = Served::of(&request.method, &request.fields, reply) else { return };
+    if let Some(permit) = admit(worker, plan, &request.fields, &served) {
+        let (plan, request) = (Arc::clone(plan), request.in_background());
+        tokio::spawn(Check { worker: Arc::clone(worker), plan, request, served, _permit: permit }.run());
+    }
+}
+
+/// Leave to check a hit, if there is any; else it is counted as skipped.
+fn admit(
+    worker: &Worker,
+    plan: &Plan,
+    fields: &impl Fields,
+    served: &Served,
+) -> Option<OwnedSemaphorePermit> {
+    let (limits, settings) = (&worker.shared.validator.limits, &plan.settings.validate);
+    if !settings.cookies && (fields.contains("cookie") || fields.contains("authorization")) {
+        return limits.skip_credentials();
+    }
+    if served.entry.body().len() > LARGEST {
+        return limits.skip_large();
+    }
+    let (_, queued) = plan.gate.occupancy();
+    limits.admit(settings.rate, queued > 0, served.at)
+}
+
+/// A check under way.
+struct Check {
+    worker: Arc<Worker>,
+    plan: Arc<Plan>,
+    /// As the client's, without conditions.
+    request: Request,
+    served: Served,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Check {
+    async fn run(self) {
+        let verdict = self.verdict().await;
+        if let Err(why) = &verdict {
+            tracing::debug!("{}: not validated: {why}", self.request.logged_url());
+        }
+        if let Ok(Verdict::Stale(seconds)) = verdict {
+            self.tell(seconds);
+        }
+        let age = self.served.entry.freshness().age(self.served.at);
+        self.shared().validator.record.count(self.place(), age, verdict.ok());
+    }
+
+    /// What became of the hit.
+    ///
+    /// # Errors
+    /// Why that cannot be told.
+    async fn verdict(&self) -> Result<Verdict, String> {
+        let served = &self.served;
+        let given = Content::of(&served.entry).await?;
+        let first = refetch(&self.worker, &self.plan, &self.request).await?;
+        if first.content == given {
+            self.look(given);
+            return Ok(Verdict::Ok);
+        }
+        self.shared().validator.limits.spend(clock::now());
+        if refetch(&self.worker, &self.plan, &self.request).await?.content != first.content {
+            return Ok(Verdict::Unstable);
+        }
+        self.look(first.content);
+        let is_newer = first.modified.is_some_and(|modified| modified > served.at);
+        match is_newer || (served.outcome.kind != Kind::StaleHit && !self.still_gives(given).await?) {
+            true => Ok(Verdict::ChangedMeanwhile),
+            false => Ok(Verdict::Stale(self.staleness(&first))),
+        }
+    }
+
+    /// For how many seconds the hit had been out of date at most: since the origin changed, if it says when, or since
+    /// the cache knew better.
+    fn staleness(&self, now: &Refetched) -> u32 {
+        let age = self.served.entry.freshness().age(self.served.at);
+        now.modified.map_or(age, |modified| self.served.at.saturating_sub(modified).min(age))
+    }
+
+    /// Whether the cache goes on giving clients `given` for a second.
+    async fn still_gives(&self, given: Content) -> Result<bool, String> {
+        for wait in ASKED {
+            tokio::time::sleep(wait).await;
+            if !self.gives(given).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn has_expired(&self) -> bool {
+        self.served.entry.freshness().ttl(clock::now()) <= 0
+    }
+
+    /// Whether the cache would give a client `given` at this moment.
+    async fn gives(&self, given: Content) -> Result<bool, String> {
+        let Some(cx) = self.context() else { return Ok(false) };
+        let held = cx.look(&self.request).await;
+        let reply = match serve::find(&self.request, &held) {
+            Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => reply,
+            // Hits that are validated one by one are worth what the one who is asked says.
+            Found::Ask(..) if self.served.outcome.kind == Kind::Revalidated => {
+                serve::flow(&self.worker, &self.plan, &mut self.request.in_background()).await
+            }
+            // It was fresh, and nobody took it away: only its time has come since.
+            Found::Ask(_, Some(entry)) if self.has_expired() && !entry.freshness().is_taken_back() => {
+                return Ok(Content::of(&entry).await? == given);
+            }
+            Found::Ask(..) => return Ok(false),
+        };
+        let entry = match &reply.fields {
+            Source::Entry(entry) => Some(entry.clone()),
+            _ => None,
+        };
+        reply.drain().await;
+        match entry {
+            Some(entry) => Ok(Content::of(&entry).await? == given),
+            None => Ok(false),
+        }
+    }
+
+    /// Notes what the origin answers, for who looks for couplings.
+    fn look(&self, content: Content) {
+        if let Some(cx) = self.context() {
+            self.shared().couplings.fetched(cx, &self.request, content.digest());
+        }
+    }
+
+    /// `None` if nothing is cached there any more.
+    fn context(&self) -> Option<Context<'_>> {
+        let rules = self.request.route.rules(&self.plan.settings.forward.rules)?;
+        Some(Context { worker: &self.worker, plan: &self.plan, rules })
+    }
+
+    fn tell(&self, seconds: u32) {
+        if !self.shared().validator.limits.may_tell(clock::now()) {
+            return;
+        }
+        let (url, (site, route), outcome) = (self.request.url(), self.place(), self.served.outcome);
+        let (kind, reason) = (outcome.kind.word(), outcome.why.token());
+        tracing::warn!(
+            "stale by at most {seconds} s: {url} (site {site}, route {route:?}), a {kind} ({reason})"
+        );
+    }
+
+    /// Its site and the first segment of its path.
+    fn place(&self) -> (&Arc<str>, &str) {
+        let site = self.plan.sites.account(self.request.route.number()).site();
+        (site, first_segment(&self.request.path))
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.worker.shared
+    }
+}

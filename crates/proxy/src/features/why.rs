@@ -1,0 +1,420 @@
+//! What the cache would do with a request, and why: a dry run over what is stored at this moment. No origin is
+//! asked, nothing counts as a use, and nothing changes.
+//!
+//! The request is written as text and read by the parser that reads everybody's; what is decided about it is decided
+//! by the functions that decide about all. Here is only put into words what they say. It may wait for a disk, and a short
+//! time for a cluster's engine.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use larder_semantics::explain;
+use larder_semantics::freshness::Flags;
+use larder_semantics::status::Why;
+use larder_semantics::storable::{Rules, Times};
+use larder_semantics::vary;
+use larder_store::Entry;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::base::clock;
+use crate::base::explanation::{Answer, Decision, Ended, Explanation, Reason, SecondTier, Stored};
+use crate::base::outcome::{Kind, Tier};
+use crate::base::settings::Role;
+use crate::cluster::tier;
+use crate::exchange::request::Request;
+use crate::exchange::route::{Route, host_of};
+use crate::features::inventory;
+use crate::flow::serve::{self, Found, Held};
+use crate::flow::worker::{Plan, Shared};
+use crate::flow::{answer, equivalent, fetch, pass};
+use crate::http::head::{self, Framing, Parsed, Refusal};
+use crate::net::guard;
+use crate::observe::verdicts::{self, Verdict};
+
+/// Requests that are told of.
+const LAST: usize = 5;
+/// How long a cluster's engine may take to say what it keeps.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is asked about.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) url: String,
+    pub(crate) method: Method,
+    pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
+    /// The listeners whose client asks; `None`: those that have something to say of it.
+    pub(crate) role: Option<Role>,
+}
+
+/// Says what would become of the request in `question`. For a thread that may wait, of a runtime.
+///
+/// # Errors
+/// Why it is no request, in one line.
+pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
+    let (plan, text) = (shared.plan(), question.text()?);
+    let roles = question.role.map_or_else(|| roles(&plan), |role| vec![role]);
+    let until = Instant::now() + PATIENCE;
+    let run = |role| run(shared, &plan, question, &text, role, until);
+    let mut all: Vec<_> = roles.into_iter().map(run).collect();
+    let tells = |what: fn(&Explanation) -> bool| all.iter().position(what);
+    let best = tells(|said| said.stored.is_some())
+        .or_else(|| tells(|said| said.second_tier.as_ref().is_some_and(|tier| tier.kept.is_some())))
+        .or_else(|| tells(|said| said.answer.is_some()))
+        .or_else(|| tells(|said| said.site.is_some()));
+    Ok(all.swap_remove(best.unwrap_or(0)))
+}
+
+/// The roles of all listeners, one at least.
+fn roles(plan: &Plan) -> Vec<Role> {
+    let has_forward = !plan.settings.doors.listen.is_empty();
+    let listens = |role| plan.settings.listen.iter().any(|listener| listener.role == role);
+    let roles =
+        [(Role::Reverse, listens(Role::Reverse)), (Role::Forward, has_forward || listens(Role::Forward))];
+    roles.into_iter().filter(|(_, is_there)| *is_there).map(|(role, _)| role).collect()
+}
+
+impl Question {
+    /// The request's head, as a client would send it.
+    fn text(&self) -> Result<String, String> {
+        let address = inventory::address(&self.url)?;
+        if self.url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            let shown = self.url.escape_debug();
+            return Err(format!("'{shown}': spaces and control characters have to be percent-encoded"));
+        }
+        let (mut authority, mut lines) = (address.authority.to_owned(), String::new());
+        for (name, value) in &self.fields {
+            let value =
+                value.to_str().map_err(|_| format!("{name}: only visible ASCII is understood here"))?;
+            match name == http::header::HOST {
+                // As with curl: the URL says where to connect to, and this what to ask for.
+                true => value.clone_into(&mut authority),
+                false => lines += &format!("{name}: {value}\r\n"),
+            }
+        }
+        let slash = if address.path.starts_with('/') { "" } else { "/" };
+        let target = format!("{}://{authority}{slash}{}", address.scheme, address.path);
+        Ok(format!("{} {target} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n", self.method))
+    }
+}
+
+fn run(
+    shared: &Shared,
+    plan: &Plan,
+    question: &Question,
+    text: &str,
+    role: Role,
+    until: Instant,
+) -> Explanation {
+    let client = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut lines = head::room();
+    let read = match head::parse(text.as_bytes(), &mut lines, &plan.settings.limits) {
+        Ok(Parsed::Whole(head, _)) => {
+            let has_content = head.framing != Framing::Length(0);
+            Request::take(&head, &shared.store.memory, plan, role, client)
+                .map(|request| (request, has_content))
+        }
+        Ok(Parsed::Partial) => Err(Refusal::bad("this is no whole request")),
+        Err(refusal) => Err(refusal),
+    };
+    let nothing = Explanation {
+        url: question.url.clone(),
+        method: question.method.to_string(),
+        role: role.name().to_owned(),
+        key: None,
+        site: None,
+        origins: Vec::new(),
+        decision: Decision::of(Kind::Refused, Why::Refused),
+        stored: None,
+        variants: 0,
+        second_tier: None,
+        answer: None,
+        last: Vec::new(),
+    };
+    match read {
+        Ok((request, has_content)) => Run { shared, plan, request, has_content, until }.explain(nothing),
+        Err(refusal) => {
+            let mut decision = nothing.decision.clone();
+            decision.reason.explanation = refusal.reason.to_owned();
+            Explanation { decision, ..nothing }
+        }
+    }
+}
+
+impl Decision {
+    fn of(kind: Kind, why: Why) -> Self {
+        let asks_origin = matches!(kind, Kind::Miss | Kind::Pass);
+        let reason = Reason::of(why);
+        Self { outcome: kind.word().to_owned(), reason, asks_origin, validates: false, refreshes: false }
+    }
+}
+
+/// A dry run of one request.
+struct Run<'r> {
+    shared: &'r Shared,
+    plan: &'r Plan,
+    request: Request,
+    has_content: bool,
+    /// The engine is not waited for any longer.
+    until: Instant,
+}
+
+impl Run<'_> {
+    fn explain(&self, nothing: Explanation) -> Explanation {
+        let request = &self.request;
+        let hash = request.hash;
+        let held = self.look(hash);
+        let decision = self.decide(&held);
+        let second_tier = self.second_tier(&held, &decision);
+        let rules = request.route.rules(&self.plan.settings.forward.rules);
+        let standard = Rules::default();
+        let shown = rules.unwrap_or(&standard);
+        let verdict = self.shared.verdicts.of(hash);
+        let answer = match (&held.entry, verdict) {
+            // What was refused later is the origin's newer word.
+            (Some(entry), verdict)
+                if verdict.as_ref().is_none_or(|v| v.time <= entry.freshness().received) =>
+            {
+                Some(self.stored_answer(shown, entry))
+            }
+            (_, verdict) => verdict.map(|verdict| self.refused_answer(shown, &verdict)),
+        };
+        Explanation {
+            key: Some(request.url()),
+            site: Some(self.plan.sites.account(request.route.number()).site().to_string()),
+            origins: self.origins(),
+            decision: match decision {
+                _ if second_tier.as_ref().is_some_and(|tier| tier.answers) => {
+                    Decision::of(Kind::Hit, Why::Fresh)
+                }
+                decision if decision.asks_origin && self.is_forbidden() => {
+                    Decision::of(Kind::Failed, Why::OriginForbidden)
+                }
+                decision => decision,
+            },
+            stored: held.entry.as_ref().map(|entry| stored(request, shown, entry, held.tier)),
+            variants: held.resident.as_ref().map_or(0, |resident| resident.variants().len() as u64),
+            second_tier,
+            answer,
+            last: self.last(&nothing.url),
+            ..nothing
+        }
+    }
+
+    /// What the flow finds, without counting as a use.
+    fn look(&self, hash: u64) -> Held {
+        let (store, request) = (&self.shared.store, &self.request);
+        let resident = store.memory.peek(&request.key, hash);
+        let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
+        match selected.and_then(|entry| store.left(entry)) {
+            Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
+            None => match store.look_on_disk(&request.key, &request.fields) {
+                None => equivalent::look_only(self.shared, request).unwrap_or(Held {
+                    entry: None,
+                    tier: Tier::Disk,
+                    resident,
+                }),
+                entry => Held { entry, tier: Tier::Disk, resident },
+            },
+        }
+    }
+
+    /// What the cluster's engine keeps, which answers where nothing is stored here.
+    fn second_tier(&self, held: &Held, decision: &Decision) -> Option<SecondTier> {
+        let (cluster, request) = (self.shared.cluster.as_deref()?, &self.request);
+        let may_be_shared = request.method == Method::GET
+            && decision.outcome == Kind::Miss.word()
+            && !serve::goes_alone(self.shared, request);
+        let passed_by = match &held.entry {
+            Some(_) => Some("what is stored here is used first"),
+            None if may_be_shared => None,
+            None => Some("only a miss that others may share asks there"),
+        };
+        Handle::current().block_on(tier::explain::look(cluster, request, passed_by, self.until))
+    }
+
+    fn decide(&self, held: &Held) -> Decision {
+        let request = &self.request;
+        if pass::answer_ourselves(self.plan, request).is_some() {
+            return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::Method) };
+        }
+        if request.route.rules(&self.plan.settings.forward.rules).is_none() {
+            return Decision::of(Kind::Pass, Why::Bypass);
+        }
+        if let Some(why) = serve::passes(request, self.has_content) {
+            return Decision::of(Kind::Pass, why);
+        }
+        match serve::find(request, held) {
+            Found::Reply(reply) => Decision::of(reply.outcome.kind, reply.outcome.why),
+            Found::ReplyAndRefresh(reply, _) => {
+                let decision = Decision::of(reply.outcome.kind, reply.outcome.why);
+                // A HEAD has nothing to store.
+                Decision { refreshes: request.method == Method::GET, ..decision }
+            }
+            Found::Ask(..) if request.asked.only_if_cached && request.method == Method::GET => {
+                Decision::of(Kind::Failed, Why::OnlyIfCached)
+            }
+            Found::Ask(why, stored) => {
+                let may_be_validated = |entry: &Entry| {
+                    entry.freshness().flags.contains(Flags::VALIDATOR)
+                        && entry.status() != StatusCode::PARTIAL_CONTENT
+                };
+                let validates = request.method == Method::GET
+                    && stored
+                        .as_ref()
+                        .filter(|entry| *entry.key() == *request.key)
+                        .is_some_and(may_be_validated);
+                Decision { validates, ..Decision::of(Kind::Miss, why) }
+            }
+        }
+    }
+
+    fn last(&self, url: &str) -> Vec<Ended> {
+        let (key, mut last) = (self.request.logged_url(), Vec::new());
+        let url = self.plan.settings.statistics.query.kept(url);
+        self.shared.watch.last(|seen| {
+            let target = seen.memo.target();
+            if target == url || target == key {
+                let outcome = seen.ended.outcome;
+                last.push(Ended {
+                    ago: seen.memo.elapsed().as_secs(),
+                    method: seen.memo.method().to_string(),
+                    status: seen.ended.status,
+                    outcome: outcome.kind.word().to_owned(),
+                    reason: outcome.why.token().to_owned(),
+                });
+            }
+            last.len() < LAST
+        });
+        match &self.shared.ledger {
+            Some(ledger) if last.is_empty() => {
+                ledger.latest([url, &key], LAST).into_iter().map(Ended::of).collect()
+            }
+            _ => last,
+        }
+    }
+
+    /// Whether the URL names an address or a port that clients of the forward proxy must not reach. Which address a
+    /// name has is known only when it is asked for.
+    fn is_forbidden(&self) -> bool {
+        if pass::refuse_port(self.plan, &self.request).is_some() {
+            return true;
+        }
+        let host = host_of(&self.request.authority).trim_matches(['[', ']']);
+        matches!(self.request.route, Route::Anywhere)
+            && !self.plan.settings.forward.allow_private
+            && host.parse::<IpAddr>().is_ok_and(|address| !guard::is_public(address))
+    }
+
+    fn origins(&self) -> Vec<String> {
+        match &self.request.route {
+            Route::Site(site) => site.settings.origins.iter().map(ToString::to_string).collect(),
+            Route::Anywhere => vec![format!("{}://{}", self.request.scheme, self.request.authority)],
+        }
+    }
+
+    fn stored_answer(&self, rules: &Rules, entry: &Entry) -> Answer {
+        let fields = verdicts::relevant(&entry.fields(), &rules.targeted);
+        self.answer(rules, entry.freshness().received, Some(entry.status()), &fields, None)
+    }
+
+    fn refused_answer(&self, rules: &Rules, verdict: &Verdict) -> Answer {
+        let Verdict { time, why, status, fields } = verdict;
+        self.answer(rules, *time, *status, fields, Some(*why))
+    }
+
+    fn answer(
+        &self,
+        rules: &Rules,
+        time: u32,
+        status: Option<StatusCode>,
+        fields: &HeaderMap,
+        why: Option<Why>,
+    ) -> Answer {
+        let times = Times { requested: time, received: time, by_age: false };
+        let judged = match status {
+            Some(status) => fetch::judge(rules, &self.request, status, fields, times).err(),
+            None => why,
+        };
+        // Its size is nothing that its fields tell.
+        let why_not =
+            judged.or(why.filter(|why| matches!(why, Why::TooLarge | Why::FillBudget | Why::OwnedElsewhere)));
+        let shown = |(name, value): (&HeaderName, &HeaderValue)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        let notes = explain::notes(rules, fields).into_iter();
+        Answer {
+            time,
+            status: status.map(|status| status.as_u16()),
+            fields: fields.iter().map(shown).collect(),
+            storable: why_not.is_none(),
+            why_not: why_not.map(Reason::of),
+            notes: notes.map(|note| (note.about, note.text.to_owned())).collect(),
+        }
+    }
+}
+
+fn stored(request: &Request, rules: &Rules, entry: &Entry, tier: Tier) -> Stored {
+    let (freshness, now) = (entry.freshness(), clock::now());
+    let source = explain::lifetime_source(rules, entry.status(), &entry.fields(), freshness.received);
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let other = Some(entry.key()).filter(|key| *key != &*request.key);
+    Stored {
+        url: other.and_then(inventory::url),
+        tier: tier.name().to_owned(),
+        status: entry.status().as_u16(),
+        bytes: entry.body().len(),
+        age: freshness.age(now),
+        lifetime: freshness.lifetime,
+        lifetime_from: source.name().to_owned(),
+        ttl: freshness.ttl(now),
+        fresh: freshness.is_fresh(now),
+        validator: freshness.flags.contains(Flags::VALIDATOR),
+        vary: vary::fields(entry.signature())
+            .map(|(name, value)| (name.to_owned(), value.map(text)))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(url: &str, fields: &[(&str, &str)]) -> Question {
+        let fields = fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+        Question { url: url.to_owned(), method: Method::GET, fields: fields.collect(), role: None }
+    }
+
+    #[test]
+    fn a_question_is_the_request_that_a_client_would_send() {
+        const HOST: Fields = &[("host", "docs.example"), ("accept", "a/b")];
+        type Fields = &'static [(&'static str, &'static str)];
+        let table: &[(&str, Fields, &str)] = &[
+            ("http://a", &[], "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"),
+            ("HTTP://a:81?b#c", &[], "GET http://a:81/?b HTTP/1.1\r\nHost: a:81\r\n\r\n"),
+            (
+                "http://a/b",
+                HOST,
+                "GET http://docs.example/b HTTP/1.1\r\nHost: docs.example\r\naccept: a/b\r\n\r\n",
+            ),
+        ];
+        for (url, fields, expected) in table {
+            assert_eq!(question(url, fields).text().as_deref(), Ok(*expected), "{url}");
+        }
+        for url in ["http://a/ HTTP/1.1\r\nX: y", "http://a/\t", "http://a b/", "a.test"] {
+            assert!(question(url, &[]).text().is_err(), "{url:?}");
+        }
+    }
+
+    #[test]
+    fn every_reason_has_its_words() {
+        for why in Why::ALL {
+            for kind in Kind::ALL {
+                let Decision { outcome, reason, .. } = Decision::of(kind, *why);
+                assert_eq!((outcome.as_str(), reason.reason.as_str()), (kind.word(), why.token()));
+                assert!(!reason.section.is_empty() && !reason.explanation.is_empty(), "{why:?}");
+            }
+        }
+    }
+}

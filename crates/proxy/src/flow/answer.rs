@@ -1,0 +1,177 @@
+//! Makes a reply from what is stored: whole, a range of it, or the news that the client has it.
+
+use std::ops::RangeInclusive;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use larder_semantics::fields::Fields;
+use larder_semantics::range::{self, ContentRange, Resolved};
+use larder_semantics::revalidate::{Precondition, precondition};
+use larder_semantics::vary;
+use larder_store::{Entry, Resident};
+
+use crate::base::outcome::Outcome;
+use crate::exchange::reply::{Content, Piece, Reply, Source};
+
+/// The variant of `resident` that a request with these fields selects (RFC 9111 section 4.1).
+pub(crate) fn select<'r>(resident: &'r Resident, request: &impl Fields) -> Option<&'r Entry> {
+    resident.variants().iter().find(|entry| selects(entry, request))
+}
+
+/// The same where nobody needs the other variants.
+pub(crate) fn take(resident: Resident, request: &impl Fields) -> Option<Entry> {
+    match resident {
+        Resident::One(entry) => selects(&entry, request).then_some(entry),
+        Resident::Many(_) => select(&resident, request).cloned(),
+    }
+}
+
+fn selects(entry: &Entry, request: &impl Fields) -> bool {
+    entry.signature().is_empty()
+        || vary::matches(entry.signature(), request, entry.fields().first("content-language"))
+}
+
+/// The reply to a GET or HEAD from a stored response that may be used; `None` when what is stored
+/// is a part that does not hold what was asked for.
+pub(crate) fn from_entry(
+    method: &Method,
+    request: &impl Fields,
+    entry: Entry,
+    now: u32,
+    outcome: Outcome,
+) -> Option<Reply> {
+    let stored = Stored { age: entry.freshness().age(now), entry, outcome };
+    let entry = &stored.entry;
+    if entry.status() == StatusCode::PARTIAL_CONTENT {
+        return stored.part_of_part(method, request);
+    }
+    if entry.status() != StatusCode::OK {
+        return Some(stored.whole());
+    }
+    let (fields, freshness) = (entry.fields(), entry.freshness());
+    if precondition(method, request, entry.status(), &fields, freshness) == Precondition::NotModified {
+        return Some(stored.not_modified());
+    }
+    let wanted = request.first("range").filter(|_| *method == Method::GET);
+    match wanted.and_then(range::parse).filter(|_| range::if_range(request, &fields, freshness)) {
+        Some(specs) => {
+            let resolved = range::resolve(&specs, entry.body().len());
+            Some(stored.ranges(resolved))
+        }
+        None => Some(stored.whole()),
+    }
+}
+
+/// Bytes of a `Content-Type` that is repeated in each part of a multipart reply.
+const LONGEST_TYPE: usize = 1 << 10;
+
+struct Stored {
+    entry: Entry,
+    age: u32,
+    outcome: Outcome,
+}
+
+impl Stored {
+    fn reply(&self, status: StatusCode, fields: Source, length: u64, content: Content) -> Reply {
+        let (age, length) = (Some(self.age), Some(length));
+        Reply { age, length, content, ..Reply::new(status, fields, self.outcome) }
+    }
+
+    fn whole(self) -> Reply {
+        let (status, len) = (self.entry.status(), self.entry.body().len());
+        let reply = Reply::new(status, Source::Entry(self.entry), self.outcome);
+        Reply { age: Some(self.age), length: Some(len), content: Content::Stored(0, len), ..reply }
+    }
+
+    fn not_modified(&self) -> Reply {
+        let fields = Source::NotModified(self.entry.clone());
+        Reply { length: None, ..self.reply(StatusCode::NOT_MODIFIED, fields, 0, Content::None) }
+    }
+
+    /// Bytes of the representation that stand at the beginning of a stored part, or all of them.
+    fn one(&self, range: &RangeInclusive<u64>, held_from: u64, complete: Option<u64>) -> Option<Reply> {
+        let (from, to) = (range.start() - held_from, range.end() - held_from + 1);
+        let content = Content::Stored(from, to);
+        let fields = Source::Entry(self.entry.clone());
+        let reply = self.reply(StatusCode::PARTIAL_CONTENT, fields, to - from, content);
+        Some(Reply { content_range: Some(ContentRange::new(range.clone(), complete?)?), ..reply })
+    }
+
+    fn ranges(self, resolved: Resolved) -> Reply {
+        let complete = self.entry.body().len();
+        match resolved {
+            Resolved::Ignored => self.whole(),
+            Resolved::Unsatisfiable => self.unsatisfiable(complete),
+            Resolved::Satisfied(ranges) => match &ranges[..] {
+                [range] => self.one(range, 0, Some(complete)).unwrap_or_else(|| self.whole()),
+                _ => self.several(&ranges, complete).unwrap_or_else(|| self.whole()),
+            },
+        }
+    }
+
+    fn unsatisfiable(&self, complete: u64) -> Reply {
+        let mut fields = HeaderMap::new();
+        if let Ok(range) = HeaderValue::try_from(range::unsatisfied(complete)) {
+            fields.insert(header::CONTENT_RANGE, range);
+        }
+        self.reply(StatusCode::RANGE_NOT_SATISFIABLE, Source::Fields(fields.into()), 0, Content::None)
+    }
+
+    /// `multipart/byteranges` (RFC 9110 section 14.6). `None` when that cannot be said in a head.
+    fn several(&self, ranges: &[RangeInclusive<u64>], complete: u64) -> Option<Reply> {
+        let boundary = format!("larder{:08x}{:016x}", self.entry.freshness().received, complete);
+        let kind = self.entry.fields().first("content-type").map(<[u8]>::to_vec);
+        if kind.as_ref().is_some_and(|kind| kind.len() > LONGEST_TYPE) {
+            return None;
+        }
+        let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
+        for range in ranges {
+            let mut head = format!("\r\n--{boundary}\r\n").into_bytes();
+            if let Some(kind) = &kind {
+                head.extend([b"Content-Type: ", &kind[..], b"\r\n"].concat());
+            }
+            let place = ContentRange::new(range.clone(), complete)?;
+            head.extend(format!("Content-Range: {place}\r\n\r\n").into_bytes());
+            pieces.push(Piece::Bytes(head.into()));
+            pieces.push(Piece::Stored(self.entry.clone(), *range.start(), range.end() + 1));
+        }
+        pieces.push(Piece::Bytes(format!("\r\n--{boundary}--\r\n").into()));
+        let length = pieces.iter().map(Piece::len).sum();
+        let mut fields = self.entry.fields().to_map();
+        let kind = HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}")).ok()?;
+        fields.insert(header::CONTENT_TYPE, kind);
+        let reply = self.reply(
+            StatusCode::PARTIAL_CONTENT,
+            Source::Fields(fields.into()),
+            length,
+            Content::Pieces(pieces),
+        );
+        Some(reply)
+    }
+
+    /// A stored part answers a request for a range within it (RFC 9111 section 3.3).
+    fn part_of_part(&self, method: &Method, request: &impl Fields) -> Option<Reply> {
+        let (fields, freshness) = (self.entry.fields(), self.entry.freshness());
+        let held = ContentRange::of(&fields)?;
+        let specs = request.first("range").filter(|_| *method == Method::GET).and_then(range::parse)?;
+        if !range::if_range(request, &fields, freshness) {
+            return None;
+        }
+        match range::resolve(&specs, held.complete()?) {
+            Resolved::Satisfied(ranges) => match &ranges[..] {
+                [range] if held.contains(range) => self.one(range, *held.range().start(), held.complete()),
+                _ => None,
+            },
+            Resolved::Unsatisfiable => held.complete().map(|complete| self.unsatisfiable(complete)),
+            Resolved::Ignored => None,
+        }
+    }
+}
+
+impl Piece {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Stored(_, from, to) => to - from,
+        }
+    }
+}

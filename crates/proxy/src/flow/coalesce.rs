@@ -1,0 +1,154 @@
+//! Requests for the same response share a fetch: one leads, and the others follow.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use larder_semantics::status::Why;
+use larder_semantics::vary;
+use larder_store::fill::{Lead, Moment, Verdict};
+use larder_store::{Entry, Fills, Joined, Resident};
+
+use crate::base::clock;
+use crate::base::outcome::{Kind, Tier};
+use crate::cluster::tier::recall;
+use crate::exchange::reply::Reply;
+use crate::exchange::request::Request;
+use crate::flow::fetch::{self, Fetching};
+use crate::flow::serve::{Context, Found, Held, expected, failure, find, may_share, selects};
+use crate::flow::{answer, equivalent, follow};
+
+/// How a request joins a fetch.
+type Join = fn(&Arc<Fills>, &[u8], &[u8]) -> Joined;
+
+/// How often a request looks for somebody to wait for before it goes alone.
+const TRIES: usize = 3;
+
+impl Context<'_> {
+    /// Waits for a fetch that is under way, or begins one. What was purged before the tiers were `looked` at is not for
+    /// this request, even if it arrives later.
+    pub(crate) async fn coalesce(
+        &self,
+        request: &Request,
+        why: Why,
+        (stored, looked): (Option<Entry>, Moment),
+        resident: Option<Resident>,
+    ) -> Reply {
+        let fills = &self.worker.shared.fills;
+        let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
+        let patience = follow::patience(self.plan);
+        let (mut tries, mut join): (_, Join) = (0, Fills::join);
+        while tries < TRIES {
+            let reader = match join(fills, &request.key, &signature) {
+                Joined::Lead(lead) => return self.lead(request, lead, why, (stored, looked)).await,
+                Joined::Follow(reader) => reader,
+            };
+            let verdict = match follow::verdict(request, &reader, patience).await {
+                // The next who looks leads, or follows another who was faster.
+                Ok(Verdict::Abandoned) => continue,
+                Ok(verdict) => verdict,
+                Err(reply) => return self.waited_in_vain(request, *reply, (stored, looked)),
+            };
+            tries += 1;
+            if !fills.may_have(&reader, looked.generation()) {
+                continue;
+            }
+            if !equivalent::is_for(request, &reader, &verdict) {
+                join = Fills::join_own;
+                continue;
+            }
+            match verdict {
+                Verdict::Stream(head) if selects(&head, request) => {
+                    if !may_share(&head.freshness, request) || head.status == StatusCode::PARTIAL_CONTENT {
+                        break;
+                    }
+                    return self.follow(request, &head, reader, why);
+                }
+                Verdict::Stream(head) => {
+                    // Another variant is on its way. Now we know by what they differ.
+                    signature = vary::again(&head.signature, &request.fields);
+                }
+                Verdict::Stored(entry) if may_share(entry.freshness(), request) => {
+                    match self.share(request, entry, Kind::Coalesced, why) {
+                        Some(reply) => return reply,
+                        None => break,
+                    }
+                }
+                Verdict::StandIn(entry) if self.may_stand_in(&entry, request) => {
+                    match self.share(request, entry, Kind::StaleHit, Why::StaleIfError) {
+                        Some(reply) => return reply,
+                        None => break,
+                    }
+                }
+                Verdict::Failed(status, failed) => return failure(status, failed),
+                Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released | Verdict::Abandoned => break,
+            }
+        }
+        let fetching = Fetching::Alone(fills.now_for(request.hash));
+        fetch::fetch(*self, request, fetching, why, (stored, looked)).await
+    }
+
+    /// Fetches for all who follow, unless something is stored by now, here or on the cluster's engine.
+    async fn lead(
+        &self,
+        request: &Request,
+        mut lead: Lead,
+        why: Why,
+        (stored, looked): (Option<Entry>, Moment),
+    ) -> Reply {
+        if let Some((entry, reply)) = self.stored_meanwhile(request) {
+            lead.settle(Verdict::Stored(entry));
+            return reply;
+        }
+        if stored.is_none()
+            && let Some((entry, reply)) = self.recalled(request, &mut lead).await
+        {
+            lead.put(&entry, None);
+            lead.settle(Verdict::Stored(entry));
+            return reply;
+        }
+        fetch::fetch(*self, request, Fetching::Leads(Box::new(lead)), why, (stored, looked)).await
+    }
+
+    /// The reply to a request that has waited for another's fetch as long as it may, or whose client has left.
+    fn waited_in_vain(
+        &self,
+        request: &Request,
+        reply: Reply,
+        (stored, looked): (Option<Entry>, Moment),
+    ) -> Reply {
+        let stored =
+            stored.and_then(|entry| self.worker.shared.fills.left_since((request.hash, looked), entry));
+        let is_late = reply.status == StatusCode::GATEWAY_TIMEOUT;
+        let stand_in = stored.filter(|entry| is_late && self.may_stand_in(entry, request));
+        let stale = stand_in.and_then(|entry| self.share(request, entry, Kind::StaleHit, Why::StaleIfError));
+        stale.unwrap_or(reply)
+    }
+
+    /// What a fetch has stored that ended after the tiers were looked at, and before this request could wait for it.
+    fn stored_meanwhile(&self, request: &Request) -> Option<(Entry, Reply)> {
+        let store = &self.worker.shared.store;
+        let resident = store.memory.peek(&request.key, request.hash);
+        let entry = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields)).cloned();
+        let (entry, tier) = match entry.and_then(|entry| store.current(entry)) {
+            Some(entry) => (entry, Tier::Memory),
+            None => equivalent::at_once(&self.worker.shared, &request.key, &request.fields, clock::now())?,
+        };
+        let held = Held { entry: Some(entry.clone()), tier, resident };
+        match find(request, &held) {
+            Found::Reply(reply) => Some((entry, reply)),
+            _ => None,
+        }
+    }
+
+    /// What the cluster's engine keeps, if this node is the one to ask it.
+    async fn recalled(&self, request: &Request, lead: &mut Lead) -> Option<(Entry, Reply)> {
+        let shared = &self.worker.shared;
+        shared.cluster.as_ref()?.tier.as_ref()?;
+        let entry = Box::pin(recall::recall(shared, request, lead)).await?;
+        let held = Held { entry: Some(entry.clone()), tier: Tier::Engine, resident: None };
+        match find(request, &held) {
+            Found::Reply(reply) => Some((entry, reply)),
+            _ => None,
+        }
+    }
+}

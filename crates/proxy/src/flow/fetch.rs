@@ -1,0 +1,502 @@
+//! Asks the origin for what the cache lacks, and shares the answer while it arrives.
+//!
+//! The client that caused the fetch waits here for the answer's head; from then on the content is
+//! carried by a task of its own, unless it is all there, so that this client may leave without taking it from others.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use larder_cluster::Follower;
+use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::range::{self, ContentRange};
+use larder_semantics::reuse::{Failure, stale_on_error};
+use larder_semantics::revalidate::{self, Precondition};
+use larder_semantics::status::Why;
+use larder_semantics::storable::{self, Rules, Times};
+use larder_semantics::vary;
+use larder_store::Entry;
+use larder_store::fill::{Head, Kept, Lead, Moment, Reader, Verdict};
+
+use crate::base::clock;
+use crate::base::outcome::{Kind, Outcome};
+use crate::cache::doubt::Doubt;
+use crate::cluster::tier::Tier;
+use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::request::Request;
+use crate::flow::fill_task::{self, Carrier};
+use crate::flow::follow::left;
+use crate::flow::revalidation::Question;
+use crate::flow::serve::{Context, failure};
+use crate::flow::upstream::{self, Answer};
+use crate::flow::worker::Worker;
+use crate::flow::{answer, generated_etag, reload};
+use crate::http::body::Upload;
+use crate::origin::{Download, OriginError};
+
+/// How long a URL whose answer could not be stored is remembered, in seconds.
+const MARK: u32 = 120;
+
+/// For whom a fetch is made.
+pub(crate) enum Fetching {
+    /// For all who follow. The lead is large, and each function that passes it on would have room for it.
+    Leads(Box<Lead>),
+    /// For one request, begun then; it costs a fill only if there is something to store.
+    Alone(Moment),
+}
+
+impl Fetching {
+    fn settle(self, verdict: Verdict) {
+        if let Self::Leads(lead) = self {
+            lead.settle(verdict);
+        }
+    }
+
+    /// Ends when nobody but the request waits for it.
+    async fn deserted(&self) {
+        if let Self::Leads(lead) = self {
+            lead.deserted().await;
+        }
+    }
+
+    fn into_lead(self, worker: &Worker, key: &[u8]) -> Lead {
+        match self {
+            Self::Leads(lead) => *lead,
+            Self::Alone(began) => worker.shared.fills.alone(key, began),
+        }
+    }
+}
+
+/// Fetches for `request` and the followers of `fetching`. `stored` is the response that the tiers had, and `looked` when.
+pub(crate) async fn fetch(
+    cx: Context<'_>,
+    request: &Request,
+    fetching: Fetching,
+    why: Why,
+    (stored, looked): (Option<Entry>, Moment),
+) -> Reply {
+    // After the fetch has its place among the fills: what is purged from now on concerns it.
+    let stored = stored.and_then(|entry| cx.worker.shared.fills.left_since((request.hash, looked), entry));
+    let wants_part = request.fields.contains("range");
+    // Validators and parts belong to one URL; a response that is stored for an equivalent one may only stand in.
+    let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
+    let mut question = Question::about(own, wants_part);
+    let own_tag = match &question {
+        Question::Validate(entry) => generated_etag::of(cx.rules, entry).await,
+        Question::Whole | Question::Rest(..) => None,
+    };
+    loop {
+        let mut asked = question.fields(&request.fields, wants_part);
+        if let (Some(tag), Question::Validate(_)) = (&own_tag, &question) {
+            generated_etag::show(asked.to_mut(), tag);
+        }
+        let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.shared, &request.key));
+        let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
+        let mut nothing = Upload::Empty;
+        let sent = pin!(upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing));
+        let sent = request.unless_left(sent, fetching.deserted()).await;
+        let received = clock::now();
+        let answer = match sent {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => return failed(cx, request, fetching, why, stored.as_ref(), error),
+            None => return left(),
+        };
+        // Nodes need not agree what time it is.
+        let times = Times { requested, received, by_age: answer.by_peer };
+        let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
+        let by_peer = answer.by_peer;
+        let place = place.filter(|_| !by_peer);
+        let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
+        if let Question::Validate(entry) = &question {
+            cx.worker.shared.couplings.validated(cx, request, entry, &answer);
+        }
+        match fetched.understand(&question, &answer) {
+            Meaning::AskAgain => question = Question::Whole,
+            Meaning::StillGood(entry) => {
+                return fetched.still_good(fetching, entry, &answer.written());
+            }
+            Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
+            Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
+            Meaning::Answer => return fetched.answer(fetching, answer),
+        }
+    }
+}
+
+/// What an answer means, given the question.
+enum Meaning {
+    /// It does not answer the question; ask for everything.
+    AskAgain,
+    /// The stored response is good.
+    StillGood(Entry),
+    /// The origin has trouble, and this may stand in.
+    StaleInstead(Entry),
+    /// It is the part that was lacking; so this is what both are together.
+    Completes(Entry, Joined),
+    /// It is the answer.
+    Answer,
+}
+
+/// Two parts that make a whole: its fields, its length, and how it may be stored.
+struct Joined {
+    fields: HeaderMap,
+    length: Option<u64>,
+    keeping: Keeping,
+}
+
+/// How a response may be stored.
+pub(crate) struct Keeping {
+    freshness: Freshness,
+    signature: Vec<u8>,
+}
+
+/// An answer from the origin, and what it is about.
+struct Fetched<'f> {
+    cx: Context<'f>,
+    request: &'f Request,
+    why: Why,
+    times: Times,
+    stored: Option<&'f Entry>,
+    /// The tag that we showed for it, if it came without.
+    own_tag: Option<&'f HeaderValue>,
+    /// It comes from the node that owns the key.
+    by_peer: bool,
+    /// Where it stands with what is purged, if it may be kept on the cluster's engine.
+    place: Option<Follower>,
+    /// What of it a change with an unknown end may concern.
+    doubt: Doubt,
+}
+
+impl Fetched<'_> {
+    fn understand(&self, question: &Question, answer: &Answer) -> Meaning {
+        let Answer { status, fields, .. } = answer;
+        let (status, fields) = (*status, &**fields);
+        match question {
+            Question::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
+                let is_own = self.own_tag.is_some_and(|own| fields.first("etag") == Some(own.as_bytes()));
+                match is_own || revalidate::same_representation(&entry.fields(), fields) {
+                    true => Meaning::StillGood(entry.clone()),
+                    false => Meaning::AskAgain,
+                }
+            }
+            Question::Rest(entry, held) if status == StatusCode::PARTIAL_CONTENT => {
+                let part = ContentRange::of(fields).filter(|part| *part.range().start() == held.length());
+                let joined = part.and_then(|part| range::combined((held, &entry.fields()), (&part, fields)));
+                match joined.filter(ContentRange::is_whole).and_then(|_| self.join(entry, answer)) {
+                    Some(joined) => Meaning::Completes(entry.clone(), joined),
+                    None => Meaning::AskAgain,
+                }
+            }
+            Question::Rest(..) if status == StatusCode::RANGE_NOT_SATISFIABLE => Meaning::AskAgain,
+            _ => match self.stored.filter(|entry| self.may_stand_in(entry, Failure::Status(status))) {
+                Some(entry) => Meaning::StaleInstead(entry.clone()),
+                None => Meaning::Answer,
+            },
+        }
+    }
+
+    /// What a stored beginning and the rest of it make, if that may be stored.
+    fn join(&self, entry: &Entry, rest: &Answer) -> Option<Joined> {
+        let length = ContentRange::of(&*rest.fields)?.complete();
+        let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
+        fields.remove(header::CONTENT_RANGE);
+        let keeping = self.judge(StatusCode::OK, &fields).ok()?;
+        Some(Joined { fields, length, keeping })
+    }
+
+    fn judge(&self, status: StatusCode, fields: &impl Fields) -> Result<Keeping, Why> {
+        let keeping = judge(self.cx.rules, self.request, status, fields, self.times)?;
+        Ok(Keeping { freshness: self.doubt.temper(keeping.freshness, fields), ..keeping })
+    }
+
+    /// Remembers why the answer is not stored, for who asks about it.
+    fn note(&self, why: Why, status: StatusCode, fields: &impl Fields) {
+        let answer = Some((status, fields));
+        self.cx.worker.shared.verdicts.note(self.request.hash, why, answer, &self.cx.rules.targeted);
+    }
+
+    fn may_stand_in(&self, entry: &Entry, failure: Failure) -> bool {
+        let freshness = self.request.freshness(entry);
+        stale_on_error(&freshness, &self.request.asked, self.cx.rules, self.times.received, failure)
+    }
+
+    /// RFC 9111 section 4.3.4: the stored response, freshened.
+    fn still_good(&self, fetching: Fetching, entry: Entry, fields: &HeaderMap) -> Reply {
+        let mut lead = fetching.into_lead(self.cx.worker, &self.request.key);
+        lead.asks_origin(!self.by_peer);
+        let updated = revalidate::update(&entry.fields().to_map(), fields);
+        let updated = storable::storable_fields(self.cx.rules, &updated);
+        let freshness = self.freshness(entry.status(), &updated, fields);
+        let shared = &self.cx.worker.shared;
+        // Where the origin forbids storing the new head, the old one must not be kept either; where
+        // the client does, nothing changes for others.
+        let refused = freshness.as_ref().err().filter(|why| !is_by_request(**why)).is_some();
+        let storable = freshness.is_ok();
+        let fresh = freshness.ok().and_then(|freshness| {
+            let fields = shared.store.memory.keep(&updated, freshness.date);
+            entry.refreshed(&fields, freshness, lead.born())
+        });
+        let fresh = match fresh {
+            Some(fresh) => {
+                lead.put(&fresh, Some(&entry));
+                if let Some((tier, place)) = self.tier().zip(self.place.clone()) {
+                    tier.offer(&fresh, place);
+                }
+                fresh
+            }
+            None => {
+                if refused {
+                    shared.store.remove(&self.request.key);
+                }
+                entry
+            }
+        };
+        let now = self.times.received;
+        let outcome = Outcome::hit(Kind::Revalidated, self.why, fresh.freshness().ttl(now));
+        let outcome = outcome.answered(StatusCode::NOT_MODIFIED);
+        lead.settle(if storable { Verdict::Stored(fresh.clone()) } else { Verdict::Released });
+        let request = self.request;
+        let cookies: HeaderMap = fields
+            .get_all(header::SET_COOKIE)
+            .iter()
+            .map(|cookie| (header::SET_COOKIE, cookie.clone()))
+            .collect();
+        let extra = (!cookies.is_empty()).then(|| Box::new(cookies));
+        answer::from_entry(&request.method, &request.fields, fresh, now, outcome)
+            .map_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why), |reply| Reply { extra, ..reply })
+    }
+
+    fn freshness(&self, status: StatusCode, updated: &HeaderMap, news: &HeaderMap) -> Result<Freshness, Why> {
+        let mut all = updated.clone();
+        // The age and date of the news, not of the first response.
+        for name in [header::AGE, header::DATE] {
+            all.remove(&name);
+            if let Some(value) = news.get(&name) {
+                all.insert(name, value.clone());
+            }
+        }
+        let request = self.request;
+        storable::storable(self.cx.rules, &request.method, &request.fields, status, &all, self.times)
+            .map(|freshness| self.doubt.temper(freshness, &all))
+    }
+
+    fn stale(&self, fetching: Fetching, entry: &Entry, status: Option<StatusCode>) -> Reply {
+        fetching.settle(Verdict::StandIn(entry.clone()));
+        let now = self.times.received;
+        let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, entry.freshness().ttl(now));
+        let outcome = status.map_or(outcome, |status| outcome.answered(status));
+        let request = self.request;
+        answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
+            .unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, Why::OriginUnreachable))
+    }
+
+    /// Shares and stores the answer if that is allowed; else passes it to this client alone.
+    fn answer(&self, fetching: Fetching, answer: Answer) -> Reply {
+        let keeping = match self.judge(answer.status, &*answer.fields) {
+            Ok(_) if self.would_spoil(answer.status) => {
+                return self.pass(fetching, Why::ErrorWhileFresh, answer);
+            }
+            Ok(keeping) => keeping,
+            Err(why) => return self.pass(fetching, why, answer),
+        };
+        let map = answer.written();
+        let Answer { status, fields, download, .. } = answer;
+        let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&map)).flatten();
+        let head = self.head(status, &map, keeping, download.length());
+        let lead = fetching.into_lead(self.cx.worker, &self.request.key);
+        let carrier = self.carrier(lead, expected, None);
+        self.store(carrier, &head, Source::Answer(fields), status, (download, None))
+    }
+
+    /// The same for an answer that is the rest of a stored beginning.
+    fn complete(&self, fetching: Fetching, answer: Answer, beginning: Entry, joined: Joined) -> Reply {
+        let Joined { mut fields, length, keeping } = joined;
+        let head = self.head(StatusCode::OK, &fields, keeping, length);
+        let lead = fetching.into_lead(self.cx.worker, &self.request.key);
+        let carrier = self.carrier(lead, None, length);
+        storable::remove_hop_by_hop(&mut fields);
+        let source = Source::Fields(fields.into());
+        self.store(carrier, &head, source, answer.status, (answer.download, Some(beginning)))
+    }
+
+    fn head(
+        &self,
+        status: StatusCode,
+        fields: &HeaderMap,
+        keeping: Keeping,
+        length: Option<u64>,
+    ) -> Arc<Head> {
+        let Keeping { freshness, signature } = keeping;
+        let stored = storable::storable_fields(self.cx.rules, fields);
+        let fields = self.cx.worker.shared.store.memory.keep(&stored, freshness.date);
+        let cost = self.request.origin.micros();
+        Arc::new(Head { status, fields, signature, freshness, cost, length })
+    }
+
+    fn carrier(&self, mut lead: Lead, expected: Option<ContentRange>, whole: Option<u64>) -> Carrier {
+        lead.asks_origin(!self.by_peer);
+        let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
+        let (replaces, place) = (own.cloned(), self.place.clone());
+        Carrier { expected, whole, replaces, place, ..Carrier::new(self.cx.worker, lead) }
+    }
+
+    /// Stores what arrives, behind what is there of it already, and lets this client read along.
+    fn store(
+        &self,
+        mut carrier: Carrier,
+        head: &Arc<Head>,
+        fields: Source,
+        answered: StatusCode,
+        (download, beginning): (Box<Download>, Option<Entry>),
+    ) -> Reply {
+        let shared = &self.cx.worker.shared;
+        shared.markers.clear(self.request.hash);
+        let mut reader = carrier.lead.reader();
+        if let Some(whole) = carrier.whole {
+            reader.narrow(0, whole);
+        }
+        let kept = self.kept(head);
+        carrier.lead.limit(kept);
+        let stored = carrier.lead.stream(Arc::clone(head));
+        let unstored = carrier.lead.unstored().filter(|_| !stored).map(fill_task::unstored);
+        if let Some(why) = unstored {
+            self.note(why, head.status, &head.fields.view());
+        }
+        let ttl = stored.then(|| head.freshness.ttl(self.times.received));
+        let why = unstored.unwrap_or(self.why);
+        let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
+        carrier.start(download, beginning);
+        reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
+    }
+
+    /// Where the answer is kept. What another node owns is kept here if it is asked for often.
+    fn kept(&self, head: &Head) -> Kept {
+        match self.cx.worker.shared.cluster.as_deref().filter(|_| self.by_peer) {
+            None => Kept::Everywhere,
+            Some(cluster) => cluster.kept(&self.cx.worker.shared.store, &self.request.key, head.length),
+        }
+    }
+
+    fn tier(&self) -> Option<&Tier> {
+        self.cx.worker.shared.cluster.as_ref()?.tier.as_ref()
+    }
+
+    /// Whether the answer is an error that would take the place of a response which serves others.
+    fn would_spoil(&self, status: StatusCode) -> bool {
+        (status.is_client_error() || status.is_server_error())
+            && reload::is_served(self.cx, self.request, self.stored)
+    }
+
+    fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {
+        let Answer { status, fields, download, .. } = answer;
+        self.note(why, status, &*fields);
+        let shared = &self.cx.worker.shared;
+        fetching.settle(Verdict::Released);
+        let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
+        // What this client's own fields brought about says nothing of others.
+        if !is_by_request(why) && why != Why::StatusNotStorable && !self.would_spoil(status) {
+            shared.markers.mark(self.request.hash, self.times.received + MARK);
+            // The origin's newer word on this URL is that nothing of it be kept.
+            if self.stored.is_some() && !status.is_server_error() {
+                shared.store.remove(&self.request.key);
+                if let Some(tier) = self.tier() {
+                    tier.forget(&self.request.key, &[]);
+                }
+            }
+        }
+        upstream::pass_on(false, status, fields, download, outcome)
+    }
+}
+
+/// How an answer to `request`, or to a GET like it, may be stored.
+///
+/// # Errors
+/// Why it may not.
+pub(crate) fn judge(
+    rules: &Rules,
+    request: &Request,
+    status: StatusCode,
+    fields: &impl Fields,
+    times: Times,
+) -> Result<Keeping, Why> {
+    let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
+    let mut signature = Vec::new();
+    vary::write(fields, &request.fields, &mut signature)?;
+    if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
+}
+
+/// Whether a response is not stored because of how it was asked for.
+fn is_by_request(why: Why) -> bool {
+    matches!(why, Why::RequestNoStore | Why::Authorization)
+}
+
+fn failed(
+    cx: Context<'_>,
+    request: &Request,
+    fetching: Fetching,
+    why: Why,
+    stored: Option<&Entry>,
+    error: OriginError,
+) -> Reply {
+    tracing::warn!("{}: {error}", request.logged_url());
+    let now = clock::now();
+    let times = Times { requested: now, received: now, by_age: false };
+    let (own_tag, by_peer, place, doubt) = (None, false, None, Doubt::default());
+    let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
+    // What this client's request may have brought about is nothing for others: one of them asks next.
+    let fetching = match error.unconnected {
+        true => fetching,
+        false => Fetching::Alone(cx.worker.shared.fills.now_for(request.hash)),
+    };
+    match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
+        Some(entry) => fetched.stale(fetching, entry, None),
+        None => {
+            cx.worker.shared.verdicts.note(request.hash, error.why, None::<(_, &HeaderMap)>, &[]);
+            fetching.settle(Verdict::Failed(error.status, error.why));
+            failure(error.status, error.why)
+        }
+    }
+}
+
+/// The reply to `request` from a response on its way in.
+pub(crate) fn reply(
+    request: &Request,
+    head: &Head,
+    fields: Source,
+    mut reader: Reader,
+    outcome: Outcome,
+) -> Reply {
+    let lines = head.fields.view();
+    let condition =
+        revalidate::precondition(&request.method, &request.fields, head.status, &lines, &head.freshness);
+    let mut reply = Reply { length: head.length, ..Reply::new(head.status, fields, outcome) };
+    if matches!(reply.fields, Source::Fill(_)) && head.freshness.initial_age > 0 {
+        reply.age = Some(head.freshness.age(clock::now()));
+    }
+    if condition == Precondition::NotModified {
+        return Reply { status: StatusCode::NOT_MODIFIED, length: None, ..reply };
+    }
+    if let Some(part) = wanted_part(request, head) {
+        reader.narrow(*part.range().start(), part.range().end() + 1);
+        reply.status = StatusCode::PARTIAL_CONTENT;
+        reply.length = Some(part.length());
+        reply.content_range = Some(part);
+    }
+    reply.content = Content::Fill(reader.into());
+    reply
+}
+
+/// The single range of a whole response on its way in that the client wants, if that can be told.
+fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
+    let complete = head.length.filter(|_| head.status == StatusCode::OK)?;
+    let specs = request.fields.first("range").and_then(range::parse)?;
+    if !range::if_range(&request.fields, &head.fields.view(), &head.freshness) {
+        return None;
+    }
+    match range::resolve(&specs, complete) {
+        range::Resolved::Satisfied(ranges) if ranges.len() == 1 => {
+            ContentRange::new(ranges.into_iter().next()?, complete)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,205 @@
+//! Carries an answer's content into the cache: what came whole with its head at once, all else in a task of its own,
+//! so that the client that caused the fetch may leave without taking it from others.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+use http::StatusCode;
+use larder_cluster::Follower;
+use larder_semantics::range::ContentRange;
+use larder_semantics::status::Why;
+use larder_store::fill::{Lead, Unstored};
+use larder_store::{Body, Entry};
+
+use crate::base::clock;
+use crate::flow::combine;
+use crate::flow::worker::Worker;
+use crate::origin::{Chunk, Download};
+
+/// Carries content into a fill.
+pub(crate) struct Carrier {
+    pub(crate) lead: Lead,
+    /// For a part: which, so that its length can be checked.
+    pub(crate) expected: Option<ContentRange>,
+    /// For a part that completes another: how long both are together.
+    pub(crate) whole: Option<u64>,
+    /// The stored response that the new one supersedes.
+    pub(crate) replaces: Option<Entry>,
+    /// Where its fetch stood with what is purged, if it may be kept on the cluster's engine.
+    pub(crate) place: Option<Follower>,
+    pub(crate) worker: Arc<Worker>,
+}
+
+/// How fast an answer arrives that nobody reads: since when, and from which byte on.
+#[derive(Default)]
+struct Unread(Option<(Instant, u64)>);
+
+impl Unread {
+    /// Whether the answer has gone unread for long, and too little of it has come since.
+    fn is_too_slow(&mut self, lead: &Lead, worker: &Worker) -> bool {
+        if !lead.is_unread() {
+            self.0 = None;
+            return false;
+        }
+        let (since, from) = *self.0.get_or_insert_with(|| (Instant::now(), lead.len()));
+        let timeouts = &worker.plan().settings.timeouts;
+        let elapsed = since.elapsed();
+        elapsed >= timeouts.stall && {
+            let due = u128::from(timeouts.unread_rate) * elapsed.as_millis() / 1000;
+            u128::from(lead.len() - from) < due
+        }
+    }
+}
+
+impl Carrier {
+    /// For an answer that is all there is to store.
+    pub(crate) fn new(worker: &Arc<Worker>, lead: Lead) -> Self {
+        Self { lead, expected: None, whole: None, replaces: None, place: None, worker: Arc::clone(worker) }
+    }
+
+    /// Begins to carry `download`, behind the content of `prefix`, and publishes it when it is whole. What came whole
+    /// with its head is there when this returns, unless a disk has to be waited for.
+    pub(crate) fn start(self, download: Box<Download>, prefix: Option<Entry>) {
+        if prefix.is_some() || !download.is_here() {
+            tokio::spawn(self.carry(download, prefix));
+            return;
+        }
+        let mut carrying = Box::pin(self.carry(download, prefix));
+        if carrying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            tokio::spawn(carrying);
+        }
+    }
+
+    async fn carry(mut self, mut download: Box<Download>, prefix: Option<Entry>) {
+        self.lead.keep().await;
+        let (was_stored, mut unread) = (self.lead.unstored().is_none(), Unread::default());
+        if let Some(prefix) = prefix
+            && self.copy(prefix.body()).await.is_err()
+        {
+            return;
+        }
+        loop {
+            let appended = match download.next().await {
+                Ok(Some(Chunk::Data(data))) => self.lead.append(data).await,
+                // RFC 9111 section 3: trailers may be discarded when a response is stored.
+                Ok(Some(Chunk::Trailers(_))) => continue,
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::warn!("content truncated: {error}");
+                    return self.publish_beginning().await;
+                }
+            };
+            if let Err(error) = appended {
+                tracing::debug!("fetch given up: {error}");
+                return;
+            }
+            if unread.is_too_slow(&self.lead, &self.worker) && self.lead.give_up_unread() {
+                tracing::debug!("fetch given up: it is slow, and nobody reads it");
+                return self.publish_beginning().await;
+            }
+        }
+        if was_stored {
+            self.note_unstored();
+        }
+        if self.whole.is_some_and(|whole| whole != self.lead.len()) {
+            tracing::warn!("a partial response is not as long as its content-range says");
+            return;
+        }
+        if let Some(error) = self.lead.refused() {
+            tracing::warn!(
+                "not kept in memory: {error} (memory file); is there a limit of file sizes (ulimit -f)?"
+            );
+        }
+        match self.expected {
+            None => self.publish(),
+            Some(range) => self.publish_part(&range).await,
+        }
+    }
+
+    /// Remembers that memory took the beginning of the response only.
+    fn note_unstored(&self) {
+        let Some((unstored, head)) = self.lead.unstored().zip(self.lead.head()) else { return };
+        let (shared, why) = (&self.worker.shared, self::unstored(unstored));
+        let hash = shared.store.memory.hash(self.lead.key());
+        shared.verdicts.note(hash, why, Some((head.status, &head.fields.view())), &[]);
+    }
+
+    async fn copy(&mut self, body: &Body) -> std::io::Result<()> {
+        let mut at = 0;
+        while at < body.len() {
+            let piece = body.load(at, 256 << 10).await?;
+            at += piece.len() as u64;
+            self.lead.append(&piece).await?;
+        }
+        Ok(())
+    }
+
+    fn publish(self) {
+        let head = self.place.is_some().then(|| (self.lead.key().to_vec(), self.lead.signature()));
+        let entry = self.lead.finish(self.replaces.as_ref());
+        let tier = self.worker.shared.cluster.as_ref().and_then(|cluster| cluster.tier.as_ref());
+        match (tier.zip(self.place), entry, head) {
+            (Some((tier, place)), Some(entry), _) => tier.offer(&entry, place),
+            // It is newer than what may be there.
+            (Some((tier, _)), None, Some((key, signature))) => {
+                tier.forget(&key, &signature.unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+
+    /// A part is worth less than the whole, and two parts that join are worth more than one.
+    async fn publish_part(self, range: &ContentRange) {
+        if self.lead.len() != range.length() {
+            tracing::warn!("a partial response is not as long as its content-range says");
+            return;
+        }
+        let fresh = self.held().await;
+        if fresh.as_ref().is_some_and(|held| held.status() == StatusCode::OK) {
+            return self.lead.finish_unstored();
+        }
+        // Begun before the part is published, so that no purge comes between unseen.
+        let fills = &self.worker.shared.fills;
+        let joining = fills.alone(self.lead.key(), fills.now(self.lead.key()));
+        let part = self.lead.finish(None);
+        let memory = &self.worker.shared.store.memory;
+        if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {
+            joining.put(&joined, None);
+        }
+    }
+
+    /// What came of a response that broke off answers requests for ranges of it, and may be completed
+    /// (RFC 9111 sections 3.3 and 3.4).
+    async fn publish_beginning(self) {
+        let is_whole = self.expected.is_none() && self.whole.is_none();
+        let Some(head) = self.lead.head().filter(|_| is_whole && !self.lead.is_empty()) else { return };
+        let memory = &self.worker.shared.store.memory;
+        let Some(part) = combine::beginning(memory, &head, self.lead.len()) else { return };
+        if self.held().await.is_none() {
+            self.lead.break_off(&part);
+        }
+    }
+
+    /// What is stored of the response that arrives, if it is fresh.
+    async fn held(&self) -> Option<Entry> {
+        let (shared, key) = (&self.worker.shared, self.lead.key());
+        let signature = self.lead.head()?.signature.clone();
+        let resident = shared.store.memory.peek(key, shared.store.memory.hash(key));
+        let variants = resident.as_ref().map_or(&[][..], |resident| resident.variants());
+        let held = match variants.iter().find(|entry| entry.signature() == signature) {
+            Some(entry) => shared.store.current(entry.clone()),
+            None => shared.fills.recall_variant(key, |_| signature.clone(), clock::now()).await,
+        };
+        held.filter(|held| held.freshness().is_fresh(clock::now()))
+    }
+}
+
+/// The reason in the words of `Cache-Status`.
+pub(crate) fn unstored(unstored: Unstored) -> Why {
+    match unstored {
+        Unstored::Unwanted => Why::OwnedElsewhere,
+        Unstored::NoRoom => Why::FillBudget,
+        Unstored::TooLarge | Unstored::Refused => Why::TooLarge,
+    }
+}

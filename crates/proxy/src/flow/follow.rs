@@ -1,0 +1,44 @@
+//! Following another request's fetch: how long, and what a client gets that has waited in vain or has left.
+
+use std::future::ready;
+use std::pin::pin;
+
+use http::StatusCode;
+use larder_semantics::status::Why;
+use larder_store::fill::{Reader, Verdict};
+use tokio::time::{Instant, timeout_at};
+
+use crate::exchange::reply::Reply;
+use crate::exchange::request::Request;
+use crate::flow::serve::failure;
+use crate::flow::worker::Plan;
+
+/// How long to wait for another request's fetch: what that may spend waiting for a permit, connecting, and waiting for the
+/// answer.
+pub(crate) fn patience(plan: &Plan) -> Instant {
+    let timeouts = &plan.settings.timeouts;
+    Instant::now() + 2 * timeouts.first_byte + timeouts.connect
+}
+
+/// What the fetch that `reader` follows turns out to be, by `patience` at the latest; the reply if that passes, or the
+/// client leaves.
+pub(crate) async fn verdict(
+    request: &Request,
+    reader: &Reader,
+    patience: Instant,
+) -> Result<Verdict, Box<Reply>> {
+    match timeout_at(patience, request.unless_left(pin!(reader.verdict()), ready(()))).await {
+        Ok(Some(verdict)) => Ok(verdict),
+        Ok(None) => Err(Box::new(left())),
+        Err(_) => Err(Box::new(failure(StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout))),
+    }
+}
+
+/// The reply that nobody waits for any more.
+pub(crate) fn left() -> Reply {
+    let status = StatusCode::from_u16(CLIENT_LEFT).unwrap_or(StatusCode::REQUEST_TIMEOUT);
+    Reply { close: true, ..failure(status, Why::ClientLeft) }
+}
+
+/// No standard's status, but the one by which logs are known to say this.
+const CLIENT_LEFT: u16 = 499;

@@ -1,0 +1,16 @@
+//! **The flow**: from a request to its reply, through the cache or to an origin.
+
+pub(crate) mod answer;
+pub(crate) mod coalesce;
+pub(crate) mod combine;
+pub(crate) mod equivalent;
+pub(crate) mod fetch;
+pub(crate) mod fill_task;
+pub(crate) mod follow;
+pub(crate) mod generated_etag;
+pub(crate) mod pass;
+pub(crate) mod reload;
+pub(crate) mod revalidation;
+pub(crate) mod serve;
+pub(crate) mod upstream;
+pub(crate) mod worker;

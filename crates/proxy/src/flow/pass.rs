@@ -1,0 +1,377 @@
+//! Requests that the cache does not answer: unsafe methods, upgrades, tunnels, and what proxies
+//! answer themselves. They change what is stored: by invalidation (RFC 9111 section 4.4), by what a
+//! HEAD reveals (4.3.5), or, if the config allows it, by a POST whose answer says that it is its target's
+//! representation.
+
+use std::future::pending;
+use std::ops::RangeInclusive;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use larder_semantics::fields::Fields;
+use larder_semantics::reuse::{Failure, stale_on_error};
+use larder_semantics::revalidate::{self, Head as Revealed};
+use larder_semantics::status::Why;
+use larder_semantics::storable::{self, Times};
+use larder_semantics::{groups, invalidate, key, vary};
+use larder_store::fill::{Head, Lead, Moment};
+use larder_store::{Effect, Entry, Scope};
+
+use crate::base::clock;
+use crate::base::outcome::{Kind, Outcome};
+use crate::cache::doubt::{Change, Doubt};
+use crate::cluster::scopes;
+use crate::exchange::reply::{Content, Reply, Source, Tunnel};
+use crate::exchange::request::Request;
+use crate::exchange::route::{Route, host_of};
+use crate::flow::answer;
+use crate::flow::fill_task::Carrier;
+use crate::flow::follow::left;
+use crate::flow::serve::{Context, failure};
+use crate::flow::upstream::{self, Answer};
+use crate::flow::worker::{Plan, Worker};
+use crate::http::body::Upload;
+use crate::http::response::Lines;
+use crate::origin::{Download, OriginError};
+
+/// An answer that invalidates more groups than this invalidates whatever of its origin has groups.
+const MOST_GROUPS: usize = 128;
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");
+
+/// What a proxy answers itself: `OPTIONS *`, and `OPTIONS` or `TRACE` that may go no further
+/// (RFC 9110 section 7.6.2).
+pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Option<Reply> {
+    let last_hop = request.fields.get(header::MAX_FORWARDS).is_some_and(|hops| hops.as_bytes() == b"0");
+    let outcome = Outcome::forwarded(Kind::Pass, Why::Method);
+    match request.method {
+        Method::OPTIONS if last_hop || request.path == "*" => {
+            let mut fields = HeaderMap::new();
+            fields.insert(header::ALLOW, METHODS);
+            let mut reply = Reply::text(StatusCode::NO_CONTENT, String::new(), outcome);
+            (reply.fields, reply.content) = (Source::Fields(fields.into()), Content::None);
+            Some(reply)
+        }
+        Method::TRACE if last_hop => Some(trace(plan, request, outcome)),
+        _ => None,
+    }
+}
+
+/// The request as it arrived, without what could be somebody's secret (RFC 9110 section 9.3.8).
+fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
+    let mut seen =
+        format!("TRACE {} HTTP/1.1\r\nVia: 1.1 {}\r\n", request.url(), plan.settings.name).into_bytes();
+    for (name, value) in &request.fields {
+        let secret = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION].contains(name);
+        if !secret {
+            seen.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+    }
+    let mut fields = HeaderMap::new();
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("message/http"));
+    let mut reply = Reply::text(StatusCode::OK, String::new(), outcome);
+    reply.fields = Source::Fields(fields.into());
+    reply.length = Some(seen.len() as u64);
+    reply.content = Content::Bytes(Bytes::from(seen));
+    reply
+}
+
+/// Sends a request on and its answer back, and does to the cache what the RFC says.
+pub(crate) async fn through(
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    request: &mut Request,
+    why: Why,
+) -> Reply {
+    if request.method == Method::CONNECT {
+        return connect(worker, plan, request).await;
+    }
+    count_down_forwards(&mut request.fields);
+    let (requested, began) = (clock::now(), worker.shared.fills.now_for(request.hash));
+    let doubt = Doubt::about(&worker.shared, &request.key);
+    let mut content = std::mem::take(&mut request.content);
+    let change = Change::of(&worker.shared, request);
+    let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content));
+    let Answer { status, fields, download, .. } = match request.unless_left(sent, no_use(request)).await {
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => {
+            if let Some(mut change) = change {
+                change.failed(&error);
+                change.end().await;
+            }
+            return failed(request, &error);
+        }
+        None => return left(),
+    };
+    let mut is_over = true;
+    if let Some(mut change) = change {
+        change.answered(request, status, &*fields);
+        is_over = change.end().await;
+    }
+    let times = Times { requested, received: clock::now(), by_age: false };
+    let outcome = Outcome::forwarded(Kind::Pass, why).answered(status);
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return upgraded(&fields, download, outcome);
+    }
+    let mut moment = worker.shared.fills.now_for(request.hash);
+    let is_cancelled = moment.is_cancelled_since(began);
+    let mut position = None;
+    if invalidate::is_unsafe(&request.method) {
+        let _telling = scopes::telling(&worker.shared);
+        let mut spoiled = invalidate(worker, request, status, &*fields);
+        // The change by this request is none to its own answer.
+        moment = worker.shared.fills.now_for(request.hash);
+        let groups = invalidate_groups(worker, request, &fields).await;
+        if request.route.rules(&plan.settings.forward.rules).is_none() {
+            spoiled.clear();
+        }
+        let purges = [(Effect::Remove, spoiled), (Effect::Invalid, groups)];
+        position = scopes::tell(&worker.shared, &purges).await;
+        worker.shared.couplings.answered(plan, request, status);
+    }
+    if request.method == Method::POST
+        && is_over
+        && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
+        && rules.stores_posts
+        && !is_cancelled
+    {
+        let cx = Context { worker, plan, rules };
+        let answer = Answer { status, fields, download, by_peer: false };
+        return posted(cx, request, answer, (times, doubt, moment.of_fetch(began)), outcome).at(position);
+    }
+    upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
+}
+
+/// Ends when the answer is of no use without the client: that to an unsafe request says what is no longer valid.
+async fn no_use(request: &Request) {
+    if invalidate::is_unsafe(&request.method) {
+        pending().await
+    }
+}
+
+pub(crate) fn failed(request: &Request, error: &OriginError) -> Reply {
+    tracing::warn!("{} {}: {error}", request.method, request.logged_url());
+    failure(error.status, error.why)
+}
+
+fn count_down_forwards(fields: &mut HeaderMap) {
+    let hops = fields.get(header::MAX_FORWARDS).and_then(|hops| hops.to_str().ok()?.parse::<u32>().ok());
+    if let Some(left) = hops.and_then(|hops| hops.checked_sub(1)) {
+        fields.insert(header::MAX_FORWARDS, HeaderValue::from(left));
+    }
+}
+
+/// Removes what an unsafe request has spoiled, or has it validated where that tells old content from new, and lets what is
+/// being fetched not be stored; says what that is.
+fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) -> Vec<Scope> {
+    let targets = invalidate::targets(request.target(), status, fields);
+    let urls = targets.iter().map(|target| Scope::Url(request.key_of(target))).collect();
+    let urls = worker.shared.fills.with_equivalents(urls);
+    let may_stay = |stored: &Entry| {
+        let date = stored.freshness().date;
+        invalidate::may_be_validated(&request.method, stored.status(), &stored.fields(), date)
+    };
+    for url in &urls {
+        if let Scope::Url(key) = url {
+            worker.shared.fills.spoil(key, may_stay);
+        }
+    }
+    urls
+}
+
+/// Puts in force that the groups that the answer to an unsafe request names are invalid, before anybody has the
+/// answer; says what that is.
+async fn invalidate_groups(worker: &Worker, request: &Request, fields: &Lines) -> Vec<Scope> {
+    let groups = groups::invalidated(&request.method, fields);
+    let Some(origin) = key::origin(request.target()).filter(|_| !groups.is_empty()) else {
+        return Vec::new();
+    };
+    let scopes: Vec<_> = match groups.len() {
+        0..=MOST_GROUPS => {
+            let group = |name| Scope::Group { origin: origin.to_vec(), name };
+            groups.into_iter().map(group).collect()
+        }
+        _ => vec![Scope::Origin(origin.to_vec())],
+    };
+    let (fills, ordered) = (Arc::clone(&worker.shared.fills), scopes.clone());
+    let order = move || fills.order(&ordered, Effect::Invalid, clock::now());
+    if worker.shared.store.disks.is_empty() {
+        order();
+    } else if let Err(error) = tokio::task::spawn_blocking(order).await {
+        tracing::error!("{}: groups not invalidated: {error}", request.logged_url());
+    }
+    scopes
+}
+
+/// The answer to a POST, stored for later GETs if it may be (RFC 9110 section 9.3.3).
+fn posted(
+    cx: Context<'_>,
+    request: &Request,
+    answer: Answer,
+    (times, doubt, began): (Times, Doubt, Moment),
+    outcome: Outcome,
+) -> Reply {
+    let Answer { status, fields, download, .. } = answer;
+    let verdict =
+        storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
+    let mut signature = Vec::new();
+    let written = vary::write(&*fields, &request.fields, &mut signature);
+    let (Ok(freshness), Ok(())) = (verdict, written) else {
+        return upstream::pass_on(false, status, fields, download, outcome);
+    };
+    let freshness = doubt.temper(freshness, &*fields);
+    let mut lead = cx.worker.shared.fills.alone(&request.key, began);
+    let stored = storable::storable_fields(cx.rules, &fields.to_map());
+    let stored = cx.worker.shared.store.memory.keep(&stored, freshness.date);
+    let (cost, length) = (request.origin.micros(), download.length());
+    let head = Arc::new(Head { status, fields: stored, signature, freshness, cost, length });
+    let reader = lead.reader();
+    let outcome = Outcome { stored: lead.stream(Arc::clone(&head)), ..outcome };
+    Carrier::new(cx.worker, lead).start(download, None);
+    let reply = Reply::new(status, Source::Answer(fields), outcome);
+    Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }
+}
+
+/// A HEAD that nothing stored answers.
+pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
+    // Noted as for a fetch, so that a purge in between is noticed.
+    let began = cx.worker.shared.fills.now_for(request.hash);
+    let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.shared, &request.key));
+    let mut nothing = Upload::Empty;
+    let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing));
+    let answer = match request.unless_left(sent, no_use(request)).await {
+        None => return left(),
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => {
+            let failed = || failed(request, &error);
+            return stand_in(cx, request, stored.as_ref()).unwrap_or_else(failed);
+        }
+    };
+    let times = Times { requested, received: clock::now(), by_age: false };
+    if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
+        let lead = cx.worker.shared.fills.alone(&request.key, began);
+        learn(cx, &lead, request, &stored, answer.status, &answer.written(), (times, doubt));
+    }
+    let Answer { status, fields, download, .. } = answer;
+    let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
+    upstream::pass_on(true, status, fields, download, outcome)
+}
+
+/// A stored response in place of an origin that is gone, if that is allowed (RFC 9111 section 4.2.4).
+fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Option<Reply> {
+    let (entry, now) = (stored?, clock::now());
+    let freshness = request.freshness(entry);
+    if !stale_on_error(&freshness, &request.asked, cx.rules, now, Failure::Unreachable) {
+        return None;
+    }
+    let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, freshness.ttl(now));
+    answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
+}
+
+/// Freshens or gives up a stored response by what a HEAD revealed (RFC 9111 section 4.3.5).
+fn learn(
+    cx: Context<'_>,
+    lead: &Lead,
+    request: &Request,
+    stored: &Entry,
+    status: StatusCode,
+    fields: &HeaderMap,
+    (times, doubt): (Times, Doubt),
+) {
+    let store = &cx.worker.shared.store;
+    match revalidate::head(&stored.fields(), stored.body().len(), status, fields) {
+        Revealed::Unrelated => {}
+        // That nothing speaks against it is too little for a response that was purged, or that a change has spoiled.
+        Revealed::Update
+            if stored.freshness().is_taken_back()
+                && !revalidate::has_same_strong_tag(&stored.fields(), fields) => {}
+        Revealed::Stale => drop(store.remove(&request.key)),
+        Revealed::Update => {
+            let updated = revalidate::update(&stored.fields().to_map(), fields);
+            let get = Method::GET;
+            let fresh = storable::storable(cx.rules, &get, &request.fields, stored.status(), &updated, times);
+            let updated = storable::storable_fields(cx.rules, &updated);
+            let entry = fresh.ok().map(|fresh| doubt.temper(fresh, &updated)).and_then(|fresh| {
+                stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh, lead.born())
+            });
+            if let Some(entry) = entry {
+                lead.put(&entry, Some(stored));
+            }
+        }
+    }
+}
+
+/// The origin changes protocols with the client (RFC 9110 section 7.8).
+fn upgraded(answer: &Lines, download: Box<Download>, outcome: Outcome) -> Reply {
+    let mut fields = answer.to_map();
+    let protocol = fields.get(header::UPGRADE).cloned();
+    storable::remove_hop_by_hop(&mut fields);
+    fields.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    if let Some(protocol) = protocol {
+        fields.insert(header::UPGRADE, protocol);
+    }
+    match download.into_upgraded() {
+        Some(upgraded) => {
+            let content = Content::Tunnel(Tunnel::Upgraded(upgraded));
+            tunnel(StatusCode::SWITCHING_PROTOCOLS, fields, content, outcome)
+        }
+        None => failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed),
+    }
+}
+
+/// The refusal of a request for a port that clients may not reach. Tunnels have a rule of their own.
+pub(crate) fn refuse_port(plan: &Plan, request: &Request) -> Option<Reply> {
+    if !matches!(request.route, Route::Anywhere) || request.method == Method::CONNECT {
+        return None;
+    }
+    let port = match port_of(&request.authority) {
+        "" if request.scheme == "https" => 443,
+        "" => 80,
+        port => port.parse().unwrap_or(0),
+    };
+    let ports = &plan.settings.forward.ports;
+    if ports.iter().any(|range| range.contains(&port)) {
+        return None;
+    }
+    let show = |range: &RangeInclusive<u16>| match range.start() == range.end() {
+        true => range.start().to_string(),
+        false => format!("{}-{}", range.start(), range.end()),
+    };
+    let ports: Vec<_> = ports.iter().map(show).collect();
+    let text = format!("403: port {port} is not allowed; forward.ports: {}\n", ports.join(", "));
+    let outcome = Outcome::forwarded(Kind::Failed, Why::OriginForbidden);
+    Some(Reply::text(StatusCode::FORBIDDEN, text, outcome))
+}
+
+/// The port of an authority, as it was written; empty if there is none.
+fn port_of(authority: &str) -> &str {
+    authority[host_of(authority).len()..].trim_start_matches(':')
+}
+
+/// A tunnel to a host and port that the client names (RFC 9110 section 9.3.6).
+async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
+    let outcome = Outcome::forwarded(Kind::Pass, Why::Method);
+    let host = host_of(&request.authority);
+    let port = port_of(&request.authority).parse::<u16>().unwrap_or(0);
+    if !matches!(request.route, Route::Anywhere) || !plan.settings.forward.connect_ports.contains(&port) {
+        let ports: Vec<_> = plan.settings.forward.connect_ports.iter().map(ToString::to_string).collect();
+        let text =
+            format!("403: tunnels to port {port} are not allowed; connect_ports: {}\n", ports.join(", "));
+        return Reply::text(StatusCode::FORBIDDEN, text, Outcome { why: Why::OriginForbidden, ..outcome });
+    }
+    let begun = Instant::now();
+    let connected = worker.clients(plan).tunnel.tcp(host, port).await;
+    request.origin.add(begun.elapsed());
+    match connected {
+        Ok(stream) => tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(Tunnel::Tcp(stream)), outcome),
+        Err(error) => failed(request, &OriginError::from(error)),
+    }
+}
+
+fn tunnel(status: StatusCode, fields: HeaderMap, content: Content, outcome: Outcome) -> Reply {
+    let fields = Source::Fields(fields.into());
+    Reply { content, ..Reply::new(status, fields, outcome) }
+}

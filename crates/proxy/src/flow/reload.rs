@@ -1,0 +1,115 @@
+//! Reloads: requests of clients that want a newer response than the stored one (`no-cache`, `max-age`, `min-fresh`).
+//!
+//! Anybody can send one for any URL. So an error that answers it takes nothing from those whom the stored response
+//! serves ([`is_served`]), and a crowd of them costs the origin one request at a time ([`Context::reload`]). What a
+//! reload gets was asked for after it came: it waits for a fetch that is under way, and shares the next one.
+
+use std::time::Instant;
+
+use http::StatusCode;
+use larder_semantics::directives::RequestDirectives;
+use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::reuse::{Reuse, reuse};
+use larder_semantics::status::Why;
+use larder_store::fill::{Moment, Reader, Reloading, Verdict};
+use larder_store::{Entry, Resident};
+
+use crate::base::clock;
+use crate::base::outcome::Kind;
+use crate::exchange::reply::Reply;
+use crate::exchange::request::Request;
+use crate::flow::fetch::{self, Fetching};
+use crate::flow::follow;
+use crate::flow::serve::{self, Context};
+
+/// Whether `request` wants a newer response than the stored one.
+pub(crate) fn is_one(request: &Request) -> bool {
+    let asked = &request.asked;
+    asked.no_cache || asked.max_age.is_some() || asked.min_fresh.is_some()
+}
+
+/// Whether a request that wants nothing special would be answered with a stored response that is no error: the one that
+/// `request` selects, or another variant.
+pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
+    let store = &cx.worker.shared.store;
+    let serves = |entry: &Entry| {
+        let is_answer = entry.status().is_success() || entry.status().is_redirection();
+        is_answer && is_fresh(&request.freshness(entry)) && store.current(entry.clone()).is_some()
+    };
+    stored.is_some_and(serves) || {
+        let resident = store.memory.peek(&request.key, request.hash);
+        resident.is_some_and(|resident| resident.variants().iter().any(serves))
+    }
+}
+
+fn is_fresh(freshness: &Freshness) -> bool {
+    reuse(freshness, &RequestDirectives::default(), clock::now()) == Reuse::Fresh
+}
+
+impl Context<'_> {
+    /// Fetches for a reload, and for all others that come until that fetch begins.
+    pub(crate) async fn reload(
+        &self,
+        request: &Request,
+        why: Why,
+        stored: (Option<Entry>, Moment),
+        resident: Option<Resident>,
+    ) -> Reply {
+        let (fills, arrived) = (&self.worker.shared.fills, Instant::now());
+        let patience = follow::patience(self.plan);
+        let signature = resident.map(|resident| serve::expected(&resident, request)).unwrap_or_default();
+        loop {
+            match fills.join_reload(&request.key, &signature, arrived) {
+                Reloading::Lead(lead) => {
+                    let fetching = Fetching::Leads(Box::new(lead));
+                    return fetch::fetch(*self, request, fetching, why, stored).await;
+                }
+                // It began before this request came, of which there are only so many.
+                Reloading::Wait(reader) => {
+                    if let Err(reply) = follow::verdict(request, &reader, patience).await {
+                        return *reply;
+                    }
+                }
+                Reloading::Follow(reader) => {
+                    let verdict = match follow::verdict(request, &reader, patience).await {
+                        Ok(Verdict::Abandoned) => continue,
+                        Ok(verdict) => verdict,
+                        Err(reply) => return *reply,
+                    };
+                    if let Some(reply) = self.reloaded(request, reader, verdict, why) {
+                        return reply;
+                    }
+                    let fetching = Fetching::Alone(fills.now_for(request.hash));
+                    return fetch::fetch(*self, request, fetching, why, stored).await;
+                }
+            }
+        }
+    }
+
+    /// The reply from what another reload fetches, if it is for all.
+    fn reloaded(&self, request: &Request, reader: Reader, verdict: Verdict, why: Why) -> Option<Reply> {
+        match verdict {
+            Verdict::Failed(status, why) => Some(serve::failure(status, why)),
+            Verdict::Stream(head) => {
+                let is_shared = serve::selects(&head, request)
+                    && is_fresh(&head.freshness)
+                    && head.status != StatusCode::PARTIAL_CONTENT;
+                is_shared.then(|| self.follow(request, &head, reader, why))
+            }
+            Verdict::Stored(entry) if is_fresh(entry.freshness()) => {
+                self.share(request, entry, Kind::Coalesced, why)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether the answer to `request` is of use to no other, whatever it asks of the cache.
+pub(crate) fn is_for_itself(shared: &crate::flow::worker::Shared, request: &Request) -> bool {
+    request.route.is_validated()
+        || request.fields.contains("authorization")
+        || request.fields.contains("range")
+        || request.asked.no_store
+        || shared.markers.marked(request.hash, clock::now())
+}

@@ -1,0 +1,367 @@
+//! **The flow**: what happens to a request, in the order of RFC 9111 section 4.
+//!
+//! key -> find -> select -> reuse -> (fresh | stale-while-revalidate | revalidate | miss) -> fill ->
+//! reply. Control flow lives here; the rules are in `larder-semantics`, the bytes in
+//! `larder-store`. [`at_once`] is the same flow for what the cache can answer without waiting.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use larder_semantics::fields::Fields;
+use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
+use larder_semantics::status::Why;
+use larder_semantics::storable::Rules;
+use larder_semantics::vary;
+use larder_store::fill::{Head, Moment, Reader};
+use larder_store::{Entry, Joined, Resident};
+
+use crate::base::clock;
+use crate::base::outcome::{Kind, Outcome, Tier};
+use crate::base::settings::Role;
+use crate::cluster::{session, trust};
+use crate::exchange::reply::{Reply, Source};
+use crate::exchange::request::{Address, Request, asked, cached_site, write_key};
+use crate::features::{etag_gateway, purge_method, validator};
+use crate::flow::fetch::{self, Fetching};
+use crate::flow::worker::{Plan, Shared, Worker};
+use crate::flow::{answer, equivalent, pass, reload};
+use crate::http::head::{self, Framing, Refusal};
+
+/// What the cache answers without waiting.
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    /// The memory tier's hash of the request's key.
+    pub(crate) hash: u64,
+}
+
+/// The reply to a request that the cache can answer at `now` (UNIX seconds): no waiting, no allocation for an ordinary
+/// hit in memory. `key` is scratch space.
+pub(crate) fn at_once(
+    worker: &Worker,
+    plan: &Plan,
+    head: &head::Head<'_>,
+    role: Role,
+    now: u32,
+    key: &mut Vec<u8>,
+) -> Option<Answer> {
+    let cacheable = matches!(head.method, Method::GET | Method::HEAD);
+    if !cacheable || head.framing != Framing::Length(0) || head.upgrade {
+        return None;
+    }
+    if !worker.shared.is_sure() {
+        return None;
+    }
+    let address = Address::of(head.target, role).ok()?;
+    let (site, rules) = cached_site(plan, role, address.authority)?;
+    key.clear();
+    write_key(key, role, &address);
+    let store = &worker.shared.store;
+    let hash = store.memory.hash(key);
+    let found = store.memory.find(key, hash, now);
+    let (entry, tier, why) = match found.and_then(|resident| answer::take(resident, &head.fields)) {
+        Some(entry) => {
+            let entry = store.current(entry)?;
+            store.used(&entry, now);
+            (entry, Tier::Memory, Why::Fresh)
+        }
+        None => equivalent::not_in_memory(&worker.shared, key, &head.fields, now)?,
+    };
+    let outcome = match reuse(entry.freshness(), &asked(&head.fields, rules), now) {
+        Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
+        Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
+        Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
+    };
+    let reply = answer::from_entry(&head.method, &head.fields, entry, now, outcome.from(tier))?;
+    Some(Answer { reply: Reply { site, ..reply }, hash })
+}
+
+/// The reply to any request.
+pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Reply {
+    let mut reply = flow(worker, plan, &mut request).await;
+    reply.outcome.origin_time = request.origin.sum();
+    reply.site = request.route.number();
+    if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
+        validator::check(worker, plan, &request, &reply);
+    }
+    reply
+}
+
+/// [`serve`] for whoever is no client.
+pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
+    if let Some(reply) = pass::answer_ourselves(plan, request) {
+        return reply;
+    }
+    if let Some(reply) = pass::refuse_port(plan, request) {
+        return reply;
+    }
+    if let Some(site) = purge_method::site(request) {
+        return Box::pin(purge_method::answer(worker, plan, site, request)).await;
+    }
+    if request.awaited.is_some() && !Box::pin(session::catch_up(&worker.shared, request)).await {
+        return refusal(BEHIND);
+    }
+    trust::confirm(&worker.shared).await;
+    let route = request.route.clone();
+    if let Some(pools) = route.tags() {
+        return Box::pin(etag_gateway::serve(worker, plan, pools, request)).await;
+    }
+    let Some(rules) = route.rules(&plan.settings.forward.rules) else {
+        return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
+    };
+    let cx = Context { worker, plan, rules };
+    let why = passes(request, !request.content.is_empty());
+    request.asks_peers = why.is_none() && cx.asks_peers(request);
+    match why {
+        // In boxes: what most requests do not need would make the state of all larger.
+        Some(why) => Box::pin(pass::through(worker, plan, request, why)).await,
+        None if request.method == Method::HEAD => Box::pin(cx.head(request)).await,
+        None => cx.get(request).await,
+    }
+}
+
+/// Why a request is not the cache's business even where there is one; `None` if it is.
+pub(crate) fn passes(request: &Request, has_content: bool) -> Option<Why> {
+    match request.method {
+        Method::GET if request.upgrade.is_none() && !has_content => None,
+        Method::HEAD if !has_content => None,
+        Method::GET => Some(Why::Bypass),
+        _ => Some(Why::Method),
+    }
+}
+
+/// The reply that says why a request is refused.
+pub(crate) fn refusal(refusal: Refusal) -> Reply {
+    let outcome = Outcome::forwarded(Kind::Refused, Why::Refused);
+    let text = format!("{}: {}\n", refusal.status.as_str(), refusal.reason);
+    Reply { close: true, ..Reply::text(refusal.status, text, outcome) }
+}
+
+/// What another node is told that knows of more purges: it asks the origin itself.
+const BEHIND: Refusal = Refusal {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    reason: "this node has not heard yet of all that was purged",
+};
+
+/// What a flow works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c> {
+    pub(crate) worker: &'c Arc<Worker>,
+    pub(crate) plan: &'c Arc<Plan>,
+    pub(crate) rules: &'c Rules,
+}
+
+/// What the cache has for a request.
+pub(crate) enum Found {
+    /// An answer.
+    Reply(Reply),
+    /// An answer, and a reason to fetch a newer one meanwhile.
+    ReplyAndRefresh(Reply, Entry),
+    /// No answer, and why; perhaps a response to validate or to complete.
+    Ask(Why, Option<Entry>),
+}
+
+/// What the tiers have under a request's key.
+pub(crate) struct Held {
+    /// The response that the request selects.
+    pub(crate) entry: Option<Entry>,
+    pub(crate) tier: Tier,
+    /// All that memory has.
+    pub(crate) resident: Option<Resident>,
+}
+
+impl Context<'_> {
+    async fn get(&self, request: &Request) -> Reply {
+        let looked = self.worker.shared.fills.now_for(request.hash);
+        if self.rules.validated {
+            self.use_up(request);
+        }
+        let held = self.look(request).await;
+        let (why, stored) = match find(request, &held) {
+            Found::Reply(reply) => return reply,
+            Found::ReplyAndRefresh(reply, entry) => {
+                self.refresh(request, entry, looked);
+                return reply;
+            }
+            Found::Ask(why, stored) => (why, stored),
+        };
+        if request.asked.only_if_cached {
+            let outcome = Outcome::forwarded(Kind::Failed, Why::OnlyIfCached);
+            let text = "504: nothing stored answers this request, and it asked for nothing else\n";
+            return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
+        }
+        let for_itself = reload::is_for_itself(&self.worker.shared, request);
+        if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
+            return fetch::fetch(*self, request, Fetching::Alone(looked), why, (stored, looked)).await;
+        }
+        if reload::is_one(request) {
+            return Box::pin(self.reload(request, why, (stored, looked), held.resident)).await;
+        }
+        self.coalesce(request, why, (stored, looked), held.resident).await
+    }
+
+    /// HEAD is answered from a stored GET (`at_once`), or else by the origin, whose answer may
+    /// freshen what is stored (RFC 9111 section 4.3.5).
+    async fn head(&self, request: &Request) -> Reply {
+        let held = self.look(request).await;
+        let why = match find(request, &held) {
+            Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
+            Found::Ask(why, _) => why,
+        };
+        pass::head(*self, request, why, held.entry).await
+    }
+
+    /// Counts a use of what each use of is validated: `at_once`, which counts others, has not looked.
+    fn use_up(&self, request: &Request) {
+        let store = &self.worker.shared.store;
+        let now = clock::now();
+        let found = store.memory.find(&request.key, request.hash, now);
+        if let Some(entry) = found.and_then(|resident| answer::take(resident, &request.fields)) {
+            store.used(&entry, now);
+        }
+    }
+
+    /// What the tiers have for `request`.
+    pub(crate) async fn look(&self, request: &Request) -> Held {
+        let shared = &self.worker.shared;
+        let resident = shared.store.memory.peek(&request.key, request.hash);
+        let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
+        match selected.cloned().and_then(|entry| shared.store.current(entry)) {
+            Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
+            None => {
+                let entry = shared.fills.recall(&request.key, &request.fields, clock::now()).await;
+                equivalent::unless(shared, request, Held { entry, tier: Tier::Disk, resident }).await
+            }
+        }
+    }
+
+    /// Whether the node that owns the key may answer in the origin's place: nothing speaks against a stored answer.
+    fn asks_peers(&self, request: &Request) -> bool {
+        let is_for_all =
+            !self.rules.validated && !request.fields.contains("authorization") && !request.asked.no_store;
+        let hears = self.worker.shared.cluster.as_ref().is_some_and(|cluster| cluster.news.trust.hears());
+        hears && !request.by_peer && request.awaited.is_none() && is_for_all
+    }
+
+    /// The reply from what another request's fetch left stored, if it is this request's variant.
+    pub(crate) fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
+        let now = clock::now();
+        let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
+        (selects_entry(&entry, request) && equivalent::is_entry_for(request, &entry))
+            .then(|| answer::from_entry(&request.method, &request.fields, entry, now, outcome))?
+    }
+
+    pub(crate) fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {
+        let failure = Failure::Unreachable;
+        stale_on_error(&request.freshness(entry), &request.asked, self.rules, clock::now(), failure)
+    }
+
+    pub(crate) fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {
+        let outcome = Outcome { ttl: None, ..Outcome::hit(Kind::Coalesced, why, 0) };
+        let source = Source::Fill(Arc::clone(head));
+        fetch::reply(request, head, source, reader, outcome)
+    }
+
+    fn refresh(&self, request: &Request, stored: Entry, looked: Moment) {
+        let fills = &self.worker.shared.fills;
+        let Joined::Lead(lead) = fills.join_own(stored.key(), stored.signature()) else { return };
+        let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
+        let hash = worker.shared.store.memory.hash(stored.key());
+        let request = request.in_background_for(stored.key(), hash);
+        tokio::spawn(async move {
+            let route = request.route.clone();
+            let Some(rules) = route.rules(&plan.settings.forward.rules) else { return };
+            let cx = Context { worker: &worker, plan: &plan, rules };
+            let fetching = Fetching::Leads(Box::new(lead));
+            let reply = fetch::fetch(cx, &request, fetching, Why::Expired, (Some(stored), looked)).await;
+            reply.drain().await;
+        });
+    }
+}
+
+/// What to do with what is held for a GET or HEAD. Asks nobody and changes nothing.
+pub(crate) fn find(request: &Request, held: &Held) -> Found {
+    let Some(entry) = &held.entry else {
+        // Any variant's validator may turn out to be the right one's (RFC 9111 section 4.3.1),
+        // but then the answer would have to be selected again; the origin simply answers.
+        let why = if held.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
+        return Found::Ask(why, None);
+    };
+    if request.route.is_validated() {
+        return Found::Ask(Why::AlwaysValidated, Some(entry.clone()));
+    }
+    if request.awaited.is_some() {
+        return Found::Ask(Why::PositionAhead, Some(entry.clone()));
+    }
+    let now = clock::now();
+    let reply = |kind, why| {
+        let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now)).from(held.tier);
+        answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
+    };
+    let reply = match reuse(entry.freshness(), &request.asked, now) {
+        Reuse::Fresh if *entry.key() != *request.key => reply(Kind::Hit, Why::EquivalentQuery),
+        Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
+        Reuse::MaxStale => reply(Kind::StaleHit, Why::MaxStale),
+        Reuse::StaleWhileRevalidate => {
+            return match reply(Kind::StaleHit, Why::StaleWhileRevalidate) {
+                Some(reply) => Found::ReplyAndRefresh(reply, entry.clone()),
+                None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
+            };
+        }
+        Reuse::Revalidate(why) | Reuse::OnlyIfCached(why) => {
+            return Found::Ask(why, Some(entry.clone()));
+        }
+    };
+    match reply {
+        Some(reply) => Found::Reply(reply),
+        None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
+    }
+}
+
+/// Whether an answer to this request is of no use to other requests for the same URL that do not want a newer response than
+/// the stored one.
+pub(crate) fn goes_alone(shared: &Shared, request: &Request) -> bool {
+    reload::is_for_itself(shared, request) || reload::is_one(request)
+}
+
+/// The reply when there is nothing to pass on.
+pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
+    let text = format!("{}: {}\n", status.as_str(), why.explanation());
+    Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
+}
+
+/// The signature this request would have, if the answer varies as the stored ones do.
+pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
+    resident
+        .variants()
+        .first()
+        .map(|entry| vary::again(entry.signature(), &request.fields))
+        .unwrap_or_default()
+}
+
+/// Whether what one request fetched may answer another that came meanwhile: only what could be
+/// reused later without asking may be shared now.
+pub(crate) fn may_share(freshness: &Freshness, request: &Request) -> bool {
+    matches!(
+        reuse(freshness, &request.asked, clock::now()),
+        Reuse::Fresh | Reuse::MaxStale | Reuse::StaleWhileRevalidate
+    )
+}
+
+/// Whether each use of a stored response has to be validated by itself.
+fn is_for_one_use(entry: &Entry) -> bool {
+    let Freshness { lifetime, flags, .. } = *entry.freshness();
+    // A purge may have ended a lifetime in the second in which it began.
+    (lifetime == 0 && !flags.contains(Flags::PURGED)) || flags.contains(Flags::NO_CACHE)
+}
+
+pub(crate) fn selects(head: &Head, request: &Request) -> bool {
+    let fields = head.fields.view();
+    head.signature.is_empty()
+        || vary::matches(&head.signature, &request.fields, fields.first("content-language"))
+}
+
+fn selects_entry(entry: &Entry, request: &Request) -> bool {
+    entry.signature().is_empty()
+        || vary::matches(entry.signature(), &request.fields, entry.fields().first("content-language"))
+}

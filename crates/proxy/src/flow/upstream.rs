@@ -1,0 +1,340 @@
+//! Sends a request on: a place in the gate, the fields an origin should see, the origin whose turn
+//! it is, and another one if that fails before it answered.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use larder_semantics::fields::{Fields, members};
+use larder_semantics::status::Why;
+use larder_store::lines::{write_line, write_name};
+
+use crate::base::outcome::Outcome;
+use crate::base::settings::{ClientAddress, HostHeader};
+use crate::cluster::peers;
+use crate::counts::accounts::Meter;
+use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::request::{Interim, Request};
+use crate::exchange::route::{Route, SiteState};
+use crate::exchange::upgrade;
+use crate::flow::worker::{Plan, Worker};
+use crate::http::body::Upload;
+use crate::http::response::{Head, Lines};
+use crate::net::gate::{Claim, Place};
+use crate::origin::{Client, Download, OriginError, Outgoing, is_idempotent};
+
+/// An origin's answer. Its content holds the request's place until it has arrived.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) fields: Box<Lines>,
+    pub(crate) download: Box<Download>,
+    /// It comes from the node that owns the key.
+    pub(crate) by_peer: bool,
+}
+
+impl Answer {
+    /// The fields as the origin has written them, whoever has passed them on.
+    pub(crate) fn written(&self) -> HeaderMap {
+        let mut fields = self.fields.to_map();
+        if self.by_peer {
+            peers::unwrite(&mut fields);
+        }
+        fields
+    }
+}
+
+/// Room for a head that goes to an origin; few need more.
+const HEAD: usize = 1 << 10;
+/// The field by which programs tell each other of spans (W3C Trace Context section 3.2).
+pub(crate) const TRACEPARENT: &str = "traceparent";
+/// As often as a request may pass through proxies of this name before that is a loop.
+const MOST_PASSES: usize = 8;
+
+/// Sends `request` with `fields` instead of its own. Its content can be sent once only.
+///
+/// # Errors
+/// Why there is no answer.
+pub(crate) async fn send(
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+) -> Result<Answer, OriginError> {
+    refuse_loop(plan, fields)?;
+    // A client that announces content and sends none holds nothing that others need.
+    content.begun().await;
+    let claim = claim(plan, request);
+    let place = match plan.gate.try_enter(claim) {
+        Some(place) => place,
+        None => Box::pin(queue_up(plan, claim)).await?,
+    };
+    let begun = Instant::now();
+    let answered = ask_peers(worker, plan, request, fields, content).await;
+    let took = begun.elapsed();
+    request.origin.add(took);
+    let (head, download, by_peer) = answered?;
+    worker.times.answered(took);
+    upgrade::check(request, &head)?;
+    let download = match by_peer {
+        true => download.holding(place),
+        false => {
+            let meter = Meter::new(plan.sites.account(request.route.number()), worker.number);
+            download.holding(place).counted(meter)
+        }
+    };
+    Ok(Answer { status: head.status, fields: head.fields, download, by_peer })
+}
+
+/// Asks the node that owns the key, or else an origin; true: it was the node.
+async fn ask_peers(
+    worker: &Arc<Worker>,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+) -> Result<(Head, Box<Download>, bool), OriginError> {
+    let _busy = match request.asks_peers {
+        false => None,
+        true => match Box::pin(peers::ask(worker, plan, request, fields)).await? {
+            ControlFlow::Break((head, download)) => return Ok((head, download, true)),
+            ControlFlow::Continue(busy) => busy,
+        },
+    };
+    let (head, download) = ask(worker, plan, request, fields, content).await?;
+    Ok((head, download, false))
+}
+
+/// Takes interim answers to where the client gets them from.
+pub(crate) fn interims_of(request: &Request) -> impl FnMut(Head) + Send {
+    move |head: Head| {
+        if let Some(link) = &request.link {
+            link.forward(Interim { status: head.status, fields: *head.fields });
+        }
+    }
+}
+
+async fn ask(
+    worker: &Arc<Worker>,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+) -> Result<(Head, Box<Download>), OriginError> {
+    let clients = worker.clients(plan);
+    match &request.route {
+        Route::Anywhere => {
+            let to = To { https: request.scheme == "https", authority: &request.authority };
+            once(&clients.forward, plan, request, fields, content, to, &request.authority).await
+        }
+        Route::Site(site) => to_site(&clients.reverse, plan, site, request, fields, content).await,
+    }
+}
+
+/// For whom a permit for `request` is: among what clients of the forward proxy name, each host counts as a site.
+fn claim(plan: &Plan, request: &Request) -> Claim {
+    let host = match &request.route {
+        Route::Anywhere => request.authority.as_str(),
+        Route::Site(_) => "",
+    };
+    plan.gate.claim((request.route.number(), host), request.client.ip())
+}
+
+async fn queue_up(plan: &Plan, claim: Claim) -> Result<Place, OriginError> {
+    let patience = plan.settings.timeouts.first_byte;
+    let place = tokio::time::timeout(patience, plan.gate.enter(claim)).await;
+    place.ok().and_then(Result::ok).ok_or_else(|| OriginError {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        why: Why::Overloaded,
+        detail:
+            "no permit for a request to an origin is free for this site and client, and the queue is full"
+                .to_owned(),
+        unsent: true,
+        unconnected: false,
+    })
+}
+
+fn refuse_loop(plan: &Plan, fields: &HeaderMap) -> Result<(), OriginError> {
+    let name = plan.settings.name.as_bytes();
+    match members(fields, "via").filter(|pass| pass.ends_with(name)).count() {
+        ..MOST_PASSES => Ok(()),
+        _ => Err(OriginError {
+            status: StatusCode::LOOP_DETECTED,
+            why: Why::Loop,
+            detail: "this request has come by here many times".to_owned(),
+            unsent: true,
+            unconnected: false,
+        }),
+    }
+}
+
+async fn to_site(
+    client: &Client,
+    plan: &Plan,
+    site: &SiteState,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+) -> Result<(Head, Box<Download>), OriginError> {
+    let repeatable = content.is_empty();
+    let (mut tries_left, mut unsent) = (site.settings.retries, true);
+    loop {
+        let turn = site.pool.next();
+        let origin = turn.origin();
+        let host = match &site.settings.host {
+            HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
+            HostHeader::Preserve | HostHeader::Origin => &origin.authority,
+            HostHeader::Set(host) => host,
+        };
+        let to = To { https: origin.https, authority: &origin.authority };
+        match once(client, plan, request, fields, content, to, host).await {
+            Ok(answer) => {
+                turn.succeeded();
+                return Ok(answer);
+            }
+            Err(error) => {
+                turn.failed();
+                let again = repeatable && (error.unsent || is_idempotent(&request.method));
+                // An earlier try may have reached an origin, even if this one has not.
+                unsent &= error.unsent;
+                if !error.unsent {
+                    request.lose_try();
+                }
+                if !again || tries_left == 0 {
+                    return Err(OriginError { unsent, ..error });
+                }
+                tracing::debug!("{}: {error}; trying again", request.logged_url());
+                tries_left -= 1;
+            }
+        }
+    }
+}
+
+/// Where a request is sent.
+struct To<'t> {
+    https: bool,
+    authority: &'t str,
+}
+
+/// Sends a request to one origin. That hosts are hosts, and nothing else, was seen to where they were
+/// read: in a request's head, or in the config.
+async fn once(
+    client: &Client,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &mut Upload,
+    to: To<'_>,
+    host: &str,
+) -> Result<(Head, Box<Download>), OriginError> {
+    let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
+    let own = asking.as_ref().map(|asking| asking.traceparent());
+    let mut head = Vec::with_capacity(HEAD);
+    write_head(&mut head, plan, request, fields, content, host, own.as_deref());
+    let outgoing = Outgoing {
+        https: to.https,
+        authority: to.authority,
+        method: &request.method,
+        head: &head,
+        content,
+        on_interim: &mut interims_of(request),
+    };
+    let answered = client.send(outgoing).await;
+    if let Some(asking) = asking {
+        let status = answered.as_ref().map(|(head, _)| head.status.as_u16());
+        asking.ended(status.map_err(|error| error.why));
+    }
+    answered
+}
+
+/// `own` is the span of this question, if it is one.
+fn write_head(
+    out: &mut Vec<u8>,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &Upload,
+    host: &str,
+    own: Option<&str>,
+) {
+    out.extend_from_slice(request.method.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(request.path.as_bytes());
+    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+    out.extend_from_slice(host.as_bytes());
+    out.extend_from_slice(b"\r\n");
+    // What forwards a request is written below; what clients say of it has been dropped.
+    let is_written_below = |name: &HeaderName| name == header::VIA || (own.is_some() && name == TRACEPARENT);
+    for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
+        write_line(out, name.as_str().as_bytes(), value.as_bytes());
+    }
+    if let Some(own) = own {
+        write_line(out, TRACEPARENT.as_bytes(), own.as_bytes());
+    }
+    introduce(out, plan, request, fields);
+    let expected = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);
+    match content.length() {
+        Some(0) if !expected => {}
+        Some(length) => {
+            write_line(out, b"content-length", itoa::Buffer::new().format(length).as_bytes());
+        }
+        None => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+    }
+    if let Some(upgrade) = &request.upgrade {
+        write_line(out, b"upgrade", upgrade.as_bytes());
+        out.extend_from_slice(b"Connection: upgrade\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Says who sends this on, and for whom (RFC 9110 section 7.6.3, RFC 7239).
+fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
+    write_name(out, b"via");
+    for value in fields.get_all(header::VIA) {
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b", ");
+    }
+    out.extend_from_slice(b"1.1 ");
+    out.extend_from_slice(plan.settings.name.as_bytes());
+    out.extend_from_slice(b"\r\n");
+    let client = request.client.ip();
+    let (host, proto) = (&request.authority, request.scheme);
+    // Writing to a vector does not fail.
+    match plan.settings.client_address {
+        ClientAddress::Off => {}
+        ClientAddress::XForwardedFor => {
+            write_name(out, b"x-forwarded-for");
+            let _ = write!(out, "{client}\r\n");
+            write_line(out, b"x-forwarded-proto", proto.as_bytes());
+            write_line(out, b"x-forwarded-host", host.as_bytes());
+        }
+        ClientAddress::Forwarded => {
+            write_name(out, b"forwarded");
+            let _ = match client.is_ipv6() {
+                true => write!(out, "for=\"[{client}]\";host=\"{host}\";proto={proto}\r\n"),
+                false => write!(out, "for={client};host=\"{host}\";proto={proto}\r\n"),
+            };
+        }
+    }
+}
+
+/// The reply that passes an origin's answer to one client, as it arrives.
+pub(crate) fn pass_on(
+    to_head: bool,
+    status: StatusCode,
+    fields: Box<Lines>,
+    download: Box<Download>,
+    outcome: Outcome,
+) -> Reply {
+    // The answer to a HEAD has no content, but may say how long it would be.
+    let length = match to_head {
+        true => {
+            fields.first("content-length").and_then(|length| std::str::from_utf8(length).ok()?.parse().ok())
+        }
+        false => download.length(),
+    };
+    let (fields, content) = (Source::Answer(fields), Content::Origin(download));
+    Reply { length, content, ..Reply::new(status, fields, outcome) }
+}

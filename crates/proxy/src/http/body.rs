@@ -1,0 +1,99 @@
+//! Content on its way to an origin.
+
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::Frame;
+use tokio::sync::mpsc;
+
+/// What the client's side sends: frames, or the end of them because the client failed.
+pub type Frames = mpsc::Sender<Result<Frame<Bytes>, ClientGone>>;
+
+/// The client stopped in the middle of its content.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the client stopped in the middle of its request")]
+pub struct ClientGone;
+
+/// A request's content, as the client's connection delivers it; the channel's bound is the
+/// back-pressure.
+#[derive(Debug, Default)]
+pub enum Upload {
+    /// None.
+    #[default]
+    Empty,
+    /// Frames.
+    Frames(Incoming),
+}
+
+/// Frames from a client.
+#[derive(Debug)]
+pub struct Incoming {
+    frames: mpsc::Receiver<Result<Frame<Bytes>, ClientGone>>,
+    /// What came first, if that was waited for: `None` inside is the end.
+    first: Option<Option<Result<Frame<Bytes>, ClientGone>>>,
+    length: Option<u64>,
+    received: u64,
+}
+
+impl Upload {
+    /// Content whose frames come over a channel of two: one being sent, one being read.
+    pub fn channel(length: Option<u64>) -> (Frames, Self) {
+        let (sender, frames) = mpsc::channel(2);
+        (sender, Self::Frames(Incoming { frames, first: None, length, received: 0 }))
+    }
+
+    /// Whether there is none at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Empty)
+    }
+
+    /// Whether there is content whose length only its end will tell.
+    pub(crate) fn is_of_unknown_length(&self) -> bool {
+        matches!(self, Self::Frames(Incoming { length: None, .. }))
+    }
+
+    /// The length it will have, if it is known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self {
+            Self::Empty => Some(0),
+            Self::Frames(incoming) => incoming.length,
+        }
+    }
+
+    /// Waits until there is something to send, or nothing ever will be.
+    pub(crate) async fn begun(&mut self) {
+        if let Self::Frames(incoming) = self
+            && incoming.first.is_none()
+            && incoming.received == 0
+        {
+            incoming.first = Some(incoming.frames.recv().await);
+        }
+    }
+
+    /// Whether as much has come as was announced.
+    pub(crate) fn is_whole(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Frames(incoming) => incoming.length == Some(incoming.received),
+        }
+    }
+
+    /// The next frame; `None` after the last.
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ClientGone>>> {
+        let Self::Frames(incoming) = self else { return Poll::Ready(None) };
+        if incoming.length == Some(incoming.received) {
+            return Poll::Ready(None);
+        }
+        let polled = match incoming.first.take() {
+            Some(first) => Poll::Ready(first),
+            None => incoming.frames.poll_recv(cx),
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            incoming.received += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        polled
+    }
+}

@@ -1,0 +1,278 @@
+//! The chunked transfer coding (RFC 9112 section 7.1), read strictly and incrementally.
+//!
+//! Lines end in CRLF and nothing else, sizes are plain hexadecimal, extensions are skipped within
+//! bounds. Whatever deviates is refused: this is where requests are smuggled.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use super::head::{Refusal, has_bare_line_feed};
+use crate::net::input::Looking;
+
+/// Bytes a chunk's size line, extensions included, may take.
+const SIZE_LINE: usize = 1024;
+/// Bytes that the extensions of one content may take: nobody reads them, and they are not counted
+/// as content.
+const EXTENSIONS: usize = 16 << 10;
+/// Bytes a trailer section may take.
+const TRAILERS: usize = 16 << 10;
+
+/// A reader of one chunked content.
+#[derive(Debug, Default)]
+pub struct Chunked {
+    state: State,
+    extensions: usize,
+    /// White space may follow a chunk's size.
+    padded: bool,
+    /// At the trailers.
+    looking: Looking,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Size,
+    Data(u64),
+    DataEnd,
+    Trailers,
+    Done,
+}
+
+/// What the next bytes are.
+#[derive(Debug)]
+pub enum Step {
+    /// Content.
+    Data {
+        /// Bytes of framing before it.
+        skip: usize,
+        /// Bytes of content.
+        len: usize,
+    },
+    /// The end of the content.
+    End {
+        /// Bytes of framing that end it.
+        skip: usize,
+        /// The trailer fields.
+        trailers: HeaderMap,
+    },
+    /// More input is needed.
+    More {
+        /// Bytes of framing that are done with.
+        skip: usize,
+    },
+}
+
+impl Chunked {
+    /// A reader of an answer's content: some origins pad the sizes of their chunks, which harms nobody.
+    pub fn of_an_answer() -> Self {
+        Self { padded: true, ..Self::default() }
+    }
+
+    /// Looks at `input`, the bytes not yet consumed. The caller consumes what the step says before
+    /// it asks again.
+    ///
+    /// # Errors
+    /// The refusal of malformed coding.
+    pub fn step(&mut self, input: &[u8]) -> Result<Step, Refusal> {
+        let mut skip = 0;
+        loop {
+            let rest = &input[skip..];
+            match self.state {
+                State::Size => {
+                    let Some(line) = line(rest, SIZE_LINE, "chunk size line too long")? else { break };
+                    skip += line.len() + 2;
+                    let line = if self.padded { line.trim_ascii_end() } else { line };
+                    let (size, extension) = size(line)?;
+                    self.extensions += extension;
+                    if self.extensions > EXTENSIONS {
+                        return Err(Refusal::bad("chunk extensions too large"));
+                    }
+                    self.state = match size {
+                        0 => State::Trailers,
+                        size => State::Data(size),
+                    };
+                }
+                State::Data(0) => self.state = State::DataEnd,
+                State::Data(left) => {
+                    let len = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    if len == 0 {
+                        break;
+                    }
+                    self.state = State::Data(left - len as u64);
+                    return Ok(Step::Data { skip, len });
+                }
+                State::DataEnd => match rest {
+                    [b'\r', b'\n', ..] => {
+                        skip += 2;
+                        self.state = State::Size;
+                    }
+                    [] | [b'\r'] => break,
+                    _ => return Err(Refusal::bad("chunk longer than its size")),
+                },
+                State::Trailers => {
+                    if !self.looking.is_worth_it(rest, TRAILERS) {
+                        break;
+                    }
+                    let Some((trailers, used)) = trailers(rest)? else { break };
+                    self.state = State::Done;
+                    return Ok(Step::End { skip: skip + used, trailers });
+                }
+                State::Done => return Ok(Step::End { skip, trailers: HeaderMap::new() }),
+            }
+        }
+        Ok(Step::More { skip })
+    }
+}
+
+/// The line at the start of `input` without its CRLF, once it is there.
+fn line<'i>(input: &'i [u8], most: usize, reason: &'static str) -> Result<Option<&'i [u8]>, Refusal> {
+    match input.iter().take(most).position(|&byte| byte == b'\n') {
+        Some(end) => match input[..end].strip_suffix(b"\r") {
+            Some(line) => Ok(Some(line)),
+            None => Err(Refusal::bad("chunked coding with a bare line feed")),
+        },
+        None if input.len() >= most => Err(Refusal::bad(reason)),
+        None => Ok(None),
+    }
+}
+
+/// The size in a chunk's first line, and the bytes of its extensions.
+fn size(line: &[u8]) -> Result<(u64, usize), Refusal> {
+    const BAD: Refusal = Refusal::bad("malformed chunk size");
+    let digits = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
+    let (digits, extension) = line.split_at(digits);
+    let blank = extension.trim_ascii_start();
+    let extension_fits = extension.is_empty() || blank.first() == Some(&b';');
+    if !extension_fits
+        || line.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t')
+        || digits.len() > 15
+    {
+        return Err(BAD);
+    }
+    let digits = std::str::from_utf8(digits).map_err(|_| BAD)?;
+    Ok((u64::from_str_radix(digits, 16).map_err(|_| BAD)?, extension.len()))
+}
+
+fn trailers(input: &[u8]) -> Result<Option<(HeaderMap, usize)>, Refusal> {
+    const BAD: Refusal = Refusal::bad("malformed trailer field");
+    const TOO_LARGE: Refusal = Refusal::bad("trailer section too large");
+    let mut lines = [httparse::EMPTY_HEADER; 64];
+    match httparse::parse_headers(input, &mut lines) {
+        Ok(httparse::Status::Complete((used, _))) if used > TRAILERS => Err(TOO_LARGE),
+        Ok(httparse::Status::Complete((used, _))) if has_bare_line_feed(&input[..used]) => Err(BAD),
+        Ok(httparse::Status::Complete((used, lines))) => {
+            let mut trailers = HeaderMap::with_capacity(lines.len());
+            for line in lines {
+                let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| BAD)?;
+                trailers.append(name, HeaderValue::from_bytes(line.value).map_err(|_| BAD)?);
+            }
+            Ok(Some((trailers, used)))
+        }
+        Ok(httparse::Status::Partial) if input.len() < TRAILERS => Ok(None),
+        Ok(httparse::Status::Partial) => Err(TOO_LARGE),
+        Err(_) => Err(BAD),
+    }
+}
+
+/// Whether a field may come after the content: not what frames, routes, authorises, controls or describes a message
+/// (RFC 9110 section 6.5.1), nor what only browsers act on, which expect it in the head.
+pub fn may_trail(name: &HeaderName) -> bool {
+    const STEERING: [HeaderName; 32] = [
+        header::AGE,
+        header::ALT_SVC,
+        header::AUTHORIZATION,
+        header::CACHE_CONTROL,
+        header::CONNECTION,
+        header::CONTENT_ENCODING,
+        header::CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+        header::CONTENT_SECURITY_POLICY,
+        header::CONTENT_TYPE,
+        header::COOKIE,
+        header::DATE,
+        header::EXPECT,
+        header::EXPIRES,
+        header::FORWARDED,
+        header::HOST,
+        header::LOCATION,
+        header::MAX_FORWARDS,
+        header::PRAGMA,
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        header::RANGE,
+        header::RETRY_AFTER,
+        header::SET_COOKIE,
+        header::STRICT_TRANSPORT_SECURITY,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+        header::VARY,
+        header::VIA,
+        header::WWW_AUTHENTICATE,
+    ];
+    !STEERING.contains(name) && !matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes `wire` delivered in pieces of `piece` bytes: content, trailer count, bytes left over.
+    fn decode(wire: &[u8], piece: usize) -> Result<(Vec<u8>, usize, usize), Refusal> {
+        let (mut chunked, mut content) = (Chunked::default(), Vec::new());
+        let (mut at, mut there) = (0, 0);
+        loop {
+            match chunked.step(&wire[at..there])? {
+                Step::Data { skip, len } => {
+                    content.extend_from_slice(&wire[at + skip..at + skip + len]);
+                    at += skip + len;
+                }
+                Step::End { skip, trailers } => return Ok((content, trailers.len(), wire.len() - at - skip)),
+                Step::More { skip } => {
+                    at += skip;
+                    if there == wire.len() {
+                        return Err(Refusal::bad("unfinished"));
+                    }
+                    there = wire.len().min(there + piece);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn content_comes_out_however_it_is_cut() {
+        let wire = b"4;a=\"b\"\r\nWiki\r\n5 ;x\r\npedia\r\n0\r\nA: 1\r\n\r\nGET";
+        for piece in 1..=wire.len() {
+            assert_eq!(decode(wire, piece).unwrap(), (b"Wikipedia".to_vec(), 1, 3), "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn extensions_are_bounded_as_a_whole() {
+        let wire = format!("1;{}\r\na\r\n", "x".repeat(1_000)).repeat(17) + "0\r\n\r\n";
+        assert_eq!(decode(wire.as_bytes(), 100).unwrap_err().reason, "chunk extensions too large");
+    }
+
+    #[test]
+    fn deviations_are_refused() {
+        let cases: [&[u8]; 13] = [
+            b"4\nWiki\r\n0\r\n\r\n",
+            b"g\r\n",
+            b"\r\n",
+            b"-1\r\n",
+            b"+4\r\nWiki\r\n",
+            b"0x4\r\nWiki\r\n",
+            b"4\r\nWikiX\r\n0\r\n\r\n",
+            b"4 4\r\nWiki\r\n",
+            b"ffffffffffffffff\r\n",
+            b"0\r\nA : 1\r\n\r\n",
+            b"0\r\nA: 1\n\r\n",
+            b"0\r\n\n",
+            b"4\x0c;x\r\nWiki\r\n0\r\n\r\n",
+        ];
+        for wire in cases {
+            let refusal = decode(wire, wire.len()).unwrap_err();
+            assert_ne!(refusal.reason, "unfinished", "{}", String::from_utf8_lossy(wire));
+        }
+    }
+}

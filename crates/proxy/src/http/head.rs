@@ -1,0 +1,491 @@
+//! Reads a request's head, strictly (RFC 9112).
+//!
+//! `httparse` finds the parts; this file decides whether they add up to one message with one
+//! length, sent to one host. What does not is refused, never repaired: two readers of a doubtful
+//! message may see two different ones (request smuggling).
+
+use std::mem::MaybeUninit;
+
+use http::{Method, StatusCode};
+use larder_semantics::fields::Fields;
+use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
+
+use crate::base::settings::Limits;
+
+/// Field lines a head may have, whatever the configured limit says.
+pub const MOST_FIELDS: usize = 256;
+
+/// Room for the lines of a head. Not initialised: that would cost more than reading them.
+pub type Room<'b> = [MaybeUninit<httparse::Header<'b>>; MOST_FIELDS];
+
+/// Makes room for the lines of a head.
+pub fn room<'b>() -> Room<'b> {
+    [const { MaybeUninit::uninit() }; MOST_FIELDS]
+}
+
+/// A request's head, borrowed from the connection's buffer.
+#[derive(Debug)]
+pub struct Head<'b> {
+    /// The method, case-sensitive.
+    pub method: Method,
+    /// The request-target as it was sent.
+    pub target: Target<'b>,
+    /// HTTP/1.1, or else HTTP/1.0.
+    pub http11: bool,
+    /// The field lines.
+    pub fields: Lines<'b>,
+    /// How the content is delimited.
+    pub framing: Framing,
+    /// The connection stays open afterwards, as far as the client goes.
+    pub keep_alive: bool,
+    /// The client waits for `100 Continue` before it sends content.
+    pub expects_continue: bool,
+    /// The protocol the client wants to change to (`Upgrade`, listed in `Connection`).
+    pub upgrade: bool,
+}
+
+/// The four forms of a request-target (RFC 9112 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'b> {
+    /// `/path?query`.
+    Origin {
+        /// The `Host` it goes to; empty in HTTP/1.0 without one.
+        host: &'b str,
+        /// Path and query.
+        path: &'b str,
+    },
+    /// `scheme://authority/path?query`.
+    Absolute {
+        /// `http` or `https`.
+        scheme: &'b str,
+        /// Host, and port if one was written.
+        authority: &'b str,
+        /// Path and query; may be empty.
+        path: &'b str,
+    },
+    /// `host:port`, of `CONNECT`.
+    Authority(&'b str),
+    /// `*`, of `OPTIONS`.
+    Asterisk {
+        /// The `Host` it goes to.
+        host: &'b str,
+    },
+}
+
+/// How a message's content is delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// This many bytes.
+    Length(u64),
+    /// Chunked transfer coding.
+    Chunked,
+}
+
+/// The field lines of a head.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines<'b>(&'b [httparse::Header<'b>]);
+
+/// Why a request is refused: the status to answer with, and a word for the client and the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status to answer with, before closing.
+    pub status: StatusCode,
+    /// What was wrong.
+    pub reason: &'static str,
+}
+
+/// What the buffer holds.
+#[derive(Debug)]
+pub enum Parsed<'b> {
+    /// A head, and the bytes it took.
+    Whole(Head<'b>, usize),
+    /// The beginning of one.
+    Partial,
+}
+
+impl<'b> Lines<'b> {
+    /// Every field line: name as sent, value without surrounding whitespace.
+    pub fn iter(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + use<'b> {
+        self.0.iter().map(|line| (line.name, line.value))
+    }
+
+    /// The number of lines.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Fields for Lines<'_> {
+    fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        self.0.iter().filter(move |line| line.name.eq_ignore_ascii_case(name)).map(|line| line.value)
+    }
+}
+
+impl Refusal {
+    /// A 400 with this reason.
+    pub const fn bad(reason: &'static str) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, reason }
+    }
+
+    const fn too_large(status: StatusCode, reason: &'static str) -> Self {
+        Self { status, reason }
+    }
+}
+
+/// Reads the head at the start of `buffer`.
+///
+/// # Errors
+/// The refusal of a head that is malformed, doubtful or beyond the limits.
+pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> Result<Parsed<'b>, Refusal> {
+    let most = lines.len().min(limits.head_fields);
+    let mut request = httparse::Request::new(&mut []);
+    let used = match request.parse_with_uninit_headers(buffer, &mut lines[..most]) {
+        Ok(httparse::Status::Complete(used)) if used <= limits.head_bytes => used,
+        Ok(httparse::Status::Complete(_)) => return Err(HEAD_TOO_LARGE),
+        Ok(httparse::Status::Partial) => return partial(buffer, limits),
+        Err(error) => return Err(refusal(error, buffer)),
+    };
+    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
+        return Err(Refusal::bad("malformed request line"));
+    };
+    if target.len() > limits.target_bytes {
+        return Err(TARGET_TOO_LONG);
+    }
+    if has_bare_line_feed(&buffer[..used]) {
+        return Err(Refusal::bad("malformed line end"));
+    }
+    let method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::bad("malformed method"))?;
+    let seen = Seen::collect(request.headers)?;
+    let http11 = version == 1;
+    let target = self::target(target, &method, seen.host, http11)?;
+    let framing = seen.framing(http11)?;
+    let keep_alive = if http11 { !seen.close } else { seen.keep_alive && !seen.close };
+    let head = Head {
+        method,
+        target,
+        http11,
+        fields: Lines(request.headers),
+        framing,
+        keep_alive,
+        expects_continue: http11 && seen.expects_continue,
+        upgrade: http11 && seen.upgrade && seen.connection_upgrade,
+    };
+    Ok(Parsed::Whole(head, used))
+}
+
+const HEAD_TOO_LARGE: Refusal =
+    Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "request head too large");
+const TARGET_TOO_LONG: Refusal = Refusal::too_large(StatusCode::URI_TOO_LONG, "request-target too long");
+
+/// Some readers take a bare line feed for the end of a line, others do not; httparse does.
+pub(crate) fn has_bare_line_feed(lines: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', lines).any(|at| at == 0 || lines[at - 1] != b'\r')
+}
+
+fn partial<'b>(buffer: &[u8], limits: &Limits) -> Result<Parsed<'b>, Refusal> {
+    if buffer.len() > limits.target_bytes + 64 && !buffer[..limits.target_bytes + 64].contains(&b'\n') {
+        return Err(TARGET_TOO_LONG);
+    }
+    if buffer.len() >= limits.head_bytes { Err(HEAD_TOO_LARGE) } else { Ok(Parsed::Partial) }
+}
+
+fn refusal(error: httparse::Error, head: &[u8]) -> Refusal {
+    match error {
+        httparse::Error::TooManyHeaders => {
+            Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too many header fields")
+        }
+        httparse::Error::HeaderName => Refusal::bad("malformed header field name"),
+        httparse::Error::HeaderValue => Refusal::bad("malformed header field value"),
+        httparse::Error::NewLine => Refusal::bad("malformed line end"),
+        httparse::Error::Token => Refusal::bad("malformed request line"),
+        httparse::Error::Version if !names_version(head) => Refusal::bad("malformed request line"),
+        httparse::Error::Version => Refusal {
+            status: StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            reason: "only HTTP/1.0 and HTTP/1.1 are spoken here",
+        },
+        httparse::Error::Status => Refusal::bad("malformed request"),
+    }
+}
+
+/// Whether the third word of the request line looks like a version.
+fn names_version(head: &[u8]) -> bool {
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let third = line.split(|&byte| byte == b' ').nth(2);
+    let version = third.and_then(|word| word.strip_prefix(b"HTTP/"));
+    matches!(version, Some([major, b'.', minor, ..]) if major.is_ascii_digit() && minor.is_ascii_digit())
+}
+
+/// The largest `Content-Length` that is still a length: some readers keep it in 63 bits.
+const LONGEST: u64 = i64::MAX as u64;
+
+/// What the fields that steer the connection say, gathered in one pass.
+#[derive(Default)]
+struct Seen<'b> {
+    host: Option<&'b str>,
+    length: Option<u64>,
+    transfer_encoding: bool,
+    chunked: bool,
+    close: bool,
+    keep_alive: bool,
+    connection_upgrade: bool,
+    connection_options: usize,
+    upgrade: bool,
+    expects_continue: bool,
+}
+
+impl<'b> Seen<'b> {
+    fn collect(lines: &[httparse::Header<'b>]) -> Result<Self, Refusal> {
+        let mut seen = Self::default();
+        for line in lines {
+            // Few names have these lengths; the others cost one comparison.
+            match line.name.len() {
+                4 if line.name.eq_ignore_ascii_case("host") => seen.host(line.value)?,
+                6 if line.name.eq_ignore_ascii_case("expect") => seen.expect(line.value)?,
+                7 if line.name.eq_ignore_ascii_case("upgrade") => seen.upgrade = true,
+                10 if line.name.eq_ignore_ascii_case("connection") => seen.connection(line.value)?,
+                14 if line.name.eq_ignore_ascii_case("content-length") => seen.length(line.value)?,
+                17 if line.name.eq_ignore_ascii_case("transfer-encoding") => seen.coding(line.value)?,
+                _ => {}
+            }
+        }
+        Ok(seen)
+    }
+
+    fn host(&mut self, value: &'b [u8]) -> Result<(), Refusal> {
+        let host = std::str::from_utf8(value).ok().filter(|host| host.is_empty() || is_authority(host));
+        let host = host.ok_or(Refusal::bad("malformed host"))?;
+        match self.host.replace(host) {
+            None => Ok(()),
+            Some(_) => Err(Refusal::bad("more than one host")),
+        }
+    }
+
+    fn expect(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if !value.eq_ignore_ascii_case(b"100-continue") {
+            return Err(Refusal { status: StatusCode::EXPECTATION_FAILED, reason: "unknown expectation" });
+        }
+        self.expects_continue = true;
+        Ok(())
+    }
+
+    fn connection(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            self.connection_options += 1;
+            if self.connection_options > MOST_CONNECTION_OPTIONS {
+                return Err(Refusal::bad("too many connection options"));
+            }
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            self.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
+        }
+        Ok(())
+    }
+
+    fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        // A list of equal numbers is what some senders make of repeated lines (RFC 9110 section 8.6);
+        // refusing it costs nobody and leaves one reading only.
+        let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let length =
+            std::str::from_utf8(value).ok().filter(|_| digits).and_then(|digits| digits.parse().ok());
+        let length = length.filter(|&length| length <= LONGEST);
+        let length = length.ok_or(Refusal::bad("malformed content-length"))?;
+        match self.length.replace(length) {
+            None => Ok(()),
+            Some(_) => Err(Refusal::bad("more than one content-length")),
+        }
+    }
+
+    fn coding(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if std::mem::replace(&mut self.transfer_encoding, true) {
+            return Err(Refusal::bad("more than one transfer-encoding"));
+        }
+        self.chunked = value.eq_ignore_ascii_case(b"chunked");
+        match self.chunked {
+            true => Ok(()),
+            false => Err(Refusal {
+                status: StatusCode::NOT_IMPLEMENTED,
+                reason: "only the chunked transfer coding is understood",
+            }),
+        }
+    }
+
+    fn framing(&self, http11: bool) -> Result<Framing, Refusal> {
+        match (self.transfer_encoding, self.length) {
+            (true, Some(_)) => Err(Refusal::bad("content-length beside transfer-encoding")),
+            (true, None) if !http11 => Err(Refusal::bad("transfer-encoding in an HTTP/1.0 request")),
+            (true, None) => Ok(Framing::Chunked),
+            (false, length) => Ok(Framing::Length(length.unwrap_or(0))),
+        }
+    }
+}
+
+fn target<'b>(
+    target: &'b str,
+    method: &Method,
+    host: Option<&'b str>,
+    http11: bool,
+) -> Result<Target<'b>, Refusal> {
+    if http11 && host.is_none() {
+        return Err(Refusal::bad("no host"));
+    }
+    if !is_target(target) {
+        return Err(Refusal::bad("malformed request-target"));
+    }
+    let host = host.unwrap_or_default();
+    if *method == Method::CONNECT {
+        let port = target.rsplit_once(':').is_some_and(|(_, port)| is_port(port));
+        return match port && is_authority(target) {
+            true => Ok(Target::Authority(target)),
+            false => Err(Refusal::bad("the target of CONNECT is host:port")),
+        };
+    }
+    if target.starts_with('/') {
+        return Ok(Target::Origin { host, path: target });
+    }
+    if target == "*" && *method == Method::OPTIONS {
+        return Ok(Target::Asterisk { host });
+    }
+    absolute(target).ok_or(Refusal::bad("malformed request-target"))
+}
+
+/// Whether all bytes may be in a request-target: a little more than RFC 3986 lets in, as browsers
+/// send it (a backtick in queries only).
+fn is_target(target: &str) -> bool {
+    let mut query = false;
+    target.bytes().all(|byte| {
+        query |= byte == b'?';
+        byte.is_ascii_graphic() && !matches!(byte, b'#' | b'<' | b'>' | b'"') && (query || byte != b'`')
+    })
+}
+
+fn absolute(target: &str) -> Option<Target<'_>> {
+    let (scheme, rest) = target.split_once("://")?;
+    let scheme = ["http", "https"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known))?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    is_authority(authority).then_some(Target::Absolute { scheme, authority, path })
+}
+
+/// The bytes of a registered name (RFC 3986 section 3.2.2), but for the comma, which joins repeated
+/// fields, and percent-encoding, which hides a name from whoever compares.
+const IN_HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut others = b"-._~!$&'()*+;=".as_slice();
+    while let [first, rest @ ..] = others {
+        table[*first as usize] = true;
+        others = rest;
+    }
+    table
+};
+
+/// `host` or `host:port`, without user information (RFC 9110 section 4.2.4).
+pub fn is_authority(authority: &str) -> bool {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let Some((address, port)) = rest.split_once(']') else { return false };
+            if address.parse::<std::net::Ipv6Addr>().is_err() {
+                return false;
+            }
+            ("v6", port)
+        }
+        None => {
+            let end = authority.bytes().position(|byte| !IN_HOST[usize::from(byte)]);
+            authority.split_at(end.unwrap_or(authority.len()))
+        }
+    };
+    !host.is_empty() && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+}
+
+fn is_port(port: &str) -> bool {
+    port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(head: &str) -> Refusal {
+        let mut lines = room();
+        match parse(head.as_bytes(), &mut lines, &Limits::default()) {
+            Err(refusal) => refusal,
+            Ok(parsed) => panic!("{head:?} was taken for {parsed:?}"),
+        }
+    }
+
+    #[test]
+    fn a_head_is_read_into_its_parts() {
+        let mut lines = room();
+        let bytes =
+            b"PUT /a?b HTTP/1.1\r\nHost: x:1\r\nContent-Length: 3\r\nConnection: close, te\r\n\r\nabc";
+        let Ok(Parsed::Whole(head, used)) = parse(bytes, &mut lines, &Limits::default()) else {
+            panic!("refused")
+        };
+        assert_eq!((head.method, used), (Method::PUT, bytes.len() - 3));
+        assert_eq!(head.target, Target::Origin { host: "x:1", path: "/a?b" });
+        assert_eq!((head.framing, head.keep_alive), (Framing::Length(3), false));
+    }
+
+    #[test]
+    fn doubtful_framing_is_refused() {
+        let cases = [
+            (
+                "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+                "content-length beside transfer-encoding",
+            ),
+            ("Content-Length: 3\r\nContent-Length: 4\r\n", "more than one content-length"),
+            ("Content-Length: 3, 3\r\n", "malformed content-length"),
+            ("Content-Length: +3\r\n", "malformed content-length"),
+            ("Content-Length: 99999999999999999999\r\n", "malformed content-length"),
+            (
+                "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+                "more than one transfer-encoding",
+            ),
+            ("Content-Length : 3\r\n", "malformed header field name"),
+            ("A: b\r\n c\r\n", "malformed header field name"),
+            ("A: b\rc\r\n", "malformed header field value"),
+            ("A: b\0c\r\n", "malformed header field value"),
+            ("Host: y\r\n", "more than one host"),
+            ("A: b\nC: d\r\n", "malformed line end"),
+        ];
+        for (fields, reason) in cases {
+            let refusal = refused(&format!("POST / HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
+            assert_eq!(refusal, Refusal::bad(reason), "{fields:?}");
+        }
+        let gzip = refused("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n");
+        assert_eq!(gzip.status, StatusCode::NOT_IMPLEMENTED);
+    }
+
+    #[test]
+    fn bad_targets_and_hosts_are_refused() {
+        for target in ["a", "*", "http://", "ftp://a/", "http://u@h/", "/a#b", "/<", "/`", "/?\"", "/\u{e9}"]
+        {
+            refused(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        }
+        for host in ["a b", "a,b", "u@h", "%68", "h:99999", "h:+80", "h:", "[::1", "h/"] {
+            assert_eq!(
+                refused(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")),
+                Refusal::bad("malformed host"),
+                "{host}"
+            );
+        }
+        assert_eq!(refused("GET / HTTP/1.1\r\n\r\n"), Refusal::bad("no host"));
+        assert_eq!(refused("CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n").status, StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn limits_have_their_own_statuses() {
+        let long = "a".repeat(9_000);
+        assert_eq!(refused(&format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n")).status.as_u16(), 414);
+        assert_eq!(refused(&format!("GET /{long}")).status.as_u16(), 414);
+        let many = "A: b\r\n".repeat(101);
+        assert_eq!(refused(&format!("GET / HTTP/1.1\r\nHost: x\r\n{many}\r\n")).status.as_u16(), 431);
+        let large = format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n", "a".repeat(40_000));
+        assert_eq!(refused(&large).status.as_u16(), 431);
+        assert_eq!(refused("GET / HTTP/2.0\r\nHost: x\r\n\r\n").status.as_u16(), 505);
+    }
+}

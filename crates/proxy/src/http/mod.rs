@@ -1,0 +1,6 @@
+//! HTTP messages on the wire: heads, field lines, content.
+
+pub mod body;
+pub mod chunked;
+pub mod head;
+pub mod response;

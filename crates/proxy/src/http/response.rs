@@ -1,0 +1,344 @@
+//! Reads the head of an origin's answer (RFC 9112).
+//!
+//! More forgiving than for requests where that is harmless: line ends may be bare line feeds, and a
+//! folded line is unfolded. What would leave the length of the content in doubt is an error.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use larder_semantics::fields::{Fields, members};
+use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
+use larder_store::entry::LONGEST_HEAD;
+
+use crate::cluster::session;
+
+/// Bytes a head may take: no more than an entry may have.
+pub(crate) const LONGEST: usize = LONGEST_HEAD;
+/// Field lines it may have.
+const MOST_FIELDS: usize = 256;
+
+/// The head of an answer.
+#[derive(Debug)]
+pub struct Head {
+    /// The status code.
+    pub status: StatusCode,
+    /// The field lines.
+    pub fields: Box<Lines>,
+    /// The connection may be used again, as far as the head says.
+    pub(crate) keep_alive: bool,
+    /// How the content is delimited.
+    pub(crate) framing: Framing,
+}
+
+/// The field lines of an answer, in order, as they leave for a client.
+#[derive(Clone, Default)]
+pub struct Lines {
+    /// `Name: value\r\n` each.
+    bytes: Vec<u8>,
+    index: Vec<Line>,
+}
+
+/// Where a line is, and how it is divided.
+#[derive(Clone, Copy)]
+struct Line {
+    start: u32,
+    name: u32,
+    value: u32,
+}
+
+/// How an answer's content is delimited (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// This many bytes.
+    Length(u64),
+    /// Chunked transfer coding.
+    Chunked,
+    /// By the end of the connection.
+    Close,
+}
+
+/// Why bytes are no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed(pub(crate) &'static str);
+
+/// Reads the head at the start of `buffer`, in answer to `method`, and how many bytes it takes;
+/// `None` if it is not whole yet.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse(buffer: &[u8], method: &Method) -> Result<Option<(Head, usize)>, Malformed> {
+    let mut lines = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+    let mut response = httparse::Response::new(&mut []);
+    let mut config = httparse::ParserConfig::default();
+    config.allow_obsolete_multiline_headers_in_responses(true);
+    let parsed = config.parse_response_with_uninit_headers(&mut response, buffer, &mut lines);
+    let used = match parsed {
+        Ok(httparse::Status::Complete(used)) if used <= LONGEST => used,
+        Ok(httparse::Status::Complete(_)) => return Err(Malformed("the head is too large")),
+        Ok(httparse::Status::Partial) if buffer.len() < LONGEST => return Ok(None),
+        Ok(httparse::Status::Partial) => return Err(Malformed("the head is too large")),
+        Err(httparse::Error::TooManyHeaders) => return Err(Malformed("too many fields")),
+        Err(_) => return Err(Malformed("the head is malformed")),
+    };
+    let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
+    let status = status.ok_or(Malformed("the status code is malformed"))?;
+    let fields = Box::new(Lines::of(response.headers, used));
+    let http11 = response.version == Some(1);
+    let (framing, certain) = framing(method, status, &fields, http11)?;
+    let keep_alive = certain && keeps_alive(&fields, http11)? && framing != Framing::Close;
+    Ok(Some((Head { status, fields, keep_alive, framing }, used)))
+}
+
+fn keeps_alive(fields: &Lines, http11: bool) -> Result<bool, Malformed> {
+    let (mut keep_alive, mut close) = (http11, false);
+    for (count, option) in members(fields, "connection").enumerate() {
+        if count >= MOST_CONNECTION_OPTIONS {
+            return Err(Malformed("too many connection options"));
+        }
+        close |= option.eq_ignore_ascii_case(b"close");
+        keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+    }
+    Ok(keep_alive && !close)
+}
+
+/// How the content is delimited, and whether nobody could think otherwise.
+fn framing(
+    method: &Method,
+    status: StatusCode,
+    fields: &Lines,
+    http11: bool,
+) -> Result<(Framing, bool), Malformed> {
+    let length = length(fields)?;
+    let coded = fields.contains("transfer-encoding");
+    if *method == Method::HEAD || status.is_informational() || matches!(status.as_u16(), 204 | 304) {
+        let certain = match status.as_u16() {
+            // An origin that announces content here may send it (RFC 9110 section 8.6, RFC 9112 section 6.1).
+            204 => !coded && length.unwrap_or_default() == 0,
+            304 => !coded,
+            _ => !coded || length.is_none(),
+        };
+        return Ok((Framing::Length(0), certain));
+    }
+    match length {
+        _ if coded && !http11 => Err(Malformed("transfer-encoding in HTTP/1.0")),
+        None if is_unknown_coding(fields) => Ok((Framing::Close, true)),
+        _ if coded && !is_only_chunked(fields) => {
+            Err(Malformed("a transfer-encoding other than chunked, which was not asked for"))
+        }
+        // Who sends both is confused, or wants somebody else to be (RFC 9112 section 6.3).
+        length if coded => Ok((Framing::Chunked, length.is_none())),
+        Some(length) => Ok((Framing::Length(length), true)),
+        None => Ok((Framing::Close, true)),
+    }
+}
+
+/// Whether chunked is the only coding of the content: a cache that stored what `gzip, chunked` leaves would hand
+/// out coded bytes as plain ones.
+fn is_only_chunked(fields: &Lines) -> bool {
+    let mut codings = members(fields, "transfer-encoding");
+    codings.next().is_some_and(|coding| coding.eq_ignore_ascii_case(b"chunked")) && codings.next().is_none()
+}
+
+/// Whether the field names one coding, and none that exists: a word that somebody set, which says nothing of the content.
+/// That ends with the connection (RFC 9112 section 6.3).
+fn is_unknown_coding(fields: &Lines) -> bool {
+    const KNOWN: [&str; 7] = ["chunked", "compress", "deflate", "gzip", "identity", "x-compress", "x-gzip"];
+    let mut codings = members(fields, "transfer-encoding");
+    let is_known = |coding: &[u8]| KNOWN.iter().any(|known| coding.eq_ignore_ascii_case(known.as_bytes()));
+    codings.next().is_some_and(|coding| HeaderName::from_bytes(coding).is_ok() && !is_known(coding))
+        && codings.next().is_none()
+}
+
+fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
+    let mut length = None;
+    for member in members(fields, "content-length") {
+        let digits = member.iter().all(u8::is_ascii_digit);
+        let one = std::str::from_utf8(member).ok().filter(|_| digits).and_then(|digits| digits.parse().ok());
+        let one: u64 = one.ok_or(Malformed("content-length is malformed"))?;
+        if length.replace(one).is_some_and(|other| other != one) {
+            return Err(Malformed("several values of content-length"));
+        }
+    }
+    match length {
+        None if fields.contains("content-length") => Err(Malformed("content-length is empty")),
+        length => Ok(length),
+    }
+}
+
+impl Lines {
+    fn of(headers: &[httparse::Header<'_>], used: usize) -> Self {
+        let mut bytes = Vec::with_capacity(used + 2 * headers.len());
+        let mut index = Vec::with_capacity(headers.len());
+        // A head is far below 4 GiB.
+        let short = |length: usize| length as u32;
+        // A position means something only where it was given.
+        let is_kept = |header: &&httparse::Header<'_>| !header.name.eq_ignore_ascii_case(session::FIELD);
+        for header in headers.iter().filter(is_kept) {
+            let start = short(bytes.len());
+            bytes.extend_from_slice(header.name.as_bytes());
+            bytes.extend_from_slice(b": ");
+            let value = bytes.len();
+            bytes.extend_from_slice(header.value);
+            // What is folded over lines means the same on one.
+            for byte in bytes[value..].iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')) {
+                *byte = b' ';
+            }
+            bytes.extend_from_slice(b"\r\n");
+            index.push(Line { start, name: short(header.name.len()), value: short(header.value.len()) });
+        }
+        Self { bytes, index }
+    }
+
+    /// All lines as name and value, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.index.iter().map(|line| (self.name(line), self.value(line)))
+    }
+
+    /// Appends the lines whose names `keep` approves, ready to be sent.
+    pub fn write(&self, out: &mut Vec<u8>, keep: impl Fn(&[u8]) -> bool) {
+        for line in self.index.iter().filter(|line| keep(self.name(line))) {
+            let end = line.start + line.name + 2 + line.value + 2;
+            out.extend_from_slice(&self.bytes[line.start as usize..end as usize]);
+        }
+    }
+
+    /// The same fields as a map.
+    pub fn to_map(&self) -> HeaderMap {
+        let mut map = HeaderMap::with_capacity(self.index.len());
+        for (name, value) in self.iter() {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+                map.append(name, value);
+            }
+        }
+        map
+    }
+
+    fn name(&self, line: &Line) -> &[u8] {
+        &self.bytes[line.start as usize..(line.start + line.name) as usize]
+    }
+
+    fn value(&self, line: &Line) -> &[u8] {
+        let start = line.start + line.name + 2;
+        &self.bytes[start as usize..(start + line.value) as usize]
+    }
+}
+
+impl Fields for Lines {
+    fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        let named = |line: &&Line| {
+            line.name as usize == name.len() && self.name(line).eq_ignore_ascii_case(name.as_bytes())
+        };
+        self.index.iter().filter(named).map(|line| self.value(line))
+    }
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(head: &str) -> Result<(Head, usize), Malformed> {
+        parse(head.as_bytes(), &Method::GET).map(|parsed| parsed.expect("a whole head"))
+    }
+
+    #[test]
+    fn the_head_says_how_the_content_ends_and_whether_the_connection_goes_on() {
+        let (length, chunked) = (Framing::Length(5), Framing::Chunked);
+        let cases = [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5", length, true),
+            ("HTTP/1.1 200 OK\nContent-Length: 5, 5\nContent-Length: 5", length, true),
+            ("HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 5", length, false),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 5", length, false),
+            ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5", length, true),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked", chunked, true),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", chunked, false),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: other", Framing::Close, false),
+            ("HTTP/1.1 200 OK", Framing::Close, false),
+            ("HTTP/1.1 204 No Content", Framing::Length(0), true),
+            ("HTTP/1.1 204 No Content\r\nContent-Length: 0", Framing::Length(0), true),
+            ("HTTP/1.1 204 No Content\r\nContent-Length: 5", Framing::Length(0), false),
+            ("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked", Framing::Length(0), false),
+            ("HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked", Framing::Length(0), false),
+            ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5", Framing::Length(0), true),
+        ];
+        for (head, framing, keep_alive) in cases {
+            let (read, used) = read(&format!("{head}\r\n\r\nmore")).expect(head);
+            assert_eq!(
+                (read.framing, read.keep_alive, used),
+                (framing, keep_alive, head.len() + 4),
+                "{head}"
+            );
+        }
+    }
+
+    #[test]
+    fn answers_to_head_have_no_content() {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        let (head, _) = parse(head, &Method::HEAD).expect("a head").expect("whole");
+        assert_eq!(
+            (head.framing, head.fields.first("content-length")),
+            (Framing::Length(0), Some(&b"5"[..]))
+        );
+    }
+
+    #[test]
+    fn doubtful_heads_are_no_answers() {
+        let cases = [
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5, 6",
+            "HTTP/1.1 200 OK\r\nContent-Length: -5",
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999",
+            "HTTP/1.1 200 OK\r\nContent-Length:",
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked;q=1",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: other, chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: other\r\nContent-Length: 5",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding:",
+            "HTTP/1.1 200 OK\r\nA : 1",
+            &format!("HTTP/1.1 200 OK\r\nConnection: {}", "a,".repeat(65)),
+            "HTTP/1.1 200 OK\r\nA: \0",
+            "HTTP/2.0 200 OK",
+            "HTTP/1.1 20 OK",
+            "ICY 200 OK",
+        ];
+        for head in cases {
+            assert!(read(&format!("{head}\r\n\r\n")).is_err(), "{head}");
+        }
+    }
+
+    #[test]
+    fn lines_are_found_in_any_case_and_leave_as_they_came() {
+        let head = "HTTP/1.1 200 OK\r\nX-a: 1\r\nFold: a\r\n  b\r\nx-A:2\r\nb:\r\n\r\n";
+        let fields = read(head).expect("a head").0.fields;
+        assert_eq!(fields.lines("x-a").collect::<Vec<_>>(), [b"1", b"2"]);
+        assert_eq!(fields.first("fold"), Some(&b"a    b"[..]));
+        let mut out = Vec::new();
+        fields.write(&mut out, |name| name != b"b");
+        assert_eq!(String::from_utf8_lossy(&out), "X-a: 1\r\nFold: a    b\r\nx-A: 2\r\n");
+        assert_eq!(fields.to_map().get("b").map(HeaderValue::as_bytes), Some(&b""[..]));
+    }
+
+    #[test]
+    fn a_head_is_awaited_to_its_end_and_no_further_than_the_limit() {
+        let head = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(1000));
+        for end in 0..head.len() {
+            assert!(parse(&head.as_bytes()[..end], &Method::GET).expect("a beginning").is_none(), "{end}");
+        }
+        let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(LONGEST));
+        assert_eq!(read(&endless).unwrap_err(), Malformed("the head is too large"));
+        assert_eq!(read(&format!("{endless}\r\n\r\n")).unwrap_err(), Malformed("the head is too large"));
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: 1\r\n".repeat(MOST_FIELDS + 1));
+        assert_eq!(read(&many).unwrap_err(), Malformed("too many fields"));
+    }
+}

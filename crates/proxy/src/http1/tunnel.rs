@@ -1,0 +1,109 @@
+//! Connections that leave HTTP: `CONNECT` tunnels and accepted upgrades. Bytes go both ways until
+//! both sides are done, or have been silent for too long.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use crate::base::clock;
+use crate::exchange::reply::Tunnel;
+use crate::net::stream::Stream;
+use crate::origin::Upgraded;
+
+/// Carries bytes between `client` and the other end; `early` are bytes that the client sent already.
+/// A tunnel in which nothing moves for `idle` ends.
+pub(crate) async fn run(client: TcpStream, early: &[u8], tunnel: Tunnel, idle: Duration) {
+    let moved = AtomicU64::new(clock::millis());
+    let client = Watched { stream: client, moved: &moved };
+    let carried = async {
+        match tunnel {
+            Tunnel::Tcp(origin) => carry(client, early, origin).await,
+            Tunnel::Upgraded(upgraded) => carry_upgraded(client, early, upgraded).await,
+        }
+    };
+    let carried = tokio::select! {
+        carried = carried => carried,
+        () = silence(&moved, idle) => Err(io::ErrorKind::TimedOut.into()),
+    };
+    if let Err(error) = carried {
+        tracing::debug!("tunnel ended: {error}");
+    }
+}
+
+async fn carry_upgraded(mut client: Watched<'_>, early: &[u8], origin: Upgraded) -> io::Result<()> {
+    client.write_all(&origin.early).await?;
+    match origin.stream {
+        Stream::Plain(stream) => carry(client, early, stream).await,
+        Stream::Tls(stream) => carry(client, early, stream).await,
+    }
+}
+
+async fn carry<O>(mut client: Watched<'_>, early: &[u8], mut origin: O) -> io::Result<()>
+where
+    O: AsyncRead + AsyncWrite + Unpin,
+{
+    origin.write_all(early).await?;
+    copy_bidirectional(&mut client, &mut origin).await.map(drop)
+}
+
+/// Ends when `moved` lies `idle` in the past.
+async fn silence(moved: &AtomicU64, idle: Duration) {
+    loop {
+        let silent = clock::millis().saturating_sub(moved.load(Ordering::Relaxed));
+        match idle.saturating_sub(Duration::from_millis(silent)) {
+            Duration::ZERO => return,
+            left => sleep(left).await,
+        }
+    }
+}
+
+/// A client's end of a tunnel, through which all bytes go, whatever their direction.
+struct Watched<'m> {
+    stream: TcpStream,
+    /// When bytes last went through, in `clock::millis`.
+    moved: &'m AtomicU64,
+}
+
+impl Watched<'_> {
+    fn touch(&self) {
+        self.moved.store(clock::millis(), Ordering::Relaxed);
+    }
+}
+
+impl AsyncRead for Watched<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if polled.is_ready() {
+            self.touch();
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Watched<'_> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if polled.is_ready() {
+            self.touch();
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,8 @@
+//! Sockets: streams and their buffers, limits on what runs at the same time, and the addresses that are never called.
+
+pub mod gate;
+pub mod guard;
+pub(crate) mod input;
+pub(crate) mod io;
+pub mod own;
+pub mod stream;

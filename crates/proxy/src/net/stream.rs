@@ -1,0 +1,219 @@
+//! A connection's bytes: plain, or under TLS.
+
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use tokio::io::AsyncWrite;
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+use tokio_util::io::poll_read_buf;
+
+use crate::net::io::receive;
+
+/// A connection to an origin.
+#[derive(Debug)]
+pub enum Stream {
+    /// As it is.
+    Plain(TcpStream),
+    /// Under TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Reads into the spare capacity of `buffer`, which must have some: how many bytes, 0 at the end.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(stream) => loop {
+                ready!(stream.poll_read_ready(cx))?;
+                match receive(stream, buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    received => return Poll::Ready(received),
+                }
+            },
+            Self::Tls(stream) => poll_read_buf(Pin::new(stream), cx, buffer),
+        }
+    }
+
+    /// Writes some of `bytes`: how many.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    /// Pushes out what was written.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(_) => Poll::Ready(Ok(())),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    /// What an idle connection does, by the kernel's own word: what the runtime remembers of it may be of the past.
+    pub(crate) fn state(&mut self) -> State {
+        let mut first = [0; UNASKED];
+        match self {
+            Self::Plain(stream) => {
+                let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+                match rustix::net::recv(&*stream, &mut first[..], flags) {
+                    Err(Errno::WOULDBLOCK) => State::Quiet,
+                    Ok((0, _)) | Err(_) => State::Closed,
+                    Ok((count, _)) => State::of(&first[..count]),
+                }
+            }
+            Self::Tls(stream) => {
+                let (stream, session) = stream.get_mut();
+                let mut received = Received(stream);
+                // Session tickets come between requests, and mean no harm; there are few.
+                for _ in 0..MOST_RECORDS {
+                    match session.process_new_packets() {
+                        Ok(found) if found.plaintext_bytes_to_read() > 0 => {
+                            let count = session.reader().read(&mut first).unwrap_or_default();
+                            return State::of(&first[..count]);
+                        }
+                        Ok(found) if !found.peer_has_closed() => {}
+                        _ => return State::Closed,
+                    }
+                    match session.read_tls(&mut received) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return State::Quiet,
+                        Ok(1..) => {}
+                        Ok(0) | Err(_) => return State::Closed,
+                    }
+                }
+                State::Closed
+            }
+        }
+    }
+}
+
+/// What an idle connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It is open, and nothing came.
+    Quiet,
+    /// It was closed.
+    Closed,
+    /// Something came that nobody asked for.
+    Talks,
+}
+
+/// Reads from an idle TLS connection before it is given up.
+const MOST_RECORDS: usize = 16;
+/// Bytes that tell whether what came unasked is harmless.
+const UNASKED: usize = 12;
+
+impl State {
+    /// By the first bytes that came unasked: some origins say 408 before they close an idle connection
+    /// (RFC 9110 section 15.5.9).
+    fn of(first: &[u8]) -> Self {
+        match first {
+            b"HTTP/1.1 408" | b"HTTP/1.0 408" => Self::Closed,
+            _ => Self::Talks,
+        }
+    }
+}
+
+/// Reads from a socket without waiting, past what the runtime remembers of it.
+struct Received<'s>(&'s TcpStream);
+
+impl io::Read for Received<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::net::recv(self.0, buffer, RecvFlags::DONTWAIT)?.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::{TlsAcceptor, TlsConnector, server};
+
+    use super::*;
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connected = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (connected, listener.accept().await.unwrap().0)
+    }
+
+    /// A connection under TLS and its other end; the certificates are for this test alone.
+    async fn secured() -> (Stream, server::TlsStream<TcpStream>) {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(include_bytes!("testdata/ca.pem")).unwrap()).unwrap();
+        let chain = vec![CertificateDer::from_pem_slice(include_bytes!("testdata/leaf.pem")).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("testdata/leaf.key")).unwrap();
+        let client = ClientConfig::builder_with_provider(Arc::clone(&provider));
+        let client = client.with_safe_default_protocol_versions().unwrap();
+        let client = client.with_root_certificates(roots).with_no_client_auth();
+        let server =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let server = server.with_no_client_auth().with_single_cert(chain, key).unwrap();
+        let (near, far) = pair().await;
+        let name = ServerName::try_from("localhost").unwrap();
+        let connecting = TlsConnector::from(Arc::new(client)).connect(name, near);
+        let accepting = TlsAcceptor::from(Arc::new(server)).accept(far);
+        let (near, far) = tokio::join!(connecting, accepting);
+        (Stream::Tls(Box::new(near.unwrap())), far.unwrap())
+    }
+
+    /// What a connection does once something is there to be found.
+    async fn found(stream: &mut Stream) -> State {
+        loop {
+            match stream.state() {
+                State::Quiet => tokio::task::yield_now().await,
+                state => return state,
+            }
+        }
+    }
+
+    const ASKED_TO_LEAVE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\r\n";
+
+    #[tokio::test]
+    async fn what_came_unasked_is_found_without_a_turn_of_the_runtime() {
+        for (sent, expected) in
+            [(&b"x"[..], State::Talks), (ASKED_TO_LEAVE, State::Closed), (b"", State::Closed)]
+        {
+            let (near, mut far) = pair().await;
+            let mut near = Stream::Plain(near);
+            assert_eq!(near.state(), State::Quiet);
+            far.write_all(sent).await.unwrap();
+            far.shutdown().await.unwrap();
+            assert_eq!(found(&mut near).await, expected, "{sent:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn under_tls_session_tickets_are_quiet_and_content_is_not() {
+        for (sent, expected) in
+            [(&b"x"[..], State::Talks), (ASKED_TO_LEAVE, State::Closed), (b"", State::Closed)]
+        {
+            let (mut near, mut far) = secured().await;
+            // The tickets have been sent, and were not read with anything else.
+            assert_eq!(near.state(), State::Quiet);
+            let Stream::Tls(stream) = &mut near else { panic!("it is under TLS") };
+            stream.write_all(b"ask").await.unwrap();
+            far.read_exact(&mut [0; 3]).await.unwrap();
+            far.write_all(b"answer").await.unwrap();
+            far.flush().await.unwrap();
+            stream.read_exact(&mut [0; 6]).await.unwrap();
+            assert_eq!(near.state(), State::Quiet);
+            far.write_all(sent).await.unwrap();
+            far.shutdown().await.unwrap();
+            assert_eq!(found(&mut near).await, expected, "{sent:?}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A connection of a client that speaks RPC: reads calls and answers them in their order.
+//!
+//! Whatever the protocol, the loop is the same; a codec says where a call ends and what an answer looks like.
+//! Between calls the connection holds no buffer.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use larder_rpc::{Answering, Asked, Call, Replying, line, onc, thrift};
+use tokio::net::TcpStream;
+
+use super::deliver::Delivery;
+use super::page::{self, Page};
+use super::{Visitor, limits, statistics};
+use crate::base::settings::Door;
+use crate::exchange::route::SiteNumber;
+use crate::flow::worker::Worker;
+use crate::http1::send::{GATHER, SendError};
+use crate::net::io::{Reading, Writing, linger};
+use crate::observe::memo::Ended;
+use crate::server::listen::{Drain, Seat};
+
+/// A client's connection.
+struct Connection {
+    visitor: Visitor,
+    reading: Reading,
+    writing: Writing,
+    /// What has arrived and is no whole call yet.
+    buffer: BytesMut,
+    /// A call has begun to arrive.
+    begun: bool,
+    drain: Drain,
+    _seat: Seat,
+}
+
+/// What came of waiting for bytes.
+enum Received {
+    /// Some.
+    More,
+    /// Not the rest of a call that has begun, in time.
+    Late,
+    /// Nothing: the connection shall end.
+    Nothing,
+}
+
+/// How a connection ends.
+enum Ending {
+    /// Nobody waits for anything.
+    Silent,
+    /// After an answer that the client shall get.
+    Answered,
+}
+
+/// Serves a client until it leaves.
+pub(crate) fn welcome(worker: &Arc<Worker>, door: Door, stream: TcpStream, client: SocketAddr, seat: Seat) {
+    let (read, write) = stream.into_split();
+    let connection = Connection {
+        reading: Reading::new(read),
+        writing: Writing::new(write, &worker.plan().settings.timeouts),
+        buffer: BytesMut::new(),
+        begun: false,
+        drain: Drain::new(worker),
+        visitor: Visitor { worker: Arc::clone(worker), door, client },
+        _seat: seat,
+    };
+    tokio::spawn(connection.run());
+}
+
+impl Connection {
+    async fn run(mut self) {
+        let plan = self.visitor.worker.plan();
+        let (limits, form) = (limits(&plan), plan.settings.doors.line_form);
+        drop(plan);
+        let ended = match self.visitor.door {
+            Door::Thrift => self.converse(thrift::Server::new(limits)).await,
+            Door::Onc => self.converse(onc::Server::new(limits)).await,
+            Door::Line => self.converse(line::Server::new(form, limits)).await,
+        };
+        match ended {
+            Ok(Ending::Silent) => {}
+            Ok(Ending::Answered) => linger(&mut self.reading, &mut self.writing).await,
+            Err(error) => {
+                tracing::debug!(client = %self.visitor.client, "{error}");
+                self.writing.reset();
+            }
+        }
+    }
+
+    async fn converse<A: Answering>(&mut self, mut codec: A) -> Result<Ending, SendError> {
+        loop {
+            let closes = match codec.decode(&mut self.buffer) {
+                Ok(None) => {
+                    self.writing.flush().await?;
+                    match self.receive().await {
+                        Received::More => continue,
+                        Received::Nothing => return Ok(Ending::Silent),
+                        Received::Late => {}
+                    }
+                    self.writing.wake();
+                    self.writing.out.extend_from_slice(&codec.late());
+                    true
+                }
+                Ok(Some(asked)) => {
+                    let closes = asked.reply.closes();
+                    self.answer(asked).await?;
+                    closes
+                }
+                Err(rejected) => {
+                    tracing::debug!(client = %self.visitor.client, "rejected: {}", rejected.why);
+                    self.writing.wake();
+                    self.writing.out.extend_from_slice(&rejected.reply);
+                    rejected.close
+                }
+            };
+            self.begun = false;
+            // A client that reads no answers must not make them gather here.
+            if self.writing.out.len() >= GATHER {
+                self.writing.flush().await?;
+            }
+            if closes {
+                self.writing.flush().await?;
+                return Ok(Ending::Answered);
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Received {
+        let plan = self.visitor.worker.plan();
+        if !self.begun && !self.buffer.is_empty() {
+            self.begin(plan.settings.timeouts.head);
+        }
+        if !self.begun {
+            self.rest();
+            self.reading.within(plan.settings.doors.idle);
+        }
+        let (reading, drain, begun) = (&mut self.reading, &mut self.drain, self.begun);
+        let received = std::future::poll_fn(|cx| match reading.poll_more(cx) {
+            Poll::Pending if !begun && drain.poll(cx) => Poll::Ready(Ok(0)),
+            received => received,
+        });
+        match received.await {
+            Ok(1..) => {}
+            Err(error) if begun && error.kind() == ErrorKind::TimedOut => return Received::Late,
+            Ok(0) | Err(_) => return Received::Nothing,
+        }
+        if !self.begun {
+            self.begin(plan.settings.timeouts.head);
+        }
+        self.buffer.extend_from_slice(self.reading.input.unread());
+        self.reading.input.clear();
+        Received::More
+    }
+
+    /// A call has begun, and has `limit` to arrive as a whole.
+    fn begin(&mut self, limit: std::time::Duration) {
+        self.begun = true;
+        self.reading.within(limit);
+    }
+
+    fn rest(&mut self) {
+        self.buffer = BytesMut::new();
+        self.reading.rest();
+        self.writing.rest();
+    }
+
+    async fn answer<R: Replying>(&mut self, asked: Asked<R>) -> Result<(), SendError> {
+        let Asked { call, reply } = asked;
+        let shared = &self.visitor.worker.shared;
+        let answer = match call {
+            // The flow needs much room, which a connection that waits should not hold.
+            Call::Fetch { url } => return Box::pin(self.fetch(&url, &reply)).await,
+            Call::Ping => reply.done(),
+            Call::Statistics => reply.statistics(&statistics(shared, self.visitor.door)),
+            Call::Reset => {
+                shared.figures.of(self.visitor.door).reset();
+                reply.done()
+            }
+        };
+        self.writing.wake();
+        self.writing.out.extend_from_slice(&answer);
+        Ok(())
+    }
+
+    async fn fetch<R: Replying>(&mut self, url: &str, encoder: &R) -> Result<(), SendError> {
+        let begun = Instant::now();
+        let plan = self.visitor.worker.plan();
+        let memo = self.visitor.note(&plan, url);
+        let before = self.writing.sent + self.writing.out.len() as u64;
+        let page =
+            match page::look(&self.visitor, &plan, url, memo.as_ref().and_then(|memo| memo.trace.clone())) {
+                Ok(look) => {
+                    if look.waits() {
+                        // Answers to earlier calls do not wait for an origin, and no buffer does.
+                        self.writing.flush().await?;
+                        self.writing.rest();
+                    }
+                    page::follow(&self.visitor, &plan, url, look).await
+                }
+                Err(failure) => Page { found: Err(failure), outcome: page::refusal() },
+            };
+        self.writing.wake();
+        let (outcome, age) = (page.outcome, page.age());
+        let (status, sent) = match page.found {
+            Ok(mut reply) => {
+                let delivery = Delivery { visitor: &self.visitor, plan: &plan, url, encoder };
+                match delivery.send(&mut self.writing, &mut reply).await {
+                    Ok(Ok(())) => (reply.status.as_u16(), Ok(())),
+                    Ok(Err(failure)) => (failure.status, Ok(())),
+                    Err(error) => (reply.status.as_u16(), Err(error)),
+                }
+            }
+            Err(failure) => {
+                tracing::debug!(client = %self.visitor.client, url, "{}", failure.why);
+                self.writing.out.extend_from_slice(&encoder.failure(&failure));
+                (failure.status, Ok(()))
+            }
+        };
+        let bytes = (self.writing.sent + self.writing.out.len() as u64).saturating_sub(before);
+        let ended = Ended { status, site: SiteNumber::FORWARD, outcome, age, bytes };
+        self.visitor.record(&plan, begun, &ended, memo);
+        sent
+    }
+}

@@ -1,0 +1,136 @@
+//! ONC RPC over UDP: one socket, a datagram a call, a datagram an answer.
+//!
+//! Clients ask again when nothing comes back, so that what is too much is simply dropped. An answer is much longer than
+//! its call, and goes to whatever address the call names: beyond loopback only to listed clients, and few in a second.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use larder_rpc::onc::{self, Reply as Encoder};
+use larder_rpc::{Asked, Call, Failure, Replying};
+use tokio::net::UdpSocket;
+use tokio::sync::Semaphore;
+
+use super::content::collect;
+use super::page::{self, Page};
+use super::rate::Rate;
+use super::{Visitor, deliver, failure, statistics};
+use crate::base::settings::Door;
+use crate::base::{clock, networks};
+use crate::exchange::reply::Reply;
+use crate::exchange::route::SiteNumber;
+use crate::flow::worker::{Plan, Worker};
+use crate::observe::memo::Ended;
+use crate::server::listen::{Drain, Seat};
+
+/// Calls under way at once.
+const CALLS: usize = 64;
+/// The longest datagram there is, and so more than any page in one.
+const LONGEST: usize = 64 << 10;
+
+/// Answers calls until the drain begins.
+pub(crate) async fn serve(worker: Arc<Worker>, socket: UdpSocket) {
+    let (socket, places) = (Arc::new(socket), Arc::new(Semaphore::new(CALLS)));
+    let mut drain = Drain::new(&worker);
+    let (mut buffer, mut rate) = (vec![0; LONGEST], Rate::default());
+    loop {
+        let received = tokio::select! {
+            biased;
+            () = drain.begun() => return,
+            received = socket.recv_from(&mut buffer) => received,
+        };
+        let (length, client) = match received {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::debug!("cannot receive a datagram: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let plan = worker.plan();
+        let doors = &plan.settings.doors;
+        if !networks::have(&doors.clients, client.ip()) {
+            tracing::debug!(%client, "dropped: not among the clients of this listener");
+            continue;
+        }
+        if !rate.admits(client.ip(), clock::now(), doors.onc_udp_rate) {
+            tracing::debug!(%client, "dropped: too many calls in a second");
+            continue;
+        }
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+        let visitor = Visitor { worker: Arc::clone(&worker), door: Door::Onc, client };
+        // The process does not end in the middle of a call.
+        let seat = Seat::take(&worker.shared);
+        let (socket, call) = (Arc::clone(&socket), buffer[..length].to_vec());
+        tokio::spawn(async move {
+            let _held = (place, seat);
+            answer(&visitor, &socket, client, &call).await;
+        });
+    }
+}
+
+async fn answer(visitor: &Visitor, socket: &UdpSocket, client: SocketAddr, call: &[u8]) {
+    let answer = match onc::datagram(call) {
+        Ok(Asked { call, reply: encoder }) => match call {
+            Call::Fetch { url } => fetch(visitor, &url, &encoder).await,
+            Call::Statistics => encoder.statistics(&statistics(&visitor.worker.shared, visitor.door)),
+            Call::Ping | Call::Reset => encoder.done(),
+        },
+        Err(rejected) => {
+            tracing::debug!(%client, "rejected: {}", rejected.why);
+            rejected.reply
+        }
+    };
+    if !answer.is_empty()
+        && let Err(error) = socket.send_to(&answer, client).await
+    {
+        tracing::debug!(%client, "cannot send a datagram: {error}");
+    }
+}
+
+async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
+    let begun = Instant::now();
+    let plan = visitor.worker.plan();
+    let memo = visitor.note(&plan, url);
+    let page = match page::look(visitor, &plan, url, memo.as_ref().and_then(|memo| memo.trace.clone())) {
+        Ok(look) => Box::pin(page::follow(visitor, &plan, url, look)).await,
+        Err(failure) => Page { found: Err(failure), outcome: page::refusal() },
+    };
+    let (outcome, age) = (page.outcome, page.age());
+    let answer = match page.found {
+        Ok(mut reply) => whole(visitor, &plan, url, &mut reply, encoder).await,
+        Err(failure) => Err(failure),
+    };
+    let (status, answer) = match answer {
+        Ok(answer) => (200, answer),
+        Err(failure) => {
+            tracing::debug!(client = %visitor.client, url, "{}", failure.why);
+            (failure.status, encoder.failure(&failure))
+        }
+    };
+    let ended = Ended { status, site: SiteNumber::FORWARD, outcome, age, bytes: answer.len() as u64 };
+    visitor.record(&plan, begun, &ended, memo);
+    answer
+}
+
+/// The answer that has all of the page in it.
+async fn whole(
+    visitor: &Visitor,
+    plan: &Plan,
+    url: &str,
+    reply: &mut Reply,
+    encoder: &Encoder,
+) -> Result<Bytes, Failure> {
+    let too_long = || failure(url, 502, "the page is too long for a datagram");
+    let (coding, length) = deliver::shape(reply).map_err(|why| failure(url, 502, why))?;
+    if length.is_some_and(|length| length > LONGEST as u64) {
+        return Err(too_long());
+    }
+    let most = plan.settings.doors.max_page.min(LONGEST as u64);
+    let page = collect(reply, coding, most, &visitor.worker.shared.budget).await;
+    let page = page.map_err(|obstacle| obstacle.failure(url))?.bytes;
+    let envelope = encoder.page(page.len()).ok_or_else(too_long)?;
+    Ok(envelope.around(page).concat().into())
+}

@@ -1,0 +1,209 @@
+//! Undoes content codings, for clients that asked for none and cannot.
+
+use std::io::{self, Read};
+
+use bytes::{Bytes, BytesMut};
+use flate2::bufread::MultiGzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::content::{Collected, Obstacle};
+
+/// Bytes that are decoded at once.
+const BLOCK: usize = 64 << 10;
+/// A window that a zstd page may want, as a power of two: that of the format's own tools, 128 MiB.
+const ZSTD_WINDOW: u32 = 27;
+
+/// A coding that we can undo (RFC 9110 section 8.4.1, RFC 7932, RFC 8878).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+impl Coding {
+    /// The coding that a `Content-Encoding` names; `None` if it names none.
+    ///
+    /// # Errors
+    /// One that we do not know, or several.
+    pub(super) fn of(field: Option<&[u8]>) -> Result<Option<Self>, String> {
+        let name = String::from_utf8_lossy(field.unwrap_or_default()).trim().to_ascii_lowercase();
+        match name.as_str() {
+            "" | "identity" => Ok(None),
+            "gzip" | "x-gzip" => Ok(Some(Self::Gzip)),
+            "deflate" => Ok(Some(Self::Deflate)),
+            "br" => Ok(Some(Self::Brotli)),
+            "zstd" => Ok(Some(Self::Zstd)),
+            other => Err(format!("unknown content coding '{}'", other.escape_debug())),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Deflate => "deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// Undoes `coding`, as long as that makes no more than `most` bytes.
+pub(super) fn decode(coding: Coding, coded: Collected, most: u64) -> Result<Collected, Obstacle> {
+    let Collected { bytes: input, mut share } = coded;
+    if input.is_empty() {
+        return Ok(Collected { bytes: input, share });
+    }
+    let name = coding.name();
+    let broken = |error: io::Error| Obstacle::Broken(format!("the page is not the {name} it says: {error}"));
+    let mut reader = reader(coding, &input).map_err(broken)?;
+    let mut whole = BytesMut::new();
+    let mut block = vec![0; BLOCK];
+    loop {
+        let count = reader.read(&mut block).map_err(broken)?;
+        if count == 0 {
+            return Ok(Collected { bytes: whole.freeze(), share });
+        }
+        if (whole.len() + count) as u64 > most {
+            return Err(Obstacle::TooLong(most));
+        }
+        if !share.grow(count) {
+            return Err(Obstacle::Crowded);
+        }
+        whole.extend_from_slice(&block[..count]);
+    }
+}
+
+fn reader(coding: Coding, input: &Bytes) -> io::Result<Box<dyn Read + '_>> {
+    Ok(match coding {
+        Coding::Gzip => Box::new(MultiGzDecoder::new(&input[..])),
+        Coding::Deflate => Box::new(Inflating::new(input)),
+        Coding::Brotli => Box::new(brotli_decompressor::Decompressor::new(&input[..], BLOCK)),
+        Coding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(&input[..])?;
+            decoder.window_log_max(ZSTD_WINDOW)?;
+            Box::new(decoder)
+        }
+    })
+}
+
+/// What is called deflate: the zlib format, or, from many senders, only what is inside it. The reader that
+/// `flate2` has takes a stream that was cut short for a whole one.
+struct Inflating<'i> {
+    input: &'i [u8],
+    inner: Decompress,
+    ended: bool,
+}
+
+impl<'i> Inflating<'i> {
+    fn new(input: &'i [u8]) -> Self {
+        let zlib = matches!(input, [method, flags, ..]
+            if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]).is_multiple_of(31));
+        Self { input, inner: Decompress::new(zlib), ended: false }
+    }
+}
+
+impl Read for Inflating<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.ended {
+            return Ok(0);
+        }
+        let (read, made) = (self.inner.total_in(), self.inner.total_out());
+        let status = self.inner.decompress(self.input, out, FlushDecompress::None)?;
+        self.input = &self.input[(self.inner.total_in() - read) as usize..];
+        self.ended = status == Status::StreamEnd;
+        match (self.inner.total_out() - made) as usize {
+            0 if !self.ended => Err(io::ErrorKind::UnexpectedEof.into()),
+            count => Ok(count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+
+    use super::*;
+    use crate::rpc::content::Budget;
+
+    /// `page` in blocks that are not compressed (RFC 7932 section 9.2), behind the smallest window's bit.
+    fn brotli(page: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (number, block) in page.chunks(1 << 16).enumerate() {
+            let header = (block.len() as u32 - 1) << 3 | 1 << 19;
+            let header = if number == 0 { header << 1 } else { header };
+            out.extend_from_slice(&header.to_le_bytes()[..3]);
+            out.extend_from_slice(block);
+        }
+        out.push(3);
+        out
+    }
+
+    fn undo(coding: Coding, bytes: &[u8], most: u64) -> Result<Bytes, Obstacle> {
+        let coded = Collected { bytes: Bytes::copy_from_slice(bytes), share: Budget::default().share() };
+        decode(coding, coded, most).map(|page| page.bytes)
+    }
+
+    fn coded(page: &[u8]) -> Vec<(Coding, Vec<u8>)> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
+        let mut raw = DeflateEncoder::new(Vec::new(), Compression::best());
+        for out in [&mut gzip as &mut dyn Write, &mut zlib, &mut raw] {
+            out.write_all(page).unwrap();
+        }
+        vec![
+            (Coding::Gzip, gzip.finish().unwrap()),
+            (Coding::Deflate, zlib.finish().unwrap()),
+            (Coding::Deflate, raw.finish().unwrap()),
+            (Coding::Zstd, zstd::bulk::compress(page, 19).unwrap()),
+        ]
+    }
+
+    #[test]
+    fn what_was_coded_comes_back() {
+        let page = b"page ".repeat(100_000);
+        for (coding, bytes) in coded(&page).into_iter().chain([(Coding::Brotli, brotli(&page))]) {
+            assert_eq!(undo(coding, &bytes, 1 << 20).unwrap(), page, "{coding:?}");
+        }
+    }
+
+    #[test]
+    fn a_small_page_that_becomes_large_is_stopped() {
+        let page = vec![0; 1 << 20];
+        for (coding, bytes) in coded(&page) {
+            assert!(bytes.len() < 5_000, "{coding:?}");
+            assert_eq!(undo(coding, &bytes, 1 << 20).unwrap().len(), 1 << 20);
+            assert_eq!(undo(coding, &bytes, (1 << 20) - 1), Err(Obstacle::TooLong((1 << 20) - 1)));
+        }
+    }
+
+    #[test]
+    fn a_page_cut_short_or_of_another_coding_is_no_page() {
+        let page = b"hello, hello, hello, hello, hello";
+        for (coding, bytes) in coded(page).into_iter().chain([(Coding::Brotli, brotli(page))]) {
+            for end in 1..bytes.len() {
+                let undone = undo(coding, &bytes[..end], 1 << 20);
+                assert!(matches!(undone, Err(Obstacle::Broken(_))), "{coding:?} {end}: {undone:?}");
+            }
+        }
+        for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
+            assert!(matches!(undo(coding, b"<html>", 100), Err(Obstacle::Broken(_))), "{coding:?}");
+        }
+    }
+
+    #[test]
+    fn codings_have_names() {
+        for (field, expected) in [
+            (None, Ok(None)),
+            (Some(&b"identity"[..]), Ok(None)),
+            (Some(b"GZIP "), Ok(Some(Coding::Gzip))),
+            (Some(b"gzip, br"), Err("unknown content coding 'gzip, br'".to_owned())),
+        ] {
+            assert_eq!(Coding::of(field), expected);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Sends a page in its envelope: as it comes where its length is known, put together before where it is not.
+
+use larder_rpc::{Envelope, Failure, Replying};
+
+use super::content::{Collected, Pieces, collect};
+use super::decode::Coding;
+use super::{Visitor, failure, page};
+use crate::base::settings::Door;
+use crate::exchange::reply::{Content, Reply};
+use crate::flow::worker::Plan;
+use crate::http1::send::{GATHER, SendError, send_content};
+use crate::net::io::Writing;
+
+/// What is asked of a page before it is sent.
+pub(super) struct Delivery<'d, R> {
+    pub(super) visitor: &'d Visitor,
+    pub(super) plan: &'d Plan,
+    /// As the client wrote it.
+    pub(super) url: &'d str,
+    pub(super) encoder: &'d R,
+}
+
+impl<R: Replying> Delivery<'_, R> {
+    /// Sends `reply`'s content as the page. A failure in its place has been sent as well; the last bytes of
+    /// either may wait for the next flush.
+    ///
+    /// # Errors
+    /// What was sent is no answer, and the connection has to go.
+    pub(super) async fn send(
+        &self,
+        writing: &mut Writing,
+        reply: &mut Reply,
+    ) -> Result<Result<(), Failure>, SendError> {
+        match self.try_send(writing, reply).await? {
+            Ok(()) => Ok(Ok(())),
+            Err(failure) => {
+                writing.out.extend_from_slice(&self.encoder.failure(&failure));
+                Ok(Err(failure))
+            }
+        }
+    }
+
+    async fn try_send(
+        &self,
+        writing: &mut Writing,
+        reply: &mut Reply,
+    ) -> Result<Result<(), Failure>, SendError> {
+        let (coding, length) = match shape(reply) {
+            Ok(shape) => shape,
+            Err(why) => return Ok(Err(failure(self.url, 502, why))),
+        };
+        let length = match length {
+            Some(length) => length,
+            // Its envelope is the same for all pages.
+            None if coding.is_none() && self.visitor.door == Door::Line => 0,
+            None => return self.collected(writing, reply, coding).await,
+        };
+        let envelope = match self.envelope(length) {
+            Ok(envelope) => envelope,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        writing.out.extend_from_slice(&envelope.head);
+        if envelope.chunks {
+            if let Err(why) = self.chunks(writing, reply, &envelope).await? {
+                return Ok(Err(failure(self.url, 502, why)));
+            }
+        } else {
+            send_content(writing, reply, false).await?;
+        }
+        writing.out.extend_from_slice(&envelope.tail);
+        Ok(Ok(()))
+    }
+
+    async fn collected(
+        &self,
+        writing: &mut Writing,
+        reply: &mut Reply,
+        coding: Option<Coding>,
+    ) -> Result<Result<(), Failure>, SendError> {
+        let most = self.plan.settings.doors.max_page;
+        let whole = collect(reply, coding, most, &self.visitor.worker.shared.budget).await;
+        let Collected { bytes, share: _held } = match whole {
+            Ok(whole) => whole,
+            Err(obstacle) => return Ok(Err(self.logged(obstacle.failure(self.url)))),
+        };
+        let envelope = match self.envelope(bytes.len() as u64) {
+            Ok(envelope) => envelope,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        for part in envelope.around(bytes) {
+            if writing.out.len() + part.len() > GATHER {
+                writing.flush_with_more().await?;
+            }
+            match part.len() {
+                0..=GATHER => writing.out.extend_from_slice(&part),
+                _ => writing.write(&part).await?,
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn envelope(&self, length: u64) -> Result<Envelope, Failure> {
+        let envelope = usize::try_from(length).ok().and_then(|length| self.encoder.page(length));
+        envelope.ok_or_else(|| {
+            let door = self.visitor.door.name();
+            let why = format!("the page has {length} bytes, too many for an answer by {door}");
+            self.logged(failure(self.url, 502, why))
+        })
+    }
+
+    /// A page that is there and cannot be sent is worth a line: not every protocol tells its client why.
+    fn logged(&self, failure: Failure) -> Failure {
+        tracing::warn!(client = %self.visitor.client, url = self.url, "{}", failure.why);
+        failure
+    }
+
+    /// Sends the content in chunks; the inner error says why it ended early.
+    async fn chunks(
+        &self,
+        writing: &mut Writing,
+        reply: &mut Reply,
+        envelope: &Envelope,
+    ) -> Result<Result<(), String>, SendError> {
+        // What others have yet to send must not hold back what is here.
+        let arrives = matches!(reply.content, Content::Fill(_) | Content::Origin(_));
+        let (mut pieces, mut parts) = (Pieces::of(reply), Vec::new());
+        loop {
+            let piece = match pieces.next().await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => return Ok(Ok(())),
+                Err(why) => return Ok(Err(why)),
+            };
+            envelope.part(piece, &mut parts);
+            parts.drain(..).for_each(|part| writing.out.extend_from_slice(&part));
+            if arrives || writing.out.len() >= GATHER {
+                writing.flush().await?;
+            }
+        }
+    }
+}
+
+/// The coding of a page, and how long it will be as it is sent, if that is known.
+pub(super) fn shape(reply: &Reply) -> Result<(Option<Coding>, Option<u64>), String> {
+    if matches!(reply.content, Content::None) {
+        return Ok((None, Some(0)));
+    }
+    let coding = Coding::of(page::field(&reply.fields, "content-encoding").as_deref())?;
+    Ok((coding, reply.length.filter(|_| coding.is_none())))
+}

@@ -1,0 +1,168 @@
+//! What each door counted since it opened, or since a client reset it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use larder_evict::By;
+use larder_rpc::Statistics;
+use serde::Serialize;
+
+use crate::base::outcome::Outcome;
+use crate::base::settings::Door;
+use crate::counts::counters::{Counters, Counts as Sum, Totals};
+use crate::flow::worker::Shared;
+
+/// The longest time that is told from longer ones, in microseconds: an hour.
+const LONGEST: u64 = 3_600_000_000;
+
+/// The numbers of all doors.
+#[derive(Debug, Default)]
+pub(crate) struct Figures([Tally; Door::ALL.len()]);
+
+/// The numbers of one door.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Mutex<Counts>);
+
+#[derive(Debug)]
+struct Counts {
+    counters: Counters,
+    /// Service times in microseconds.
+    times: Histogram<u64>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        // Two digits are what a percentile is worth; more would cost every door ten times the memory.
+        let times = Histogram::new_with_bounds(1, LONGEST, 2).expect("constant bounds are sound");
+        Self { counters: Counters::default(), times }
+    }
+}
+
+/// A door's numbers at one moment. Times are in microseconds, ratios from 0 to 1.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Report {
+    requests: u64,
+    hits: u64,
+    validated: u64,
+    misses: u64,
+    hit_ratio: f64,
+    validated_hit_ratio: f64,
+    byte_hit_ratio: f64,
+    bytes_served: u64,
+    average_micros: f64,
+    p50_micros: u64,
+    p90_micros: u64,
+    p99_micros: u64,
+}
+
+impl Figures {
+    pub(crate) fn of(&self, door: Door) -> &Tally {
+        &self.0[door as usize]
+    }
+}
+
+impl Tally {
+    /// Counts a call that took `time` and of which `bytes` bytes were sent.
+    pub(crate) fn record(&self, outcome: &Outcome, bytes: u64, time: Duration) {
+        let counts = &mut *self.counts();
+        counts.counters.record(outcome, bytes);
+        counts.times.saturating_record(u64::try_from(time.as_micros()).unwrap_or(LONGEST).max(1));
+    }
+
+    /// Begins anew.
+    pub(crate) fn reset(&self) {
+        let fresh = Counts::default();
+        *self.counts() = fresh;
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let counts = self.counts();
+        let mut sum = Sum::default();
+        sum.add(&counts.counters);
+        let totals = sum.totals();
+        let Totals { requests, hits, validated, misses, bytes_served, .. } = totals;
+        Report {
+            requests,
+            hits,
+            validated,
+            misses,
+            hit_ratio: totals.hit_ratio(),
+            validated_hit_ratio: totals.validated_hit_ratio(),
+            byte_hit_ratio: totals.byte_hit_ratio(),
+            bytes_served,
+            average_micros: counts.times.mean(),
+            p50_micros: counts.times.value_at_quantile(0.5),
+            p90_micros: counts.times.value_at_quantile(0.9),
+            p99_micros: counts.times.value_at_quantile(0.99),
+        }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a client of `door` is told: the door's numbers and the cache's.
+pub(crate) fn statistics(shared: &Shared, door: Door) -> Statistics {
+    let report = shared.figures.of(door).report();
+    let (usage, capacity) = (shared.store.memory.usage(), shared.store.memory.capacity());
+    let unit = match capacity.by {
+        By::Bytes => "bytes",
+        By::Entries => "entries",
+    };
+    Statistics {
+        requests: report.requests,
+        hits: report.hits,
+        misses: report.misses,
+        hit_ratio: report.hit_ratio,
+        byte_hit_ratio: report.byte_hit_ratio,
+        average_micros: report.average_micros,
+        p50_micros: report.p50_micros as f64,
+        p90_micros: report.p90_micros as f64,
+        p99_micros: report.p99_micros as f64,
+        bytes_stored: usage.bytes,
+        entries: usage.objects,
+        capacity: capacity.amount,
+        capacity_unit: unit.to_owned(),
+        policy: shared.plan().settings.memory.policy.to_string(),
+        validated: report.validated,
+        validated_hit_ratio: report.validated_hit_ratio,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_semantics::status::Why;
+
+    use super::*;
+    use crate::base::outcome::Kind;
+
+    fn outcome(kind: Kind) -> Outcome {
+        Outcome::forwarded(kind, Why::Absent)
+    }
+
+    #[test]
+    fn calls_are_counted_until_the_next_reset() {
+        let tally = Tally::default();
+        for micros in 1..=100 {
+            let kind = if micros <= 25 { Kind::Hit } else { Kind::Miss };
+            tally.record(&outcome(kind), 10, Duration::from_micros(micros));
+        }
+        tally.record(&outcome(Kind::Refused), 1, Duration::ZERO);
+        let report = tally.report();
+        assert_eq!((report.requests, report.hits, report.misses, report.bytes_served), (101, 25, 75, 1001));
+        assert_eq!((report.hit_ratio, report.byte_hit_ratio), (0.25, 0.25));
+        assert_eq!((report.p50_micros, report.p90_micros, report.p99_micros), (50, 90, 99));
+        tally.reset();
+        let report = tally.report();
+        assert_eq!((report.requests, report.average_micros, report.p99_micros), (0, 0.0, 0));
+    }
+
+    #[test]
+    fn a_call_longer_than_all_that_is_told_apart_still_counts() {
+        let tally = Tally::default();
+        tally.record(&outcome(Kind::Miss), 0, Duration::from_secs(86_400));
+        assert!(tally.report().p50_micros >= LONGEST / 100 * 99);
+    }
+}

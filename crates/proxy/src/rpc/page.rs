@@ -1,0 +1,286 @@
+//! From a URL to a page: each URL is asked for as a client of the forward proxy would, redirects are followed.
+//!
+//! The request is written as text and read by the parser that reads everybody's, so that a door has no way
+//! around what is checked there, and finds the same cache entries.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use larder_rpc::Failure;
+use larder_semantics::fields::Fields;
+use larder_semantics::status::Why;
+use url::Url;
+
+use super::{Visitor, failure};
+use crate::base::clock;
+use crate::base::outcome::{Kind, Outcome};
+use crate::base::settings::Role;
+use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::request::Request;
+use crate::features::validator;
+use crate::flow::serve;
+use crate::flow::worker::Plan;
+use crate::http::head::{self, Parsed, Refusal};
+use crate::observe::trace::Trace;
+
+/// What is known of a URL before anything has been waited for.
+pub(super) struct Look {
+    url: Url,
+    step: Step,
+    /// The call's span, if it is traced.
+    trace: Option<Arc<Trace>>,
+}
+
+enum Step {
+    Reply(Box<Reply>),
+    Ask(Box<Request>),
+}
+
+/// A page that is there or on its way, or why there is none; and what became of the cache.
+pub(super) struct Page {
+    pub(super) found: Result<Box<Reply>, Failure>,
+    pub(super) outcome: Outcome,
+}
+
+impl Page {
+    /// Seconds since it was made or validated, if it was stored.
+    pub(super) fn age(&self) -> Option<u32> {
+        self.found.as_ref().ok().and_then(|reply| reply.age)
+    }
+}
+
+impl Look {
+    /// Whether going on takes an origin, and time.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.step, Step::Ask(_))
+    }
+}
+
+/// Looks for the page at `text`, as far as that takes no waiting.
+///
+/// # Errors
+/// What is wrong with the URL.
+pub(super) fn look(
+    visitor: &Visitor,
+    plan: &Plan,
+    text: &str,
+    trace: Option<Arc<Trace>>,
+) -> Result<Look, Failure> {
+    let url = parse(text).map_err(|why| failure(text, 400, why))?;
+    step(visitor, plan, url, trace).map_err(|refusal| refused(text, refusal))
+}
+
+/// The page that `look` leads to. `text` is its URL as the client wrote it.
+pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look: Look) -> Page {
+    let Look { mut url, mut step, trace } = look;
+    let mut seen: Vec<Url> = Vec::new();
+    let mut first: Option<Outcome> = None;
+    loop {
+        let mut reply = match step {
+            Step::Reply(reply) => reply,
+            Step::Ask(request) => Box::new(serve::serve(&visitor.worker, plan, request).await),
+        };
+        // A call is a hit only if no redirect on its way asked an origin.
+        let times =
+            first.and_then(|outcome| outcome.origin_time).into_iter().chain(reply.outcome.origin_time);
+        let origin_time = times.reduce(|sum, time| sum + time);
+        let outcome = first.filter(|outcome| !from_cache(outcome)).unwrap_or(reply.outcome);
+        let outcome = Outcome { origin_time, ..outcome };
+        let stopped = |failure| Page { found: Err(failure), outcome };
+        let Some(next) = target(&url, &reply) else {
+            reply.outcome = outcome;
+            return match reply.status.is_success() {
+                true => Page { found: Ok(reply), outcome },
+                false => stopped(unsuccessful(text, &url, &reply)),
+            };
+        };
+        let checked = next.and_then(|next| {
+            check(plan, &seen, &url, &next)?;
+            Ok(next)
+        });
+        let next = match checked {
+            Ok(next) => next,
+            Err(why) => return stopped(failure(text, 502, why)),
+        };
+        seen.push(std::mem::replace(&mut url, next));
+        first = Some(outcome);
+        match self::step(visitor, plan, url.clone(), trace.clone()) {
+            Ok(look) => step = look.step,
+            Err(refusal) => return stopped(refused(text, refusal)),
+        }
+    }
+}
+
+/// The outcome of a call that got no further than its URL.
+pub(super) fn refusal() -> Outcome {
+    Outcome::forwarded(Kind::Refused, Why::Refused)
+}
+
+fn from_cache(outcome: &Outcome) -> bool {
+    matches!(outcome.kind, Kind::Hit | Kind::StaleHit | Kind::Coalesced)
+}
+
+/// A URL as people write them, made into one that can be sent.
+fn parse(text: &str) -> Result<Url, String> {
+    let mut url = Url::parse(text.trim()).map_err(|error| match error {
+        url::ParseError::RelativeUrlWithoutBase => {
+            "no url: write the scheme too, such as http://example.com/".to_owned()
+        }
+        error => format!("no url: {error}"),
+    })?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("scheme '{}' is neither http nor https", url.scheme()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("user names and passwords are not sent to origins".to_owned());
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Asks for `url` as a client of the forward proxy.
+fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> Result<Look, Refusal> {
+    let head = request_head(&url, &plan.settings.doors.user_agent);
+    let mut lines = head::room();
+    let parsed = head::parse(head.as_bytes(), &mut lines, &plan.settings.limits)?;
+    let Some(read) = whole(parsed, head.len()) else {
+        return Err(Refusal::bad("malformed request-target"));
+    };
+    let mut key = Vec::new();
+    let step = match serve::at_once(&visitor.worker, plan, &read, Role::Forward, clock::now(), &mut key) {
+        Some(answer) => {
+            if visitor.worker.sampler.picks(plan.settings.validate.sample) {
+                validator::check_hit(&visitor.worker, &read, Role::Forward, visitor.client, &answer.reply);
+            }
+            Step::Reply(Box::new(answer.reply))
+        }
+        None => {
+            let memory = &visitor.worker.shared.store.memory;
+            let request = Request::take(&read, memory, plan, Role::Forward, visitor.client)?;
+            Step::Ask(Box::new(Request { trace: trace.clone(), ..request }))
+        }
+    };
+    Ok(Look { url, step, trace })
+}
+
+fn request_head(url: &Url, user_agent: &str) -> String {
+    let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
+    format!(
+        "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {user_agent}\r\nAccept: */*\r\n\
+         Accept-Encoding: identity\r\n\r\n"
+    )
+}
+
+/// The head, if it is one and nothing besides.
+fn whole(parsed: Parsed<'_>, length: usize) -> Option<head::Head<'_>> {
+    match parsed {
+        Parsed::Whole(head, used) if used == length && head.framing == head::Framing::Length(0) => Some(head),
+        Parsed::Whole(..) | Parsed::Partial => None,
+    }
+}
+
+/// Where a redirect leads; `None` if `reply` is none.
+fn target(url: &Url, reply: &Reply) -> Option<Result<Url, String>> {
+    if !matches!(reply.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = location(&reply.fields)?;
+    let Ok(text) = std::str::from_utf8(&location) else {
+        return Some(Err(format!("{url} redirects to what is not utf-8")));
+    };
+    let next = url.join(text.trim()).map_err(|error| error.to_string());
+    let next = next.and_then(|next| parse(next.as_str()));
+    Some(next.map_err(|why| format!("{url} redirects to '{}': {why}", text.escape_debug())))
+}
+
+fn location(fields: &Source) -> Option<Vec<u8>> {
+    field(fields, "location").filter(|location| !location.is_empty())
+}
+
+/// The value of a field that stands once; several lines are joined by commas.
+pub(super) fn field(fields: &Source, name: &str) -> Option<Vec<u8>> {
+    fn joined(fields: &impl Fields, name: &str) -> Option<Vec<u8>> {
+        let lines: Vec<_> = fields.lines(name).collect();
+        (!lines.is_empty()).then(|| lines.join(&b", "[..]))
+    }
+    match fields {
+        Source::Entry(entry) | Source::NotModified(entry) => joined(&entry.fields(), name),
+        Source::Fill(head) => joined(&head.fields.view(), name),
+        Source::Answer(lines) => joined(&**lines, name),
+        Source::Fields(fields) => joined(&**fields, name),
+    }
+}
+
+/// Whether a redirect from `url` to `next` may be followed after those `seen`.
+fn check(plan: &Plan, seen: &[Url], url: &Url, next: &Url) -> Result<(), String> {
+    let doors = &plan.settings.doors;
+    if next == url || seen.contains(next) {
+        return Err(format!("redirects go round in a circle at {next}"));
+    }
+    if seen.len() >= doors.redirects {
+        return Err(format!("more than {} redirects, the last one to {next}", doors.redirects));
+    }
+    if !doors.cross_scheme && next.scheme() != url.scheme() {
+        return Err(format!("redirect from {url} to {next}: changes of scheme are not allowed"));
+    }
+    Ok(())
+}
+
+fn refused(text: &str, refusal: Refusal) -> Failure {
+    failure(text, refusal.status.as_u16(), refusal.reason)
+}
+
+/// Why a reply that is no page is none. What the proxy itself says is its content.
+fn unsuccessful(text: &str, url: &Url, reply: &Reply) -> Failure {
+    let status = reply.status;
+    let own = matches!(reply.outcome.kind, Kind::Failed | Kind::Refused);
+    let why = match &reply.content {
+        Content::Bytes(bytes) if own => own_words(status, bytes),
+        _ => format!("{url} answered {} {}", status.as_str(), status.canonical_reason().unwrap_or_default()),
+    };
+    failure(text, status.as_u16(), why.trim_end())
+}
+
+/// A text such as `502: why` without the number, which is told besides.
+fn own_words(status: StatusCode, text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let words = text.strip_prefix(status.as_str()).and_then(|rest| rest.strip_prefix(": "));
+    words.unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::settings::Limits;
+
+    #[test]
+    fn urls_are_made_sendable_or_refused() {
+        for (text, expected) in [
+            ("http://example.com", Ok("http://example.com/")),
+            (" HTTP://Example.com:80/a b?c d#e ", Ok("http://example.com/a%20b?c%20d")),
+            ("https://b\u{fc}cher.example/\u{e4}", Ok("https://xn--bcher-kva.example/%C3%A4")),
+            ("http://[::1]:8080/", Ok("http://[::1]:8080/")),
+            ("example.com/a", Err("no url: write the scheme too, such as http://example.com/")),
+            ("http://", Err("no url: empty host")),
+            ("ftp://a/", Err("scheme 'ftp' is neither http nor https")),
+            ("http://u:p@a/", Err("user names and passwords are not sent to origins")),
+        ] {
+            let got = parse(text).map(String::from);
+            assert_eq!(got.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_in_a_url_becomes_another_line_or_request() {
+        for text in
+            ["http://a/\r\nX: y", "http://a/ HTTP/1.1\r\n\r\nGET http://b/", "http://a/?\t\n'\"<>`{}|^\\"]
+        {
+            let url = parse(text).unwrap();
+            let head = request_head(&url, "test");
+            let mut lines = head::room();
+            let parsed = head::parse(head.as_bytes(), &mut lines, &Limits::default()).unwrap();
+            let read = whole(parsed, head.len()).unwrap();
+            assert_eq!(read.fields.iter().count(), 4, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! Sockets and threads: binds, starts a worker per thread, stops them gracefully.
+//!
+//! Every worker has its own accept queue on every address (`SO_REUSEPORT`), so that workers share
+//! nothing while they accept, and a connection stays on one core for its life.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::admin;
+use crate::base::error::Error;
+use crate::base::networks;
+use crate::base::settings::{Door, Listener, Role, Settings};
+use crate::cluster::follow;
+use crate::flow::worker::{Shared, Worker};
+use crate::http1::{self, Connection};
+use crate::net::own::OwnListeners;
+use crate::observe::contents;
+use crate::observe::ledger::Ledger;
+use crate::observe::trace::Tracer;
+use crate::rpc::{self, Registration};
+use crate::server::health;
+use crate::server::maintenance::Upkeep;
+
+/// Connections the kernel holds for us between two accepts.
+const BACKLOG: i32 = 4096;
+/// How long the end of a process waits until other nodes have been told what was purged. Longer than is waited between two
+/// tries to reach the engine.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// How long a client that may not use a listener has to read that.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A proxy that is bound to its addresses.
+pub struct Server {
+    shared: Arc<Shared>,
+    upkeep: Upkeep,
+    /// For each worker.
+    sockets: Vec<Sockets>,
+    addresses: Vec<(Front, SocketAddr)>,
+    admin: Option<StdListener>,
+}
+
+/// What clients speak at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// HTTP.
+    Http(Role),
+    /// RPC.
+    Door(Door),
+    /// HTTP, among the nodes of a cluster.
+    Peer,
+}
+
+/// What one worker listens to.
+#[derive(Default)]
+struct Sockets {
+    streams: Vec<(Front, StdListener)>,
+    datagrams: Vec<StdUdpSocket>,
+}
+
+/// What a running proxy can be told.
+#[derive(Debug)]
+pub enum Control {
+    /// Use these settings from now on.
+    Reload(Box<Settings>),
+    /// Open the access log anew.
+    Reopen,
+    /// Accept nothing more, finish what is under way, then end.
+    Drain,
+    /// End now.
+    Stop,
+}
+
+impl Server {
+    /// Binds every address, and takes the disk tier and the statistics database in use.
+    ///
+    /// # Errors
+    /// Which address, directory or database could not be had, and why.
+    pub fn bind(settings: Settings) -> Result<Self, Error> {
+        let mut sockets: Vec<_> = (0..settings.threads.max(1)).map(|_| Sockets::default()).collect();
+        let mut addresses = Vec::new();
+        let http = settings.listen.iter().map(|Listener { address, role }| (Front::Http(*role), address));
+        let doors = settings.doors.listen.iter().map(|(door, address)| (Front::Door(*door), address));
+        let peers = settings.cluster.iter().map(|cluster| (Front::Peer, &cluster.listen));
+        for (front, address) in http.chain(doors).chain(peers) {
+            let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
+            // SO_REUSEPORT would let a second process share the address unnoticed: look first.
+            let probe = socket(*address, false).map_err(busy)?;
+            let address = probe.local_addr().map_err(busy)?;
+            drop(probe);
+            for worker in &mut sockets {
+                worker.streams.push((front, socket(address, true).map_err(busy)?));
+            }
+            if front == Front::Door(Door::Onc) && settings.doors.takes_datagrams(address.ip()) {
+                sockets[0].datagrams.push(datagram_socket(address).map_err(busy)?);
+            }
+            addresses.push((front, address));
+        }
+        let admin = settings.admin.map(|address| {
+            let busy = |error| Error::new(format!("cannot listen on {address} (admin)"), explain(error));
+            socket(address, false).map_err(busy)
+        });
+        let admin = admin.transpose()?;
+        let at_admin = admin.as_ref().and_then(|listener| listener.local_addr().ok());
+        let own = OwnListeners::new(addresses.iter().map(|(_, address)| *address).chain(at_admin));
+        let shared = Shared::new(settings, own)?;
+        let upkeep = Upkeep::start(&shared)?;
+        contents::start(&shared)?;
+        let peers = addresses.iter().find(|(front, _)| *front == Front::Peer);
+        if let (Some(cluster), Some((_, address))) = (&shared.cluster, peers) {
+            cluster.start(*address)?;
+            follow::start(&shared);
+        }
+        Ok(Self { admin, upkeep, shared, sockets, addresses })
+    }
+
+    /// Where clients connect.
+    pub fn addresses(&self) -> Vec<(Front, SocketAddr)> {
+        self.addresses.clone()
+    }
+
+    /// Where the admin listener is.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Where statistics are kept, without a password; `None` if they are not.
+    pub fn statistics(&self) -> Option<&str> {
+        self.shared.ledger.as_deref().map(Ledger::place)
+    }
+
+    /// Serves until told to end.
+    ///
+    /// # Errors
+    /// When a thread or a runtime cannot be made.
+    pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
+        let Self { shared, upkeep, sockets, admin, addresses } = self;
+        for (number, sockets) in sockets.into_iter().enumerate() {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
+            let worker = Worker::new(&shared);
+            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+            let work = move || runtime.block_on(work(worker, sockets));
+            thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
+        }
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
+        let is_onc = |(front, _): &&(Front, SocketAddr)| *front == Front::Door(Door::Onc);
+        let doors = shared.plan().settings.doors.clone();
+        let carried = |address: SocketAddr| (address, doors.takes_datagrams(address.ip()));
+        let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
+        runtime.block_on(async {
+            if supervise(&shared, admin, &onc, &mut control).await {
+                if shared.connections.load(Ordering::Acquire) == 0 {
+                    shared.gateways.ended();
+                }
+                upkeep.finish();
+                end_traces(&shared).await;
+                close_ledger(&shared, &mut control).await;
+            }
+        });
+        // Nobody has to wait for what somebody asked of a disk.
+        runtime.shutdown_background();
+        Ok(())
+    }
+}
+
+/// Waits until the last spans are sent, for a short while.
+async fn end_traces(shared: &Arc<Shared>) {
+    if shared.tracer.is_some() {
+        let shared = Arc::clone(shared);
+        let finish = move || shared.tracer.as_ref().map(Tracer::finish);
+        // A panic has been told by the thread itself.
+        let _ = tokio::task::spawn_blocking(finish).await;
+    }
+}
+
+/// Waits until the statistics are written, or the process shall end at once.
+async fn close_ledger(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) {
+    let Some(ledger) = shared.ledger.clone() else { return };
+    let closer = Arc::clone(&ledger);
+    let mut closing = tokio::task::spawn_blocking(move || closer.close());
+    tokio::select! {
+        // A panic has been told by the thread itself.
+        _ = &mut closing => {}
+        () = stopped(control) => {
+            ledger.hurry();
+            let _ = closing.await;
+        }
+    }
+}
+
+/// Waits until told to end at once.
+async fn stopped(control: &mut UnboundedReceiver<Control>) {
+    while !matches!(control.recv().await, Some(Control::Stop) | None) {}
+}
+
+fn socket(address: SocketAddr, share: bool) -> io::Result<StdListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(share)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn datagram_socket(address: SocketAddr) -> io::Result<StdUdpSocket> {
+    let socket = StdUdpSocket::bind(address)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn explain(error: io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another program listens there already".to_owned(),
+        io::ErrorKind::PermissionDenied => "ports below 1024 need privileges".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// A worker's life.
+async fn work(worker: Arc<Worker>, sockets: Sockets) {
+    let cannot = |error| tracing::error!("a worker cannot listen: {error}");
+    for (front, socket) in sockets.streams {
+        match TcpListener::from_std(socket) {
+            Ok(listener) => drop(tokio::spawn(accept(Arc::clone(&worker), front, listener))),
+            Err(error) => cannot(error),
+        }
+    }
+    for socket in sockets.datagrams {
+        match UdpSocket::from_std(socket) {
+            Ok(socket) => drop(tokio::spawn(rpc::serve_datagrams(Arc::clone(&worker), socket))),
+            Err(error) => cannot(error),
+        }
+    }
+    while let Err(error) = tokio::spawn(http1::host(Arc::clone(&worker))).await {
+        tracing::error!("a worker lost its idle connections: {error}");
+    }
+}
+
+async fn accept(worker: Arc<Worker>, front: Front, listener: TcpListener) {
+    let mut drain = Drain::new(&worker);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = drain.begun() => break,
+        };
+        match accepted {
+            Ok((stream, client)) => welcome(&worker, front, stream, client),
+            Err(error) => {
+                // Out of descriptors, mostly: the clients that are here get a chance to leave.
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+fn welcome(worker: &Arc<Worker>, front: Front, stream: TcpStream, client: SocketAddr) {
+    let (seat, plan) = (Seat::take(&worker.shared), worker.plan());
+    if seat.number > plan.settings.limits.connections {
+        tracing::debug!(%client, "closed on arrival: too many connections");
+        return;
+    }
+    if !may_use(&plan.settings, front, client.ip()) {
+        tracing::debug!(%client, "turned away: not among the clients of this listener");
+        if let Front::Http(_) = front {
+            tokio::spawn(turn_away(stream, client.ip(), seat));
+        }
+        return;
+    }
+    // Heads and bodies are written whole; waiting for more would only delay them.
+    let _ = stream.set_nodelay(true);
+    match front {
+        Front::Http(_) | Front::Peer => {
+            let role = if let Front::Http(role) = front { Some(role) } else { None };
+            let connection = Connection::new(Arc::clone(worker), role, stream, client, seat);
+            worker.lobby.enter(Box::new(connection));
+        }
+        Front::Door(door) => rpc::welcome(worker, door, stream, client, seat),
+    }
+}
+
+/// Whether a client at `ip` may use a listener of this kind at all.
+fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
+    match front {
+        Front::Http(Role::Forward) => networks::have(&settings.forward.clients, ip),
+        Front::Door(_) => networks::have(&settings.doors.clients, ip),
+        Front::Http(Role::Reverse) | Front::Peer => true,
+    }
+}
+
+/// Tells a client that it may not use the forward proxy, whatever it asks for.
+async fn turn_away(mut stream: TcpStream, ip: IpAddr, _seat: Seat) {
+    let text = format!("403: {ip} may not use this proxy: forward.clients in the config does not have it\n");
+    let head = format!(
+        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        text.len()
+    );
+    let said = async {
+        stream.write_all((head + &text).as_bytes()).await?;
+        stream.shutdown().await?;
+        // A connection that is closed with unread bytes is reset, and the client may lose the answer.
+        let mut unread = [0; 1 << 10];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // A client that goes away, or that stays, is no matter.
+    let _ = tokio::time::timeout(FAREWELL, said).await;
+}
+
+/// A place among the connections, given back however the connection ends.
+pub(crate) struct Seat {
+    shared: Arc<Shared>,
+    number: usize,
+}
+
+impl Seat {
+    pub(crate) fn take(shared: &Arc<Shared>) -> Self {
+        let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { shared: Arc::clone(shared), number }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Lets a task see the begin of a drain, at the cost of one flag while there is none.
+pub(crate) struct Drain {
+    worker: Arc<Worker>,
+    number: u64,
+    enlisted: bool,
+}
+
+impl Drain {
+    pub(crate) fn new(worker: &Arc<Worker>) -> Self {
+        Self { worker: Arc::clone(worker), number: worker.enlist(), enlisted: false }
+    }
+
+    /// Whether it has begun; if not, the task is woken when it does.
+    pub(crate) fn poll(&mut self, cx: &std::task::Context<'_>) -> bool {
+        if !self.enlisted {
+            self.worker.wake_on_drain(self.number, cx.waker());
+            self.enlisted = true;
+        }
+        self.worker.shared.is_draining()
+    }
+
+    pub(crate) async fn begun(&mut self) {
+        std::future::poll_fn(|cx| match self.poll(cx) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        })
+        .await;
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        if self.enlisted {
+            self.worker.resign(self.number);
+        }
+    }
+}
+
+/// Serves until told to end; whether there is time to put things in order.
+async fn supervise(
+    shared: &Arc<Shared>,
+    admin: Option<StdListener>,
+    onc: &[(SocketAddr, bool)],
+    control: &mut UnboundedReceiver<Control>,
+) -> bool {
+    if let Some(listener) = admin.and_then(|listener| TcpListener::from_std(listener).ok()) {
+        tokio::spawn(admin::serve(Arc::clone(shared), listener));
+    }
+    let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
+    let drains = until_told(shared, control).await;
+    if drains {
+        if let Some(cluster) = &shared.cluster {
+            cluster.leave().await;
+        }
+        shared.drain();
+    }
+    if let Some(registration) = registration {
+        registration.withdraw().await;
+    }
+    if !drains {
+        return false;
+    }
+    let limit = shared.plan().settings.timeouts.drain;
+    let begun = Instant::now();
+    while shared.connections.load(Ordering::Relaxed) > 0 && begun.elapsed() < limit {
+        if tokio::time::timeout(Duration::from_millis(20), stopped(control)).await.is_ok() {
+            return false;
+        }
+    }
+    let Some(cluster) = &shared.cluster else { return true };
+    tokio::select! {
+        () = cluster.finish_telling(limit.min(LAST_WORDS)) => true,
+        () = stopped(control) => false,
+    }
+}
+
+/// Reloads as told, until told to end: true for a drain.
+async fn until_told(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) -> bool {
+    let mut checks = health::start(shared);
+    loop {
+        match control.recv().await {
+            Some(Control::Reload(settings)) => {
+                shared.reload(*settings);
+                drop(std::mem::replace(&mut checks, health::start(shared)));
+            }
+            Some(Control::Reopen) => shared.reopen(),
+            Some(Control::Drain) => return true,
+            Some(Control::Stop) | None => return false,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What the tiers need done from time to time, on a thread of its own that may wait for disks: directories are
+//! taken in use, their contents made durable and written down for the next start, and what the
+//! [schedule](crate::base::schedule) says is forgotten.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use jiff::Zoned;
+use larder_semantics::freshness::Freshness;
+use larder_store::disks::{Event, OpenError, Tell};
+use larder_store::{Pruned, Store};
+use serde::Serialize;
+
+use crate::base::clock;
+use crate::base::error::Error;
+use crate::base::schedule::{Schedule, is_spent};
+use crate::flow::worker::Shared;
+
+/// How long a start waits for directories to be in use. Until they are, what they hold is not found.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How often is looked whether something is due.
+const TICK: Duration = Duration::from_millis(200);
+/// How often a directory that could not be used is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often what was stored is made durable.
+const SYNC: Duration = Duration::from_secs(10);
+/// How often is written down what is where.
+const SNAPSHOT: Duration = Duration::from_secs(300);
+
+/// The thread that looks after the tiers.
+pub(crate) struct Upkeep {
+    end: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// What the schedule has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    runs: AtomicU64,
+    looked: AtomicU64,
+    expired: AtomicU64,
+    unused: AtomicU64,
+    cleared: AtomicU64,
+}
+
+/// The same, as `/stats` shows it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// Times that everything was looked through.
+    runs: u64,
+    /// Objects looked at.
+    looked: u64,
+    /// Forgotten because they had been stale for too long.
+    expired: u64,
+    /// Forgotten because nobody had asked for them.
+    unused: u64,
+    /// Times that everything was forgotten.
+    cleared: u64,
+}
+
+impl Done {
+    pub(crate) fn report(&self) -> Report {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Report {
+            runs: get(&self.runs),
+            looked: get(&self.looked),
+            expired: get(&self.expired),
+            unused: get(&self.unused),
+            cleared: get(&self.cleared),
+        }
+    }
+}
+
+impl Upkeep {
+    /// Takes the directories in use, and starts to look after the tiers.
+    ///
+    /// # Errors
+    /// A directory that cannot become usable by itself: its path is wrong. Others are served without, and tried
+    /// again.
+    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, Error> {
+        let (end, told) = channel();
+        let (first, tried) = channel();
+        let keeper = Keeper { shared: Arc::clone(shared), tell: Arc::new(log), said: Vec::new() };
+        let thread =
+            thread::Builder::new().name("upkeep".to_owned()).spawn(move || keeper.run(&told, &first));
+        let thread = thread.map_err(|error| Error::new("cannot start the upkeep", error))?;
+        match tried.recv_timeout(PATIENCE) {
+            Ok(Some(error)) => Err(error),
+            Ok(None) | Err(_) => Ok(Self { end, thread }),
+        }
+    }
+
+    /// Makes everything durable and writes down what is where. Waits for the disks.
+    pub(crate) fn finish(self) {
+        drop(self.end);
+        // A panic has been told by the thread itself.
+        let _ = self.thread.join();
+    }
+}
+
+struct Keeper {
+    shared: Arc<Shared>,
+    tell: Tell,
+    /// The troubles that were logged.
+    said: Vec<String>,
+}
+
+/// When something was done last.
+struct Last(Instant);
+
+impl Last {
+    fn is_due(&mut self, every: Duration) -> bool {
+        let is_due = self.0.elapsed() >= every;
+        if is_due {
+            self.0 = Instant::now();
+        }
+        is_due
+    }
+}
+
+impl Keeper {
+    fn run(mut self, told: &Receiver<()>, first: &Sender<Option<Error>>) {
+        // Who started us may have stopped waiting.
+        let _ = first.send(self.open());
+        let last = || Last(Instant::now());
+        let (mut retry, mut sync, mut snapshot, mut look, mut since) =
+            (last(), last(), last(), last(), Zoned::now());
+        while matches!(told.recv_timeout(TICK), Err(RecvTimeoutError::Timeout)) {
+            if retry.is_due(RETRY) {
+                let _ = self.open();
+            }
+            // What fails has been told as an event.
+            if sync.is_due(SYNC) {
+                let _ = self.sync();
+            }
+            if snapshot.is_due(SNAPSHOT) {
+                let _ = self.store().disks.snapshot();
+            }
+            let schedule = self.shared.plan().settings.schedule.clone();
+            if schedule.looks_through() && look.is_due(schedule.every) {
+                self.look_through(&schedule, told);
+            }
+            self.clear_if_due(&schedule, &mut since);
+        }
+        let disks = &self.store().disks;
+        if let Err(error) = self.sync().and_then(|()| disks.snapshot()) {
+            tracing::warn!(
+                "the disk cache was not written down; its records will be read at the next start: {error}"
+            );
+        }
+    }
+
+    /// Makes everything durable, and then writes down which purges of other nodes are part of it.
+    fn sync(&self) -> io::Result<()> {
+        let news = self.shared.cluster.as_ref().map(|cluster| &cluster.news);
+        let place = news.map(|news| (news, news.follower.borrow().clone()));
+        self.store().disks.sync()?;
+        place.map_or(Ok(()), |(news, place)| news.bookmarks.write(&place))
+    }
+
+    fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// Takes the directories in use that are not yet; an error that will not go away by itself.
+    fn open(&mut self) -> Option<Error> {
+        let mut hopeless = None;
+        let shared = Arc::clone(&self.shared);
+        for drive in shared.store.disks.drives() {
+            if drive.disk().is_some() {
+                continue;
+            }
+            let Err(error) = drive.open(&self.tell) else {
+                self.said.clear();
+                tracing::info!("disk cache {} is in use", drive.path().display());
+                continue;
+            };
+            let text = error.to_string();
+            if is_hopeless(&error) {
+                hopeless = Some(Error::new("cannot serve with this disk cache", &text));
+            } else if !self.said.contains(&text) {
+                tracing::error!("{text}; serving without that disk cache, and trying again");
+                self.said.push(text);
+            }
+        }
+        hopeless
+    }
+
+    /// Forgets what is due, in memory and on the disks.
+    fn look_through(&self, schedule: &Schedule, told: &Receiver<()>) {
+        let (now, done) = (clock::now(), &self.shared.done);
+        let seconds = |patience: Duration| patience.as_secs().min(u64::from(u32::MAX)) as u32;
+        let unused = schedule.unused.map(|patience| now.saturating_sub(seconds(patience)));
+        let spent = |freshness: &Freshness| {
+            schedule.expired.is_some_and(|patience| is_spent(freshness, now, patience.as_secs()))
+        };
+        let mut go_on = || matches!(told.try_recv(), Err(TryRecvError::Empty));
+        let pruned = self.store().prune(&spent, unused, schedule.rate, &mut go_on);
+        for (counter, count) in [
+            (&done.runs, 1),
+            (&done.looked, pruned.looked),
+            (&done.expired, pruned.spent),
+            (&done.unused, pruned.unused),
+        ] {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
+        let Pruned { looked, spent, unused } = pruned;
+        tracing::info!("looked through {looked} objects, as scheduled: {spent} expired, {unused} unused");
+    }
+
+    fn clear_if_due(&self, schedule: &Schedule, since: &mut Zoned) {
+        let now = Zoned::now();
+        let due =
+            schedule.everything.as_ref().and_then(|times| times.next(since)).is_some_and(|at| at <= now);
+        *since = now;
+        if due {
+            self.shared.fills.purge_all();
+            self.shared.done.cleared.fetch_add(1, Ordering::Relaxed);
+            tracing::info!("everything stored was forgotten, as scheduled");
+        }
+    }
+}
+
+fn is_hopeless(error: &OpenError) -> bool {
+    use io::ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied};
+    match error {
+        OpenError::Io { error, .. } => {
+            matches!(error.kind(), AlreadyExists | NotADirectory | NotFound | PermissionDenied)
+        }
+        OpenError::TooSmall { .. } => true,
+        OpenError::InUse { .. } | OpenError::Future { .. } => false,
+    }
+}
+
+fn log(path: &Path, event: Event) {
+    let path = path.display();
+    match event {
+        Event::Scanned { .. } | Event::Resumed => tracing::info!("{path}: {event}"),
+        _ => tracing::warn!("{path}: {event}"),
+    }
+}

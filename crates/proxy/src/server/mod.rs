@@ -1,0 +1,5 @@
+//! The process: listeners, threads, and maintenance.
+
+pub(crate) mod health;
+pub mod listen;
+pub(crate) mod maintenance;
