@@ -5,6 +5,7 @@
 mod directions;
 mod documents;
 mod functions;
+mod layers;
 mod sources;
 
 use crate::{cargo, read, root};
@@ -30,6 +31,7 @@ pub(crate) fn run() -> Result<()> {
     let mut problems = directions::check(&packages);
     problems.extend(sources::lengths(&files, sources::LONG_FILES));
     problems.extend(functions::lengths(&files));
+    problems.extend(layers::check(&files, layers::CRATES));
     problems.extend(sources::leftovers(&files));
     problems.extend(sources::machine_paths(&files));
     problems.extend(sources::module_docs(&packages, &files));

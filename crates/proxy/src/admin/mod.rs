@@ -43,13 +43,13 @@ use self::query::Query;
 use self::sites::Site;
 use crate::counts::counters::Totals;
 use crate::counts::histogram::Latency;
-use crate::features::etag_gateway::Holdings;
+use crate::exchange::gateways::Holdings;
+use crate::features::maintenance;
 use crate::flow::worker::Shared;
 use crate::observe::ledger::{self, Ledger};
 use crate::observe::trace::{self, Tracer};
 use crate::observe::watch;
 use crate::rpc::Report;
-use crate::server::maintenance;
 
 /// What `GET /stats` answers.
 #[derive(Debug, Serialize)]

@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::{Answer, TEXT, json, response};
-use crate::cluster::session;
 use crate::features::purge::{self, Asked, Kind, Purged, purge};
 use crate::flow::worker::Shared;
+use crate::http::names::POSITION;
 
 /// Nobody waits longer for other nodes, in seconds.
 const LONGEST: f64 = 600.0;
@@ -44,7 +44,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Respons
             let position = purged.position.take();
             let mut response = json(&Told { words, purged });
             if let Some(position) = position {
-                response.headers_mut().insert(HeaderName::from_static(session::FIELD), position);
+                response.headers_mut().insert(HeaderName::from_static(POSITION), position);
             }
             response
         }

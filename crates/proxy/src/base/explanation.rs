@@ -6,7 +6,16 @@ use larder_semantics::status::Why;
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock;
-use crate::observe::ledger::Written;
+
+/// A request that was written down.
+pub(crate) struct Written {
+    /// When it came, in milliseconds since 1970.
+    pub(crate) time: u64,
+    pub(crate) method: String,
+    pub(crate) status: u16,
+    pub(crate) outcome: String,
+    pub(crate) reason: String,
+}
 
 /// A reason in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Networks of clients.
+//! Networks of clients, and authorities.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -26,4 +26,12 @@ pub(crate) fn near() -> Vec<IpNet> {
 pub(crate) fn have(networks: &[IpNet], ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     networks.iter().any(|network| network.contains(&ip))
+}
+
+/// `authority` without its port.
+pub(crate) fn host_of(authority: &str) -> &str {
+    match authority.rfind(':') {
+        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
+        _ => authority,
+    }
 }

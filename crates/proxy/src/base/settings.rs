@@ -8,6 +8,7 @@ pub(crate) mod cluster;
 pub(crate) mod place;
 mod statistics;
 mod token;
+mod validate;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -24,9 +25,9 @@ pub use larder_store::DiskTier;
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
+pub use self::validate::Validate;
 use crate::base::networks::near;
 pub use crate::base::schedule::{Schedule, Times};
-pub use crate::features::validator::Validate;
 
 /// [`Site::doubt`] where nothing is configured.
 pub const DOUBT: u32 = 60;

@@ -10,23 +10,15 @@ use larder_semantics::fields::Fields;
 
 use super::Cluster;
 use super::sealed::Forged;
-use super::session::{self, Shown};
 use crate::base::settings::Role;
+use crate::exchange::position::Awaited;
 use crate::exchange::request::Request;
 use crate::http::head::{Head, Refusal, Target};
+use crate::http::names::POSITION;
 
 /// The field by which one node tells another for whom it asks: role and address; how far it has followed what is purged;
 /// and the seal of this request.
 pub(crate) const FIELD: &str = "larder-peer";
-
-/// What this node has to have obeyed before it answers a request from what it keeps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    /// What the node that asks has obeyed and ordered, as it has said.
-    Place(Box<str>),
-    /// The position that the client shows.
-    Shown(Shown),
-}
 
 const STRANGER: Refusal =
     Refusal { status: StatusCode::FORBIDDEN, reason: "only nodes of the cluster are answered here" };
@@ -53,7 +45,7 @@ impl Asker {
         head: &Head<'_>,
     ) -> Self {
         let shown = || {
-            let (cluster, value) = (cluster?, head.fields.first(session::FIELD)?);
+            let (cluster, value) = (cluster?, head.fields.first(POSITION)?);
             let is_read = matches!(head.method, Method::GET | Method::HEAD);
             is_read.then(|| cluster.awaited(value))?
         };

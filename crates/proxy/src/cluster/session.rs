@@ -1,5 +1,5 @@
 //! Clients that move from node to node: a response to a change tells its position in the stream of purges
-//! ([`FIELD`]), and the node that is shown it next answers with nothing older.
+//! ([`POSITION`](crate::http::names::POSITION)), and the node that is shown it next answers with nothing older.
 //!
 //! A node that has obeyed the stream up to there goes on at once. Any other one asks the engine where the stream ends now,
 //! and waits until it has obeyed that: so whatever a client shows, it waits no longer than for one look at the stream and
@@ -10,29 +10,19 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use larder_cluster::seal::Kind;
-use larder_cluster::{Follower, Point, Position, key_hash};
+use larder_cluster::{Follower, Point};
 use tokio::sync::Mutex;
 
 use super::Cluster;
-use super::asker::Awaited;
 use super::engine::EngineError;
+use crate::exchange::position::{Awaited, Shown};
 use crate::exchange::request::Request;
 use crate::flow::worker::Shared;
 
-/// The field: position, engine and seal, with dots between them.
-pub(crate) const FIELD: &str = "larder-position";
 /// No value is longer.
 const LONGEST: usize = 128;
 /// How long it takes at least from one look at the stream to the next.
 const PAUSE: Duration = Duration::from_millis(2);
-
-/// A position that a client shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
-    /// A hash of the name of the engine's process.
-    engine: u64,
-    position: Position,
-}
 
 /// The last look at the stream.
 #[derive(Debug, Default)]
@@ -43,32 +33,6 @@ struct Looked {
     begun: Instant,
     /// Where the stream ended; `None`: the engine did not say.
     end: Option<Point>,
-}
-
-impl Shown {
-    fn of(point: &Point) -> Self {
-        Self { engine: key_hash(point.engine.as_bytes()), position: point.position }
-    }
-
-    fn text(self) -> String {
-        format!("{}.{:016x}", self.position, self.engine)
-    }
-
-    /// The text of a position and its seal.
-    fn read(text: &str) -> Option<(Self, &str)> {
-        let (text, seal) = text.rsplit_once('.')?;
-        let (position, engine) = text.split_once('.')?;
-        let shown = Self { engine: u64::from_str_radix(engine, 16).ok()?, position: position.parse().ok()? };
-        // There is one way to write it.
-        (shown.text() == text).then_some((shown, seal))
-    }
-
-    fn is_reached(self, follower: &Follower) -> bool {
-        follower.point().is_some_and(|point| {
-            let reached = Self::of(&point);
-            reached.engine == self.engine && reached.position >= self.position
-        })
-    }
 }
 
 /// Waits, though not long, until this node has obeyed what `request` awaits; false: it has not, and another node waits for
@@ -144,6 +108,8 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use larder_cluster::Position;
 
     use super::*;
 

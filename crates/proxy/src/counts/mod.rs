@@ -1,5 +1,7 @@
-//! Counters and histograms, which every layer above may write.
+//! Counters, histograms and spans, which every layer above may write.
 
 pub(crate) mod accounts;
 pub(crate) mod counters;
 pub(crate) mod histogram;
+#[cfg_attr(not(feature = "otlp"), path = "no_span.rs")]
+pub(crate) mod span;

@@ -12,8 +12,8 @@ use ipnet::IpNet;
 use larder_semantics::fields::{is_open, list};
 
 use crate::base::settings::Role;
-use crate::features::purge_method::PURGE;
 use crate::http::head::{Head, Lines, Refusal, Target, is_authority};
+use crate::http::names::PURGE;
 
 /// Fields that origins may believe although the cache key does not have them. [`is_dropped`] also knows some by their
 /// beginning.

@@ -1,8 +1,12 @@
 //! A request and its reply as the flow sees them, whatever protocol they came by, and the site that they belong to.
 
 pub(crate) mod forwarded;
+pub(crate) mod gateways;
+pub(crate) mod plan;
+pub(crate) mod position;
 pub mod reply;
 pub(crate) mod request;
 pub mod route;
+pub(crate) mod send;
 pub(crate) mod settled;
 pub(crate) mod upgrade;

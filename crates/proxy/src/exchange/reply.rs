@@ -18,8 +18,8 @@ use larder_store::{Entry, LinesRef};
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
-use crate::cluster::session;
 use crate::exchange::route::SiteNumber;
+use crate::http::names::POSITION;
 use crate::http::response::Lines;
 use crate::origin::{Download, Upgraded};
 
@@ -155,7 +155,7 @@ impl Reply {
     /// The same with the position of what the request has changed, if there is one.
     pub(crate) fn at(mut self, position: Option<HeaderValue>) -> Self {
         if let Some(position) = position {
-            let name = HeaderName::from_static(session::FIELD);
+            let name = HeaderName::from_static(POSITION);
             self.extra.get_or_insert_default().insert(name, position);
         }
         self

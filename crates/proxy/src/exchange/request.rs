@@ -17,16 +17,17 @@ use larder_semantics::storable::Rules;
 use larder_semantics::{key, revalidate, storable};
 use larder_store::{Entry, Memory};
 
+use super::position::Awaited;
 use crate::base::settings::{QueryStrings, Role};
-use crate::cluster::asker::Awaited;
+use crate::counts::span::Trace;
 use crate::exchange::forwarded::is_dropped;
+use crate::exchange::plan::Plan;
 use crate::exchange::route::{Route, SiteNumber};
-use crate::features::{purge_method, validator};
-use crate::flow::worker::Plan;
 use crate::http::body::Upload;
 use crate::http::head::{Head, Refusal, Target};
+use crate::http::names;
+use crate::http::response;
 use crate::http::response::Lines;
-use crate::observe::trace::Trace;
 
 /// A request that memory could not answer at once.
 #[derive(Debug)]
@@ -411,6 +412,15 @@ impl Request {
     }
 }
 
+/// Takes interim answers to where the client gets them from.
+pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Send {
+    move |head: response::Head| {
+        if let Some(link) = &request.link {
+            link.forward(Interim { status: head.status, fields: *head.fields });
+        }
+    }
+}
+
 /// The fields that travel on: without those of this connection, those that are written again, and those that tell
 /// origins what the cache key does not have, except for the one called `own`.
 fn collect(head: &Head<'_>, own: Option<&str>) -> Result<HeaderMap, Refusal> {
@@ -437,8 +447,8 @@ const WRITTEN_AGAIN: [&str; 3] = ["host", "expect", "content-length"];
 /// stores no answers.
 fn own_field(route: &Route, method: &Method) -> Option<&'static str> {
     match route {
-        Route::Site(_) if method.as_str() == purge_method::PURGE => Some(purge_method::MORE),
-        Route::Site(site) if site.tags.is_some() => Some(validator::MARK_NAME),
+        Route::Site(_) if method.as_str() == names::PURGE => Some(names::PURGE_MORE),
+        Route::Site(site) if site.tags.is_some() => Some(names::VALIDATE),
         _ => None,
     }
 }

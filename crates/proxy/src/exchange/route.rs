@@ -5,9 +5,10 @@ use std::sync::Arc;
 use larder_semantics::storable::Rules;
 use larder_tags::Pools;
 
+use super::gateways::Gateways;
+use crate::base::networks::host_of;
 use crate::base::settings::{Role, Site};
 use crate::counts::accounts::{Account, Accounts};
-use crate::features::etag_gateway::Gateways;
 use crate::origin::Pool;
 
 /// What stands for a site where any origin may be asked.
@@ -124,14 +125,6 @@ impl Route {
             Self::Site(site) => site.settings.cache.then_some(&site.settings.rules),
             Self::Anywhere => Some(forward),
         }
-    }
-}
-
-/// `authority` without its port.
-pub(crate) fn host_of(authority: &str) -> &str {
-    match authority.rfind(':') {
-        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
-        _ => authority,
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod etag_gateway;
 pub mod inventory;
+pub(crate) mod maintenance;
 pub(crate) mod purge;
 pub(crate) mod purge_method;
 pub(crate) mod validator;

@@ -14,16 +14,13 @@ use larder_store::{Effect, Scope};
 use crate::base::networks;
 use crate::base::outcome::{Kind as Ending, Outcome};
 use crate::base::settings::{Site, Token};
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::{Route, SiteState};
 use crate::features::purge::{self, Asked, Kind, Purged};
-use crate::flow::worker::{Plan, Worker};
-
-/// The method.
-pub(crate) const PURGE: &str = "PURGE";
-/// The field that says more: `soft` or `hard`, `prefix` or `host`, `count`, `wait`, with commas between them.
-pub(crate) const MORE: &str = "larder-purge";
+use crate::flow::worker::Worker;
+use crate::http::names::{PURGE, PURGE_MORE};
 
 /// Why a purge is refused.
 type Refused = (StatusCode, String);
@@ -81,7 +78,9 @@ fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Re
 fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refused> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let (mut effects, mut kinds, mut counts, mut waits) = (Vec::new(), Vec::new(), false, false);
-    for word in fields.get_all(MORE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
+    for word in
+        fields.get_all(PURGE_MORE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+    {
         match word.trim_ascii() {
             b"" => {}
             b"soft" => effects.push(Effect::Stale),

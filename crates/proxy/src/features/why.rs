@@ -20,14 +20,16 @@ use tokio::time::Instant;
 
 use crate::base::clock;
 use crate::base::explanation::{Answer, Decision, Ended, Explanation, Reason, SecondTier, Stored};
+use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::Role;
 use crate::cluster::tier;
+use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
-use crate::exchange::route::{Route, host_of};
+use crate::exchange::route::Route;
 use crate::features::inventory;
 use crate::flow::serve::{self, Found, Held};
-use crate::flow::worker::{Plan, Shared};
+use crate::flow::worker::Shared;
 use crate::flow::{answer, equivalent, fetch, pass};
 use crate::http::head::{self, Framing, Parsed, Refusal};
 use crate::net::guard;

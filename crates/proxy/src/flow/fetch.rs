@@ -26,12 +26,11 @@ use crate::cluster::tier::Tier;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::fill_task::{self, Carrier};
-use crate::flow::follow::left;
 use crate::flow::revalidation::Question;
 use crate::flow::serve::{Context, failure};
 use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, generated_etag, reload};
+use crate::flow::{answer, follow, generated_etag, reload};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
 
@@ -100,13 +99,12 @@ pub(crate) async fn fetch(
         let answer = match sent {
             Some(Ok(answer)) => answer,
             Some(Err(error)) => return failed(cx, request, fetching, why, stored.as_ref(), error),
-            None => return left(),
+            None => return follow::left(),
         };
         // Nodes need not agree what time it is.
         let times = Times { requested, received, by_age: answer.by_peer };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
-        let by_peer = answer.by_peer;
-        let place = place.filter(|_| !by_peer);
+        let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
         let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
         if let Question::Validate(entry) = &question {
             cx.worker.shared.couplings.validated(cx, request, entry, &answer);

@@ -8,10 +8,10 @@ use larder_semantics::status::Why;
 use larder_store::fill::{Reader, Verdict};
 use tokio::time::{Instant, timeout_at};
 
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::serve::failure;
-use crate::flow::worker::Plan;
 
 /// How long to wait for another request's fetch: what that may spend waiting for a permit, connecting, and waiting for the
 /// answer.

@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 pub(crate) mod coalesce;
 pub(crate) mod combine;
+pub(crate) mod drain;
 pub(crate) mod equivalent;
 pub(crate) mod fetch;
 pub(crate) mod fill_task;

@@ -20,11 +20,12 @@ use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
 use crate::base::settings::Role;
 use crate::cluster::{session, trust};
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::{Address, Request, asked, cached_site, write_key};
 use crate::features::{etag_gateway, purge_method, validator};
 use crate::flow::fetch::{self, Fetching};
-use crate::flow::worker::{Plan, Shared, Worker};
+use crate::flow::worker::{Shared, Worker};
 use crate::flow::{answer, equivalent, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
 

@@ -15,12 +15,15 @@ use crate::base::outcome::Outcome;
 use crate::base::settings::{ClientAddress, HostHeader};
 use crate::cluster::peers;
 use crate::counts::accounts::Meter;
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
-use crate::exchange::request::{Interim, Request};
+use crate::exchange::request::Request;
+use crate::exchange::request::interims_of;
 use crate::exchange::route::{Route, SiteState};
 use crate::exchange::upgrade;
-use crate::flow::worker::{Plan, Worker};
+use crate::flow::worker::Worker;
 use crate::http::body::Upload;
+use crate::http::names::TRACEPARENT;
 use crate::http::response::{Head, Lines};
 use crate::net::gate::{Claim, Place};
 use crate::origin::{Client, Download, OriginError, Outgoing, is_idempotent};
@@ -47,8 +50,6 @@ impl Answer {
 
 /// Room for a head that goes to an origin; few need more.
 const HEAD: usize = 1 << 10;
-/// The field by which programs tell each other of spans (W3C Trace Context section 3.2).
-pub(crate) const TRACEPARENT: &str = "traceparent";
 /// As often as a request may pass through proxies of this name before that is a loop.
 const MOST_PASSES: usize = 8;
 
@@ -105,15 +106,6 @@ async fn ask_peers(
     };
     let (head, download) = ask(worker, plan, request, fields, content).await?;
     Ok((head, download, false))
-}
-
-/// Takes interim answers to where the client gets them from.
-pub(crate) fn interims_of(request: &Request) -> impl FnMut(Head) + Send {
-    move |head: Head| {
-        if let Some(link) = &request.link {
-            link.forward(Interim { status: head.status, fields: *head.fields });
-        }
-    }
 }
 
 async fn ask(

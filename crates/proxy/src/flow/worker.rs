@@ -23,22 +23,22 @@ use tokio::sync::Semaphore;
 use crate::admin::cache;
 use crate::admin::recent::Recent;
 use crate::base::error::Error;
-use crate::base::settings::{AccessLog, Door, Role, Settings};
+use crate::base::settings::{Door, Role, Settings};
 use crate::cache::doubt::Doubts;
 use crate::cache::reclaim::Reclaim;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers};
 use crate::counts::accounts::Accounts;
 use crate::counts::histogram::{Distributions, Times};
-use crate::exchange::reply::{Banner, Reply};
+use crate::exchange::gateways::Gateways;
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::Reply;
 use crate::exchange::request::key_role;
-use crate::exchange::route::Sites;
 use crate::exchange::settled::Settled;
-use crate::features::etag_gateway::Gateways;
+use crate::features::maintenance::Done;
 use crate::features::validator::{Sampler, Validator};
 use crate::http::head::Head;
 use crate::http1::idle::Lobby;
-use crate::net::gate::Gate;
 use crate::net::own::OwnListeners;
 use crate::observe::access;
 use crate::observe::couplings::Couplings;
@@ -50,19 +50,6 @@ use crate::observe::verdicts::Verdicts;
 use crate::observe::watch::{Queue, Watch};
 use crate::origin::{Client, Connector, Destinations, connect};
 use crate::rpc::{Budget, Figures};
-use crate::server::maintenance::Done;
-
-/// The settings, ready to be used.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) settings: Settings,
-    pub(crate) sites: Sites,
-    pub(crate) banner: Banner,
-    pub(crate) gate: Arc<Gate>,
-    /// Whether each request is logged or traced.
-    tells: bool,
-    version: u64,
-}
 
 /// One per process.
 pub(crate) struct Shared {
@@ -145,31 +132,6 @@ pub(crate) struct Clients {
     pub(crate) peers: Client,
     /// For tunnels.
     pub(crate) tunnel: Connector,
-}
-
-impl Plan {
-    fn new(settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
-        let sites = Sites::new(&settings.sites, accounts, gateways);
-        let banner = Banner::new(&settings.name, settings.x_cache);
-        let gate = Arc::new(Gate::new(settings.limits.in_flight, settings.limits.queue));
-        let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
-        Self { settings, sites, banner, gate, tells, version: 0 }
-    }
-
-    /// The plan of new settings. Requests under way keep their places if as many are to be had.
-    fn next(&self, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
-        let (old, new) = (&self.settings.limits, &settings.limits);
-        let same_gate = (old.in_flight, old.queue) == (new.in_flight, new.queue);
-        let mut next = Self { version: self.version + 1, ..Self::new(settings, accounts, gateways) };
-        if same_gate {
-            next.gate = Arc::clone(&self.gate);
-        }
-        next
-    }
-
-    pub(crate) fn logs(&self) -> bool {
-        self.settings.access_log != AccessLog::Off
-    }
 }
 
 impl Shared {

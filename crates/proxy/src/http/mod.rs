@@ -3,4 +3,5 @@
 pub mod body;
 pub mod chunked;
 pub mod head;
+pub(crate) mod names;
 pub mod response;

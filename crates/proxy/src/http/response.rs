@@ -11,7 +11,7 @@ use larder_semantics::fields::{Fields, members};
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 use larder_store::entry::LONGEST_HEAD;
 
-use crate::cluster::session;
+use super::names::POSITION;
 
 /// Bytes a head may take: no more than an entry may have.
 pub(crate) const LONGEST: usize = LONGEST_HEAD;
@@ -173,7 +173,7 @@ impl Lines {
         // A head is far below 4 GiB.
         let short = |length: usize| length as u32;
         // A position means something only where it was given.
-        let is_kept = |header: &&httparse::Header<'_>| !header.name.eq_ignore_ascii_case(session::FIELD);
+        let is_kept = |header: &&httparse::Header<'_>| !header.name.eq_ignore_ascii_case(POSITION);
         for header in headers.iter().filter(is_kept) {
             let start = short(bytes.len());
             bytes.extend_from_slice(header.name.as_bytes());

@@ -19,7 +19,6 @@ use http::{Method, StatusCode};
 use larder_stats::Sheet;
 use tokio::net::TcpStream;
 
-use super::send::{GATHER, SendError, gather, send, send_interim, send_stored};
 use super::upload::{self, Pumped};
 use super::watch::Watch;
 use crate::base::clock;
@@ -27,17 +26,19 @@ use crate::base::settings::Role;
 use crate::cluster::alive;
 use crate::cluster::asker::Asker;
 use crate::exchange::forwarded;
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
 use crate::exchange::request::{Interim, Link, Request};
+use crate::exchange::send::{GATHER, SendError, gather, send, send_interim, send_stored};
 use crate::features::validator;
+use crate::flow::drain::Seat;
 use crate::flow::serve::{self, Answer};
-use crate::flow::worker::{Plan, Worker};
+use crate::flow::worker::Worker;
 use crate::http::head::{self, Framing as Delimited, Head, Parsed, Refusal};
 use crate::net::input::Looking;
 use crate::net::io::{Reading, Writing, linger};
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
-use crate::server::listen::Seat;
 
 /// A client's connection.
 pub(crate) struct Connection {

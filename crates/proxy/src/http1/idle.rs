@@ -18,8 +18,9 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::connection::{Connection, Look};
 use crate::base::clock;
-use crate::flow::worker::{Plan, Worker};
-use crate::server::listen::Drain;
+use crate::exchange::plan::Plan;
+use crate::flow::drain::Drain;
+use crate::flow::worker::Worker;
 
 /// Connections that are served as a group: their buffers should fit into the first-level cache.
 const GROUP: usize = 16;

@@ -6,7 +6,6 @@
 
 mod connection;
 pub(crate) mod idle;
-pub(crate) mod send;
 mod tunnel;
 mod upload;
 mod watch;

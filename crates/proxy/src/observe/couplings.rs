@@ -22,11 +22,11 @@ use larder_semantics::revalidate::same_representation;
 use larder_store::Entry;
 
 use crate::base::findings::{self, Coupling, Proposal};
+use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::{Route, first_segment};
 use crate::flow::serve::Context;
 use crate::flow::upstream::Answer;
-use crate::flow::worker::Plan;
 
 /// Looks after a write below which nothing is said.
 const SUPPORT: u64 = 20;

@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::memo::{Ended, Memo};
 use crate::base::clock;
 use crate::base::error::Error;
+use crate::base::explanation::Written;
 use crate::base::settings::{ClientDetail, Database, Door, Statistics};
 use larder_store::private;
 
@@ -26,16 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Rows that are looked through for those of a URL.
 const LOOKED_AT: u32 = 20_000;
-
-/// A request that was written down.
-pub(crate) struct Written {
-    /// When it came, in milliseconds since 1970.
-    pub(crate) time: u64,
-    pub(crate) method: String,
-    pub(crate) status: u16,
-    pub(crate) outcome: String,
-    pub(crate) reason: String,
-}
 
 /// The statistics database of this process.
 pub(crate) struct Ledger {

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use http::Method;
 use larder_semantics::fields::Fields;
 
-use super::trace::Trace;
+use crate::base::networks::host_of;
 use crate::base::outcome::Outcome;
 use crate::base::settings::{AccessLog, Door, Role};
+use crate::counts::span::Trace;
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Address;
-use crate::exchange::route::{FORWARD, SiteNumber, first_segment, host_of};
-use crate::flow::worker::Plan;
+use crate::exchange::route::{FORWARD, SiteNumber, first_segment};
 use crate::http::head::{Head, Target};
 
 /// The target of what could not be read.

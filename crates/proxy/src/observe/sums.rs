@@ -14,7 +14,7 @@ use super::ledger::{COMMON, Ledger};
 use super::memo::{self, Ended, Memo};
 use crate::base::clock;
 use crate::base::settings::{ClientDetail, Door, Role};
-use crate::flow::worker::Plan;
+use crate::exchange::plan::Plan;
 use crate::http::head::Head;
 
 /// Stands for the URL and the route where a worker has no room for more of them.

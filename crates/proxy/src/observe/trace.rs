@@ -1,25 +1,22 @@
 //! Traces: each request as a span, each question to an origin as a span below it, for an OpenTelemetry collector.
 //!
-//! What is known of a request lives in its [`Trace`] until it ends; `parent` reads and writes the field by which
-//! programs tell each other of spans; `otlp` makes spans of it in the end, and sends them. All of it is behind the
-//! feature `otlp`; without, `untraced` stands here.
+//! What is known of a request lives in its [`Trace`] until it ends; `otlp` makes spans of it then, and sends them. All of it
+//! is behind the feature `otlp`; without, `untraced` stands here.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use larder_semantics::fields::Fields;
-use larder_semantics::status::Why;
 use serde::Serialize;
 
 use super::memo::{Ended, Memo};
 use crate::base::error::Error;
 use crate::base::settings::Settings;
+use crate::counts::span::Trace;
 
 mod otlp;
-mod parent;
 
 use otlp::Exporter;
-use parent::Traceparent;
 
 /// Makes spans of requests.
 #[derive(Debug)]
@@ -27,35 +24,6 @@ pub(crate) struct Tracer {
     /// Of the requests whose clients say nothing of it, so many are traced.
     sample: f64,
     exporter: Exporter,
-}
-
-/// A request as a span, and what it asked of origins.
-#[derive(Debug)]
-pub(crate) struct Trace {
-    own: Traceparent,
-    /// The client's span, if it told us.
-    parent: Option<u64>,
-    calls: Mutex<Vec<Call>>,
-}
-
-/// A question to an origin that has been answered, or never will be.
-#[derive(Debug)]
-struct Call {
-    span: u64,
-    /// Host, and port if it is not the scheme's own.
-    origin: String,
-    begun: Instant,
-    took: Duration,
-    /// What the origin answered, or why it did not.
-    answer: Result<u16, Why>,
-}
-
-/// A question to an origin that is under way.
-pub(crate) struct Asking<'t> {
-    trace: &'t Trace,
-    span: u64,
-    origin: &'t str,
-    begun: Instant,
 }
 
 /// What `/stats` shows of the spans: how many were sent, wait to be sent, or never will be.
@@ -93,10 +61,7 @@ impl Tracer {
 
     /// The span of a request with `fields`. Whether it is recorded is for the client to say, then for chance.
     pub(crate) fn begin(&self, fields: &impl Fields) -> Arc<Trace> {
-        Arc::new(match Traceparent::of(fields) {
-            Some(parent) => Trace::new(parent.child(), Some(parent.span)),
-            None => Trace::new(Traceparent::root(fastrand::f64() < self.sample), None),
-        })
+        Arc::new(Trace::begin(fields, self.sample))
     }
 
     /// Sends the spans of a request that has ended, and took so long.
@@ -113,37 +78,5 @@ impl Tracer {
     /// Sends what waits, for a short while, and ends.
     pub(crate) fn finish(&self) {
         self.exporter.finish();
-    }
-}
-
-impl Trace {
-    fn new(own: Traceparent, parent: Option<u64>) -> Self {
-        Self { own, parent, calls: Mutex::default() }
-    }
-
-    /// Asks `origin`.
-    pub(crate) fn ask<'t>(&'t self, origin: &'t str) -> Asking<'t> {
-        Asking { trace: self, span: self.own.child().span, origin, begun: Instant::now() }
-    }
-
-    /// The questions that have ended.
-    fn calls(&self) -> Vec<Call> {
-        std::mem::take(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Asking<'_> {
-    /// What the origin is told of it.
-    pub(crate) fn traceparent(&self) -> String {
-        Traceparent { span: self.span, ..self.trace.own }.to_string()
-    }
-
-    /// The origin answered with a status, or did not.
-    pub(crate) fn ended(self, answer: Result<u16, Why>) {
-        let Self { trace, span, origin, begun } = self;
-        if trace.own.sampled {
-            let call = Call { span, origin: origin.to_owned(), begun, took: begun.elapsed(), answer };
-            trace.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-        }
     }
 }

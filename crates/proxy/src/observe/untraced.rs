@@ -5,23 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_semantics::fields::Fields;
-use larder_semantics::status::Why;
 use serde::Serialize;
 
 use super::memo::{Ended, Memo};
 use crate::base::error::Error;
 use crate::base::settings::Settings;
+use crate::counts::span::Trace;
 
 /// Would make spans of requests.
 #[derive(Debug)]
 pub(crate) enum Tracer {}
-
-/// Would be a request as a span.
-#[derive(Debug)]
-pub(crate) enum Trace {}
-
-/// Would be a question to an origin.
-pub(crate) enum Asking {}
 
 /// Would be what `/stats` shows of the spans.
 #[derive(Debug, Serialize)]
@@ -64,21 +57,5 @@ impl Tracer {
 
     pub(crate) fn finish(&self) {
         match *self {}
-    }
-}
-
-impl Trace {
-    pub(crate) fn ask(&self, _origin: &str) -> Asking {
-        match *self {}
-    }
-}
-
-impl Asking {
-    pub(crate) fn traceparent(&self) -> String {
-        match *self {}
-    }
-
-    pub(crate) fn ended(self, _answer: Result<u16, Why>) {
-        match self {}
     }
 }

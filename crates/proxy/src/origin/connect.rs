@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use super::Common;
 use super::resolve::{Resolver, Unresolved};
-use crate::exchange::route::host_of;
+use crate::base::networks::host_of;
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
 use crate::net::stream::Stream;

@@ -18,11 +18,11 @@ use super::page::{self, Page};
 use super::{Visitor, limits, statistics};
 use crate::base::settings::Door;
 use crate::exchange::route::SiteNumber;
+use crate::exchange::send::{GATHER, SendError};
+use crate::flow::drain::{Drain, Seat};
 use crate::flow::worker::Worker;
-use crate::http1::send::{GATHER, SendError};
 use crate::net::io::{Reading, Writing, linger};
 use crate::observe::memo::Ended;
-use crate::server::listen::{Drain, Seat};
 
 /// A client's connection.
 struct Connection {

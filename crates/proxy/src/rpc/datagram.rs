@@ -19,11 +19,12 @@ use super::rate::Rate;
 use super::{Visitor, deliver, failure, statistics};
 use crate::base::settings::Door;
 use crate::base::{clock, networks};
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::route::SiteNumber;
-use crate::flow::worker::{Plan, Worker};
+use crate::flow::drain::{Drain, Seat};
+use crate::flow::worker::Worker;
 use crate::observe::memo::Ended;
-use crate::server::listen::{Drain, Seat};
 
 /// Calls under way at once.
 const CALLS: usize = 64;

@@ -6,9 +6,9 @@ use super::content::{Collected, Pieces, collect};
 use super::decode::Coding;
 use super::{Visitor, failure, page};
 use crate::base::settings::Door;
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
-use crate::flow::worker::Plan;
-use crate::http1::send::{GATHER, SendError, send_content};
+use crate::exchange::send::{GATHER, SendError, send_content};
 use crate::net::io::Writing;
 
 /// What is asked of a page before it is sent.

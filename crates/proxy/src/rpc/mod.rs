@@ -12,7 +12,8 @@ use std::time::Instant;
 use larder_rpc::{Failure, Limits};
 
 use crate::base::settings::Door;
-use crate::flow::worker::{Plan, Worker};
+use crate::exchange::plan::Plan;
+use crate::flow::worker::Worker;
 use crate::observe::memo::{Ended, Memo};
 
 mod connection;

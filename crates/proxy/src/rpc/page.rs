@@ -15,13 +15,13 @@ use super::{Visitor, failure};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::Role;
+use crate::counts::span::Trace;
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::features::validator;
 use crate::flow::serve;
-use crate::flow::worker::Plan;
 use crate::http::head::{self, Parsed, Refusal};
-use crate::observe::trace::Trace;
 
 /// What is known of a URL before anything has been waited for.
 pub(super) struct Look {

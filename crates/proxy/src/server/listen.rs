@@ -20,6 +20,8 @@ use crate::base::error::Error;
 use crate::base::networks;
 use crate::base::settings::{Door, Listener, Role, Settings};
 use crate::cluster::follow;
+use crate::features::maintenance::Upkeep;
+use crate::flow::drain::{Drain, Seat};
 use crate::flow::worker::{Shared, Worker};
 use crate::http1::{self, Connection};
 use crate::net::own::OwnListeners;
@@ -28,7 +30,6 @@ use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
 use crate::rpc::{self, Registration};
 use crate::server::health;
-use crate::server::maintenance::Upkeep;
 
 /// Connections the kernel holds for us between two accepts.
 const BACKLOG: i32 = 4096;
@@ -320,63 +321,6 @@ async fn turn_away(mut stream: TcpStream, ip: IpAddr, _seat: Seat) {
     };
     // A client that goes away, or that stays, is no matter.
     let _ = tokio::time::timeout(FAREWELL, said).await;
-}
-
-/// A place among the connections, given back however the connection ends.
-pub(crate) struct Seat {
-    shared: Arc<Shared>,
-    number: usize,
-}
-
-impl Seat {
-    pub(crate) fn take(shared: &Arc<Shared>) -> Self {
-        let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { shared: Arc::clone(shared), number }
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Lets a task see the begin of a drain, at the cost of one flag while there is none.
-pub(crate) struct Drain {
-    worker: Arc<Worker>,
-    number: u64,
-    enlisted: bool,
-}
-
-impl Drain {
-    pub(crate) fn new(worker: &Arc<Worker>) -> Self {
-        Self { worker: Arc::clone(worker), number: worker.enlist(), enlisted: false }
-    }
-
-    /// Whether it has begun; if not, the task is woken when it does.
-    pub(crate) fn poll(&mut self, cx: &std::task::Context<'_>) -> bool {
-        if !self.enlisted {
-            self.worker.wake_on_drain(self.number, cx.waker());
-            self.enlisted = true;
-        }
-        self.worker.shared.is_draining()
-    }
-
-    pub(crate) async fn begun(&mut self) {
-        std::future::poll_fn(|cx| match self.poll(cx) {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
-        })
-        .await;
-    }
-}
-
-impl Drop for Drain {
-    fn drop(&mut self) {
-        if self.enlisted {
-            self.worker.resign(self.number);
-        }
-    }
 }
 
 /// Serves until told to end; whether there is time to put things in order.

@@ -2,4 +2,3 @@
 
 pub(crate) mod health;
 pub mod listen;
-pub(crate) mod maintenance;

@@ -30,35 +30,19 @@ use crate::base::clock;
 use crate::base::findings::Validation;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::Role;
+use crate::base::settings::Validate;
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::first_segment;
 use crate::flow::serve::{self, Context, Found};
-use crate::flow::worker::{Plan, Shared, Worker};
+use crate::flow::worker::{Shared, Worker};
 use crate::http::head::Head;
 
 pub(crate) use self::limits::Sampler;
-pub(crate) use self::refetch::MARK_NAME;
 
 /// When the cache is asked again, each counted from the time before.
 const ASKED: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), Duration::from_millis(750)];
-
-/// Which hits are checked.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Validate {
-    /// The share of hits: 0 (none) to 1 (all).
-    pub sample: f64,
-    /// Hits that are fetched again in a second at most; what exceeds it is not checked.
-    pub rate: u32,
-    /// Also repeat requests with a cookie or an authorization.
-    pub cookies: bool,
-}
-
-impl Default for Validate {
-    fn default() -> Self {
-        Self { sample: 0.0, rate: 100, cookies: false }
-    }
-}
 
 /// What the validator counts, and what bounds it.
 #[derive(Debug, Default)]

@@ -11,16 +11,16 @@ use larder_store::Entry;
 use siphasher::sip::SipHasher13;
 
 use crate::base::clock;
+use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::flow::upstream;
-use crate::flow::worker::{Plan, Worker};
+use crate::flow::worker::Worker;
 use crate::http::body::Upload;
+use crate::http::names::VALIDATE;
 use crate::origin::Chunk;
 
 /// The field by which an origin can tell such a request from a client's.
-pub(super) const MARK: HeaderName = HeaderName::from_static(MARK_NAME);
-/// Its name.
-pub(crate) const MARK_NAME: &str = "larder-validate";
+pub(super) const MARK: HeaderName = HeaderName::from_static(VALIDATE);
 /// Bytes of content that are fetched again at most.
 pub(super) const LARGEST: u64 = 16 << 20;
 /// Bytes of stored content that are read at once.

@@ -15,9 +15,10 @@ use opentelemetry_sdk::trace::{
 };
 
 use super::super::memo::{Ended, Memo};
-use super::{Call, Report, Trace, Traceparent};
+use super::Report;
+use crate::base::networks::host_of;
 use crate::base::settings::Door;
-use crate::exchange::route::host_of;
+use crate::counts::span::{Call, Trace, Traceparent};
 use crate::origin::connect;
 
 /// Where a collector takes spans, below its endpoint.

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use larder_semantics::fields::Fields;
 
-use crate::flow::upstream::TRACEPARENT;
+use crate::http::names::TRACEPARENT;
 
 /// The length of a value of version 00, which later versions begin with.
 const LENGTH: usize = 55;
@@ -13,18 +13,18 @@ const SAMPLED: u64 = 1;
 
 /// A span as other programs are told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Traceparent {
+pub(crate) struct Traceparent {
     /// Not 0.
-    pub(super) trace: u128,
+    pub(crate) trace: u128,
     /// Not 0.
-    pub(super) span: u64,
+    pub(crate) span: u64,
     /// Whether it is recorded.
-    pub(super) sampled: bool,
+    pub(crate) sampled: bool,
 }
 
 impl Traceparent {
     /// What `fields` say, if they say it once and as they should.
-    pub(super) fn of(fields: &impl Fields) -> Option<Self> {
+    pub(crate) fn of(fields: &impl Fields) -> Option<Self> {
         let mut lines = fields.lines(TRACEPARENT);
         let (line, None) = (lines.next()?, lines.next()) else { return None };
         Self::read(line)
@@ -47,12 +47,12 @@ impl Traceparent {
     }
 
     /// A span that no other has caused.
-    pub(super) fn root(sampled: bool) -> Self {
+    pub(crate) fn root(sampled: bool) -> Self {
         Self { trace: fastrand::u128(1..), span: fastrand::u64(1..), sampled }
     }
 
     /// A span that this one causes.
-    pub(super) fn child(self) -> Self {
+    pub(crate) fn child(self) -> Self {
         Self { span: fastrand::u64(1..), ..self }
     }
 }

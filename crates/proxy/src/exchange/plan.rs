@@ -1,0 +1,47 @@
+//! The settings in force, ready to be used. A reload replaces them whole.
+
+use std::sync::Arc;
+
+use super::gateways::Gateways;
+use super::reply::Banner;
+use super::route::Sites;
+use crate::base::settings::{AccessLog, Settings};
+use crate::counts::accounts::Accounts;
+use crate::net::gate::Gate;
+
+/// The settings, ready to be used.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) settings: Settings,
+    pub(crate) sites: Sites,
+    pub(crate) banner: Banner,
+    pub(crate) gate: Arc<Gate>,
+    /// Whether each request is logged or traced.
+    pub(crate) tells: bool,
+    pub(crate) version: u64,
+}
+
+impl Plan {
+    pub(crate) fn new(settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
+        let sites = Sites::new(&settings.sites, accounts, gateways);
+        let banner = Banner::new(&settings.name, settings.x_cache);
+        let gate = Arc::new(Gate::new(settings.limits.in_flight, settings.limits.queue));
+        let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
+        Self { settings, sites, banner, gate, tells, version: 0 }
+    }
+
+    /// The plan of new settings. Requests under way keep their places if as many are to be had.
+    pub(crate) fn next(&self, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
+        let (old, new) = (&self.settings.limits, &settings.limits);
+        let same_gate = (old.in_flight, old.queue) == (new.in_flight, new.queue);
+        let mut next = Self { version: self.version + 1, ..Self::new(settings, accounts, gateways) };
+        if same_gate {
+            next.gate = Arc::clone(&self.gate);
+        }
+        next
+    }
+
+    pub(crate) fn logs(&self) -> bool {
+        self.settings.access_log != AccessLog::Off
+    }
+}

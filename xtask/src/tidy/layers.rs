@@ -1,0 +1,232 @@
+//! The layers of a crate: which of its folders may import which. A module may import modules of its own folder and of the
+//! layers below. So no cycle runs through two folders, and a folder can be read after those below it.
+
+use std::collections::BTreeMap;
+
+use super::Text;
+
+/// A crate whose folders are layers.
+pub(super) struct Crate {
+    /// Where its sources are, with a slash at the end.
+    root: &'static str,
+    /// The modules of its root, from bottom to top. Those of one layer do not import each other.
+    layers: &'static [&'static [&'static str]],
+    /// Imports against the order that are still there: from, to, how many lines. An entry may only shrink.
+    known: &'static [(&'static str, &'static str, usize)],
+}
+
+pub(super) const CRATES: &[Crate] = &[Crate {
+    root: "crates/proxy/src/",
+    layers: &[
+        &["base"],
+        &["net"],
+        &["http"],
+        &["counts"],
+        &["origin"],
+        &["exchange"],
+        &["observe"],
+        &["cache"],
+        &["cluster"],
+        &["flow"],
+        &["features"],
+        &["http1", "rpc"],
+        &["admin"],
+        &["server"],
+    ],
+    known: &[
+        ("cache", "cluster", 2),
+        ("cache", "flow", 2),
+        ("cluster", "flow", 9),
+        ("flow", "admin", 2),
+        ("flow", "features", 3),
+        ("flow", "http1", 1),
+        ("flow", "rpc", 1),
+        ("observe", "flow", 4),
+    ],
+}];
+
+/// Imports against the order of the layers, modules that have no layer, and entries of the known list that have to shrink.
+pub(super) fn check(files: &[Text], crates: &[Crate]) -> Vec<String> {
+    crates.iter().flat_map(|layered| layered.problems(files)).collect()
+}
+
+impl Crate {
+    fn problems(&self, files: &[Text]) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut against: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+        for file in files {
+            let Some(path) = file.path.strip_prefix(self.root).and_then(|path| path.strip_suffix(".rs"))
+            else {
+                continue;
+            };
+            let modules: Vec<_> = path.split('/').filter(|name| *name != "mod").collect();
+            let Some(from) = modules.first().copied().filter(|name| !matches!(*name, "lib" | "main")) else {
+                continue;
+            };
+            let Some(layer) = self.layer(from) else {
+                problems.push(format!("{}: `{from}` has no layer in tidy's table", file.path));
+                continue;
+            };
+            for (line, to) in imports(&file.text, modules.len()) {
+                let place = format!("{}:{line}", file.path);
+                match self.layer(to) {
+                    _ if to == from => {}
+                    Some(below) if below < layer => {}
+                    Some(_) => against.entry((from, to)).or_default().push(place),
+                    None => problems
+                        .push(format!("{place}: imports `{to}` of the crate's root, not of its own folder")),
+                }
+            }
+        }
+        problems.extend(self.judge(against));
+        problems
+    }
+
+    fn layer(&self, module: &str) -> Option<usize> {
+        self.layers.iter().position(|layer| layer.contains(&module))
+    }
+
+    /// What is wrong about imports against the order, given those that are known.
+    fn judge(&self, against: BTreeMap<(&str, &str), Vec<String>>) -> Vec<String> {
+        let root = self.root;
+        let mut problems = Vec::new();
+        for ((from, to), places) in &against {
+            let known =
+                self.known.iter().find(|known| (known.0, known.1) == (*from, *to)).map_or(0, |known| known.2);
+            if places.len() > known {
+                let list = places.join(", ");
+                problems.push(format!("{root}{from} may not import `{to}`, which is no layer below: {list}"));
+            }
+        }
+        for (from, to, count) in self.known {
+            let found = against.get(&(*from, *to)).map_or(0, Vec::len);
+            if found < *count {
+                problems.push(format!(
+                    "{root}{from}: imports `{to}` {found} times; tidy's table still allows {count}"
+                ));
+            }
+        }
+        problems
+    }
+}
+
+/// The modules of the crate's root that a module imports which lies so many levels below the root, with line numbers.
+/// Tests at the end of a file may import anything.
+fn imports(text: &str, depth: usize) -> Vec<(usize, &str)> {
+    let text = match text.find("#[cfg(test)]\nmod ") {
+        Some(tests) => &text[..tests],
+        None => text,
+    };
+    let mut found = Vec::new();
+    for (at, path) in paths(text) {
+        let mut rest = path;
+        let mut up = 0;
+        while let Some(above) = rest.strip_prefix("super::") {
+            (rest, up) = (above, up + 1);
+        }
+        let Some(names) = rest.strip_prefix("crate::").or_else(|| (up == depth).then_some(rest)) else {
+            continue;
+        };
+        let line = text[..at].matches('\n').count() + 1;
+        found.extend(heads(names).into_iter().map(|name| (line, name)));
+    }
+    found
+}
+
+/// Each path that begins with `crate::` or `super::`, and where, outside of comments.
+fn paths(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_first =
+        |at: usize| !text[..at].ends_with(|before: char| before.is_alphanumeric() || "_:$".contains(before));
+    let is_code = |at: usize| !text[text[..at].rfind('\n').map_or(0, |end| end + 1)..at].contains("//");
+    let starts = text.match_indices("crate::").chain(text.match_indices("super::"));
+    starts.map(|(at, _)| at).filter(move |at| is_first(*at) && is_code(*at)).map(|at| (at, &text[at..]))
+}
+
+/// The first names of a path, or of each path of a group in braces.
+fn heads(path: &str) -> Vec<&str> {
+    let name = |path: &str| path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
+    let Some(group) = path.strip_prefix('{') else { return vec![&path[..name(path)]] };
+    let (mut heads, mut deep, mut begins) = (Vec::new(), 0, true);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => deep += 1,
+            '}' if deep == 0 => break,
+            '}' => deep -= 1,
+            ',' => begins = deep == 0,
+            _ if begins && !c.is_whitespace() => {
+                heads.push(&group[at..at + name(&group[at..])]);
+                begins = false;
+            }
+            _ => {}
+        }
+    }
+    heads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Crate, Text, check, imports};
+
+    const LAYERS: &[&[&str]] = &[&["base"], &["flow"], &["admin", "rpc"]];
+
+    fn problems(known: &'static [(&str, &str, usize)], files: &[(&str, &str)]) -> Vec<String> {
+        let text =
+            |(path, text): &(&str, &str)| Text { path: format!("c/src/{path}"), text: (*text).to_owned() };
+        let files: Vec<_> = files.iter().map(text).collect();
+        check(&files, &[Crate { root: "c/src/", layers: LAYERS, known }])
+    }
+
+    #[test]
+    fn only_layers_below_may_be_imported() {
+        let down = ("admin/mod.rs", "use crate::flow::serve;\nuse crate::base::{clock, error};\n");
+        assert!(problems(&[], &[down, ("lib.rs", "pub use admin::x;")]).is_empty());
+        for (path, text, from, to, line) in [
+            ("flow/serve.rs", "use crate::admin::page;\n", "flow", "admin", 1),
+            ("base/clock.rs", "\nuse crate::{base::error, flow::{a, b}};\n", "base", "flow", 2),
+            ("base/clock.rs", "fn f() {\n    super::super::rpc::go();\n}\n", "base", "rpc", 2),
+            ("admin/page.rs", "use crate::rpc::page;\n", "admin", "rpc", 1),
+        ] {
+            let expected =
+                format!("c/src/{from} may not import `{to}`, which is no layer below: c/src/{path}:{line}");
+            assert_eq!(problems(&[], &[(path, text)]), [expected]);
+        }
+    }
+
+    #[test]
+    fn a_cycle_of_two_folders_is_a_problem() {
+        let files = [("base/a.rs", "use crate::flow::b::B;\n"), ("flow/b.rs", "use crate::base::a::A;\n")];
+        assert_eq!(problems(&[], &files).len(), 1);
+    }
+
+    #[test]
+    fn comments_and_tests_may_name_anything() {
+        let text = "//! See [`crate::admin`].\nfn f() {} // crate::rpc\n#[cfg(test)]\nmod tests {\n    use crate::admin::X;\n}\n";
+        assert!(problems(&[], &[("base/a.rs", text)]).is_empty());
+    }
+
+    #[test]
+    fn what_is_known_may_only_shrink() {
+        let two = [("base/a.rs", "use crate::flow::b;\nuse crate::flow::c;\n")];
+        assert!(problems(&[("base", "flow", 2)], &two).is_empty());
+        assert_eq!(problems(&[("base", "flow", 1)], &two).len(), 1);
+        let shrunk = problems(&[("base", "flow", 3)], &two);
+        assert_eq!(shrunk, ["c/src/base: imports `flow` 2 times; tidy's table still allows 3"]);
+    }
+
+    #[test]
+    fn modules_without_a_layer_are_found() {
+        assert_eq!(
+            problems(&[], &[("new/a.rs", "")]),
+            ["c/src/new/a.rs: `new` has no layer in tidy's table"]
+        );
+        let root = problems(&[], &[("flow/a.rs", "use crate::Error;\n")]);
+        assert_eq!(root, ["c/src/flow/a.rs:1: imports `Error` of the crate's root, not of its own folder"]);
+    }
+
+    #[test]
+    fn imports_are_found_wherever_they_stand() {
+        let text =
+            "use crate::{\n    a::{b, c},\n    d,\n};\npub(crate) use super::e;\nlet x = crate::f::G;\n";
+        assert_eq!(imports(text, 1), [(1, "a"), (1, "d"), (6, "f"), (5, "e")]);
+    }
+}
