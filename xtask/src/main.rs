@@ -29,10 +29,13 @@ usage: cargo x COMMAND
              --seconds N     how long each runs (10)
              --only A,B      which (all in fuzz/targets)
              --keep          add new short inputs that reach more code to fuzz/corpus
-  soak     an ordinary load on a release build, and beside it all hostile clients and origins at once; checks memory,
-           errors, content and times
+  soak     an ordinary load on a release build, beside it all hostile clients and origins at once, and checkers of what is
+           promised, with faults, on proxies of their own; checks memory, errors, content and times (needs redis-server)
              --minutes N     how long; the first third is without the hostile ones (3)
-             --only A,B      which hostile clients (all)
+             --only A,B      which hostile clients and checkers (all); the checkers: tags, purges, kills, segments,
+                             cluster, memory
+             --seed N        repeat the choices of checkers, though not their timing (random)
+             --control NAME  run this checker alone, without what keeps its promise: it has to find violations
              --larder PATH   test this program instead of building one
   bench    hits | misses | memory: this proxy beside its peers, in one run (bench/README.md)
              --seconds N     how long each measurement lasts (5)

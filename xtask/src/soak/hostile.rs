@@ -6,7 +6,6 @@
 use super::ordinary::Random;
 use super::server::Ports;
 use super::{Over, content, traps};
-use crate::args;
 use anyhow::Result;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -19,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A kind of hostile client.
 pub(super) struct Attack {
-    name: &'static str,
+    pub(super) name: &'static str,
     /// How many of them there are at once.
     pub(super) clients: u64,
     once: fn(&mut Round<'_>) -> Result<()>,
@@ -32,7 +31,7 @@ struct Round<'r> {
     random: &'r mut Random,
 }
 
-const ATTACKS: &[Attack] = &[
+pub(super) const ATTACKS: &[Attack] = &[
     Attack { name: "head-flood", clients: 4, once: head_flood },
     Attack { name: "slow-upload", clients: 16, once: slow_upload },
     Attack { name: "absent", clients: 8, once: absent },
@@ -49,17 +48,9 @@ const ATTACKS: &[Attack] = &[
     Attack { name: "groups", clients: 2, once: groups },
 ];
 
-/// The kinds that `only` names, a comma between them; without it, all.
-///
-/// # Errors
-/// A name that is no kind's.
-pub(super) fn chosen(only: Option<&str>) -> Result<Vec<&'static Attack>> {
-    let names: Vec<_> = ATTACKS.iter().map(|attack| attack.name).collect();
-    let Some(only) = only else { return Ok(ATTACKS.iter().collect()) };
-    let find = |word: &str| ATTACKS.iter().find(|attack| attack.name == word);
-    only.split(',')
-        .map(|word| find(word).ok_or_else(|| args::unknown("hostile client", word, &names)))
-        .collect()
+/// The kind of this name.
+pub(super) fn named(name: &str) -> Option<&'static Attack> {
+    ATTACKS.iter().find(|attack| attack.name == name)
 }
 
 impl Attack {
@@ -229,17 +220,4 @@ fn groups(round: &mut Round<'_>) -> Result<()> {
         write!(stream, "POST /group HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 0\r\n{close}\r\n")?;
     }
     read_all(&mut stream)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ATTACKS, chosen};
-
-    #[test]
-    fn kinds_are_chosen_by_name() {
-        assert_eq!(chosen(None).unwrap().len(), ATTACKS.len());
-        assert_eq!(chosen(Some("vary,groups")).unwrap().len(), 2);
-        let error = chosen(Some("varry")).err().unwrap();
-        assert_eq!(error.to_string(), "unknown hostile client `varry`; did you mean `vary`?");
-    }
 }

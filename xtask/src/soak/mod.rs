@@ -1,24 +1,31 @@
 //! `cargo x soak`: a release build under an ordinary load, and beside it every hostile client and origin at once.
 //!
 //! For the first third of the time the ordinary load is alone. Then the hostile ones begin. At the end the memory, the
-//! errors, the content and the times of the ordinary clients are judged. Everything is on 127.0.0.1 and its neighbours.
+//! errors, the content and the times of the ordinary clients are judged. Checkers run beside them for the whole time, with
+//! proxies of their own and with faults: at the end each says what it has found. Everything is on 127.0.0.1 and its
+//! neighbours, and faults concern only what a checker has started itself.
 
+mod checks;
+mod client;
 mod content;
 mod hostile;
 mod ordinary;
 mod origin;
+mod request;
 mod server;
 mod traps;
 mod verdict;
 
 use crate::args;
 use crate::bench::process::resident;
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
+use checks::Checker;
+use hostile::Attack;
 use ordinary::Ordinary;
 use server::Server;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use verdict::Verdict;
 
 /// How often the state is printed.
@@ -29,6 +36,9 @@ pub(crate) struct Soak {
     time: Duration,
     larder: Option<PathBuf>,
     only: Option<String>,
+    /// Repeats the choices of checkers, though not their timing.
+    seed: u64,
+    control: Option<&'static Checker>,
 }
 
 /// Tells every thread of a run when it is over.
@@ -38,6 +48,10 @@ struct Over(AtomicBool);
 impl Over {
     fn is_over(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 
     /// Sleeps, at most until the run is over.
@@ -54,7 +68,7 @@ struct AtEnd<'o>(&'o Over);
 
 impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
+        self.0.end();
     }
 }
 
@@ -62,13 +76,16 @@ impl Soak {
     /// Reads the options.
     ///
     /// # Errors
-    /// An unknown option, value or hostile client.
+    /// An unknown option, value, hostile client or checker.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let words = args::parse(words, &[("--minutes", true), ("--only", true), ("--larder", true)])?;
+        let known = ["--minutes", "--only", "--larder", "--seed", "--control"].map(|name| (name, true));
+        let words = args::parse(words, &known)?;
         let only = words.get("--only").map(str::to_owned);
-        hostile::chosen(only.as_deref())?;
+        chosen(only.as_deref())?;
+        let control = words.get("--control").map(checks::named).transpose()?;
         let time = Duration::from_secs(60 * u64::from(words.number("--minutes", 3)?));
-        Ok(Self { time, larder: words.path("--larder"), only })
+        let seed = words.number("--seed", any_seed())?.into();
+        Ok(Self { time, larder: words.path("--larder"), only, seed, control })
     }
 
     /// Runs the load and judges it.
@@ -77,33 +94,100 @@ impl Soak {
     /// When something cannot be started, or a promise was not kept.
     pub(crate) fn run(self) -> Result<()> {
         let larder = self.larder.clone().map_or_else(crate::conformance::build, Ok)?;
+        let larder = std::path::absolute(larder)?;
+        match self.control {
+            Some(checker) => self.control(&larder, checker),
+            None => self.load(&larder),
+        }
+    }
+
+    fn load(&self, larder: &Path) -> Result<()> {
         let (ours, traps) = (origin::start()?, traps::start()?);
-        let server = Server::start(&larder, ours, traps.port)?;
-        let hostile = hostile::chosen(self.only.as_deref())?;
+        let server = Server::start(larder, ours, traps.port)?;
+        let (hostile, checkers) = chosen(self.only.as_deref())?;
         let (over, ordinary) = (Over::default(), Ordinary::default());
-        let (before, most_resident) = std::thread::scope(|scope| -> Result<_> {
-            let _end = AtEnd(&over);
+        let (before, most_resident, checked) = std::thread::scope(|scope| -> Result<_> {
+            let end = AtEnd(&over);
             for client in 0..ordinary::CLIENTS {
                 let (over, ordinary, port) = (&over, &ordinary, server.ports.site);
                 scope.spawn(move || ordinary.run(client, port, over));
             }
+            let (over, seed) = (&over, self.seed);
+            let check =
+                |checker: &'static Checker| scope.spawn(move || checker.check(larder, over, seed, None));
+            let checkers: Vec<_> = checkers.into_iter().map(check).collect();
             let mut most = watch(&server, &ordinary, self.time / 3)?;
             let before = ordinary.exchange();
             println!("now with {} kinds of hostile clients", hostile.len());
             let ports = &server.ports;
             for attack in &hostile {
                 for number in 0..attack.clients {
-                    let over = &over;
                     scope.spawn(move || attack.repeat(number, ports, over));
                 }
             }
             most = most.max(watch(&server, &ordinary, self.time - self.time / 3)?);
-            Ok((before, most))
+            drop(end);
+            let checked =
+                checkers.into_iter().map(|checker| checker.join().map_err(|_| anyhow!("a checker panicked")));
+            Ok((before, most, checked.collect::<Result<_>>()?))
         })?;
         // Only now have those that waited for an answer got it, or given up.
         let during = ordinary.exchange();
-        Verdict { before, during, most_resident, budget: server::BUDGET }.judge()
+        Verdict { before, during, most_resident, budget: server::BUDGET, checked }.judge()
     }
+
+    /// Runs a checker without what keeps its promises, once for each such thing: it has to find violations.
+    fn control(&self, larder: &Path, checker: &Checker) -> Result<()> {
+        for left_out in checker.controls {
+            println!("{} without {left_out}", checker.name);
+            let over = Over::default();
+            let summary = std::thread::scope(|scope| {
+                let end = AtEnd(&over);
+                scope.spawn(|| {
+                    over.sleep(self.time);
+                    over.end();
+                });
+                let summary = checker.check(larder, &over, self.seed, Some(left_out));
+                drop(end);
+                summary
+            });
+            println!("  {}", summary.line());
+            if summary.violations == 0 {
+                bail!("checker `{}` finds nothing wrong without {left_out}", checker.name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A seed that is another one in each run.
+fn any_seed() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.subsec_nanos());
+    now.max(1)
+}
+
+/// The hostile clients and the checkers that `only` names, a comma between them; without it, all.
+///
+/// # Errors
+/// A name that nothing has.
+fn chosen(only: Option<&str>) -> Result<(Vec<&'static Attack>, Vec<&'static Checker>)> {
+    let Some(only) = only else {
+        return Ok((hostile::ATTACKS.iter().collect(), checks::CHECKERS.iter().collect()));
+    };
+    let (mut hostile, mut checkers) = (Vec::new(), Vec::new());
+    for word in only.split(',') {
+        match (hostile::named(word), checks::named(word)) {
+            (Some(attack), _) => hostile.push(attack),
+            (None, Ok(checker)) => checkers.push(checker),
+            (None, Err(_)) => {
+                let attacks = hostile::ATTACKS.iter().map(|attack| attack.name);
+                let names: Vec<_> =
+                    attacks.chain(checks::CHECKERS.iter().map(|checker| checker.name)).collect();
+                return Err(args::unknown("hostile client or checker", word, &names));
+            }
+        }
+    }
+    Ok((hostile, checkers))
 }
 
 /// Prints the state now and then; gives the most bytes that were resident.
@@ -116,4 +200,25 @@ fn watch(server: &Server, ordinary: &Ordinary, time: Duration) -> Result<u64> {
         println!("  {:>5} s  {:>4} MiB resident  {}", begun.elapsed().as_secs(), now >> 20, ordinary.line());
     }
     Ok(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Soak, checks, chosen, hostile};
+
+    #[test]
+    fn hostile_clients_and_checkers_are_chosen_by_name() {
+        let count = |only| chosen(only).map(|(hostile, checkers)| (hostile.len(), checkers.len()));
+        assert_eq!(count(None).unwrap(), (hostile::ATTACKS.len(), checks::CHECKERS.len()));
+        assert_eq!(count(Some("vary,groups,kills")).unwrap(), (2, 1));
+        let error = count(Some("varry")).unwrap_err();
+        assert_eq!(error.to_string(), "unknown hostile client or checker `varry`; did you mean `vary`?");
+    }
+
+    #[test]
+    fn a_control_names_a_checker() {
+        let parse = |words: &str| Soak::parse(&words.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert!(parse("--control tags --seed 7").is_ok());
+        assert!(parse("--control vary").is_err());
+    }
 }

@@ -1,9 +1,8 @@
 //! Ordinary clients: kept connections, one request after the other with pauses, every byte compared.
 
+use super::client::Client;
 use super::{Over, content};
-use anyhow::{Context, Result, bail, ensure};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use anyhow::{Context, Result, ensure};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,6 @@ pub(super) const CLIENTS: u64 = 8;
 const PAGES: f64 = 3_000.0;
 /// How long each waits between two requests.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Longer than this no answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Requests on one connection.
 const ON_ONE: usize = 500;
 
@@ -68,10 +65,7 @@ impl Ordinary {
     }
 
     fn connection(&self, port: u16, random: &mut Random, over: &Over) -> Result<()> {
-        let stream = TcpStream::connect(("127.0.0.1", port)).context("cannot connect")?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut reader = BufReader::new(stream);
+        let mut client = Client::to(port);
         for _ in 0..ON_ONE {
             if over.is_over() {
                 break;
@@ -79,37 +73,21 @@ impl Ordinary {
             let number = PAGES.powf(random.share()) as u64;
             let (path, length) = content::path(number);
             let begun = Instant::now();
-            let body = get(&mut reader, &path).with_context(|| path.clone())?;
+            let request = format!("GET {path}");
+            let answer = client.ask(&request, "Host: good.test\r\n").with_context(|| path.clone())?;
             let took = begun.elapsed().as_micros() as u32;
-            ensure!(body == content::of(number, length), "{path}: wrong content of {} bytes", body.len());
+            ensure!(answer.status == 200, "{path}: answered {}", answer.status);
+            ensure!(answer.is_whole, "{path}: the content broke off");
+            ensure!(
+                answer.body == content::of(number, length),
+                "{path}: wrong content of {} bytes",
+                answer.body.len()
+            );
             self.seen().times.push(took);
             std::thread::sleep(PAUSE);
         }
         Ok(())
     }
-}
-
-fn get(reader: &mut BufReader<TcpStream>, path: &str) -> Result<Vec<u8>> {
-    reader.get_mut().write_all(format!("GET {path} HTTP/1.1\r\nHost: good.test\r\n\r\n").as_bytes())?;
-    let (mut line, mut length) = (String::new(), None);
-    for number in 0.. {
-        line.clear();
-        ensure!(reader.read_line(&mut line).context("no answer")? > 0, "the connection was closed");
-        match line.trim_end() {
-            "" => break,
-            status if number == 0 && !status.starts_with("HTTP/1.1 200 ") => bail!("answered `{status}`"),
-            field => {
-                let value = field.to_ascii_lowercase();
-                length = value
-                    .strip_prefix("content-length:")
-                    .map(|value| value.trim().parse::<usize>())
-                    .or(length);
-            }
-        }
-    }
-    let mut body = vec![0; length.context("no content-length")??];
-    reader.read_exact(&mut body).context("the content broke off")?;
-    Ok(body)
 }
 
 /// Numbers that look random (SplitMix64).
@@ -125,6 +103,11 @@ impl Random {
 
     pub(super) fn coin(&mut self) -> bool {
         self.next() >> 63 == 0
+    }
+
+    /// A number below `end`.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
     }
 
     /// From 0 to 1.

@@ -2,9 +2,9 @@
 //! its host, as many frameworks do, so that a field of another client which reaches it spoils the page for everybody.
 
 use super::content;
-use anyhow::{Context, Result};
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use super::request::{self, Request};
+use anyhow::Result;
+use std::io::Write;
 
 /// Fields by which clients tell origins that another page is meant; none of them may come here from a client.
 const BELIEVED: [&str; 6] = [
@@ -18,61 +18,28 @@ const BELIEVED: [&str; 6] = [
 
 /// Listens until the program ends; the port.
 pub(super) fn start() -> Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on 127.0.0.1")?;
-    let port = listener.local_addr()?.port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // A connection that the proxy gives up is no error of the origin.
-            std::thread::spawn(move || drop(answer_all(stream)));
-        }
-    });
-    Ok(port)
-}
-
-fn answer_all(stream: TcpStream) -> Result<()> {
-    stream.set_nodelay(true)?;
-    let mut reader = BufReader::new(stream);
-    while let Some((path, is_spoilt)) = head(&mut reader)? {
+    request::serve(|request, stream| {
         let lines = "Cache-Control: public, max-age=5\r\nETag: \"1\"\r\nContent-Type: text/plain\r\n";
-        let bytes = match content::page(&path) {
-            Some(_) if is_spoilt => content::answer("200 OK", lines, b"spoilt"),
+        let bytes = match content::page(&request.target) {
+            Some(_) if is_spoilt(request) => content::answer("200 OK", lines, b"spoilt"),
             Some((number, length)) => content::answer("200 OK", lines, &content::of(number, length)),
             None => content::answer("404 Not Found", "", b"no such page"),
         };
-        reader.get_mut().write_all(&bytes)?;
-    }
-    Ok(())
+        Ok(stream.write_all(&bytes)?)
+    })
 }
 
-/// The path that is asked for, and whether a field asks for something else. `None` at the end.
-fn head(reader: &mut impl BufRead) -> Result<Option<(String, bool)>> {
-    let (mut line, mut path, mut is_spoilt) = (String::new(), None, false);
-    loop {
-        line.clear();
-        if reader.read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        if line == "\r\n" {
-            return Ok(path.map(|path| (path, is_spoilt)));
-        }
-        match path {
-            None => path = line.split(' ').nth(1).map(str::to_owned),
-            Some(_) => is_spoilt |= spoils(&line),
-        }
-    }
-}
-
-fn spoils(line: &str) -> bool {
-    let line = line.to_ascii_lowercase();
-    let Some((name, value)) = line.split_once(':') else { return false };
-    BELIEVED.contains(&name)
-        || (name == "x-forwarded-host" && value.contains("evil"))
-        || (name == "forwarded" && value.contains("evil"))
+/// Whether a field asks for something else.
+fn is_spoilt(request: &Request) -> bool {
+    request.fields.iter().any(|(name, value)| {
+        BELIEVED.contains(&name.as_str())
+            || (matches!(name.as_str(), "x-forwarded-host" | "forwarded") && value.contains("evil"))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::head;
+    use super::{Request, is_spoilt};
 
     #[test]
     fn fields_that_name_another_page_spoil_it() {
@@ -83,9 +50,9 @@ mod tests {
             ("Forwarded: for=1;host=evil.test\r\n", true),
             ("X-Original-URL: /b\r\n", true),
         ] {
-            let found = head(&mut format!("GET /a HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
-            assert_eq!(found, Some(("/a".to_owned(), expected)), "{fields}");
+            let text = format!("GET /a HTTP/1.1\r\n{fields}\r\n");
+            let request = Request::read(&mut text.as_bytes()).unwrap().unwrap();
+            assert_eq!((request.target.as_str(), is_spoilt(&request)), ("/a", expected), "{fields}");
         }
-        assert_eq!(head(&mut &b""[..]).unwrap(), None);
     }
 }

@@ -1,70 +1,74 @@
-//! The proxy under test: its config, its ports, its process.
+//! Proxies under test: their config, their ports, their processes.
 
+use super::ordinary::Random;
 use anyhow::{Context, Result, bail};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of memory that the proxy may keep responses in.
 pub(super) const BUDGET: u64 = 64 << 20;
 
 const START: Duration = Duration::from_secs(30);
 
-/// Where it listens, each on 127.0.0.1.
-pub(super) struct Ports {
-    /// For the sites `good.test` and `evil.test`.
+/// The most bytes that may be resident where responses may take `budget`.
+pub(super) fn most_resident(budget: u64) -> u64 {
+    budget + budget * 15 / 100 + (64 << 20)
+}
+
+/// A process that ends when this is dropped, with a folder of its own, in which it runs.
+pub(super) struct Larder {
+    /// Where its sites are.
     pub(super) site: u16,
-    pub(super) forward: u16,
     pub(super) admin: u16,
-    pub(super) onc: u16,
-    /// Not its own: where the hostile origin is.
-    pub(super) traps: u16,
-}
-
-/// A process that ends when this is dropped.
-pub(super) struct Server {
-    pub(super) ports: Ports,
+    program: PathBuf,
+    folder: tempfile::TempDir,
     child: Child,
-    _folder: tempfile::TempDir,
 }
 
-impl Server {
-    /// Starts `larder` before the ordinary origin and the hostile one.
+impl Larder {
+    /// Starts `program` with this config.
     ///
     /// # Errors
     /// When it does not start.
-    pub(super) fn start(larder: &Path, ours: u16, traps: u16) -> Result<Self> {
-        let [site, forward, admin, onc] = free_ports()?;
-        let ports = Ports { site, forward, admin, onc, traps };
+    pub(super) fn start(program: &Path, config: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder")?;
         let file = folder.path().join("larder.toml");
-        let config = format!(
-            "[memory]\nsize = '{}MiB'\n[forward]\nallow_private = true\n[onc]\nlisten = '127.0.0.1:{onc}'\n\
-             [[site]]\nname = 'good'\nhosts = ['good.test']\norigin = 'http://127.0.0.1:{ours}'\n\
-             [[site]]\nname = 'evil'\nhosts = ['evil.test']\norigin = 'http://127.0.0.1:{traps}'\n",
-            BUDGET >> 20
-        );
         std::fs::write(&file, config).with_context(|| format!("cannot write {}", file.display()))?;
-        let mut command = Command::new(larder);
-        command.arg("serve").arg("--config").arg(&file).args(["--access-log", "off", "--stats", "none"]);
-        for (option, port) in [("--listen", site), ("--forward", forward), ("--admin", admin)] {
-            command.arg(option).arg(format!("127.0.0.1:{port}"));
-        }
-        command.env("LARDER_LOG", "error").stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.spawn().with_context(|| format!("cannot start {}", larder.display()))?;
-        let mut server = Self { ports, child, _folder: folder };
-        server.wait()?;
-        Ok(server)
+        let [site, admin] = free_ports()?;
+        let child = spawn(program, folder.path(), [site, admin])?;
+        let mut larder = Self { site, admin, program: program.to_owned(), folder, child };
+        larder.wait()?;
+        Ok(larder)
     }
 
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again with what is in its folder, on the same ports.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(super) fn start_again(&mut self) -> Result<()> {
+        self.child = spawn(&self.program, self.folder.path(), [self.site, self.admin])?;
+        self.wait()
+    }
+
     fn wait(&mut self) -> Result<()> {
         let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.ports.site)).is_err() {
+        while [self.site, self.admin].iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()) {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the proxy has ended: {status}");
             }
@@ -77,20 +81,79 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Larder {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 
-/// Ports that nobody listens on, as far as one can know.
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
+fn spawn(program: &Path, folder: &Path, [site, admin]: [u16; 2]) -> Result<Child> {
+    let mut command = Command::new(program);
+    command.args(["serve", "--config", "larder.toml", "--access-log", "off", "--stats", "none"]);
+    for (option, port) in [("--listen", site), ("--admin", admin)] {
+        command.arg(option).arg(format!("127.0.0.1:{port}"));
+    }
+    command.current_dir(folder).env("STATE_DIRECTORY", folder).env("LARDER_LOG", "error");
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.spawn().with_context(|| format!("cannot start {}", program.display()))
+}
+
+/// Where the proxy for ordinary and hostile clients listens, each on 127.0.0.1.
+pub(super) struct Ports {
+    /// For the sites `good.test` and `evil.test`.
+    pub(super) site: u16,
+    pub(super) forward: u16,
+    pub(super) admin: u16,
+    pub(super) onc: u16,
+    /// Not its own: where the hostile origin is.
+    pub(super) traps: u16,
+}
+
+/// The proxy for ordinary and hostile clients.
+pub(super) struct Server {
+    pub(super) ports: Ports,
+    larder: Larder,
+}
+
+impl Server {
+    /// Starts `larder` before the ordinary origin and the hostile one.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(super) fn start(larder: &Path, ours: u16, traps: u16) -> Result<Self> {
+        let [forward, onc] = free_ports()?;
+        let config = format!(
+            "[memory]\nsize = '{}MiB'\n[forward]\nlisten = '127.0.0.1:{forward}'\nallow_private = true\n\
+             [onc]\nlisten = '127.0.0.1:{onc}'\n\
+             [[site]]\nname = 'good'\nhosts = ['good.test']\norigin = 'http://127.0.0.1:{ours}'\n\
+             [[site]]\nname = 'evil'\nhosts = ['evil.test']\norigin = 'http://127.0.0.1:{traps}'\n",
+            BUDGET >> 20
+        );
+        let larder = Larder::start(larder, &config)?;
+        let ports = Ports { site: larder.site, forward, admin: larder.admin, onc, traps };
+        Ok(Self { ports, larder })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.larder.id()
+    }
+}
+
+/// Ports that nobody listens on, as far as one can know, of those that the system gives to no connection: so they are still
+/// free when a process that listened there starts again.
+///
+/// # Errors
+/// When the clock cannot be read.
+pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
+    let mut random = Random(now ^ u64::from(std::process::id()) << 32);
     let mut listeners = Vec::new();
     let mut ports = [0; N];
     for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on 127.0.0.1")?;
-        *port = listener.local_addr()?.port();
+        let free = std::iter::repeat_with(|| 12_000 + random.below(20_000) as u16);
+        let mut free = free.filter_map(|port| Some((port, TcpListener::bind(("127.0.0.1", port)).ok()?)));
+        let (number, listener) = free.next().context("no free port")?;
+        *port = number;
         listeners.push(listener);
     }
     Ok(ports)

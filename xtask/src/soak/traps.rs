@@ -1,16 +1,20 @@
 //! The hostile origin: each first part of a path is another way to hurt a proxy. It listens on many addresses of this
 //! machine, as many origins do.
 
-use super::{content, ordinary::Random};
+use super::{content, ordinary::Random, request};
 use anyhow::{Context, Result};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Addresses besides 127.0.0.1: 127.0.1.1 and so on.
 pub(super) const NEIGHBOURS: u8 = 60;
 /// How long slow answers are kept up.
 const SLOW: Duration = Duration::from_secs(20);
+
+/// The seed of the next answer.
+static UNIQUE: AtomicU64 = AtomicU64::new(0);
 
 /// A hostile origin.
 pub(super) struct Traps {
@@ -24,40 +28,15 @@ pub(super) fn start() -> Result<Traps> {
     let others =
         (1..=NEIGHBOURS).filter_map(|last| TcpListener::bind((format!("127.0.1.{last}"), port)).ok());
     for listener in std::iter::once(first).chain(others) {
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                // What the proxy gives up is what it should.
-                std::thread::spawn(move || drop(answer_all(stream)));
-            }
+        request::answer_at(listener, |request, stream| {
+            let target = request.target.as_str();
+            let path = target
+                .strip_prefix("http://")
+                .map_or(target, |rest| rest.find('/').map_or("/", |at| &rest[at..]));
+            answer(stream, path, &mut Random(UNIQUE.fetch_add(1, Ordering::Relaxed)))
         });
     }
     Ok(Traps { port })
-}
-
-fn answer_all(stream: TcpStream) -> Result<()> {
-    stream.set_nodelay(true)?;
-    let mut reader = BufReader::new(stream);
-    let mut random = Random(std::process::id().into());
-    loop {
-        let (mut line, mut path, mut length) = (String::new(), String::new(), 0_u64);
-        while line != "\r\n" {
-            line.clear();
-            if reader.read_line(&mut line)? == 0 {
-                return Ok(());
-            }
-            if path.is_empty() {
-                path = line.split(' ').nth(1).unwrap_or("/").to_owned();
-            }
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap_or(0);
-            }
-        }
-        std::io::copy(&mut std::io::Read::take(&mut reader, length), &mut std::io::sink())?;
-        let path = path
-            .strip_prefix("http://")
-            .map_or(path.as_str(), |rest| rest.find('/').map_or("/", |at| &rest[at..]));
-        answer(reader.get_mut(), path, &mut random)?;
-    }
 }
 
 /// Answers as the path's first part says.

@@ -1,0 +1,191 @@
+//! Two nodes whose engine stands still, or is killed and comes back empty, at random: one that stays with a node reads
+//! nothing older than that node has acknowledged, and what was published is read at the other node after the lag.
+
+use super::Task;
+use super::engine::Engine;
+use super::pages::{Pages, Reader, Shown, host, path};
+use super::purges;
+use crate::soak::client::{Answer, Client};
+use crate::soak::ordinary::Random;
+use crate::soak::server::{Larder, free_ports};
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a node may trust what it keeps without news.
+const LAG: Duration = Duration::from_secs(1);
+const NODES: [&str; 2] = ["a", "b"];
+/// Longest wait for the nodes to know each other.
+const START: Duration = Duration::from_secs(30);
+
+/// What one node has acknowledged of a page, and what any node has published.
+#[derive(Default)]
+struct Acknowledged {
+    by_node: [u64; NODES.len()],
+    published: Published,
+}
+
+/// Versions that were published, and when.
+#[derive(Default)]
+struct Published {
+    recent: Vec<(Instant, u64)>,
+    /// The highest one that was published longer ago than the lag.
+    overdue: u64,
+}
+
+impl Published {
+    /// What a request that is sent at `now` has to get at least. `now` never goes back.
+    fn least(&mut self, now: Instant) -> u64 {
+        let overdue = self.recent.extract_if(.., |(then, _)| now > *then + LAG);
+        self.overdue = overdue.map(|(_, version)| version).fold(self.overdue, u64::max);
+        self.overdue
+    }
+}
+
+/// The nodes, and what their clients know.
+struct Nodes<'t> {
+    task: &'t Task<'t>,
+    pages: &'t Pages,
+    nodes: &'t [Larder],
+    acknowledged: Vec<Mutex<Acknowledged>>,
+}
+
+pub(super) fn run(task: &Task<'_>) -> Result<()> {
+    let pages = purges::pages(40, &[100, 3_000]);
+    let (origin, mut engine) = (pages.serve()?, Engine::start()?);
+    let nodes = NODES.map(|name| start(task.larder, name, engine.port, origin));
+    let nodes: Vec<_> = nodes.into_iter().collect::<Result<_>>()?;
+    know_each_other(&nodes)?;
+    let acknowledged = (0..pages.count()).map(|_| Mutex::default()).collect();
+    let cluster = Nodes { task, pages: &pages, nodes: &nodes, acknowledged };
+    std::thread::scope(|scope| {
+        for thread in 1..=4 {
+            let (random, cluster) = (task.random(thread), &cluster);
+            scope.spawn(move || cluster.run(thread as usize % NODES.len(), random));
+        }
+        let mut random = task.random(0);
+        while !task.over.is_over() {
+            task.over.sleep(Duration::from_millis(1_000 + random.below(6_000)));
+            let time = Duration::from_millis(random.below(3_000));
+            match random.below(3) {
+                0 => engine.restart(time)?,
+                _ => engine.stop(time)?,
+            }
+            task.findings.faults.add();
+        }
+        Ok(())
+    })
+}
+
+fn start(larder: &Path, name: &str, engine: u16, origin: u16) -> Result<Larder> {
+    let [peers] = free_ports()?;
+    let config = format!(
+        "[cluster]\nengine = 'redis://127.0.0.1:{engine}'\nnode = '{name}'\nlisten = '127.0.0.1:{peers}'\n\
+         heartbeat = '100ms'\ndrop_out = '4s'\nmax_invalidation_lag = '{}s'\n\
+         [[site]]\norigin = 'http://127.0.0.1:{origin}'\npurge_from = ['127.0.0.1']\nstale_if_error = '0s'\n",
+        LAG.as_secs()
+    );
+    Larder::start(larder, &config)
+}
+
+fn know_each_other(nodes: &[Larder]) -> Result<()> {
+    let begun = Instant::now();
+    for node in nodes {
+        let mut client = Client::to(node.admin);
+        loop {
+            let answer = client.ask("GET /cluster", "Host: localhost\r\n")?;
+            let cluster: serde_json::Value = serde_json::from_slice(&answer.body).context("no JSON")?;
+            let known = cluster["nodes"].as_array().map(Vec::len);
+            if known == Some(NODES.len()) && cluster["invalidations"]["lag_seconds"].is_number() {
+                break;
+            }
+            ensure!(begun.elapsed() < START, "the nodes have not found each other in {} s", START.as_secs());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    Ok(())
+}
+
+impl Nodes<'_> {
+    /// A client that stays with a node, until the run is over.
+    fn run(&self, node: usize, mut random: Random) {
+        let mut reader = Reader::new(self.task, self.pages, self.nodes[node].site);
+        let mut writer = Client::to(self.nodes[node].site);
+        let mut admin = Client::to(self.nodes[node].admin);
+        while !self.task.over.is_over() {
+            let page = self.pages.some(&mut random);
+            if random.below(10) == 0 {
+                self.change(node, page, &mut writer, &mut admin, &mut random);
+            } else {
+                let least = self.least(node, page);
+                reader.read(&host(page), page, random.below(4) == 0, least);
+            }
+            std::thread::sleep(Duration::from_millis(random.below(40)));
+        }
+    }
+
+    fn least(&self, node: usize, page: u64) -> Shown {
+        let mut acknowledged = self.page(page);
+        let own = acknowledged.by_node[node].max(acknowledged.published.least(Instant::now()));
+        Shown { own, user: 0 }
+    }
+
+    fn page(&self, page: u64) -> std::sync::MutexGuard<'_, Acknowledged> {
+        self.acknowledged[page as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes a page by a request or by a purge at this node, and notes what was answered.
+    fn change(&self, node: usize, page: u64, writer: &mut Client, admin: &mut Client, random: &mut Random) {
+        let (host, path) = (host(page), path(page));
+        let kind = random.below(3);
+        let purged = if kind == 0 { None } else { Some(self.pages.change(page)) };
+        let fields = format!("Host: {host}\r\n");
+        let answer = match kind {
+            _ if self.task.leaves_out("changes") => {
+                let version = self.pages.change(page);
+                self.page(page).by_node[node] = version;
+                return self.task.findings.changes.add();
+            }
+            0 => writer.ask(&format!("PUT {path}"), &fields),
+            1 => writer.ask(&format!("PURGE {path}"), &fields),
+            _ => {
+                let request = format!("POST /purge?url=http://{host}{path}");
+                admin.ask(&request, "Host: localhost\r\nLarder-Admin: 1\r\n")
+            }
+        };
+        let Some(answer) = answer.ok().filter(|answer| answer.status == 200) else {
+            return self.task.findings.unanswered.add();
+        };
+        let told = answer.field("version").and_then(|text| text.parse().ok());
+        let Some(version) = purged.or(told) else { return };
+        let mut acknowledged = self.page(page);
+        let by_node = &mut acknowledged.by_node[node];
+        *by_node = version.max(*by_node);
+        if is_published(&answer) {
+            acknowledged.published.recent.push((Instant::now(), version));
+        }
+        self.task.findings.changes.add();
+    }
+}
+
+/// Whether the other node is told, or will be.
+fn is_published(answer: &Answer) -> bool {
+    answer.field("larder-position").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAG, Published};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_was_published_has_to_be_read_after_the_lag() {
+        let now = Instant::now();
+        let mut published = Published { recent: vec![(now, 2), (now + LAG, 3)], overdue: 0 };
+        assert_eq!(published.least(now + LAG), 0);
+        assert_eq!(published.least(now + LAG + Duration::from_millis(1)), 2);
+        assert_eq!(published.least(now + 3 * LAG), 3);
+        assert!(published.recent.is_empty());
+    }
+}

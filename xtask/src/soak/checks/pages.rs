@@ -1,0 +1,315 @@
+//! Pages that change: an origin that counts their versions, contents that say which version they are, and the versions
+//! that were acknowledged, which no later read may be older than.
+
+use super::Task;
+use crate::soak::client::{Answer, Client};
+use crate::soak::content;
+use crate::soak::ordinary::Random;
+use crate::soak::request::{self, Request};
+use anyhow::{Context, Result};
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Hosts, tags and kinds of pages.
+pub(super) const HOSTS: u64 = 2;
+pub(super) const TAGS: u64 = 5;
+pub(super) const KINDS: [&str; 2] = ["users", "paths"];
+
+/// What the origin says of its pages, and how long they are.
+pub(super) struct Form {
+    pub(super) count: u64,
+    pub(super) lengths: &'static [usize],
+    /// Fields of each response.
+    pub(super) lines: &'static str,
+    pub(super) has_etags: bool,
+    /// Whether a path shows its user.
+    pub(super) is_coupled: bool,
+    /// For a control: now and then a byte of the content is wrong.
+    pub(super) is_damaged: bool,
+}
+
+/// The versions of a page and of the user that it shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Shown {
+    pub(super) own: u64,
+    pub(super) user: u64,
+}
+
+/// The pages of an origin.
+pub(super) struct Pages {
+    form: Form,
+    versions: Vec<AtomicU64>,
+    acknowledged: Vec<AtomicU64>,
+    /// The versions that changes with a field `Change` have made.
+    committed: Mutex<HashMap<String, u64>>,
+}
+
+/// The path of a page: even numbers are users, odd ones the paths of these.
+pub(super) fn path(page: u64) -> String {
+    format!("/{}/{}", KINDS[(page % 2) as usize], page / 2)
+}
+
+pub(super) fn host(page: u64) -> String {
+    format!("h{}.test", page / 2 % HOSTS)
+}
+
+fn number(path: &str) -> Option<u64> {
+    let (kind, id) = path.strip_prefix('/')?.split_once('/')?;
+    let kind = KINDS.iter().position(|known| *known == kind)? as u64;
+    Some(id.parse::<u64>().ok()?.checked_mul(2)? + kind)
+}
+
+impl Pages {
+    pub(super) fn new(form: Form) -> Arc<Self> {
+        let zeros = || (0..form.count).map(|_| AtomicU64::new(0)).collect();
+        let (versions, acknowledged) = (zeros(), zeros());
+        Arc::new(Self { form, versions, acknowledged, committed: Mutex::default() })
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.form.count
+    }
+
+    /// A page; low numbers are asked for most.
+    pub(super) fn some(&self, random: &mut Random) -> u64 {
+        let most = random.below(self.form.count) + 1;
+        random.below(most)
+    }
+
+    /// Serves them until the program ends; the port.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub(super) fn serve(self: &Arc<Self>) -> Result<u16> {
+        let pages = Arc::clone(self);
+        request::serve(move |request, stream| pages.answer(request, stream))
+    }
+
+    fn answer(&self, request: &Request, stream: &mut TcpStream) -> Result<()> {
+        let page = number(&request.target).filter(|page| *page < self.form.count);
+        let bytes = match page {
+            None => content::answer("404 Not Found", "", b"no such page"),
+            Some(page) if request.method == "GET" => self.get(page, request),
+            Some(page) => {
+                let wait = request.field("wait").and_then(|text| text.parse().ok()).unwrap_or(0);
+                std::thread::sleep(Duration::from_millis(wait));
+                let version = self.change(page);
+                if let Some(name) = request.field("change") {
+                    self.commits().insert(name.to_owned(), version);
+                }
+                if request.field("cut").is_some() {
+                    return Ok(stream.shutdown(Shutdown::Both)?);
+                }
+                content::answer("200 OK", &format!("Version: {version}\r\n"), b"")
+            }
+        };
+        Ok(stream.write_all(&bytes)?)
+    }
+
+    fn get(&self, page: u64, request: &Request) -> Vec<u8> {
+        let shown = self.shown(page);
+        let etag = format!("\"{}-{}\"", shown.own, shown.user);
+        let mut lines = format!("{}Cache-Tag: t{}\r\n", self.form.lines, page % TAGS);
+        if self.form.has_etags {
+            lines += &format!("ETag: {etag}\r\n");
+            if request.field("if-none-match") == Some(&etag) {
+                return content::answer("304 Not Modified", &lines, b"");
+            }
+        }
+        let mut content = self.content(page, shown);
+        if self.form.is_damaged && shown == Shown::default() {
+            let middle = content.len() / 2;
+            content[middle] ^= 1;
+        }
+        content::answer("200 OK", &lines, &content)
+    }
+
+    fn shown(&self, page: u64) -> Shown {
+        let of = |page: u64| self.versions[page as usize].load(Ordering::SeqCst);
+        // A user is read before its path: what is shown was once so or is later.
+        let user = if self.form.is_coupled && page % 2 == 1 { of(page - 1) } else { 0 };
+        Shown { user, own: of(page) }
+    }
+
+    /// A line with the path and the versions, over and over.
+    fn content(&self, page: u64, shown: Shown) -> Vec<u8> {
+        let lengths = self.form.lengths;
+        let line = format!("{} {} {}\n", path(page), shown.own, shown.user);
+        line.bytes().cycle().take(lengths[page as usize % lengths.len()]).collect()
+    }
+
+    /// Makes a new version of a page at the origin.
+    pub(super) fn change(&self, page: u64) -> u64 {
+        self.versions[page as usize].fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// No read that begins from now on may show an older version.
+    pub(super) fn acknowledge(&self, page: u64, version: u64) {
+        self.acknowledged[page as usize].fetch_max(version, Ordering::SeqCst);
+    }
+
+    /// What a read that begins now has to show at least.
+    pub(super) fn least(&self, page: u64) -> Shown {
+        let of = |page: u64| self.acknowledged[page as usize].load(Ordering::SeqCst);
+        let user = if self.form.is_coupled && page % 2 == 1 { of(page - 1) } else { 0 };
+        Shown { user, own: of(page) }
+    }
+
+    /// The version that the change of this name has made, once it has.
+    pub(super) fn committed(&self, name: &str) -> Option<u64> {
+        self.commits().get(name).copied()
+    }
+
+    fn commits(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.committed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which versions a content shows, of which every byte that came is compared.
+    ///
+    /// # Errors
+    /// A content that no version of the page has.
+    pub(super) fn read(&self, page: u64, answer: &Answer) -> Result<Shown> {
+        let body = &answer.body;
+        let line = body.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let text = String::from_utf8_lossy(line);
+        let mut words = text.split(' ').skip(1).map(str::parse);
+        let shown = match (words.next(), words.next()) {
+            (Some(Ok(own)), Some(Ok(user))) => Shown { own, user },
+            _ => anyhow::bail!("wrong content of {} bytes: `{:.60}`", body.len(), text),
+        };
+        let right = self.content(page, shown);
+        let is_right = if answer.is_whole { *body == right } else { right.starts_with(body) };
+        let differs = || body.iter().zip(&right).position(|(one, other)| one != other).unwrap_or(right.len());
+        is_right.then_some(shown).with_context(|| {
+            format!("wrong content of {} bytes of version {shown:?} from byte {} on", body.len(), differs())
+        })
+    }
+}
+
+/// What is wrong with a page that shows `shown` where it must show `least`.
+pub(super) fn older(shown: Shown, least: Shown) -> Option<String> {
+    let is_older = shown.own < least.own || shown.user < least.user;
+    is_older.then(|| format!("read {shown:?}, acknowledged before were {least:?}"))
+}
+
+/// A client that reads pages, and may show what it has.
+pub(super) struct Reader<'r> {
+    pub(super) task: &'r Task<'r>,
+    pub(super) pages: &'r Pages,
+    client: Client,
+    /// Entity-tags and what came with them, by page.
+    kept: HashMap<u64, (String, Shown)>,
+}
+
+impl<'r> Reader<'r> {
+    pub(super) fn new(task: &'r Task<'r>, pages: &'r Pages, port: u16) -> Self {
+        Self { task, pages, client: Client::to(port), kept: HashMap::new() }
+    }
+
+    /// Reads a page of `host`, and tells what is wrong with it. `least` is what it has to show.
+    pub(super) fn read(
+        &mut self,
+        host: &str,
+        page: u64,
+        is_conditional: bool,
+        least: Shown,
+    ) -> Option<Answer> {
+        let findings = &self.task.findings;
+        let kept = self.kept.get(&page).filter(|_| is_conditional);
+        let condition = kept.map(|(etag, _)| format!("If-None-Match: {etag}\r\n")).unwrap_or_default();
+        let request = format!("GET {}", path(page));
+        let answer = self.client.ask(&request, &format!("Host: {host}\r\n{condition}"));
+        findings.reads.add();
+        let answer = answer.ok().filter(|answer| matches!(answer.status, 200 | 304));
+        let Some(answer) = answer else {
+            findings.unanswered.add();
+            return None;
+        };
+        if !answer.is_whole {
+            findings.unanswered.add();
+            if answer.body.len() < 100 {
+                return None;
+            }
+        }
+        let shown = match (answer.status, kept) {
+            (304, Some((_, shown))) => Ok(*shown),
+            _ => self.pages.read(page, &answer),
+        };
+        let wrong = match &shown {
+            Ok(shown) => older(*shown, least),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(wrong) = wrong {
+            let (path, status) = (path(page), answer.joined("cache-status"));
+            self.task.violation(&format!("http://{host}{path}: {wrong} ({}, {status})", answer.status));
+        }
+        if let (Ok(shown), Some(etag), true) = (shown, answer.field("etag"), answer.status == 200) {
+            self.kept.insert(page, (etag.to_owned(), shown));
+        }
+        Some(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, Pages, Shown, number, older, path};
+    use crate::soak::client::Client;
+
+    fn pages(is_damaged: bool) -> std::sync::Arc<Pages> {
+        let form =
+            Form { count: 4, lengths: &[500], lines: "", has_etags: true, is_coupled: true, is_damaged };
+        Pages::new(form)
+    }
+
+    #[test]
+    fn a_path_names_its_page() {
+        (0..9).for_each(|page| assert_eq!(number(&path(page)), Some(page)));
+        assert_eq!(number("/feeds/1"), None);
+    }
+
+    #[test]
+    fn a_read_may_be_newer_than_what_was_acknowledged_and_not_older() {
+        let shown = |own, user| Shown { own, user };
+        assert_eq!(older(shown(3, 2), shown(3, 1)), None);
+        assert!(older(shown(2, 2), shown(3, 1)).is_some());
+        assert!(older(shown(4, 0), shown(3, 1)).is_some(), "the user counts, too");
+    }
+
+    #[test]
+    fn what_is_read_tells_its_version_and_every_wrong_byte() {
+        let pages = pages(false);
+        let mut client = Client::to(pages.serve().unwrap());
+        client.ask("PUT /users/0", "").unwrap();
+        let mut answer = client.ask("GET /paths/0", "").unwrap();
+        assert_eq!(pages.read(1, &answer).unwrap(), Shown { own: 0, user: 1 });
+        assert_eq!(client.ask("GET /paths/0", "If-None-Match: \"0-1\"\r\n").unwrap().status, 304);
+        assert!(pages.read(3, &answer).is_err(), "another page's");
+        answer.is_whole = false;
+        answer.body.truncate(300);
+        assert!(pages.read(1, &answer).is_ok());
+        answer.body[200] ^= 1;
+        assert!(pages.read(1, &answer).is_err());
+    }
+
+    #[test]
+    fn a_damaged_page_is_noticed() {
+        let pages = pages(true);
+        let answer = Client::to(pages.serve().unwrap()).ask("GET /users/1", "").unwrap();
+        assert!(pages.read(2, &answer).is_err());
+    }
+
+    #[test]
+    fn a_change_that_is_cut_is_committed() {
+        let pages = pages(false);
+        let mut client = Client::to(pages.serve().unwrap());
+        assert!(client.ask("PUT /users/1", "Change: a\r\nCut: 1\r\n").is_err());
+        assert_eq!(pages.committed("a"), Some(1));
+        assert_eq!(pages.least(2), Shown::default());
+        pages.acknowledge(2, 1);
+        assert_eq!(pages.least(3), Shown { own: 0, user: 1 });
+    }
+}

@@ -1,0 +1,115 @@
+//! A client: requests one after the other on a kept connection, contents by `Content-Length`.
+
+use anyhow::{Context, Result, ensure};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Longer than this no answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connects when it is first used, and again after a connection has ended.
+pub(super) struct Client {
+    port: u16,
+    connection: Option<BufReader<TcpStream>>,
+}
+
+/// What was answered.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    fields: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+    /// False if the connection ended within the content.
+    pub(super) is_whole: bool,
+}
+
+impl Answer {
+    /// The last field of this name, in lower case: the server that was asked adds its own at the end.
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All fields of this name, a comma between them.
+    pub(super) fn joined(&self, name: &str) -> String {
+        let values = self.fields.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        values.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Client {
+    pub(super) fn to(port: u16) -> Self {
+        Self { port, connection: None }
+    }
+
+    /// Sends a request, such as `GET /`, with these field lines, and reads the answer.
+    ///
+    /// # Errors
+    /// When no head comes.
+    pub(super) fn ask(&mut self, request: &str, fields: &str) -> Result<Answer> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect(self.port)?,
+        };
+        let length = if request.starts_with("GET") { "" } else { "Content-Length: 0\r\n" };
+        let bytes = format!("{request} HTTP/1.1\r\n{length}{fields}\r\n");
+        connection.get_mut().write_all(bytes.as_bytes()).context("cannot send")?;
+        let answer = read(&mut connection)?;
+        if answer.is_whole && answer.field("connection") != Some("close") {
+            self.connection = Some(connection);
+        }
+        Ok(answer)
+    }
+}
+
+fn connect(port: u16) -> Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).context("cannot connect")?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(BufReader::new(stream))
+}
+
+fn read(reader: &mut impl BufRead) -> Result<Answer> {
+    let mut line = String::new();
+    let status = read_line(reader, &mut line)?.split(' ').nth(1).and_then(|text| text.parse().ok());
+    let status: u16 = status.with_context(|| format!("answered `{}`", line.trim_end()))?;
+    let mut fields = Vec::new();
+    while let Some((name, value)) = read_line(reader, &mut line)?.split_once(':') {
+        fields.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let mut answer = Answer { status, fields, body: Vec::new(), is_whole: true };
+    if !matches!(status, 204 | 304) {
+        let length = answer.field("content-length").context("no content-length")?.parse()?;
+        // What came before the end of a connection is kept, and looked at as well.
+        let _ = reader.take(length).read_to_end(&mut answer.body);
+        answer.is_whole = answer.body.len() as u64 == length;
+    }
+    Ok(answer)
+}
+
+fn read_line<'l>(reader: &mut impl BufRead, line: &'l mut String) -> Result<&'l str> {
+    line.clear();
+    ensure!(reader.read_line(line).context("no answer")? > 0, "the connection was closed");
+    Ok(line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn what_breaks_off_is_told_from_what_is_whole() {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nA: 1\r\na: 2\r\n\r\n";
+        for (body, is_whole) in [("abc", true), ("ab", false)] {
+            let answer = read(&mut format!("{head}{body}").as_bytes()).unwrap();
+            assert_eq!((answer.status, answer.is_whole), (200, is_whole));
+            assert_eq!(answer.body, body.as_bytes());
+            assert_eq!((answer.field("a"), answer.joined("a").as_str()), (Some("2"), "1, 2"));
+        }
+        assert_eq!(
+            read(&mut &b"HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n"[..]).unwrap().status,
+            304
+        );
+        assert!(read(&mut &b"HTTP/1.1 200 OK\r\n"[..]).is_err());
+    }
+}
