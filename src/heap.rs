@@ -1,7 +1,16 @@
 //! The allocator, and how soon it gives memory back: the memory tier promises a budget, so freed pages may not
 //! linger.
 
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use larder_store::Store;
+use tikv_jemalloc_ctl::{Error, epoch, stats};
 use tikv_jemallocator::Jemalloc;
+
+/// How often the memory tier learns how much the allocator holds besides what is allocated.
+const INTERVAL: Duration = Duration::from_millis(100);
 
 #[global_allocator]
 static HEAP: Jemalloc = Jemalloc;
@@ -19,3 +28,30 @@ const OPTIONS: &[u8; 110] =
 // reference to a sized array is such a pointer, `OPTIONS` ends with NUL, and nothing else exports the symbol.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static MALLOC_CONF: &[u8; 110] = OPTIONS;
+
+/// Has the memory tier make room for what the allocator holds and nobody uses, for as long as the process lives.
+pub(crate) fn watch(store: Arc<Store>) -> std::io::Result<()> {
+    let watch = move || {
+        let mut stored = 0;
+        loop {
+            thread::sleep(INTERVAL);
+            let usage = store.memory.usage();
+            // Where nothing was stored, nothing has changed.
+            if usage.admissions == stored && usage.withheld == 0 {
+                continue;
+            }
+            stored = usage.admissions;
+            if let Ok(unused) = unused() {
+                store.memory.make_room(unused);
+            }
+        }
+    };
+    thread::Builder::new().name("heap".to_owned()).spawn(watch).map(drop)
+}
+
+/// Bytes in memory that the allocator holds and that are not allocated: parts of pages, its own bookkeeping, and pages
+/// that it has not given back yet.
+fn unused() -> Result<u64, Error> {
+    epoch::advance()?;
+    Ok(stats::resident::read()?.saturating_sub(stats::allocated::read()?) as u64)
+}

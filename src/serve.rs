@@ -1,6 +1,7 @@
 //! `larder serve`: binds, says where it listens, and turns signals into reloads, drains and stops.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::thread;
 
 use larder_proxy::origin::most_idle;
@@ -13,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
 use crate::args::Run;
-use crate::{Failure, config, logs, say};
+use crate::{Failure, config, heap, logs, say};
 
 /// Files that are open beside connections: listeners, logs, databases, memory files, segments of disks.
 const OTHER_FILES: u64 = 1_000;
@@ -28,6 +29,8 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
     let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
+    heap::watch(Arc::clone(server.store()))
+        .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings);
     let (sender, control) = unbounded_channel();
     let watched = run.clone();

@@ -19,9 +19,11 @@ use crate::entry::allocated;
 use crate::lines::{LinePool, Lines};
 
 mod filling;
+mod room;
 mod walk;
 
 pub(crate) use filling::{Filling, Purpose};
+use room::Withheld;
 
 pub use walk::Used;
 
@@ -113,6 +115,7 @@ pub struct Memory {
     admissions: AtomicU64,
     rejections: AtomicU64,
     filling: Filling,
+    withheld: Withheld,
 }
 
 /// Figures of the memory tier at one moment.
@@ -130,6 +133,8 @@ pub struct Usage {
     pub rejections: u64,
     /// Bytes of responses on their way in.
     pub filling: u64,
+    /// Bytes of the capacity that are withheld, since the allocator holds about as many that are not used.
+    pub withheld: u64,
 }
 
 impl Memory {
@@ -147,7 +152,7 @@ impl Memory {
         let random = RandomState::new();
         let shards: Box<[Shard]> = (0..shards)
             .map(|n| {
-                let amount = kept / shards + u64::from(n < kept % shards);
+                let amount = room::part(kept, shards, n);
                 Mutex::new(policy.build(Capacity { by: capacity.by, amount }, random.hash_one(n)))
             })
             .collect();
@@ -161,6 +166,7 @@ impl Memory {
             admissions: AtomicU64::new(0),
             rejections: AtomicU64::new(0),
             filling: Filling::new(filling - lines),
+            withheld: Withheld::default(),
         }
     }
 
@@ -306,11 +312,14 @@ impl Memory {
     /// Bytes of the largest response that can be stored.
     pub fn largest(&self) -> u64 {
         match self.capacity.by {
-            By::Bytes => {
-                (self.capacity.amount - self.capacity.amount / FILLING_SHARE) / self.shards.len() as u64
-            }
+            By::Bytes => self.kept() / self.shards.len() as u64,
             By::Entries => FILLING_BYTES,
         }
+    }
+
+    /// Bytes of the budget for what is stored.
+    fn kept(&self) -> u64 {
+        self.capacity.amount - self.capacity.amount / FILLING_SHARE
     }
 
     /// Bytes that bodies in memory files may take, those being read after their eviction included.
@@ -338,6 +347,7 @@ impl Memory {
             admissions: now(&self.admissions),
             rejections: now(&self.rejections),
             filling: self.filling.booked(),
+            withheld: self.withheld.bytes(),
             bytes: self.lines.bytes(),
             ..Usage::default()
         };

@@ -65,6 +65,8 @@ struct Stats {
     admissions: u64,
     rejections: u64,
     bytes_filling: u64,
+    /// Bytes of the capacity that are withheld, since the allocator holds about as many that are not used.
+    bytes_withheld: u64,
     /// Large bodies that were not kept, since the system gave no more room in a memory file.
     memory_file_refusals: u64,
     fills: usize,
@@ -187,6 +189,7 @@ impl Stats {
             admissions: usage.admissions,
             rejections: usage.rejections,
             bytes_filling: usage.filling,
+            bytes_withheld: usage.withheld,
             memory_file_refusals: shared.fills.arena().refusals(),
             fills: shared.fills.under_way(),
             policy: plan.settings.memory.policy.to_string(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use larder_store::Store;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -132,6 +133,11 @@ impl Server {
     /// Where the admin listener is.
     pub fn admin(&self) -> Option<SocketAddr> {
         self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// What is stored.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.shared.store
     }
 
     /// Where statistics are kept, without a password; `None` if they are not.

@@ -74,6 +74,9 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_filling_bytes" []
         "Bytes of responses on their way into the cache."
         |moment, to| to.put(&[], moment.stats.bytes_filling)),
+    metric!(Gauge "larder_memory_withheld_bytes" []
+        "Bytes of the memory's size that are withheld from responses, since the allocator holds about as many unused."
+        |moment, to| to.put(&[], moment.stats.bytes_withheld)),
     metric!(Counter "larder_memory_file_refusals_total" []
         "Large bodies that were not kept, since the system gave no more room in a memory file."
         |moment, to| to.put(&[], moment.stats.memory_file_refusals)),

@@ -1,0 +1,101 @@
+//! Keeps the process near the budget when the allocator needs more memory than what is stored.
+//!
+//! An allocator gives a page back once nothing is left in it. Where the sizes of responses change, a few survivors of the
+//! old sizes keep pages that responses of the new sizes cannot use. What is stored stays within the budget then, and
+//! the process does not. So the tier withholds a part of its capacity for as long as that lasts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use larder_evict::By;
+
+use super::{Memory, lock};
+
+/// Beyond the budget, the memory that may be held without being used: an eighth of the budget, and 12 MiB.
+const SPARE_SHARE: u64 = 8;
+const SPARE_LEAST: u64 = 12 << 20;
+/// The part of the capacity that is withheld at most.
+const WITHHELD_MOST: (u64, u64) = (7, 8);
+/// The part of the capacity by which it changes at once. A shard is locked while it evicts as much, about a millisecond.
+const STEP_SHARE: u64 = 32;
+
+/// Bytes of the capacity that are withheld.
+#[derive(Debug, Default)]
+pub(super) struct Withheld(AtomicU64);
+
+impl Withheld {
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Memory {
+    /// Makes room for `unused` bytes that the allocator holds besides what is allocated: withholds some more of the
+    /// capacity while they and what is stored are clearly beyond the budget together, and some less otherwise. For a
+    /// caller that asks several times a second; a capacity of entries stays as it is.
+    pub fn make_room(&self, unused: u64) {
+        if self.capacity.by == By::Entries {
+            return;
+        }
+        let usage = self.usage();
+        let (held, kept) = (usage.bytes + usage.filling + unused, self.kept());
+        let before = self.withheld.bytes();
+        let after = withheld(before, held, self.capacity.amount, kept);
+        if after != before {
+            self.withheld.0.store(after, Ordering::Relaxed);
+            self.share_out(kept - after);
+        }
+    }
+
+    /// Gives each shard its part of `amount`. Those that have more evict.
+    fn share_out(&self, amount: u64) {
+        let shards = self.shards.len() as u64;
+        for (n, shard) in (0..shards).zip(&self.shards) {
+            let mut dropped = Vec::new();
+            let mut shard = lock(shard);
+            shard.set_capacity(part(amount, shards, n), &mut dropped);
+            drop(shard);
+        }
+    }
+}
+
+/// What shard `n` of so many gets of `amount`.
+pub(super) fn part(amount: u64, shards: u64, n: u64) -> u64 {
+    amount / shards + u64::from(n < amount % shards)
+}
+
+/// What to withhold of a capacity of `kept` bytes, after `before`, when `held` bytes are held under a budget.
+fn withheld(before: u64, held: u64, budget: u64, kept: u64) -> u64 {
+    let (most, step) = (kept / WITHHELD_MOST.1 * WITHHELD_MOST.0, kept / STEP_SHARE);
+    let allowed = budget + budget / SPARE_SHARE + SPARE_LEAST;
+    if held > allowed {
+        return (before + (held - allowed).min(step)).min(most);
+    }
+    before - before.min(((allowed - held) / 4).min(step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::withheld;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_is_held_beyond_the_budget_is_withheld_step_by_step_and_given_back() {
+        let (budget, kept) = (256 * MIB, 224 * MIB);
+        for (before, held, after) in [
+            (0, 256, 0),
+            (0, 300, 0),
+            (0, 301, 1),
+            (3, 306, 9),
+            (3, 999, 10),
+            (196, 999, 196),
+            (8, 300, 8),
+            (8, 296, 7),
+            (8, 100, 1),
+            (1, 100, 0),
+        ] {
+            let found = withheld(before * MIB, held * MIB, budget, kept);
+            assert_eq!(found, after * MIB, "{before} MiB before, {held} MiB held");
+        }
+    }
+}

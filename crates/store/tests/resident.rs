@@ -1,0 +1,156 @@
+//! The process stays near the budget as the system counts its memory, whatever sizes of responses come one after the
+//! other: pages of which the allocator can use a part only are counted, too.
+//!
+//! Prints its seed; `LARDER_SEED` repeats a run. With the allocator of the program, whose options it reads when a process
+//! starts, so that the test starts itself once more.
+
+use std::env;
+use std::process::Command;
+
+use fastrand::Rng;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use larder_evict::{By, Capacity, Spec};
+use larder_semantics::freshness::Freshness;
+use larder_store::entry::Parts;
+use larder_store::{Body, Entry, Generation, Memory};
+use tikv_jemalloc_ctl::{epoch, stats};
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static HEAP: Jemalloc = Jemalloc;
+
+const OPTIONS: &str = "dirty_decay_ms:0,muzzy_decay_ms:0,slab_sizes:513-4096:8,tcache_nslots_small_min:64";
+const BUDGET: u64 = 128 << 20;
+/// Beyond the budget: 15% of it and 64 MiB, of which a process takes some 24 MiB before anything is stored.
+const BEYOND: u64 = BUDGET / 100 * 15 + (40 << 20);
+/// Times with a kind of response each.
+const PERIODS: u64 = 3;
+/// Bytes stored between two looks at the allocator.
+const LOOK: u64 = 2 << 20;
+
+/// Fields of `size` bytes together, of which `unique` percent are different in each response.
+fn fields(rng: &mut Rng, size: usize, unique: usize) -> HeaderMap {
+    let count = (size / 80).clamp(2, 16);
+    let each = size / count;
+    let field = |at: usize| {
+        let value = match at * 100 < unique * count {
+            true => format!("{:0>each$x}", rng.u64(..)),
+            false => "v".repeat(each),
+        };
+        let name = HeaderName::try_from(format!("x-field-{at}")).expect("a name");
+        (name, HeaderValue::try_from(value).expect("letters"))
+    };
+    (0..count).map(field).collect()
+}
+
+/// Bytes of its own that this process has in memory.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("it is Linux");
+    let mut pages = text.split(' ').skip(1).map(|pages| pages.parse::<u64>().expect("a number"));
+    let (all, of_files) = (pages.next().expect("all"), pages.next().expect("files"));
+    (all - of_files) * 4096
+}
+
+/// Bytes that the allocator holds and that are not allocated.
+fn unused() -> u64 {
+    epoch::advance().expect("figures");
+    let (resident, allocated) = (stats::resident::read(), stats::allocated::read());
+    resident.expect("a figure").saturating_sub(allocated.expect("a figure")) as u64
+}
+
+/// Stores responses of one kind after the other, and validates some. How far the memory of the process went beyond
+/// [`BEYOND`], if it is told of unused memory and if it is not.
+fn excess(seed: u64, is_told: bool) -> u64 {
+    let mut rng = Rng::with_seed(seed);
+    let before = resident();
+    let policy = Spec::parse(["adaptive", "lru", "s3fifo"][rng.usize(..3)]).expect("a policy");
+    let memory = Memory::new(Capacity { by: By::Bytes, amount: BUDGET }, &policy, 3);
+    let (mut number, mut most) = (0, 0);
+    for period in 0..PERIODS {
+        let (head, unique) = (1 << rng.u32(8..14), rng.usize(..=100));
+        let body = 1 << rng.u32(4..13);
+        let (mut stored, mut looked, first) = (0, 0, number);
+        while stored < BUDGET + BUDGET / 2 {
+            number += 1;
+            let key = if rng.u8(..4) == 0 { rng.u64(first..=number) } else { number };
+            let size = rng.usize(head / 2..=head);
+            let fields = fields(&mut rng, size, unique);
+            let entry = entry(&memory, key, &fields, rng.usize(..body));
+            stored += entry.charge();
+            memory.put(entry, None);
+            if stored - looked > LOOK {
+                looked = stored;
+                most = most.max(resident().saturating_sub(before));
+                if is_told {
+                    memory.make_room(unused());
+                }
+            }
+        }
+        let usage = memory.usage();
+        println!(
+            "{period}: {policy}, heads {head}, {unique}% unique, bodies {body}: {most} at most resident, {} stored, {} withheld",
+            usage.bytes, usage.withheld
+        );
+        assert!(usage.bytes <= BUDGET, "{} bytes accounted for", usage.bytes);
+        memory.validate().expect("valid");
+    }
+    most.saturating_sub(BUDGET + BEYOND)
+}
+
+/// What is stored under `key`: new, or what a 304 leaves of it.
+fn entry(memory: &Memory, key: u64, fields: &HeaderMap, body: usize) -> Entry {
+    let key = format!("http://site.test/{key}");
+    let fields = memory.keep(fields, 0);
+    if let Some(found) = memory.peek(key.as_bytes(), memory.hash(key.as_bytes())) {
+        let old = &found.variants()[0];
+        return old.refreshed(&fields, Freshness::default(), Generation::default()).expect("a short head");
+    }
+    let parts = Parts {
+        key: key.as_bytes(),
+        signature: &[],
+        status: StatusCode::OK,
+        freshness: Freshness::default(),
+        cost: 0,
+        born: Generation::default(),
+        fields: &fields,
+        body: Body::Heap(vec![0; body].into()),
+    };
+    Entry::new(parts).expect("a short head")
+}
+
+#[test]
+fn the_process_stays_near_the_budget_whatever_sizes_come() {
+    let seed =
+        env::var("LARDER_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("a number"));
+    println!("LARDER_SEED={seed}");
+    assert_eq!(in_a_process_of_its_own(seed, "told"), 0, "bytes too many, seed {seed}");
+}
+
+/// The negative control, with sizes that are known to leave pages half empty.
+#[test]
+fn the_process_does_not_when_the_tier_is_not_told_of_unused_memory() {
+    assert!(in_a_process_of_its_own(2, "untold") > 0, "nothing would have been seen");
+}
+
+/// The excess that a process found which began with the options.
+fn in_a_process_of_its_own(seed: u64, told: &str) -> u64 {
+    let test = env::current_exe().expect("a path");
+    let output = Command::new(test)
+        .args(["--exact", "a_process", "--ignored", "--nocapture"])
+        .envs([("_RJEM_MALLOC_CONF", OPTIONS), ("LARDER_SEED", &seed.to_string()), ("LARDER_TOLD", told)])
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{text}");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = text.lines().find_map(|line| line.strip_prefix("excess "));
+    found.expect("a line with the excess").parse().expect("a number")
+}
+
+/// No test of its own: what the others start.
+#[test]
+#[ignore = "started by the other tests, with the allocator's options"]
+fn a_process() {
+    let (Ok(seed), Ok(told)) = (env::var("LARDER_SEED"), env::var("LARDER_TOLD")) else { return };
+    println!("excess {}", excess(seed.parse().expect("a number"), told == "told"));
+}
