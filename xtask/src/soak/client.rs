@@ -1,8 +1,9 @@
 //! A client: requests one after the other on a kept connection, contents by `Content-Length`.
 
 use anyhow::{Context, Result, ensure};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
 /// Longer than this no answer may take.
@@ -10,6 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Connects when it is first used, and again after a connection has ended.
 pub(super) struct Client {
+    address: Ipv4Addr,
     port: u16,
     connection: Option<BufReader<TcpStream>>,
 }
@@ -38,7 +40,12 @@ impl Answer {
 
 impl Client {
     pub(super) fn to(port: u16) -> Self {
-        Self { port, connection: None }
+        Self::with_address(Ipv4Addr::LOCALHOST, port)
+    }
+
+    /// One that the proxy takes for another client than those at 127.0.0.1.
+    pub(super) fn with_address(address: Ipv4Addr, port: u16) -> Self {
+        Self { address, port, connection: None }
     }
 
     /// Sends a request, such as `GET /`, with these field lines, and reads the answer.
@@ -48,7 +55,7 @@ impl Client {
     pub(super) fn ask(&mut self, request: &str, fields: &str) -> Result<Answer> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connect(self.port)?,
+            None => connect(self.address, self.port)?,
         };
         let length = if request.starts_with("GET") { "" } else { "Content-Length: 0\r\n" };
         let bytes = format!("{request} HTTP/1.1\r\n{length}{fields}\r\n");
@@ -61,8 +68,12 @@ impl Client {
     }
 }
 
-fn connect(port: u16) -> Result<BufReader<TcpStream>> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).context("cannot connect")?;
+fn connect(from: Ipv4Addr, port: u16) -> Result<BufReader<TcpStream>> {
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(from, 0)).with_context(|| format!("cannot use {from}"))?;
+    rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).context("cannot connect")?;
+    let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

@@ -1,9 +1,9 @@
 //! `cargo x soak`: a release build under an ordinary load, and beside it every hostile client and origin at once.
 //!
-//! For the first third of the time the ordinary load is alone. Then the hostile ones begin. At the end the memory, the
-//! errors, the content and the times of the ordinary clients are judged. Checkers run beside them for the whole time, with
-//! proxies of their own and with faults: at the end each says what it has found. Everything is on 127.0.0.1 and its
-//! neighbours, and faults concern only what a checker has started itself.
+//! For the first third of the time the ordinary load is alone. Then the hostile ones begin, from another address. At the
+//! end the memory, the errors, the content and the times of the ordinary clients are judged. Checkers run beside them for
+//! the whole time, with proxies of their own and with faults: at the end each says what it has found. Everything is on
+//! 127.0.0.1 and its neighbours, and faults concern only what a checker has started itself.
 
 mod checks;
 mod client;

@@ -3,9 +3,12 @@
 use super::client::Client;
 use super::{Over, content};
 use anyhow::{Context, Result, ensure};
+use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Not that of the hostile ones: permits for origins are shared between clients by address.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// How many there are.
 pub(super) const CLIENTS: u64 = 8;
 /// How many pages there are; low numbers are asked for most.
@@ -65,7 +68,7 @@ impl Ordinary {
     }
 
     fn connection(&self, port: u16, random: &mut Random, over: &Over) -> Result<()> {
-        let mut client = Client::to(port);
+        let mut client = Client::with_address(ADDRESS, port);
         for _ in 0..ON_ONE {
             if over.is_over() {
                 break;
