@@ -135,8 +135,13 @@ impl Pool {
         self.eras.iter().for_each(|era| _ = era.doubtful_until.fetch_max(until, Ordering::SeqCst));
     }
 
+    /// The second before which no tags of `segment` are made.
+    pub(crate) fn doubtful_until(&self, segment: &str) -> u32 {
+        self.era(segment).doubtful_until.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn is_doubtful(&self, segment: &str, now: u32) -> bool {
-        now < self.era(segment).doubtful_until.load(Ordering::SeqCst)
+        now < self.doubtful_until(segment)
     }
 
     /// Whether that holds for any segment.

@@ -255,11 +255,16 @@ impl Pools {
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        // Nobody blanks while this lock is held: who did so before is seen, who does so next finds the new pool.
+        // No change blanks or doubts while this lock is held. One that has blanked is seen here; one that has doubted
+        // and not blanked yet leaves its doubt to the new pool; any later one finds the new pool.
         if state.named.contains_key(&ticket.segment) || !is_current() {
             return None;
         }
+        if state.named.len() >= state.settings.pools {
+            return Some((Arc::clone(&ticket.pool), ticket.generation));
+        }
         let pool = Arc::new(Pool::new(&state.settings));
+        pool.doubt(&ticket.segment, ticket.pool.doubtful_until(&ticket.segment));
         state.named.insert(ticket.segment.clone(), Arc::clone(&pool));
         let generation = pool.generation(&ticket.segment);
         Some((pool, generation))
@@ -297,4 +302,34 @@ fn current((pool, generation): (&Pool, u64), place: &Place, request: &impl Field
     let Some(own) = &place.own else { return pool.find(&place.anyone, generation, selects) };
     let shared = || pool.find(&place.anyone, generation, |tag| tag.shared && selects(tag));
     pool.find(own, generation, selects).or_else(shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A GET of `/users` that gets its segment a pool, between the doubt and the blanking of a change there.
+    #[test]
+    fn a_pool_that_is_made_between_a_doubt_and_its_blanking_is_in_doubt() {
+        let pools = Arc::new(Pools::new(Settings::default(), || 1_000));
+        let segment = Segment::of(b"/users");
+        let get = || match pools.ask(&Method::GET, b"site.test", b"/users", &HeaderMap::new()) {
+            Asked::Forward(ticket) => ticket,
+            _ => panic!("it is forwarded"),
+        };
+        let mut answer = HeaderMap::new();
+        answer.insert(header::ETAG, header::HeaderValue::from_static("\"old\""));
+        let fetched = |ticket: Ticket| ticket.answer(&HeaderMap::new(), http::StatusCode::OK, &answer, None);
+        let ticket = get();
+        pools.doubt(&segment);
+        let made = pools.home(&ticket).map(|(pool, _)| pool).expect("nothing is blanked yet");
+        assert!(!Arc::ptr_eq(&made, &ticket.pool), "the segment has a pool of its own");
+        pools.blank(&segment);
+        // The change is committed after this one was answered.
+        fetched(get());
+        let mut shown = HeaderMap::new();
+        shown.insert(header::IF_NONE_MATCH, header::HeaderValue::from_static("\"old\""));
+        let asked = pools.ask(&Method::GET, b"site.test", b"/users", &shown);
+        assert!(matches!(asked, Asked::Forward(_)), "its tag is not current");
+    }
 }
