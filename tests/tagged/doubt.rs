@@ -192,3 +192,34 @@ fn a_try_that_got_no_answer_leaves_doubt_though_the_next_one_did() {
         assert_eq!(origin.count(), count, "each use is validated");
     }
 }
+
+#[test]
+fn a_try_that_is_lost_on_an_idle_connection_leaves_doubt_though_the_next_one_is_answered() {
+    let forgetful = || {
+        Origin::answering(|seen| match (seen.method.as_str(), seen.number) {
+            ("GET", _) => Answer::with_body("200 OK\nCache-Control: max-age=3600", b"0 0"),
+            (_, 1) => Answer::default().then_close(),
+            _ => Answer::with_body("200 OK", b""),
+        })
+    };
+    // On one connection, the client stays with one worker and its idle connections. The site does not retry.
+    let changed = |larder: &Larder, origin: &Origin| {
+        let mut client = larder.client();
+        for request in ["GET /feeds/1", "DELETE /users/1"] {
+            assert_eq!(client.ask(request).status, 200, "{request}");
+        }
+        assert_eq!((origin.count(), origin.connections()), (3, 2));
+    };
+    let origin = forgetful();
+    let larder = gateway(&origin, "retries = 0");
+    changed(&larder, &origin);
+    assert_eq!(larder.get("/users/1").field("etag"), None);
+
+    let origin = forgetful();
+    let front = cache(&origin.url(), "retries = 0");
+    changed(&front, &origin);
+    for count in 4..6 {
+        front.get("/users/1");
+        assert_eq!(origin.count(), count, "each use is validated");
+    }
+}

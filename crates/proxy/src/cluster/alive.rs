@@ -115,6 +115,7 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
         head: &head,
         content: &mut Upload::Empty,
         on_interim: &mut |_| (),
+        lost_try: None,
     };
     matches!(timeout(PATIENCE, client.send(outgoing)).await, Ok(Ok(_)))
 }

@@ -226,6 +226,7 @@ impl Other {
             head: &head,
             content: &mut content,
             on_interim: &mut interims_of(request),
+            lost_try: None,
         };
         let given_up = |detail: &str| OriginError {
             status: StatusCode::BAD_GATEWAY,

@@ -232,6 +232,7 @@ async fn once(
         head: &head,
         content,
         on_interim: &mut interims_of(request),
+        lost_try: Some(&request.lost_try),
     };
     let answered = client.send(outgoing).await;
     if let Some(asking) = asking {

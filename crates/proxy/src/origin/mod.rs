@@ -15,6 +15,7 @@ mod resolve;
 mod sending;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -61,6 +62,8 @@ pub struct Outgoing<'r> {
     pub content: &'r mut Upload,
     /// Called with each interim answer.
     pub on_interim: &'r mut (dyn FnMut(Head) + Send),
+    /// Set when a try has got no answer though the origin may have all of it, and another one follows.
+    pub lost_try: Option<&'r AtomicBool>,
 }
 
 /// Sends requests to origins; one per worker.
@@ -135,6 +138,9 @@ impl Client {
                 }
                 Err(Failure::Io(_) | Failure::Closed) if !is_new && (sent == 0 || repeatable) => {
                     unsent = sent == 0;
+                    if sent == request.head.len() {
+                        request.lose_try();
+                    }
                 }
                 Err(failure) => return Err(self.error(&failure)),
             }
@@ -153,6 +159,14 @@ impl Client {
             }
         };
         OriginError { status, why, detail, unsent: false, unconnected: false }
+    }
+}
+
+impl Outgoing<'_> {
+    fn lose_try(&self) {
+        if let Some(lost_try) = self.lost_try {
+            lost_try.store(true, Ordering::Relaxed);
+        }
     }
 }
 

@@ -45,6 +45,7 @@ impl Client {
             head: &challenge.head,
             content: &mut Upload::Empty,
             on_interim: &mut |_| (),
+            lost_try: None,
         };
         let answered = exchange.ask(&mut asked, self.0.first_byte, &mut 0).await;
         let head = answered.map_err(|failure| OriginError { unsent: true, ..self.error(&failure) })?;

@@ -57,6 +57,7 @@ async fn is_well(client: &Client, turn: &Turn<'_>, health: &Health) -> bool {
         head: head.as_bytes(),
         content: &mut Upload::Empty,
         on_interim: &mut drop,
+        lost_try: None,
     };
     let answer = tokio::time::timeout(health.interval, client.send(request)).await;
     matches!(answer, Ok(Ok((head, _))) if head.status.is_success() || head.status.is_redirection())
