@@ -43,11 +43,11 @@ Examples:
   larder serve --listen 127.0.0.1:8080 --origin http://127.0.0.1:3000
       a cache in front of a server
   larder serve --line 127.0.0.1:3130
-      beside it, a door for programs; try: echo http://example.com/ | nc 127.0.0.1 3130
+      also a listener for the line protocol; try: echo http://example.com/ | nc 127.0.0.1 3130
   larder serve --config larder.toml --memory 4GiB
-      what the file says, with more memory
+      the config in the file, with more memory
 
-Signals: HUP reads the file again, TERM and INT finish what is under way, a second one stops at once.
+Signals: HUP reads the file again, TERM and INT finish the requests in progress, a second one stops at once.
 LARDER_LOG=debug shows more on standard error.";
 
 const CHECK_EXAMPLES: &str = "\
@@ -62,9 +62,9 @@ Examples:
       a summary on one screen; --all shows every number, --watch repeats it every second
   larder stats --admin 127.0.0.1:9146 --json
   larder stats --validator
-      which hits were stale, of those that [validate] has fetched again
+      hits that [validate] found stale
   larder stats --couplings
-      which writes seem to change what other paths answer
+      writes that seem to change the responses of other paths
   larder stats --by route --since 1h
   larder stats --top misses --stats sqlite:statistics.db
   larder stats --sql 'SELECT url, status FROM transactions ORDER BY id DESC LIMIT 10'";
@@ -77,7 +77,7 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "larder", version, after_help = EXAMPLES)]
 pub(crate) struct Line {
-    /// End when standard input does, for programs that start this one as a part of theirs
+    /// End when standard input is closed, for parent processes
     #[arg(long, hide = true)]
     pub(crate) tethered: bool,
     /// What to do.
@@ -91,28 +91,28 @@ pub(crate) enum Command {
     /// Run the proxy
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Run),
-    /// Validate a config, and say what would run
+    /// Validate a config and show what would run
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Check),
-    /// Show the numbers of a running proxy, or what the statistics database holds
+    /// Show the counters of a running proxy, or query the statistics database
     #[command(after_help = STATS_EXAMPLES)]
     Stats(Stats),
-    /// Explain what would become of a request, and why
+    /// Explain what the cache would do with a request, and why
     #[command(after_help = WHY_EXAMPLES)]
     Why(Why),
     /// Watch requests as they end
     #[command(after_help = LOG_EXAMPLES)]
     Log(Log),
-    /// Watch what is asked for most
+    /// Watch the most requested URLs
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
-    /// Have origins asked again for what is stored, or forget it
+    /// Invalidate or remove stored responses
     #[command(after_help = PURGE_EXAMPLES)]
     Purge(Purge),
-    /// Look at the nodes that serve as one cache
+    /// Show cluster nodes and their state
     #[command(after_help = CLUSTER_EXAMPLES)]
     Cluster(cluster::Line),
-    /// Look at what is stored: list it, print an object of a disk, check all of these
+    /// List, print or verify stored responses
     Cache(Cache),
     /// Fetch pages through a proxy, or replay a workload on it
     #[command(after_help = FETCH_EXAMPLES)]
@@ -120,15 +120,15 @@ pub(crate) enum Command {
     /// Replay traces through policies and sizes
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Box<Simulate>),
-    /// Show what traces look like
+    /// Show statistics of traces
     #[command(after_help = DESCRIBE_EXAMPLES)]
     Describe(Describe),
-    /// Make a workload up and write it down
+    /// Generate a workload
     Workload(workload::Line),
-    /// Run the laboratory's experiments on a live proxy, and write their report
+    /// Run experiments on a live proxy and write a report
     #[command(after_help = EXPERIMENT_EXAMPLES)]
     Experiment(experiment::Line),
-    /// Be a part of a live experiment
+    /// Run a part of a live experiment
     #[command(subcommand, hide = true)]
     Live(Live),
     /// Print the version
@@ -164,55 +164,55 @@ pub(crate) struct Check {
 /// Flags that override a config file.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Flags {
-    /// Serve the origins or sites here [default: 127.0.0.1:8080]; repeatable
+    /// Serve sites at this address [default: 127.0.0.1:8080]; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Be a reverse proxy of this server, instead of the file's sites; repeatable
+    /// Be a reverse proxy for this origin, instead of the file's sites; repeatable
     #[arg(long, value_name = "URL", value_parser = names::origin)]
     pub(crate) origin: Vec<Origin>,
-    /// Be a forward proxy here [default: 127.0.0.1:3128 without an origin]; repeatable
+    /// Be a forward proxy at this address [default: 127.0.0.1:3128 without an origin]; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
     pub(crate) forward: Vec<SocketAddr>,
-    /// Answer Thrift calls for pages here; repeatable
+    /// Serve Thrift at this address; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
     pub(crate) thrift: Vec<SocketAddr>,
-    /// Answer ONC RPC calls for pages here; repeatable
+    /// Serve ONC RPC at this address; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
     pub(crate) onc: Vec<SocketAddr>,
-    /// Answer the line protocol here; repeatable
+    /// Serve the line protocol at this address; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
     pub(crate) line: Vec<SocketAddr>,
-    /// Memory for cached responses, such as 64MiB [default: 1GiB or a quarter of the machine's]
+    /// Memory for stored responses, such as 64MiB [default: 1GiB or a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with = "entries")]
     pub(crate) memory: Option<u64>,
-    /// Keep this many responses instead of a size
+    /// Capacity of the memory in responses instead of bytes
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(ENTRIES))]
     pub(crate) entries: Option<u64>,
-    /// Which responses make room, such as s3fifo or tinylfu+gdsf [default: adaptive]
+    /// Eviction policy, such as s3fifo or tinylfu+gdsf [default: adaptive]
     #[arg(long, value_name = "POLICY", value_parser = names::policy)]
     pub(crate) policy: Option<Spec>,
-    /// Keep responses in this directory as well, where they outlive the process; repeatable
+    /// Also store responses on disk in this directory; repeatable
     #[arg(long, value_name = "DIR", value_parser = names::directory)]
     pub(crate) disk: Vec<PathBuf>,
-    /// Bytes that such a directory may take [default: 10GiB]; once for all, or once for each
+    /// Size of a disk directory [default: 10GiB]; once for all, or once for each
     #[arg(long, value_name = "SIZE", value_parser = disk_size, requires = "disk")]
     pub(crate) disk_size: Vec<u64>,
-    /// Which responses make room there, such as secondhit+lru [default: sieve]
+    /// Eviction policy of the disk, such as secondhit+lru [default: sieve]
     #[arg(long, value_name = "POLICY", value_parser = names::policy, requires = "disk")]
     pub(crate) disk_policy: Option<Spec>,
-    /// Serve numbers and health here, or off [default: 127.0.0.1:9145]
+    /// Address of the admin listener, or off [default: 127.0.0.1:9145]
     #[arg(long, value_name = "ADDRESS", value_parser = admin)]
     pub(crate) admin: Option<Admin>,
-    /// Keep statistics in this database, or none [default: auto, a file in the state directory]
+    /// URL of the statistics database, or none [default: auto, a file in the state directory]
     #[arg(long, value_name = "URL", value_parser = statistics::parse)]
     pub(crate) stats: Option<Place>,
     /// Worker threads [default: one for each core]
     #[arg(long, value_name = "NUMBER", value_parser = threads)]
     pub(crate) threads: Option<usize>,
-    /// One line for each request in this form [default: off]
+    /// Write an access log in this form [default: off]
     #[arg(long, value_name = "FORM", value_parser = access_log())]
     pub(crate) access_log: Option<AccessLog>,
-    /// Write these lines into this file [default: standard output]
+    /// File of the access log [default: standard output]
     #[arg(long, value_name = "FILE", value_parser = names::directory)]
     pub(crate) access_log_file: Option<PathBuf>,
     /// Let forward clients reach loopback, link-local, private and metadata addresses

@@ -14,7 +14,7 @@ Examples:
   larder cluster
       the nodes, as the larder with its admin listener on 127.0.0.1:9145 sees them
   larder cluster drain c
-      gives the keys of node c to the others; it goes on serving, and is no longer ready
+      moves the keys of node c to the others; it continues to serve, and is no longer ready
   larder cluster resume c
   larder cluster --json | jq '.nodes[].name'";
 
@@ -34,9 +34,9 @@ pub(crate) struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Change {
-    /// Give the keys of a node to the others
+    /// Move the keys of a node to the others
     Drain(Node),
-    /// Give a node that was drained keys again
+    /// Return the keys of a drained node
     Resume(Node),
 }
 

@@ -26,17 +26,17 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   larder experiment list
   larder experiment thrift -o report --quick
-      one experiment, every figure of it, from few measurements
+      one experiment with all its figures, from few measurements
   larder experiment all -o report
       all of them
   larder experiment all -o report --resume
-      the same, going on where it was stopped
+      continues where it was stopped
   larder experiment prices > prices.toml
-      what machines cost, to be changed and given back by --prices prices.toml
+      the table of machine prices; edit it and pass --prices prices.toml
 
-The report is DIR/report.html: one page that needs nothing else. Beside it are the figures' numbers (CSV) and all
-measurements (JSON lines). Each proxy that is measured is a larder serve of its own, on free ports of loopback.
-Ctrl-C ends it with a report of what is done and exits with 1; a second one stops at once.";
+The report is DIR/report.html, a self-contained page. Beside it are the figures' numbers (CSV) and all measurements (JSON
+lines). Each measured proxy is a separate larder serve on free ports of loopback.
+Ctrl-C ends it with a report of the measurements so far and exits with 1; a second one stops at once.";
 
 /// Which experiments to run, and how much of them.
 #[derive(Clone, Debug, Args)]
@@ -44,28 +44,28 @@ pub(crate) struct Line {
     /// An experiment, all, list, or prices
     #[arg(value_name = "NAME")]
     name: String,
-    /// Write the report here
+    /// Directory for the report
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Every figure from few measurements: some five minutes for all
     #[arg(long)]
     quick: bool,
-    /// A few requests, to see that it works here: its numbers mean nothing
+    /// A few requests as a functional test: the numbers mean nothing
     #[arg(long, hide = true, conflicts_with = "quick")]
     smoke: bool,
-    /// Where everything random comes from
+    /// Seed of all random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// The Python beside whose asyncio parallel runs, by default python3 or the system's; aiohttp is measured if it has it
+    /// Python for the comparison with asyncio, by default python3 or the system's; aiohttp is measured if installed
     #[arg(long, value_name = "PROGRAM")]
     python: Option<PathBuf>,
-    /// What machines cost, in the form that 'larder experiment prices' prints
+    /// Table of machine prices, as 'larder experiment prices' prints it
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// Measure this larder, and not the one that runs the experiment
+    /// Measure this larder instead of the one that runs the experiment
     #[arg(long, value_name = "PROGRAM", hide = true)]
     larder: Option<PathBuf>,
-    /// Go on with the measurements that are in DIR
+    /// Continue with the measurements in DIR
     #[arg(long)]
     resume: bool,
 }
@@ -105,9 +105,9 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
     say(&format!("report in {}", directory.join("report.html").display()));
     match halted {
         None => Ok(()),
-        Some(Halt::Stopped) => {
-            Err(Failure::Failed("stopped; what is done is in the report, and --resume goes on".to_owned()))
-        }
+        Some(Halt::Stopped) => Err(Failure::Failed(
+            "stopped; the report has the measurements so far, and --resume continues".to_owned(),
+        )),
         Some(Halt::Failed(why)) => Err(Failure::Failed(why)),
     }
 }

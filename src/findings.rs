@@ -18,10 +18,10 @@ use crate::{Failure, say};
 /// Which of the findings to show; none: the figures.
 #[derive(Debug, Args)]
 pub(crate) struct Findings {
-    /// Show which hits were stale, by route, where [validate] has some fetched again
+    /// Show hits that [validate] found stale, by route
     #[arg(long, conflicts_with = "question")]
     validator: bool,
-    /// Show which writes seem to change what other paths answer
+    /// Show writes that seem to change the responses of other paths
     #[arg(long, conflicts_with_all = ["question", "validator"])]
     couplings: bool,
 }

@@ -13,7 +13,7 @@ use crate::{units, words};
 pub(crate) const SIMULATE_EXAMPLES: &str = "\
 Examples:
   larder simulate access.log
-      every policy at 0.1%, 1%, 10% and 30% of all that the log asks for
+      every policy at 0.1%, 1%, 10% and 30% of all objects in the log
   larder simulate access.log --policy lru,sieve,s3fifo:small=0.2 --capacity 64MiB,1GiB
       three policies at two sizes, in bytes
   larder simulate access.log --policy all --capacity 1000,10% --by entries --json
@@ -21,7 +21,7 @@ Examples:
   larder simulate huge.zst --sample 0.01 --curve --plot curves.svg
       miss-ratio curves from a hundredth of the objects
   larder simulate access.log --policy lru --capacity 1GiB --nodes 1,3,10
-      clusters of one, three and ten nodes of 1 GiB: what they keep together, and ask of each other
+      clusters of one, three and ten nodes of 1 GiB: common hit ratio, and requests between nodes
   larder simulate --list
       the policies, their parameters, papers and costs
 
@@ -30,7 +30,7 @@ Ctrl-C prints the cells that are done and exits with 1; a second one stops at on
 pub(crate) const DESCRIBE_EXAMPLES: &str = "\
 Examples:
   larder describe access.log
-      how many requests, how large, how popular, how soon asked for again
+      number of requests, sizes, popularity, reuse
   larder describe access.log -o page.html
       the same as a page with pictures
   larder describe ~/.mozilla/firefox/*/places.sqlite --base-urls --json
@@ -38,7 +38,7 @@ Examples:
   larder describe trace.csv --columns time,_,key,size
       a table without names
 
-Formats are told apart by content, packed with gzip or zstd or not.";
+Formats are detected from the content, also if compressed with gzip or zstd.";
 
 /// What `describe` reads, and how it shows what it finds.
 #[derive(Clone, Debug, Args)]
@@ -60,16 +60,16 @@ pub(crate) struct Describe {
 /// How to read traces.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reading {
-    /// The files' format, if it should not be guessed
+    /// Format of the files [default: detected]
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub(crate) format: Option<Format>,
-    /// What the columns of separated values are, such as time,key,size; _ is ignored
+    /// Columns of separated values, such as time,key,size; _ is ignored
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) columns: Vec<Field>,
-    /// Keep the requests of this share of the objects, such as 0.01
+    /// Read the requests of this share of the objects, such as 0.01
     #[arg(long, value_name = "SHARE", value_parser = sample, default_value = "1")]
     pub(crate) sample: f64,
-    /// Accept files of which this share of the lines is broken
+    /// Largest accepted share of broken lines
     #[arg(long, value_name = "SHARE", value_parser = units::parse_share, default_value = "1%")]
     pub(crate) max_broken: f64,
     /// Cut URLs to their scheme and host
@@ -106,16 +106,16 @@ pub(crate) struct Simulate {
     /// [default: 0.1%,1%,10%,30%; with --curve 21 sizes]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size, verbatim_doc_comment)]
     pub(crate) capacity: Vec<Size>,
-    /// What capacities count [default: bytes if the trace has sizes]
+    /// Unit of capacities [default: bytes if the trace has sizes]
     #[arg(long, value_name = "UNIT")]
     pub(crate) by: Option<Unit>,
-    /// Count nothing in this share of the requests, at the beginning
+    /// Share of the requests at the beginning that are not counted
     #[arg(long, value_name = "SHARE", value_parser = warmup, default_value = "0%")]
     pub(crate) warmup: f64,
-    /// Where policies take their randomness from
+    /// Seed of the policies' random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How many cells run at once [default: one for each core]
+    /// Number of parallel replays [default: one for each core]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Sweep many sizes; with the exact curve of lru
@@ -136,7 +136,7 @@ pub(crate) struct Simulate {
     /// List the policies and stop
     #[arg(long, conflicts_with = "traces")]
     pub(crate) list: bool,
-    /// Print all there is to know of the policies, in Markdown, with what they do on the traces
+    /// Print a reference of the policies in Markdown, with results on the traces
     #[arg(long, conflicts_with_all = ["json", "csv", "curve"])]
     pub(crate) reference: bool,
     /// How to read the files.
@@ -148,7 +148,7 @@ pub(crate) struct Simulate {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Clusters")]
 pub(crate) struct Cluster {
-    /// Replay through clusters of so many nodes, such as 1,3,10, each of them with the capacity
+    /// Replay through clusters of this many nodes, such as 1,3,10, each with the capacity
     #[arg(
         long,
         value_name = "NUMBERS",
@@ -167,13 +167,13 @@ pub(crate) struct Cluster {
         requires = "nodes"
     )]
     pub(crate) hot: Vec<f64>,
-    /// The share of the requests that a balancer brings to the object's owner; the rest arrives anywhere
+    /// Share of the requests that a load balancer sends to the object's owner; the rest arrives anywhere
     #[arg(long, value_name = "SHARE", value_parser = units::parse_share, default_value = "0%", requires = "nodes")]
     pub(crate) affinity: f64,
-    /// Lose so many nodes half-way
+    /// Remove this many nodes half-way
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "nodes")]
     pub(crate) lose: u16,
-    /// Share objects out by a fixed pool of so many slots, not by the ring
+    /// Assign objects by a fixed pool of this many slots instead of the ring
     #[arg(long, value_name = "NUMBER", requires = "nodes")]
     pub(crate) slots: Option<NonZeroU16>,
 }
@@ -224,7 +224,7 @@ fn format(text: &str) -> Result<Format, String> {
 
 fn sample(text: &str) -> Result<f64, String> {
     match units::parse_share(text)? {
-        0.0 => Err("a sample of 0 keeps nothing".to_owned()),
+        0.0 => Err("a sample of 0 selects nothing".to_owned()),
         share => Ok(share),
     }
 }
@@ -238,7 +238,7 @@ fn warmup(text: &str) -> Result<f64, String> {
 
 fn hot(text: &str) -> Result<f64, String> {
     match units::parse_share(text)? {
-        1.0 => Err("hot objects cannot have 100%: nothing is left for what a node owns".to_owned()),
+        1.0 => Err("hot objects cannot have 100%: owned objects need room".to_owned()),
         share => Ok(share),
     }
 }

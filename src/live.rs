@@ -27,7 +27,7 @@ pub(crate) struct Services {
     /// Listen here
     #[arg(long, value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// How many users, paths and skills there are, each
+    /// Number of users, paths and skills, each
     #[arg(long, value_name = "N", default_value_t = 100)]
     entities: u32,
     /// Microseconds that an answer takes at least
@@ -61,10 +61,10 @@ pub(crate) struct Drive {
     /// The share of requests that change something
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = units::parse_share)]
     writes: f64,
-    /// How many users, paths and skills there are, each
+    /// Number of users, paths and skills, each
     #[arg(long, value_name = "N", default_value_t = 100)]
     entities: u32,
-    /// Of the endpoints' popularity: 0 is even
+    /// Exponent of the endpoints' popularity: 0 is even
     #[arg(long, value_name = "S", default_value_t = 0.99)]
     exponent: f64,
     /// What the requests are drawn from

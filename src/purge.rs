@@ -35,7 +35,7 @@ fn trouble(purged: &Value) -> Option<String> {
     let missing = nodes["missing"].as_array().into_iter().flatten();
     let missing: Vec<_> = missing.filter_map(Value::as_str).map(printable).collect();
     match (nodes["published"].as_bool()?, why, &missing[..]) {
-        (false, why, _) => Some(format!("the other nodes were not told: {}", why.unwrap_or_default())),
+        (false, why, _) => Some(format!("not published to the other nodes: {}", why.unwrap_or_default())),
         (true, Some(why), _) => Some(format!("which nodes have it in force is not known: {why}")),
         (true, None, []) => None,
         (true, None, missing) => Some(format!("not yet in force on {}", missing.join(", "))),
@@ -76,7 +76,7 @@ fn sentence(purged: &Value) -> String {
     };
     let mut sentence = format!("{}: {reached}", subject(purged));
     if is_under_way {
-        sentence.push_str("; what is on disks is not counted");
+        sentence.push_str("; objects on disks are not counted");
     }
     if let Some(why) = purged["not_counted"].as_str() {
         sentence.push_str(&format!("; not counted: {}", printable(why)));
@@ -127,11 +127,11 @@ mod tests {
             ),
             (
                 json!({"group": "g", "host": "a", "objects": 2, "effect": "stale", "disk": "under-way"}),
-                "group g of a: 2 objects marked stale, 2.00 KiB; what is on disks is not counted",
+                "group g of a: 2 objects marked stale, 2.00 KiB; objects on disks are not counted",
             ),
             (
                 json!({"all": "", "objects": 0, "disk": "under-way"}),
-                "everything: nothing was stored in memory; what is on disks is not counted",
+                "everything: nothing was stored in memory; objects on disks are not counted",
             ),
             (
                 json!({"url": "http://a/", "objects": 0, "nodes": {"published": true, "acknowledged": 2, "of": 3}}),
@@ -159,7 +159,7 @@ mod tests {
             ),
             (
                 json!({"published": false, "of": 0, "trouble": "refused"}),
-                Some("the other nodes were not told: refused"),
+                Some("not published to the other nodes: refused"),
             ),
             (
                 json!({"published": true, "of": 3, "trouble": "refused"}),

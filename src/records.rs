@@ -25,22 +25,22 @@ pub(crate) struct Asked {
     /// Show sums by this
     #[arg(long, value_name = "PROPERTY", group = "question", value_parser = named(Dimension::ALL))]
     by: Option<Dimension>,
-    /// Show the URLs with the most hits, validations, misses, bytes, or time that origins took
+    /// Show the URLs with the most hits, validations, misses, bytes, or origin time
     #[arg(long, value_name = "MEASURE", group = "question", value_parser = named(Measure::ALL))]
     top: Option<Measure>,
-    /// Show what this query finds; it cannot change anything
+    /// Show the result of this read-only query
     #[arg(long, value_name = "SELECT", group = "question")]
     sql: Option<String>,
-    /// Look at the requests of so long [default: 1d]
+    /// Only requests of this last period [default: 1d]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "question", conflicts_with = "sql")]
     since: Option<Duration>,
-    /// Show so many URLs
+    /// Number of URLs
     #[arg(long, value_name = "NUMBER", default_value_t = 20, requires = "top")]
     limit: u32,
-    /// Ask this database instead of the config's
+    /// Use this database instead of the config's
     #[arg(long, value_name = "URL", value_parser = statistics::parse, requires = "question")]
     stats: Option<Place>,
-    /// Read this file to find the database
+    /// Config file with the database
     #[arg(long, value_name = "FILE", requires = "question")]
     config: Option<PathBuf>,
 }

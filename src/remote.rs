@@ -43,10 +43,10 @@ pub(crate) type EventSink<'l> = dyn FnMut(&str, &[u8]) -> Result<bool, String> +
 /// Whom to ask.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Listener {
-    /// Ask the larder with this admin listener
+    /// Address of the admin listener
     #[arg(long, value_name = "ADDRESS", default_value = ADMIN)]
     pub(crate) admin: String,
-    /// Show this admin token [default: $LARDER_TOKEN, which others on this machine cannot read]
+    /// Admin token to send [default: $LARDER_TOKEN, which other users of this machine cannot read]
     #[arg(long, value_name = "TOKEN")]
     token: Option<Token>,
 }
@@ -131,7 +131,7 @@ impl Remote {
             text.extend_from_slice(piece);
             text.len() <= LONGEST
         }))?;
-        from_slice(&text).map_err(|error| self.said(&format!("what is not understood: {error}")))
+        from_slice(&text).map_err(|error| self.said(&format!("an unexpected answer: {error}")))
     }
 
     /// Hands what it answers to `take`, in pieces, until that says false.

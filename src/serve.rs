@@ -54,7 +54,7 @@ fn obey(mut signals: Signals, running: &Settings, run: &Run, sender: &UnboundedS
             },
             _ if draining => Control::Stop,
             _ => {
-                info!("finishing what is under way; a second signal stops at once");
+                info!("finishing the requests in progress; a second signal stops at once");
                 draining = true;
                 Control::Drain
             }

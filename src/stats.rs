@@ -104,20 +104,20 @@ pub(crate) fn explain(error: &io::Error) -> String {
             "connection refused; is it running, or was it started with --admin elsewhere?".to_owned()
         }
         ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("silent for {} seconds", PATIENCE.as_secs()),
-        ErrorKind::InvalidData => "it does not speak HTTP".to_owned(),
+        ErrorKind::InvalidData => "not an HTTP server".to_owned(),
         _ => error.to_string(),
     }
 }
 
 /// The content of a 200 answer, or what is wrong with the answer.
 fn content(answer: &str) -> Result<&str, String> {
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or("it does not speak HTTP")?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("not an HTTP server")?;
     let line = head.lines().next().unwrap_or_default();
     match line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)) {
         Some("200") => Ok(body),
         Some("401" | "403") => Err(body.lines().next().unwrap_or_default().escape_debug().to_string()),
         Some(status) => Err(format!("status {}; is this its admin listener?", status.escape_debug())),
-        None => Err("it does not speak HTTP".to_owned()),
+        None => Err("not an HTTP server".to_owned()),
     }
 }
 
@@ -224,9 +224,9 @@ mod tests {
         assert_eq!(content("HTTP/1.1 200 OK\r\nA: b\r\n\r\n{}"), Ok("{}"));
         let wrong = [
             ("HTTP/1.1 404 Not Found\r\n\r\n", "status 404; is this its admin listener?"),
-            ("SSH-2.0-x\r\n", "it does not speak HTTP"),
-            ("HTTP/1.1\r\n\r\n", "it does not speak HTTP"),
-            ("", "it does not speak HTTP"),
+            ("SSH-2.0-x\r\n", "not an HTTP server"),
+            ("HTTP/1.1\r\n\r\n", "not an HTTP server"),
+            ("", "not an HTTP server"),
         ];
         for (answer, error) in wrong {
             assert_eq!(content(answer), Err(error.to_owned()), "{answer}");

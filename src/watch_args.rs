@@ -11,13 +11,13 @@ use crate::units::parse_duration;
 pub(crate) const WHY_EXAMPLES: &str = "\
 Examples:
   larder why http://127.0.0.1:8080/
-      what would become of a GET for this URL at this moment; no origin is asked
+      what the cache would do with a GET for this URL now; nothing is sent to an origin
   larder why http://127.0.0.1:8080/ -H 'Host: docs.example' -H 'Authorization: Bearer x'
   larder why http://127.0.0.1:8080/ --method HEAD --json
   larder why --reasons > reasons.md
-      every reason there is, what it means and what may help
+      every reason, with its meaning and remedy
 
-Write the URL as clients do, with the host that they name.";
+Write the URL as clients do, with the same host name.";
 
 pub(crate) const LOG_EXAMPLES: &str = "\
 Examples:
@@ -28,31 +28,31 @@ Examples:
   larder log --slower 100ms --for 1m
 
 Outcomes: hit, stale-hit, coalesced, revalidated, miss, pass, refused, failed.
-Nothing is collected while nobody looks. What comes too fast to be shown is counted.";
+Requests are collected only while this runs. Requests that come too fast to be shown are counted.";
 
 pub(crate) const TOP_EXAMPLES: &str = "\
 Examples:
   larder top
-      what is asked for most, every second anew; sums are of the last one to two minutes
+      the most requested URLs of the last one to two minutes, every second
   larder top --by misses
   larder top --for 10s --json
 
-Hit ratio = hits / (hits + validated + misses). In a pipe it looks for 5 seconds and prints one table.";
+Hit ratio = hits / (hits + validated + misses). In a pipe it collects for 5 seconds and prints one table.";
 
 pub(crate) const PURGE_EXAMPLES: &str = "\
 Examples:
   larder purge http://127.0.0.1:8080/index.html
-      the next request for it asks the origin; what is stored may stand in if that fails
+      the next request revalidates it; the stored response may replace an error
   larder purge --tag product-17 --hard
-      whatever has this tag is gone
+      removes all responses with this tag
   larder purge --prefix http://127.0.0.1:8080/img/
   larder purge --group users --host 127.0.0.1:8080
   larder purge --all --hard --count
 
-A purge reaches all variants, in memory and on disk, for clients of all listeners, and wins over what is being fetched.
-It is in force when this command ends. To learn how many objects it reached, write --count: it waits until memory has
-been looked through. To learn which nodes of the cluster have it in force, write --wait. With both, what lies on disks is
-counted, too.";
+A purge covers all variants, in memory and on disk, for clients of all listeners, and fetches in progress. It is in force
+when this command ends. --count waits until memory has been searched, and reports how many objects the purge reached.
+--wait waits for all nodes of the cluster, and reports which have it in force. With both, objects on disks are counted,
+too.";
 
 /// What `why` explains.
 #[derive(Debug, Args)]
@@ -66,7 +66,7 @@ pub(crate) struct Why {
     /// The request's method [default: GET]
     #[arg(long, value_name = "METHOD")]
     pub(crate) method: Option<String>,
-    /// For clients of these listeners: forward or reverse [default: those that know the URL]
+    /// For clients of these listeners: forward or reverse [default: those that serve the URL]
     #[arg(long, value_name = "ROLE")]
     pub(crate) role: Option<String>,
     /// Print JSON
@@ -92,13 +92,13 @@ pub(crate) struct Log {
     /// Only those with this outcome
     #[arg(long, value_name = "WORD")]
     pub(crate) outcome: Option<String>,
-    /// Only those whose URL has this in it
+    /// Only those whose URL contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) url: Option<String>,
     /// Only those that took longer than this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) slower: Option<Duration>,
-    /// End after so long
+    /// End after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) limit: Option<Duration>,
     /// Print each request as JSON, a line each
@@ -112,10 +112,10 @@ pub(crate) struct Log {
 /// What `top` shows.
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Rank URLs by requests, hits, validated, misses, bytes, or the time that origins took
+    /// Rank URLs by requests, hits, validated, misses, bytes, or origin time
     #[arg(long, value_name = "MEASURE", default_value = "requests")]
     pub(crate) by: String,
-    /// End after so long [default: 5s in a pipe]
+    /// End after this time [default: 5s in a pipe]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) limit: Option<Duration>,
     /// Print one table, as JSON
@@ -133,34 +133,34 @@ pub(crate) struct Purge {
     /// The URLs, as clients write them
     #[arg(value_name = "URL", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = OTHERS)]
     pub(crate) urls: Vec<String>,
-    /// All that begins like this URL; repeatable
+    /// All URLs with this prefix; repeatable
     #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["tag", "group", "host", "all"])]
     pub(crate) prefix: Vec<String>,
-    /// All that has this tag (Cache-Tag, Surrogate-Key, xkey); repeatable
+    /// All responses with this tag (Cache-Tag, Surrogate-Key, xkey); repeatable
     #[arg(long, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["group", "host", "all"])]
     pub(crate) tag: Vec<String>,
-    /// All of this cache group (Cache-Groups) of the host; repeatable
+    /// All responses of this cache group (Cache-Groups) of the host; repeatable
     #[arg(long, value_parser = NonEmptyStringValueParser::new(), requires = "host", conflicts_with = "all")]
     pub(crate) group: Vec<String>,
-    /// All of this host; the host of the group
+    /// All responses of this host; with --group, the host of the group
     #[arg(long, value_parser = NonEmptyStringValueParser::new(), conflicts_with = "all")]
     pub(crate) host: Option<String>,
     /// Everything
     #[arg(long)]
     pub(crate) all: bool,
-    /// Keep it, marked stale: it is validated before it is used again, and may stand in if the origin fails [default]
+    /// Mark them stale: they are revalidated before use, and may replace an error [default]
     #[arg(long, conflicts_with = "hard")]
     pub(crate) soft: bool,
-    /// Remove it
+    /// Remove them
     #[arg(long)]
     pub(crate) hard: bool,
-    /// Wait until memory has been looked through, and say how many objects it reached; with --wait, on disks, too
+    /// Wait until memory has been searched, and report the number of objects; with --wait, also on disks
     #[arg(long)]
     pub(crate) count: bool,
-    /// Wait until all nodes of the cluster have it in force
+    /// Wait until all nodes of the cluster have the purge in force
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Wait no longer for the nodes than this [default: 5s]
+    /// Longest wait for the nodes [default: 5s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
     pub(crate) timeout: Option<Duration>,
     /// Print JSON, a line for each

@@ -16,7 +16,7 @@ use crate::{Failure, say};
 const INTRODUCTION: &str = "\
 # Reasons
 
-Why a request or a response was treated as it was, in the words that `Cache-Status` (as `detail`), the logs, the metrics,
+The reasons for decisions on requests and responses, as in `Cache-Status` (`detail`), the logs, the metrics,
 the statistics and `larder why` have. `larder why --reasons` prints this page, and `larder why URL` says which of them
 would hold for a URL at this moment.
 ";
@@ -44,10 +44,7 @@ pub(crate) fn run(why: &Why) -> Result<(), Failure> {
 fn reasons() -> String {
     let mut page = INTRODUCTION.to_owned();
     for (group, reasons) in Word::GROUPS {
-        let _ = write!(
-            page,
-            "\n## {group}\n\n| reason | what it means | rule | what may help |\n|---|---|---|---|\n"
-        );
+        let _ = write!(page, "\n## {group}\n\n| reason | meaning | rule | remedy |\n|---|---|---|---|\n");
         for why in *reasons {
             let (word, meaning, rule, help) = (why.token(), why.explanation(), why.section(), why.help());
             let _ = writeln!(page, "| `{word}` | {meaning} | {rule} | {help} |");
@@ -111,13 +108,13 @@ fn sentence(reason: &Reason) -> String {
 
 fn asked(decision: &Decision, said: &Explanation) -> String {
     let site = match (&said.site, said.role.as_str()) {
-        (None, _) => return "no site speaks for this host".to_owned(),
+        (None, _) => return "no site is configured for this host".to_owned(),
         (Some(_), "forward") => "forward proxy".to_owned(),
         (Some(site), _) => format!("site '{site}'"),
     };
     let origins = said.origins.join(" or ");
     let does = match decision {
-        Decision { validates: true, .. } => "asked whether what is stored is still good",
+        Decision { validates: true, .. } => "asked to revalidate the stored response",
         Decision { asks_origin: true, .. } => "asked",
         Decision { refreshes: true, .. } => "asked for a newer response meanwhile",
         _ => "not asked",
@@ -245,7 +242,7 @@ mod tests {
             "storing      no: the response sets a cookie and has no lifetime of its own (set-cookie, RFC 6265 4.1)",
             "note         Pragma: means nothing",
             "3 s ago      GET: 200, miss (set-cookie)",
-            "what helps   set no cookie with it; or send Cache-Control: max-age=SECONDS, if everybody may have the cookie",
+            "what helps   set no cookie with it; or send Cache-Control: max-age=SECONDS, if all users may get the cookie",
         ];
         assert_eq!(lines, expected);
     }

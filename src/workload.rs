@@ -21,7 +21,7 @@ Examples:
   larder workload crud --writes 20% --endpoints trace/ -o crud.txt
   larder simulate zipf.txt --policy all --capacity 1%,10%
 
-A workload's file says in its first lines which model, numbers and seed it was made with; the same seed makes the same
+The first lines of a workload's file contain the model, its parameters and the seed; the same seed generates the same
 workload.";
 
 /// Makes a workload.
@@ -36,21 +36,21 @@ pub(crate) struct Line {
 enum Kind {
     /// Every page a random number of times, in random order
     Shuffle {
-        /// How many pages there are
+        /// Number of pages
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = pages())]
         pages: u32,
-        /// How often each is asked for, at least and at most
+        /// Requests for each page, at least and at most
         #[arg(long, value_name = "N-M", default_value = "7-16", value_parser = copies)]
         copies: RangeInclusive<u32>,
         #[command(flatten)]
         common: Common,
     },
-    /// Small pages, then larger ones, then the largest, again and again
+    /// Small pages, then larger ones, then the largest, repeatedly
     Staged {
-        /// How many pages there are
+        /// Number of pages
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = pages())]
         pages: u32,
-        /// How often it begins again
+        /// Number of repetitions
         #[arg(long, value_name = "N", default_value_t = 100)]
         rounds: u32,
         #[command(flatten)]
@@ -65,19 +65,19 @@ enum Kind {
     },
     /// A service's users reading and writing, with methods and bodies
     Crud {
-        /// How many requests there are
+        /// Number of requests
         #[arg(long, value_name = "N", default_value_t = 15_000)]
         requests: u64,
-        /// How many users, paths and skills there are, each
+        /// Number of users, paths and skills, each
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = pages())]
         entities: u32,
         /// The share of requests that change something
         #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = share)]
         writes: f64,
-        /// Of the endpoints' popularity: 0 is even
+        /// Exponent of the endpoints' popularity: 0 is even
         #[arg(long, value_name = "S", default_value = "0.99", value_parser = exponent)]
         exponent: f64,
-        /// Write the endpoints of each method to a file of its own in this directory
+        /// Write the endpoints of each method to a separate file in this directory
         #[arg(long, value_name = "DIR")]
         endpoints: Option<PathBuf>,
         #[command(flatten)]
@@ -93,13 +93,13 @@ enum Kind {
     },
     /// Web traffic: popularity, sizes and reuse as in a trace
     Web {
-        /// The trace to be like [default: a sample of web and CDN traffic]
+        /// Model trace [default: a sample of web and CDN traffic]
         #[arg(long, value_name = "TRACE")]
         like: Option<PathBuf>,
-        /// How many requests there are; as many as in the trace unless told otherwise
+        /// Number of requests [default: as in the trace]
         #[arg(long, value_name = "N")]
         requests: Option<u64>,
-        /// How many pages there are; as many as in the trace unless told otherwise
+        /// Number of pages [default: as in the trace]
         #[arg(long, value_name = "N", value_parser = pages())]
         pages: Option<u32>,
         #[command(flatten)]
@@ -112,18 +112,18 @@ enum Kind {
         trace: PathBuf,
         #[command(flatten)]
         reading: Reading,
-        /// Write here instead of to standard output
+        /// Output file [default: standard output]
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Zipf, with walks over pages that nobody asks for again
+    /// Zipf, with scans of pages that are requested once
     Scan {
         #[command(flatten)]
         zipf: Skew,
-        /// A walk begins after so many other requests
+        /// Number of other requests between two scans
         #[arg(long, value_name = "N", default_value_t = 10_000)]
         every: u64,
-        /// How many pages a walk visits
+        /// Number of pages in a scan
         #[arg(long, value_name = "N", default_value_t = 2_000)]
         length: u64,
         #[command(flatten)]
@@ -133,13 +133,13 @@ enum Kind {
     Burst {
         #[command(flatten)]
         zipf: Skew,
-        /// When it begins, as a share of all requests
+        /// Begin of the burst, as a share of all requests
         #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
         from: f64,
-        /// When it ends, as a share of all requests
+        /// End of the burst, as a share of all requests
         #[arg(long, value_name = "SHARE", default_value = "60%", value_parser = share)]
         to: f64,
-        /// The share of requests that it draws meanwhile
+        /// Share of the requests for the new page meanwhile
         #[arg(long, value_name = "SHARE", default_value = "80%", value_parser = share)]
         share: f64,
         #[command(flatten)]
@@ -149,10 +149,10 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug, Args)]
 struct Skew {
-    /// How many requests there are
+    /// Number of requests
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     requests: u64,
-    /// How many pages there are
+    /// Number of pages
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = pages())]
     pages: u32,
     /// 0 is even; the web has 0.6 to 1
@@ -165,16 +165,16 @@ struct Common {
     /// fixed:20KiB, uniform:1KiB-64KiB, lognormal:MEDIAN,SIGMA or web; browsing and web have sizes of their own
     #[arg(long, value_name = "MODEL", default_value = "web", value_parser = sizes)]
     sizes: Sizes,
-    /// What fetching a page takes: constant:20ms, lognormal:MEDIAN,SIGMA or persize:START,BYTES-A-SECOND
+    /// Time to fetch a page: constant:20ms, lognormal:MEDIAN,SIGMA or persize:START,BYTES-A-SECOND
     #[arg(long, value_name = "MODEL", default_value = "lognormal:50ms,0.5", value_parser = latency)]
     latency: Latency,
     /// Requests a second, at random moments
     #[arg(long, value_name = "N", default_value = "10", value_parser = rate)]
     rate: Rate,
-    /// Everything random comes from it
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write here instead of to standard output
+    /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -101,7 +101,7 @@ fn what_cannot_be_read_is_one_line_and_exit_2() {
     let wrong: &[(&[&str], &str)] = &[
         (&[], "TRACE"),
         (&["x", "--format", "squit"], "csv plain; did you mean 'squid'?"),
-        (&["x", "--sample", "0"], "a sample of 0 keeps nothing"),
+        (&["x", "--sample", "0"], "a sample of 0 selects nothing"),
         (&["x", "--columns", "tme"], "unknown column 'tme'; known: time key size "),
     ];
     for (words, why) in wrong {

@@ -19,13 +19,13 @@ Examples:
 const LS_EXAMPLES: &str = "\
 Examples:
   larder cache ls
-      what the larder with its admin listener on 127.0.0.1:9145 has in memory and on its disks
+      the objects in memory and on disks of the larder with its admin listener on 127.0.0.1:9145
   larder cache ls --disk /var/cache/larder
-      what is in a directory that no larder uses at the moment
+      the objects in a directory that no running larder uses
   larder cache ls --json | jq -r 'select(.bytes > 1000000) | .url'
       the URLs of large objects
 
-What is on a disk has a name, which stays the same over restarts. Size is that of its content; stored and used say how long ago.";
+Objects on disk have a name, which is stable over restarts. Size is the size of the content; stored and used are ages.";
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -33,16 +33,16 @@ Examples:
   larder cache get 00d1f8a2c43b7e96 --include
       one object of larder cache ls, with the head that is stored with it
 
-Looking at an object is no use of it. Exit code 1 says that nothing is stored.";
+Printing an object does not count as a use. The exit code is 1 if nothing is stored.";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   larder cache verify
-      reads all that a running larder has on its disks, which serves meanwhile
+      reads all objects on the disks of a running larder, which continues to serve
   larder cache verify --disk /var/cache/larder --rate 1GiB
-      the same at rest
+      the same for a directory that no running larder uses
 
-What is not what was written is forgotten, and fetched again when somebody asks for it. Exit code 1 says that there was some.";
+Damaged objects are removed, and fetched again on request. The exit code is 1 if there were any.";
 
 /// Looks at what is stored.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub(crate) struct Line {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// List what is stored
+    /// List stored objects
     #[command(after_help = LS_EXAMPLES)]
     Ls {
         /// Print each object as JSON, a line each
@@ -78,10 +78,10 @@ pub(super) enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Read everything that is stored, and forget what is damaged
+    /// Read and verify all objects on disk, and remove damaged ones
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify {
-        /// Read at most so many bytes a second
+        /// Largest number of bytes read in a second
         #[arg(long, value_name = "SIZE", default_value = "100MiB", value_parser = rate)]
         rate: u64,
         #[command(flatten)]
@@ -92,7 +92,7 @@ pub(super) enum Command {
 /// Where to look.
 #[derive(Debug, Args)]
 pub(super) struct Place {
-    /// Look into this directory, which no larder may be using; repeatable
+    /// Read this directory, which no running larder may use; repeatable
     #[arg(long, value_name = "DIR", value_parser = names::directory, conflicts_with_all = ["admin", "token"])]
     pub(super) disk: Vec<PathBuf>,
     /// Whom to ask.

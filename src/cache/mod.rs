@@ -70,7 +70,7 @@ fn name_of(place: &Place, url: &str) -> Result<Name, String> {
     match &objects[..] {
         [] => Err(nothing(place, url)?),
         [one] if one.name.is_empty() => {
-            Err(format!("'{}' is in memory only; larder fetch asks for it", url.escape_debug()))
+            Err(format!("'{}' is in memory only; use larder fetch", url.escape_debug()))
         }
         [one] => one.name.parse().map_err(|_| format!("'{}' is no name", one.name.escape_debug())),
         many => Err(several(url, many)),

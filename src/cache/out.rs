@@ -95,7 +95,7 @@ impl Dump {
     pub(super) fn end(self) -> Result<(), String> {
         match self.head {
             None => self.out.end(),
-            Some(_) => Err("what is stored there has no head".to_owned()),
+            Some(_) => Err("the stored object has no head".to_owned()),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Place {
         if place.disk.is_empty() {
             return Remote::new(&place.listener).map(Self::Serving).map_err(Failure::Failed);
         }
-        let reading = Bar::wait("reading what is where".to_owned());
+        let reading = Bar::wait("reading the index".to_owned());
         let tell: Tell = Arc::new(warn);
         let disks = Disks::at_rest(&place.disk, &tell);
         reading.finish();
@@ -99,7 +99,7 @@ impl Place {
         });
         if progress.corrupt > 0 {
             // So that the next start does not find again what is gone.
-            disks.snapshot().map_err(|error| format!("cannot write down what is gone: {error}"))?;
+            disks.snapshot().map_err(|error| format!("cannot record the removals: {error}"))?;
         }
         Ok(progress)
     }

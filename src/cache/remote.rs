@@ -18,7 +18,9 @@ pub(super) fn list(
 ) -> Result<(), String> {
     let query: Vec<_> = url.map(|url| ("url", url.to_owned())).into_iter().collect();
     let listed = remote.lines(Method::GET, "cache", &query, &mut |line| {
-        from_slice(line).map(&mut *see).map_err(|error| format!("that is no object: {error}"))
+        from_slice(line)
+            .map(&mut *see)
+            .map_err(|error| format!("unexpected response from the admin listener: {error}"))
     });
     listed.map_err(|problem| problem.to_string())
 }

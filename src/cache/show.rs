@@ -51,7 +51,7 @@ pub(super) fn json(object: &Object) -> String {
 /// What a check came to.
 pub(super) fn verified(end: &Progress) -> String {
     let (objects, bytes) = (about_count(end.objects), about_size(end.bytes));
-    format!("{objects} objects with {bytes} of content are what was written")
+    format!("{objects} objects with {bytes} of content are undamaged")
 }
 
 /// How long ago, in the largest unit of which there is a whole one.

@@ -74,67 +74,82 @@ pub(super) const KEYS: &[Key<Whole>] = &[
         Or("none", ENGINE),
         cluster.engine,
         "redis://[user:password@]host[:port][/database], rediss:// over TLS; redis+sentinel://host,host/master and \
-         redis+cluster://host,host take several; none: this proxy is by itself"
+         redis+cluster://host,host take several; none: no cluster"
     ),
     key!(
         "node",
         Or("auto", NODE),
         cluster.node,
-        "what this node is called, different for each; auto: the machine's name"
+        "name of this node, unique in the cluster; auto: the machine's name"
     ),
-    key!("listen", ADDRESS, cluster.listen, "where other nodes connect; other than loopback needs token"),
+    key!(
+        "listen",
+        ADDRESS,
+        cluster.listen,
+        "listener for other nodes; addresses other than loopback need token"
+    ),
     key!(
         "advertise",
         Or("auto", ORIGIN),
         cluster.advertise,
-        "by which URL they do; auto: http:// and the address that is listened on; of all addresses, the one towards the engine"
+        "URL at which other nodes connect; auto: the address of listen, or, for all addresses, the one towards the engine"
     ),
     key!(
         "weight",
         Count(1..=10_000),
         cluster.weight,
-        "how much of the keys this node owns, against the weights of the others"
+        "share of the keys that this node owns, relative to the other nodes' weights"
     ),
-    key!("prefix", WORD, cluster.prefix, "what keys in the engine begin with; one for each cluster"),
+    key!("prefix", WORD, cluster.prefix, "prefix of keys on the engine, unique for each cluster"),
     key!(
         "token",
         Or("off", ADMIN_TOKEN),
         cluster.token,
-        "secret by which nodes know each other and what they wrote on the engine, the same for all; also $LARDER_CLUSTER_TOKEN"
+        "shared secret of the nodes, which authenticates them and their data on the engine; also $LARDER_CLUSTER_TOKEN"
     ),
-    key!("heartbeat", AtLeast(10), cluster.heartbeat, "how often this node says that it is there"),
-    key!("drop_out", AtLeast(100), cluster.drop_out, "for how long others believe that"),
+    key!("heartbeat", AtLeast(10), cluster.heartbeat, "interval between heartbeats"),
+    key!(
+        "drop_out",
+        AtLeast(100),
+        cluster.drop_out,
+        "a node counts as down after this long without a heartbeat"
+    ),
     key!(
         "max_invalidation_lag",
         AtLeast(100),
         cluster.max_invalidation_lag,
-        "for how long hits need no news of what other nodes purged"
+        "serve hits for at most this long without contact to the stream of purges"
     ),
     key!(
         "without_engine",
         WITHOUT_ENGINE,
         cluster.without_engine,
-        "what becomes of hits after that: revalidate: they count as stale; serve: they are served"
+        "after max_invalidation_lag: revalidate treats hits as stale, serve serves them"
     ),
     key!(
         "hot",
         Share,
         cluster.hot,
-        "share of the memory that copies of what other nodes own may take, the most popular ones"
+        "share of the memory for copies of popular responses that other nodes own"
     ),
     key!(
         "tier",
         Or("off", Size(1..=1 << 30)),
         cluster.tier,
-        "also keep fresh responses of up to this size on the engine, for the next who owns their keys"
+        "also store fresh responses of up to this size on the engine, for nodes that take over their keys"
     ),
-    key!("tier_lifetime", AtLeast(1_000), cluster.tier_lifetime, "for how long at most they are kept there"),
-    key!("tier_compression", Flag, cluster.tier_compression, "compress them (Zstandard)"),
+    key!(
+        "tier_lifetime",
+        AtLeast(1_000),
+        cluster.tier_lifetime,
+        "largest lifetime of responses on the engine"
+    ),
+    key!("tier_compression", Flag, cluster.tier_compression, "compress responses on the engine (Zstandard)"),
     key!(
         "tier_deadline",
         AtLeast(1),
         cluster.tier_deadline,
-        "how long a request waits for each answer of the engine about them"
+        "longest wait for an answer of the engine in the second tier"
     ),
 ];
 

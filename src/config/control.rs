@@ -119,7 +119,7 @@ impl Words for Couple {
 impl Kind<Coupled> for Couple {
     fn read(&self, value: &DeValue<'_>) -> Result<Coupled, String> {
         let Some(table) = value.as_table() else {
-            return Err(format!("expected a {}, got type {}", self.words(), value.type_str()));
+            return Err(format!("expected {}, got type {}", self.words(), value.type_str()));
         };
         let row = |(from, to): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
             let from: &std::borrow::Cow<'_, str> = from.get_ref();
@@ -173,7 +173,7 @@ mod tests {
             ),
             (
                 "role = 'tags'\ncouple = 'users'",
-                "f:4: site.couple: expected a table of lists of first path segments, such as `{ users = [\"paths\"] }`, got type string",
+                "f:4: site.couple: expected table of lists of first path segments, such as `{ users = [\"paths\"] }`, got type string",
             ),
         ] {
             assert_eq!(site(keys).expect_err(keys).problems, [problem]);

@@ -20,25 +20,24 @@ Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of
 are a number and a unit (`ms` `s` `m` `h` `d`). A list with one element needs no brackets.
 
 `SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `[stats]`, `[cluster]`, `[trace]`, the listeners,
-the capacity of the memory and which directories make the disk tier, which wait for a restart; a file with an error changes
-nothing. A new policy takes over what is stored.
+the capacity of the memory and the list of disk directories, which need a restart. A file with an error changes nothing. A
+new policy takes over the stored responses.
 
-A policy is a name with its parameters, if any, as in `s3fifo:small=0.2`. An admission filter may stand before it and
-decide what enters at all, as in `tinylfu+gdsf` or `size:max=1MiB+lru`. `larder simulate --list` lists them all.
+A policy is a name with optional parameters, as in `s3fifo:small=0.2`. An admission filter before it decides which responses
+are stored, as in `tinylfu+gdsf` or `size:max=1MiB+lru`. `larder simulate --list` lists them all.
 ";
 
-const DISKS: &str =
-    "The disk tier: one such table for each directory. What is stored there outlives the process.";
-const DISK_DEFAULTS: &str = "There is none by default: take away the leading signs to have one.";
+const DISKS: &str = "The disk tier: one table for each directory. Responses survive restarts.";
+const DISK_DEFAULTS: &str = "None by default: remove the leading # signs to add one.";
 const SITES: &str =
-    "Reverse-proxied sites: one such table for each, the first that matches takes the request.";
-const SITE_DEFAULTS: &str = "A site is not there by default: take away the leading signs to have one.";
+    "Reverse-proxied sites: one table for each; the first site that matches takes the request.";
+const SITE_DEFAULTS: &str = "None by default: remove the leading # signs to add one.";
 
 /// The reference of every key in Markdown: `docs/config.md`.
 pub(crate) fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
     let defaults = Draft::default();
-    heading(&mut page, "Above all tables", "The process.");
+    heading(&mut page, "Top level", "The process.");
     rows(&mut page, TOP, &defaults);
     for section in SECTIONS {
         heading(&mut page, &format!("`[{}]`", section.name), section.about);

@@ -101,24 +101,29 @@ pub(super) const TOP: &[Key<Draft>] = &[
         "admin",
         Or("off", ADDRESS),
         admin,
-        "where figures, the live log and health are served; other than loopback needs admin_token"
+        "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token"
     ),
     key!(
         "admin_token",
         Or("off", ADMIN_TOKEN),
         admin_token,
-        "what must be shown there by who comes from another machine; also $LARDER_TOKEN"
+        "token that clients on other machines must present to the admin listener; also $LARDER_TOKEN"
     ),
     key!("access_log", ACCESS_LOG, access_log, "one line for each request, in this form (docs/logs.md)"),
-    key!("access_log_file", Or("stdout", DIRECTORY), access_log_file, "its place; SIGHUP opens it anew"),
-    key!("name", TOKEN, name, "how the proxy names itself in Via and Cache-Status"),
+    key!(
+        "access_log_file",
+        Or("stdout", DIRECTORY),
+        access_log_file,
+        "file of the access log; SIGHUP reopens it"
+    ),
+    key!("name", TOKEN, name, "name of the proxy in Via and Cache-Status"),
     key!("x_cache", Flag, x_cache, "also send the traditional X-Cache: HIT or MISS"),
-    key!("client_address", CLIENT_ADDRESS, client_address, "how origins learn the client's address"),
+    key!("client_address", CLIENT_ADDRESS, client_address, "field that tells origins the client's address"),
     key!(
         "trust",
         List(NETWORK),
         trust,
-        "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are believed"
+        "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are accepted"
     ),
 ];
 
@@ -141,40 +146,40 @@ pub(super) const SECTIONS: &[Section] = &[
                 memory.entries,
                 "capacity in responses instead of bytes"
             ),
-            key!("policy", POLICY, memory.policy, "which responses make room"),
+            key!("policy", POLICY, memory.policy, "eviction policy"),
             key!(
                 "max_object",
                 Or("auto", Size(MEMORY)),
                 memory.max_object,
-                "largest content stored; auto: whatever fits"
+                "largest content that is stored; auto: no limit but the capacity"
             ),
             key!("max_variants", Count(1..=65_536), memory.max_variants, "variants kept for one URL (Vary)"),
         ],
     },
     Section {
         name: "schedule",
-        about: "What is forgotten without being asked for. By default nothing is: what is stored makes room when there is need.",
+        about: "Removal of stored responses by age or time. Off by default: responses are evicted when room is needed.",
         keys: &[
-            key!("every", AtLeast(1), schedule.every, "how often what is stored is looked through"),
+            key!("every", AtLeast(1), schedule.every, "interval between checks of all stored responses"),
             key!(
                 "expired",
                 Or("off", AtLeast(0)),
                 schedule.expired,
-                "forget what has been stale, and of no use while origins fail, for longer than this"
+                "remove responses this long after they are stale and can no longer replace an error"
             ),
             key!(
                 "unused",
                 Or("off", AtLeast(1_000)),
                 schedule.unused,
-                "forget what nobody has asked for in so long"
+                "remove responses without a request for this long"
             ),
             key!(
                 "everything",
                 Or("off", TIMES),
                 schedule.everything,
-                "forget everything at these times (local time)"
+                "remove all responses at these times (local time)"
             ),
-            key!("rate", Count(1..=MANY), schedule.rate, "objects on disk that are looked at in a second"),
+            key!("rate", Count(1..=MANY), schedule.rate, "objects on disk that are checked in a second"),
         ],
     },
     Section {
@@ -184,52 +189,57 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "cluster",
-        about: "The nodes that serve as one cache, and the Valkey or Redis by which they know of each other (docs/cluster.md).",
+        about: "Nodes that serve as one cache, and the Valkey or Redis through which they find each other (docs/cluster.md).",
         keys: cluster::KEYS,
     },
     Section {
         name: "trace",
-        about: "Traces for OpenTelemetry, of a program built with the feature otlp (docs/logs.md). No request waits for them.",
+        about: "Traces for OpenTelemetry; needs a build with the feature otlp (docs/logs.md). No request waits for them.",
         keys: &[
             key!(
                 "endpoint",
                 Or("off", COLLECTOR),
                 trace.endpoint,
-                "the collector, which takes OTLP over HTTP below /v1/traces"
+                "URL of the collector for OTLP over HTTP; /v1/traces is appended"
             ),
             key!(
                 "sample",
                 Share,
                 trace.sample,
-                "share of requests that are traced; a client's traceparent says it for its own"
+                "share of requests that are traced; a request with traceparent follows that instead"
             ),
         ],
     },
     Section {
         name: "validate",
-        about: "Hits that are fetched again, past the cache, to see whether they were stale (docs/validator.md).",
+        about: "A sample of hits that are fetched again from the origin to detect stale ones (docs/validator.md).",
         keys: &[
             key!(
                 "sample",
                 Share,
                 validate.sample,
-                "share of hits that are: 0.001 is one in a thousand; 0: none"
+                "share of hits that are checked: 0.001 is one in a thousand; 0: none"
             ),
-            key!("rate", Count(1..=MANY), validate.rate, "of those, so many in a second at most"),
+            key!("rate", Count(1..=MANY), validate.rate, "largest number of checks in a second"),
             key!("cookies", Flag, validate.cookies, "also repeat requests with Cookie or Authorization"),
         ],
     },
     Section {
         name: "limits",
-        about: "What a client may send and hold. What exceeds a limit is refused with the status in brackets.",
+        about: "Limits for clients. A request beyond a limit gets the status in brackets.",
         keys: &[
             key!("head", Size(256..=16 << 20), limits.head_bytes, "a request's head (431)"),
             key!("fields", Count(1..=256), limits.head_fields, "field lines of a request's head (431)"),
             key!("uri", Size(16..=65_535), limits.target_bytes, "a request's target (414)"),
             key!("body", Size(0..=*MEMORY.end()), limits.body_bytes, "a request's content (413)"),
             key!("connections", Count(1..=MANY), limits.connections, "client connections at once (closed)"),
-            key!("in_flight", Count(1..=MANY), limits.in_flight, "requests to origins at once (they queue)"),
-            key!("queue", Count(0..=MANY), limits.queue, "requests waiting for an origin's turn (503)"),
+            key!(
+                "in_flight",
+                Count(1..=MANY),
+                limits.in_flight,
+                "permits: requests to origins at once (queued)"
+            ),
+            key!("queue", Count(0..=MANY), limits.queue, "requests that may wait for a permit (503)"),
         ],
     },
     Section {
@@ -243,7 +253,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "min_rate",
                 Count(0..=MANY),
                 timeouts.min_rate,
-                "bytes a second that clients must send or take once stall has passed (408, or closed); 0: any rate"
+                "bytes a second that clients must send or read after stall (408, or closed); 0: any rate"
             ),
             key!(
                 "connect",
@@ -252,12 +262,12 @@ pub(super) const SECTIONS: &[Section] = &[
                 "for a connection to an origin, TLS included (504)"
             ),
             key!("first_byte", AtLeast(1), timeouts.first_byte, "for the origin's answer to begin (504)"),
-            key!("origin_idle", AtLeast(1), timeouts.origin_idle, "between two pieces of that answer (502)"),
+            key!("origin_idle", AtLeast(1), timeouts.origin_idle, "between two reads of that answer (502)"),
             key!(
                 "unread_rate",
                 Count(0..=MANY),
                 timeouts.unread_rate,
-                "bytes a second that an answer must arrive with that nobody has read for stall (given up); 0: any rate"
+                "bytes a second at which an answer without readers must arrive after stall (abandoned); 0: any rate"
             ),
             key!(
                 "tunnel",
@@ -265,12 +275,12 @@ pub(super) const SECTIONS: &[Section] = &[
                 timeouts.tunnel,
                 "without a byte in either direction of a tunnel (closed)"
             ),
-            key!("drain", AtLeast(0), timeouts.drain, "for requests under way when told to stop"),
+            key!("drain", AtLeast(0), timeouts.drain, "for requests in progress after SIGTERM"),
         ],
     },
     Section {
         name: "reverse",
-        about: "Where the sites are served.",
+        about: "Listeners for the sites.",
         keys: &[key!(
             "listen",
             Or("auto", List(ADDRESS)),
@@ -280,7 +290,7 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "forward",
-        about: "The forward proxy, which asks any origin for its clients.",
+        about: "The forward proxy: it fetches from any origin.",
         keys: &[
             key!(
                 "listen",
@@ -314,112 +324,122 @@ pub(super) const SECTIONS: &[Section] = &[
             ),
         ],
     },
-    Section { name: "thrift", about: "The door for Apache Thrift.", keys: rpc::THRIFT },
+    Section { name: "thrift", about: "The listener for Apache Thrift.", keys: rpc::THRIFT },
     Section {
         name: "onc",
-        about: "The door for ONC RPC, over TCP, and over UDP where senders cannot be forged.",
+        about: "The listener for ONC RPC, over TCP, and over UDP where senders cannot be forged.",
         keys: rpc::ONC,
     },
-    Section { name: "line", about: "The door for the line protocol.", keys: rpc::LINE },
+    Section { name: "line", about: "The listener for the line protocol.", keys: rpc::LINE },
     Section {
         name: "doors",
-        about: "What all RPC listeners have in common. Which addresses and ports their clients may reach is for [forward] to say.",
+        about: "Settings of all RPC listeners. [forward] sets the addresses and ports that their clients may reach.",
         keys: rpc::DOORS,
     },
 ];
 
 /// What a `[[disk]]` says.
 pub(super) const DISK_KEYS: &[Key<DiskDraft>] = &[
-    key!("path", DIRECTORY, tier.path, "a directory of its own; it is made if it is not there"),
-    key!("size", Size(DISK), tier.size, "bytes that its files may take"),
-    key!("policy", POLICY, tier.policy, "which responses make room, and, with a filter, which enter"),
+    key!("path", DIRECTORY, tier.path, "directory for this tier only; created if missing"),
+    key!("size", Size(DISK), tier.size, "largest total size of its files"),
+    key!("policy", POLICY, tier.policy, "eviction policy, with an optional admission filter"),
     key!(
         "max_object",
         Or("auto", Size(MEMORY)),
         tier.max_object,
-        "largest content stored; auto: whatever fits"
+        "largest content that is stored; auto: no limit but the capacity"
     ),
 ];
 
 /// What a `[[site]]` says besides [`CACHING`].
 pub(super) const SITE: &[Key<SiteDraft>] = &[
-    key!("name", Or("auto", NAME), name, "its name in logs and numbers; auto: its first host"),
+    key!("name", Or("auto", NAME), name, "name of the site in logs and statistics; auto: its first host"),
     key!(
         "hosts",
         List(HOST),
         hosts,
-        "host names without ports; *.example.com takes all below it; none: every host"
+        "host names without ports; *.example.com matches all subdomains; none: every host"
     ),
-    key!("origin", List(ORIGIN), origins, "the servers behind it; at least one"),
+    key!("origin", List(ORIGIN), origins, "origin servers; at least one"),
     key!(
         "host",
         HOST_HEADER,
         host,
-        "the Host that the origin sees: the client's, the origin's own, or this one"
+        "Host field sent to the origin: the client's, the origin's own, or this one"
     ),
     key!(
         "role",
         control::ROLE,
         control.role,
-        "tags: a gateway beside its backend, which keeps nothing but tags (docs/control.md)"
+        "tags: a gateway beside its backend, which stores only tags (docs/control.md)"
     ),
     key!("cache", Flag, cache, "false: every request passes through"),
     key!(
         "validate",
         control::VALIDATE,
         control.validate,
-        "always: whatever is stored is validated each time, and stale_if_error is 0s unless it is said (docs/control.md)"
+        "always: revalidate before each use; stale_if_error is then 0s by default (docs/control.md)"
     ),
-    key!("couple", control::Couple, control.couple, "role tags: pools that a change to another blanks"),
+    key!(
+        "couple",
+        control::Couple,
+        control.couple,
+        "role tags: further pools that a change to a pool blanks"
+    ),
     key!(
         "couple_transitively",
         Flag,
         control.transitive,
-        "role tags: and those that a change to these would blank"
+        "role tags: follow couplings of coupled pools, too"
     ),
-    key!("tags", Count(1..=MANY), control.tags.tags, "role tags: tags of a pool"),
-    key!("tag_bytes", Size(1 << 10..=*MEMORY.end()), control.tags.bytes, "role tags: what a pool may take"),
+    key!("tags", Count(1..=MANY), control.tags.tags, "role tags: largest number of tags in a pool"),
+    key!("tag_bytes", Size(1 << 10..=*MEMORY.end()), control.tags.bytes, "role tags: largest size of a pool"),
     key!(
         "tag_pools",
         Count(1..=65_536),
         control.tags.pools,
-        "role tags: pools; segments beyond them share one"
+        "role tags: largest number of pools; further segments share one"
     ),
     key!(
         "tag_limit",
         Size(0..=1 << 30),
         control.tags.content,
-        "role tags: largest content that is read for its tag"
+        "role tags: largest content that is read to generate a tag"
     ),
     key!(
         "tag_doubt",
         Seconds,
         control.tags.doubt,
-        "how long a change whose end is unknown may still happen: meanwhile, a gateway makes no tags, and a cache \
-         validates what the change may concern"
+        "how long a change with an unknown end may still happen: meanwhile, a gateway generates no tags, and a cache \
+         revalidates the responses that it may concern"
     ),
     key!(
         "push",
         Flag,
         control.push,
-        "role tags: tell caches what belongs together, and what is invalid (RFC 9875)"
+        "role tags: send cache groups and their invalidations to caches (RFC 9875)"
     ),
     key!(
         "push_lifetime",
         Seconds,
         control.push_lifetime,
-        "role tags: with push, how long caches keep answers of whose lifetime the backend says nothing"
+        "role tags: with push, lifetime of responses for which the backend sets none"
     ),
-    key!("retries", Count(0..=100), retries, "further tries of an idempotent request that got no answer"),
-    key!("max_fails", Count(1..=MANY), max_fails, "failures in a row until an origin is left alone"),
-    key!("fail_timeout", AtLeast(1), fail_timeout, "how long it is left alone"),
-    key!("health", Or("off", PATH), health, "path that must answer 2xx or 3xx, asked of each origin"),
-    key!("health_interval", AtLeast(100), health_interval, "time between two such checks"),
+    key!("retries", Count(0..=100), retries, "retries of an idempotent request without an answer"),
+    key!("max_fails", Count(1..=MANY), max_fails, "failures in a row after which an origin gets no requests"),
+    key!("fail_timeout", AtLeast(1), fail_timeout, "for how long it gets none"),
+    key!(
+        "health",
+        Or("off", PATH),
+        health,
+        "path of health checks, which each origin must answer with 2xx or 3xx"
+    ),
+    key!("health_interval", AtLeast(100), health_interval, "interval between health checks"),
     key!(
         "purge_from",
         List(NETWORK),
         purge_from,
-        "addresses and networks that may send PURGE (docs/purge.md), as may who shows admin_token"
+        "clients that may send PURGE (docs/purge.md); others need admin_token"
     ),
 ];
 
@@ -431,31 +451,41 @@ pub(super) const CACHING: &[Key<Rules>] = &[
         heuristic_percent,
         "freshness without explicit lifetime: this share of the time since Last-Modified"
     ),
-    key!("heuristic_max", Seconds, heuristic_max, "the most that heuristic freshness may come to"),
-    key!("targeted", List(FIELD), targeted, "fields obeyed before Cache-Control, first one first (RFC 9213)"),
-    key!("stale_if_error", Seconds, stale_if_error, "stale responses serve this long when the origin fails"),
+    key!("heuristic_max", Seconds, heuristic_max, "upper limit of heuristic freshness"),
+    key!(
+        "targeted",
+        List(FIELD),
+        targeted,
+        "fields that override Cache-Control, in order of precedence (RFC 9213)"
+    ),
+    key!(
+        "stale_if_error",
+        Seconds,
+        stale_if_error,
+        "serve stale responses for this long if the origin fails"
+    ),
     key!(
         "stale_while_revalidate",
         Seconds,
         stale_while_revalidate,
-        "stale responses serve this long while a fresh one is fetched"
+        "serve stale responses for this long during a revalidation in the background"
     ),
     key!(
         "store_cookies",
         COOKIES,
         cookies,
-        "Set-Cookie fields stored and sent to all clients: values of one or two bytes without an end of life, all, or none"
+        "Set-Cookie fields that are stored and sent to all clients: short: values of one or two bytes without Expires or Max-Age"
     ),
     key!(
         "reloads",
         RELOADS,
         ignores_reloads,
-        "whether a client's no-cache, max-age or min-fresh makes the cache ask the origin"
+        "whether a client's no-cache, max-age or min-fresh causes a request to the origin"
     ),
     key!(
         "store_post",
         Flag,
         stores_posts,
-        "store answers to POST that have a lifetime and their own URL in Content-Location, for later GETs (RFC 9110 9.3.3)"
+        "store responses to POST with a lifetime and their own URL in Content-Location, for later GETs (RFC 9110 9.3.3)"
     ),
 ];

@@ -318,7 +318,7 @@ fn text<'a>(kind: &impl Words, value: &'a DeValue<'_>) -> Result<&'a str, String
 }
 
 fn mismatch(kind: &(impl Words + ?Sized), value: &DeValue<'_>) -> String {
-    format!("expected a {}, got type {}", kind.words(), value.type_str())
+    format!("expected {}, got type {}", kind.words(), value.type_str())
 }
 
 fn quoted(text: &str) -> String {

@@ -16,11 +16,11 @@ const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent,
 
 /// The keys of `[thrift]`.
 pub(super) const THRIFT: &[Key<Draft>] =
-    &[key!("listen", List(ADDRESS), thrift_listen, "addresses; none: the door is closed")];
+    &[key!("listen", List(ADDRESS), thrift_listen, "addresses; none: off")];
 
 /// The keys of `[onc]`.
 pub(super) const ONC: &[Key<Draft>] = &[
-    key!("listen", List(ADDRESS), onc_listen, "addresses; none: the door is closed"),
+    key!("listen", List(ADDRESS), onc_listen, "addresses; none: off"),
     key!(
         "udp",
         Or("auto", Flag),
@@ -31,20 +31,20 @@ pub(super) const ONC: &[Key<Draft>] = &[
         "udp_rate",
         Count(1..=MANY),
         doors.onc_udp_rate,
-        "calls of one address that are answered over UDP in a second; loopback has no limit (dropped)"
+        "calls over UDP from one address in a second; no limit for loopback (dropped)"
     ),
-    key!(
-        "rpcbind",
-        Or("off", SOCKET),
-        doors.rpcbind,
-        "the socket of the rpcbind to register with, if there is one"
-    ),
+    key!("rpcbind", Or("off", SOCKET), doors.rpcbind, "socket of rpcbind, for registration if it runs"),
 ];
 
 /// The keys of `[line]`.
 pub(super) const LINE: &[Key<Draft>] = &[
-    key!("listen", List(ADDRESS), line_listen, "addresses; none: the door is closed"),
-    key!("form", FORM, doors.line_form, "how a page ends: framed: it says so; bare: the connection closes"),
+    key!("listen", List(ADDRESS), line_listen, "addresses; none: off"),
+    key!(
+        "form",
+        FORM,
+        doors.line_form,
+        "end of a page: framed: a line with a dot; bare: the connection closes"
+    ),
 ];
 
 /// The keys of `[doors]`.
@@ -55,14 +55,14 @@ pub(super) const DOORS: &[Key<Draft>] = &[
         doors.clients,
         "addresses and networks whose clients may use them (closed); a listener for all addresses needs it"
     ),
-    key!("user_agent", USER_AGENT, doors.user_agent, "how they name themselves to origins"),
+    key!("user_agent", USER_AGENT, doors.user_agent, "User-Agent of their requests to origins"),
     key!("redirects", Count(0..=1_000), doors.redirects, "redirects followed for one page (502)"),
     key!("cross_scheme", Flag, doors.cross_scheme, "follow redirects from http to https, and back"),
     key!(
         "max_page",
         Size(1..=2 << 30),
         doors.max_page,
-        "largest page that has to be put together before it is sent: coded, or of unknown length (502)"
+        "largest page that is assembled before it is sent: coded, or of unknown length (502)"
     ),
     key!("idle", AtLeast(1), doors.idle, "between two calls of a connection (closed)"),
 ];

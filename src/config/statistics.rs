@@ -59,38 +59,33 @@ pub(super) const KEYS: &[Key<Whole>] = &[
         "keep",
         AtLeast(1_000),
         statistics.keep,
-        "how long the rows of requests are kept; sums by the hour stay 400 days"
+        "retention of the rows of requests; sums by the hour stay for 400 days"
     ),
     key!(
         "client",
         CLIENT_DETAIL,
         statistics.client,
-        "what is kept of clients' addresses; truncated: 24 bits of IPv4, 48 of IPv6"
+        "recorded part of clients' addresses; truncated: 24 bits of IPv4, 48 of IPv6"
     ),
-    key!(
-        "query",
-        QUERY,
-        statistics.query,
-        "what is kept of the query strings of URLs, in the database and in all logs; drop: nothing"
-    ),
+    key!("query", QUERY, statistics.query, "whether the database and all logs contain query strings"),
     key!(
         "rate",
         Count(1..=MANY),
         statistics.rate,
-        "rows of one second beyond which equal requests share a row"
+        "number of rows in a second beyond which equal requests share a row"
     ),
     key!("queue", Count(1..=MANY), statistics.queue, "rows that may wait while the database is slow or down"),
     key!(
         "max_size",
         Size(DISK),
         statistics.max_size,
-        "size of a SQLite file beyond which the oldest rows of requests go"
+        "size of a SQLite file beyond which the oldest rows of requests are deleted"
     ),
     key!(
         "contents",
         Or("off", AtLeast(1_000)),
         statistics.contents,
-        "how often what is in the cache is written down"
+        "interval between snapshots of the cache's content"
     ),
 ];
 

@@ -40,7 +40,9 @@ fn values_of_the_wrong_kind() {
             "[stats]\nurl = 'mysql://u:p@h'",
             "2: stats.url: statistics database 'mysql://u@h': names no database",
         ),
-        ("threads = '4'", "1: threads: expected a number from 1 to 1024, got type string"),
+        ("threads = '4'", "1: threads: expected number from 1 to 1024, got type string"),
+        ("admin = 9145", "1: admin: expected address with a port, got type integer"),
+        ("[line]\nform = 1", "2: line.form: expected \"framed\" or \"bare\", got type integer"),
         ("admin = 'no'", "1: admin: 'no' is not an address with a port, such as '127.0.0.1:8080'"),
         (
             "access_log = 'jsn'",

@@ -20,15 +20,14 @@ Examples:
   larder fetch http://example.com/ http://example.org/ --via thrift --save pages
       two pages from a Thrift server, into files of a folder
   larder fetch http://example.com/ --via line --server 127.0.0.1:3130 --repeat 1000
-      one page again and again; what the server counted, and how long it took
+      one page 1,000 times, with the server's counters and latencies
   larder fetch --workload zipf.txt --origin http://127.0.0.1:3000 --connections 8 --reset --via thrift
       every request of a workload, 8 at a time, and the server's statistics from then on
   larder fetch --stats --via thrift
       the server's statistics
 
-A status other than 2xx is a failure. A workload is sent as fast as answers come, whatever its times say; a request that
-fails is counted, and the next one sent. Any trace that larder describe reads and that has URLs is one. Exit code 1 says
-that something failed.";
+A status other than 2xx is a failure. A workload is sent as fast as answers arrive; its times are ignored. Failed requests
+are counted. A workload is any trace with URLs that larder describe reads. The exit code is 1 if a request failed.";
 
 /// What `fetch` asks for, where, and what becomes of it.
 #[derive(Clone, Debug, Args)]
@@ -36,22 +35,22 @@ pub(crate) struct Fetch {
     /// Pages to fetch
     #[arg(value_name = "URL", required_unless_present_any = ["workload", "stats"], value_parser = url)]
     pub(super) urls: Vec<String>,
-    /// How to ask: a forward proxy by HTTP, or a server by RPC
+    /// Protocol: HTTP to a forward proxy, or RPC to a server
     #[arg(long, value_name = "DOOR", default_value = "http")]
     pub(super) via: Via,
-    /// Whom to ask [default: 127.0.0.1 with port 3128 by http, 9090 by thrift, 9111 by onc, 3130 by line]
+    /// Server address [default: 127.0.0.1 with port 3128 by http, 9090 by thrift, 9111 by onc, 3130 by line]
     #[arg(long, value_name = "HOST:PORT", value_parser = server)]
     pub(super) server: Option<String>,
-    /// Ask this admin listener for statistics, or off [default: the server by thrift and line, else 127.0.0.1:9145]
+    /// Admin listener for statistics, or off [default: the server by thrift and line, else 127.0.0.1:9145]
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin: Option<String>,
-    /// How thrift separates messages [default: framed]
+    /// Transport of thrift [default: framed]
     #[arg(long, value_name = "TRANSPORT")]
     pub(super) transport: Option<Messages>,
-    /// How thrift writes messages [default: binary]
+    /// Protocol of thrift [default: binary]
     #[arg(long, value_name = "PROTOCOL")]
     pub(super) protocol: Option<Encoding>,
-    /// How line tells the end of a page [default: framed]
+    /// Form of the line protocol [default: framed]
     #[arg(long, value_name = "FORM")]
     pub(super) form: Option<Ending>,
     /// Write the page to this file
@@ -60,19 +59,19 @@ pub(crate) struct Fetch {
     /// Write each page to a file in this folder, named after its URL
     #[arg(long, value_name = "FOLDER")]
     pub(super) save: Option<PathBuf>,
-    /// Make text of HTML
+    /// Convert HTML to text
     #[arg(long)]
     pub(super) text: bool,
-    /// Fetch everything so many times, keep only what is saved, and show statistics
+    /// Fetch everything this many times, print no pages, and show statistics
     #[arg(long, value_name = "N", conflicts_with = "output")]
     pub(super) repeat: Option<NonZeroUsize>,
-    /// Fetch what this trace asks for, in its order, and show statistics; - is standard input
+    /// Send the requests of this trace in order, and show statistics; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "urls")]
     pub(super) workload: Option<PathBuf>,
-    /// Put this before the paths of a workload
+    /// Prefix for the paths of a workload
     #[arg(long, value_name = "URL", value_parser = url, requires = "workload")]
     pub(super) origin: Option<String>,
-    /// Fetch so many pages at once
+    /// Number of parallel connections
     #[arg(long, value_name = "N", default_value = "1", value_parser = connections)]
     pub(super) connections: usize,
     /// Show the server's statistics and nothing else
@@ -84,7 +83,7 @@ pub(crate) struct Fetch {
     /// Show statistics as JSON
     #[arg(long, conflicts_with = "output")]
     pub(super) json: bool,
-    /// Give a page up after this long
+    /// Time limit for a page
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     pub(super) timeout: Duration,
 }
@@ -203,7 +202,7 @@ fn connections(text: &str) -> Result<usize, String> {
 
 fn timeout(text: &str) -> Result<Duration, String> {
     let time = units::parse_duration(text)?;
-    if time.is_zero() { Err("no page comes in no time".to_owned()) } else { Ok(time) }
+    if time.is_zero() { Err("must be greater than 0".to_owned()) } else { Ok(time) }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const WIDTH: usize = 80;
 /// Where pages go, and as what.
 pub(super) struct Keep {
     place: Place,
-    /// Make text of HTML.
+    /// Convert HTML to text.
     text: bool,
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Fetch) -> Result<(), Failure> {
     let server = Server::new(args)?;
     let source = Source::new(args);
     if args.reset && !args.via.has_statistics() {
-        let why = format!("--reset goes by thrift and line only, not by {}", args.via.name());
+        let why = format!("--reset works with thrift and line only, not with {}", args.via.name());
         return Err(Failure::Refused(why));
     }
     let keep = Keep::new(args, measured)?;

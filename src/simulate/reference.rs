@@ -11,36 +11,36 @@ use crate::units::about_count;
 const INTRODUCTION: &str = "\
 # Eviction policies
 
-What to keep when not everything fits. `--policy NAME` chooses one, for `larder serve` as for `larder simulate`: it is the
-same code. `NAME:param=value,param=value` tunes it, and `FILTER+NAME` puts an admission filter in front of it.
+An eviction policy decides which objects stay when the cache is full. `--policy NAME` selects one, for `larder serve` and for
+`larder simulate`, with the same code. `NAME:param=value,param=value` sets parameters, and `FILTER+NAME` adds an admission filter.
 
-This page is printed by `larder simulate --reference traces/*.zst`; `larder simulate --list` shows the same at a terminal.
+`larder simulate --reference traces/*.zst` generates this page; `larder simulate --list` prints the list at a terminal.
 
 ## Which one
 
 Try them on your own log: `larder simulate access.log`. As a rule of thumb:
 
-- **Whatever comes**: `adaptive`. It learns from the requests what to value, for most requests answered or, with
-  `objective=bytes`, most bytes.
-- **Most requests answered**, objects of many sizes: `gdsf`. Small objects that are asked for often stay; a large one has to
-  earn its place.
-- **Most bytes answered**, or objects of one size: `s3fifo`, `sieve`, `arc` or `slru`. What is asked for once leaves soon.
+- **Unknown or changing traffic**: `adaptive`. It learns from the requests, for the best hit ratio or, with
+  `objective=bytes`, the best byte hit ratio.
+- **Best hit ratio**, objects of many sizes: `gdsf`. Small objects that are requested often stay; a large one needs many
+  requests.
+- **Best byte hit ratio**, or objects of one size: `s3fifo`, `sieve`, `arc` or `slru`. Objects with one request are evicted soon.
 - **Popularity that does not change**: `lfu`; that changes: `lfuda`, or `wtinylfu`, which remembers what it evicted.
-- **Cheapest**: `fifo` and `sieve` do next to nothing on a hit. `lru` is what most caches do, and the one to compare with.
-- `maxs`, `rand` and `gds` are there to learn from. `belady` and `beladysize` need to know the future: no cache reaches
-  `belady` where all objects have one size, and `beladysize` is a guess at the same for many sizes.
+- **Lowest cost**: `fifo` and `sieve` do almost nothing on a hit. Most caches use `lru`; compare with it.
+- `maxs`, `rand` and `gds` are for teaching. `belady` and `beladysize` use future requests: no cache can exceed
+  `belady` if all objects have one size, and `beladysize` approximates that bound for many sizes.
 ";
 
 const PRICES: &str = "\
-Cost is that of the dearest operation with n objects. Bytes are what a cache allocates for an object, its number and size
-included and its index not.
+Cost is that of the most expensive operation with n objects. Bytes are the memory for an object, including its number and
+size, without the index.
 ";
 
 const RATIOS: &str = "\
-## What they do on the shipped traces
+## Results on the shipped traces
 
-Hit ratio / byte hit ratio in percent, by capacity. The best of each column is bold; what knows the future is left out of that.
-[traces/README.md](../traces/README.md) says what the traces are.
+Hit ratio / byte hit ratio in percent, by capacity. The best of each column is bold, without the offline policies.
+[traces/README.md](../traces/README.md) describes the traces.
 ";
 
 /// The page.
@@ -48,7 +48,7 @@ pub(super) fn page(cells: &[Cell]) -> String {
     let mut page = INTRODUCTION.to_owned();
     page += &format!("\n## All of them\n\n{PRICES}\n");
     page += &listings(POLICIES, |policy| metadata(policy.name));
-    page += "\n## Admission filters\n\nWhat may enter at all. Bytes come on top of the policy's.\n\n";
+    page += "\n## Admission filters\n\nThey decide which objects are stored. Their bytes are in addition to the policy's.\n\n";
     page += &listings(FILTERS, filter_metadata);
     page += &format!("\n{RATIOS}");
     for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
@@ -59,7 +59,7 @@ pub(super) fn page(cells: &[Cell]) -> String {
 
 fn listings(listings: &[Listing], metadata: impl Fn(&Listing) -> f64) -> String {
     let mut table =
-        "| name | what it does | cost | bytes | parameters and their defaults | from |\n".to_owned();
+        "| name | description | cost | bytes | parameters and their defaults | from |\n".to_owned();
     table += "|---|---|---|---|---|---|\n";
     for listing in listings {
         let params = listing.params.iter().zip((listing.defaults)());

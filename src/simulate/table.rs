@@ -9,7 +9,7 @@ use crate::units::{about_count, about_size};
 
 /// What the signs in the table mean.
 const BEST: &str = "* best of its capacity";
-const OFFLINE: &str = "(offline) knows the future, and is not compared";
+const OFFLINE: &str = "(offline) uses future requests, and is not compared";
 const SAMPLED: &str = "+- holds the hit ratio of the whole trace 95 times in 100, as far as sampling errs";
 
 /// A column of figures: its name, its text, and, if one can be better than another, a figure that is lower where

@@ -47,7 +47,7 @@ fn assert_a_lost_purge_is_obeyed(
     nodes[2].signal(Signal::CONT);
     for node in nodes {
         within(ELECTION, "the purge", || (version(node, "/page") == new).then_some(()));
-        node.wait_for_log("the engine was started anew, or another one took over");
+        node.wait_for_log("the engine was restarted, or another one took over");
     }
 }
 

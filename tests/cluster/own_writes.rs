@@ -19,7 +19,7 @@ use crate::nodes::{cluster, peer_address, wait_for};
 use crate::relay::{Mode, Relay};
 use crate::support::{Client, Larder, Origin, Response, eventually};
 
-/// How many pages there are.
+/// Number of pages.
 const PAGES: usize = 12;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// As often a change is followed by a read.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Larder, eventually};
 
-/// How many users, paths and skills there are, each: few, so that writes and reads meet.
+/// Number of users, paths and skills, each: few, so that writes and reads meet.
 const ENTITIES: u32 = 8;
 
 /// How often something is tried that can be told from chance only by how often it was.

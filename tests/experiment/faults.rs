@@ -133,7 +133,11 @@ fn who_is_interrupted_leaves_neither_services_nor_python() {
         let children = with_child(&run, words);
         kill_process(Pid::from_child(&run), Signal::INT).expect("it runs");
         let output = run.wait_with_output().expect("it ends");
-        failed(&output, "larder: stopped; what is done is in the report, and --resume goes on", directory);
+        failed(
+            &output,
+            "larder: stopped; the report has the measurements so far, and --resume continues",
+            directory,
+        );
         gone(&children);
     }
 }

@@ -26,7 +26,7 @@ impl Missed {
         match self {
             Self::New => "this node has not followed it before",
             Self::Trimmed => "it was trimmed, or lost",
-            Self::Restarted => "the engine was started anew, or another one took over",
+            Self::Restarted => "the engine was restarted, or another one took over",
             Self::Unknown => "an entry is of another version",
         }
     }

@@ -291,7 +291,7 @@ impl Calling for Client {
         let line = match call {
             Call::Fetch { url: asked } => match read_request(asked.as_bytes())? {
                 Call::Fetch { url } => url,
-                _ => return Err(Malformed(format!("{asked:?} is a command, no url"))),
+                _ => return Err(Malformed(format!("{asked:?} is a command, not a URL"))),
             },
             Call::Statistics => STATISTICS.to_owned(),
             Call::Reset => RESET.to_owned(),

@@ -164,7 +164,7 @@ fn a_client_reads_why_there_is_no_page() {
         (accepted(3, b""), "the server's program does not have the procedure"),
         (accepted(4, b""), "the server could not read the arguments"),
         (denied(&[0, 2, 2]), "the server speaks versions 2 to 2 of rpc"),
-        (denied(&[1, 5]), "the server rejects who calls (authentication status 5)"),
+        (denied(&[1, 5]), "the server rejects the caller (authentication status 5)"),
     ] {
         let mut client = Client::new(XID, LIMITS);
         client.encode(&fetch("http://a/")).unwrap();

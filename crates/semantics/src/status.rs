@@ -49,7 +49,7 @@ reasons! {
         "a stored response is fresh"
         "";
     EquivalentQuery "no-vary-search" "draft-ietf-httpbis-no-vary-search 7"
-        "a fresh response is stored for another query, and its No-Vary-Search says that it answers this one too"
+        "a fresh response to another query answers this one, too, by its No-Vary-Search"
         "";
     StaleWhileRevalidate "stale-while-revalidate" "RFC 5861 3"
         "a stale response is used while another is fetched"
@@ -61,22 +61,22 @@ reasons! {
         "the tag that the client showed is current"
         "";
     StaleIfError "stale-if-error" "RFC 5861 4"
-        "the origin failed and a stale response may stand in"
+        "the origin failed and a stale response may be used instead"
         "the proxy's log says how the origin failed";
 
     "Sent to the origin":
     Absent "absent" "RFC 9111 2"
         "nothing is stored under this URI"
-        "the answer is stored if it may be; a larger cache keeps it longer";
+        "the answer is stored if that is allowed; a larger cache keeps it longer";
     VariantAbsent "variant-absent" "RFC 9111 4.1"
         "no stored variant was selected by these request fields"
-        "name fewer request fields in Vary, or such that have few values";
+        "name fewer request fields in Vary, or fields with few values";
     RangeAbsent "range-absent" "RFC 9111 3.3"
-        "the stored part does not hold the range asked for"
-        "a request for the whole stores all ranges of it";
+        "the stored part does not contain the requested range"
+        "a request for the whole response stores all its ranges";
     Expired "expired" "RFC 9111 4.2"
-        "the stored response is past its lifetime"
-        "a longer max-age; ETag or Last-Modified make asking cheap, and stale-while-revalidate hides the wait";
+        "the stored response has exceeded its lifetime"
+        "a longer max-age; ETag or Last-Modified make revalidation cheap, and stale-while-revalidate hides it";
     Purged "purged" "configuration"
         "a soft purge has ended the lifetime of the stored response"
         "it is validated once and then used again";
@@ -84,17 +84,17 @@ reasons! {
         "a group that the stored response belongs to was invalidated"
         "smaller groups, if it has not changed";
     ResponseNoCache "response-no-cache" "RFC 9111 5.2.2.4"
-        "the origin wants each use validated"
+        "the origin requires validation before each use"
         "send max-age instead of no-cache, if the response may be used for a while";
     RequestNoCache "request-no-cache" "RFC 9111 5.2.1.4"
-        "the client wants the stored response validated"
-        "browsers send this when somebody reloads a page";
+        "the client requires validation of the stored response"
+        "browsers send this when a page is reloaded";
     RequestMaxAge "request-max-age" "RFC 9111 5.2.1.1"
-        "the client wants a younger response"
-        "browsers send max-age=0 when somebody reloads a page; immutable tells them not to";
+        "the client requires a younger response"
+        "browsers send max-age=0 when a page is reloaded; immutable prevents that";
     AlwaysValidated "always-validated" "configuration"
-        "the site has each use of what is stored validated"
-        "validate = \"stale\" for the site, if what is stored may be used for a while";
+        "the site requires validation before each use"
+        "validate = \"stale\" for the site, if stored responses may be used for a while";
     PositionAhead "position-ahead" "configuration"
         "the client showed a position in the stream of purges that this node did not reach in time"
         "larder cluster says whether the engine answers, and how far this node is behind";
@@ -102,14 +102,14 @@ reasons! {
         "no tag that the client showed is known to be current"
         "answers get tags unless they have no-store, private, Set-Cookie or Vary: *; clients show them in If-None-Match";
     RequestMinFresh "request-min-fresh" "RFC 9111 5.2.1.3"
-        "the client wants a response that stays fresh longer"
+        "the client requires a response that stays fresh longer"
         "a longer max-age";
     Method "method" "RFC 9111 2"
         "the method is not answered from a cache"
         "only GET and HEAD are";
     Bypass "bypass" "configuration"
-        "the configuration keeps this request from the cache"
-        "cache = true for the site; a GET that has content, or wants another protocol, is never cached";
+        "the configuration excludes this request from the cache"
+        "cache = true for the site; a GET with content or Upgrade is never cached";
 
     "Not stored":
     MethodNotStorable "method-not-storable" "RFC 9111 3"
@@ -122,75 +122,75 @@ reasons! {
         "must-understand, and the status code is unknown"
         "leave must-understand out, or use a standard status";
     RequestNoStore "request-no-store" "RFC 9111 5.2.1.5"
-        "the client asked to store nothing"
+        "the client forbids storing"
         "leave no-store out of the request";
     ResponseNoStore "response-no-store" "RFC 9111 5.2.2.5"
-        "the origin asked to store nothing"
-        "send Cache-Control: max-age=SECONDS instead of no-store, if it is for everybody";
+        "the origin forbids storing"
+        "send Cache-Control: max-age=SECONDS instead of no-store, if it is for all users";
     Private "private" "RFC 9111 5.2.2.7"
         "the response is for one user"
-        "send Cache-Control: max-age=SECONDS without private, if it is for everybody";
+        "send Cache-Control: max-age=SECONDS without private, if it is for all users";
     Authorization "authorization" "RFC 9111 3.5"
         "the request has credentials and the response does not allow sharing"
-        "send Cache-Control: public, or s-maxage=SECONDS, if it is for everybody who asks";
+        "send Cache-Control: public, or s-maxage=SECONDS, if it is for all users";
     SetCookie "set-cookie" "RFC 6265 4.1"
         "the response sets a cookie and has no lifetime of its own"
-        "set no cookie with it; or send Cache-Control: max-age=SECONDS, if everybody may have the cookie";
+        "set no cookie with it; or send Cache-Control: max-age=SECONDS, if all users may get the cookie";
     VaryAny "vary-any" "RFC 9111 4.1"
         "the response varies by something other than request fields"
         "name the request fields in Vary that matter, instead of * or the client's address";
     NoFreshness "no-freshness" "RFC 9111 3"
-        "neither a lifetime nor a validator comes with the response"
-        "send Cache-Control: max-age=SECONDS, or an ETag or Last-Modified by which to validate it";
+        "the response has neither a lifetime nor a validator"
+        "send Cache-Control: max-age=SECONDS, or an ETag or Last-Modified for validation";
     NeverFresh "never-fresh" "RFC 9111 4.2"
-        "without lifetime left, validator or stale allowance it could never be used"
+        "the response has no lifetime left, no validator and no stale allowance"
         "send Cache-Control: max-age=SECONDS beyond its Age, or an ETag or Last-Modified";
     ContentLocation "content-location" "RFC 9110 9.3.3"
         "the answer to POST does not represent its target"
-        "send the target's own URL in Content-Location, if the answer is what a GET would get";
+        "send the target's own URL in Content-Location, if the answer equals that to a GET";
     BadContentRange "bad-content-range" "RFC 9110 14.4"
         "the partial response does not say which part it is"
         "send Content-Range with a 206";
     OwnedElsewhere "owned-elsewhere" "configuration"
         "another node of the cluster keeps the response, and has answered"
-        "a larger hot in [cluster] keeps more copies of what is asked for often";
+        "a larger hot in [cluster] keeps more copies of popular responses";
     ErrorWhileFresh "error-while-fresh" "configuration"
-        "the answer is an error, and the stored response is fresh for others"
-        "purge the URL, if the error is for everybody";
+        "the answer is an error, and the stored response is still fresh for other clients"
+        "purge the URL, if the error is for all clients";
     TooLarge "too-large" "configuration"
         "the response is larger than may be stored"
         "a larger max_object, more memory, or a disk";
     FillBudget "fill-budget" "configuration"
-        "the part of the memory for responses on their way in is used up"
-        "more memory, or a higher timeouts.unread_rate, if slow origins hold it";
+        "the memory budget for responses in progress is used up"
+        "more memory, or a higher timeouts.unread_rate, if slow origins occupy it";
 
-    "No answer to pass on":
+    "No answer to forward":
     OnlyIfCached "only-if-cached" "RFC 9111 5.2.1.7"
-        "the client takes stored responses only and none will do"
+        "the client accepts only stored responses, and none fits"
         "leave only-if-cached out of the request";
     OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3"
         "no connection to the origin"
-        "see whether the origin runs, and whether its name and port are right";
+        "check that the origin runs, and its name and port";
     OriginTimeout "origin-timeout" "RFC 9110 15.6.5"
         "the origin did not answer in time"
         "a longer timeouts.first_byte, or a faster origin";
     OriginMalformed "origin-malformed" "RFC 9110 15.6.3"
         "the origin's answer is not HTTP"
-        "see what listens at the origin's port";
+        "check the program at the origin's port";
     OriginForbidden "origin-forbidden" "configuration"
         "the origin's address is not allowed"
-        "allow_private, ports and connect_ports in [forward] say what is";
+        "allow_private, ports and connect_ports in [forward] permit addresses and ports";
     Loop "loop" "RFC 9110 7.6.3"
         "the request has come back to this proxy, or would come back to it"
         "an origin at an address where this proxy does not listen itself";
     Refused "refused" "RFC 9112"
-        "the request is malformed, or more than is accepted"
-        "the answer's text says what is wrong with it; [limits] says what is accepted";
+        "the request is malformed or exceeds a limit"
+        "the answer's text names the error; [limits] sets the limits";
     Overloaded "overloaded" "configuration"
         "too many requests wait for origins"
-        "a larger limits.in_flight or limits.queue, if the origins bear it";
+        "a larger limits.in_flight or limits.queue, if the origins can handle it";
     ClientLeft "client-left" "RFC 9112 9.5"
-        "the client left before there was an answer, and nobody else waited for it"
+        "the client disconnected before an answer, and no other client waited for it"
         "";
 }
 

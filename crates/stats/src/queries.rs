@@ -48,7 +48,7 @@ impl Dimension {
 pub enum Measure {
     /// Requests answered without asking an origin.
     Hits,
-    /// Requests answered from the cache after an origin was asked whether what is stored is still good.
+    /// Requests answered from the cache after an origin was asked to revalidate the stored response.
     Validated,
     /// Requests that were fetched from an origin, though the cache might have answered.
     Misses,
@@ -85,7 +85,7 @@ pub struct Counts {
     pub requests: u64,
     /// Requests answered without asking an origin.
     pub hits: u64,
-    /// Requests answered from the cache after an origin was asked whether what is stored is still good.
+    /// Requests answered from the cache after an origin was asked to revalidate the stored response.
     pub validated: u64,
     /// Requests that were fetched from an origin, though the cache might have answered.
     pub misses: u64,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// How many there are.
 pub(super) const CLIENTS: u64 = 8;
-/// How many pages there are; low numbers are asked for most.
+/// Number of pages; low numbers are asked for most.
 const PAGES: f64 = 3_000.0;
 /// How long each waits between two requests.
 const PAUSE: Duration = Duration::from_millis(4);

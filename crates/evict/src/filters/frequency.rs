@@ -19,7 +19,7 @@ pub struct Frequency {
 impl Filter for Frequency {
     type Params = ();
 
-    const ABOUT: &'static str = "admits what was asked for more often than what would have to leave";
+    const ABOUT: &'static str = "admits objects that were requested more often than those to be evicted";
 
     const COST: &'static str = "O(victims)";
 

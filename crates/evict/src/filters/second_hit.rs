@@ -22,7 +22,7 @@ pub struct SecondHit {
 impl Filter for SecondHit {
     type Params = ();
 
-    const ABOUT: &'static str = "admits what was asked for before, not long ago";
+    const ABOUT: &'static str = "admits objects that were requested before, recently";
 
     fn new(_params: (), _seed: u64) -> Self {
         Self { young: Bloom::new(0), old: Bloom::new(0) }

@@ -55,7 +55,7 @@ fn bytes(text: &str) -> Option<u64> {
 impl Filter for SizeLimit {
     type Params = SizeLimitParams;
 
-    const ABOUT: &'static str = "admits what is at most so large";
+    const ABOUT: &'static str = "admits objects up to a size";
 
     fn new(params: SizeLimitParams, _seed: u64) -> Self {
         Self { params }

@@ -86,7 +86,7 @@ impl Policy for Arc {
     type Params = ();
 
     const ABOUT: &'static str =
-        "balances what was asked for lately with what was asked for again, as ghosts advise";
+        "balances recently requested objects with repeatedly requested ones, guided by ghosts";
 
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
         Self {

@@ -19,7 +19,8 @@ impl Belady {
 impl Policy for Belady {
     type Params = ();
 
-    const ABOUT: &'static str = "evicts what will be asked for last: a bound, from knowing the future";
+    const ABOUT: &'static str =
+        "evicts the object whose next request is the latest: a bound, from the future of the trace";
     const OFFLINE: bool = true;
     const COST: &'static str = "O(log n)";
 

@@ -41,7 +41,7 @@ impl Params for ClockParams {
 impl Policy for Clock {
     type Params = ClockParams;
 
-    const ABOUT: &'static str = "evicts what came first, but lets go round again what was asked for";
+    const ABOUT: &'static str = "evicts the oldest object, but gives requested ones another round";
 
     fn new(_capacity: Capacity, params: ClockParams, _seed: u64) -> Self {
         Self { queue: Queue::new(), hits: BySlot::new(), most: u8::MAX >> (8 - params.bits) }

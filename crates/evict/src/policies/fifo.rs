@@ -11,7 +11,7 @@ pub struct Fifo {
 impl Policy for Fifo {
     type Params = ();
 
-    const ABOUT: &'static str = "evicts what came first, whatever was asked for since";
+    const ABOUT: &'static str = "evicts the oldest object, regardless of later requests";
 
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
         Self { queue: Queue::new() }

@@ -65,7 +65,7 @@ pub struct Count;
 impl Worth for CostPerByte {
     type Params = Cost;
 
-    const ABOUT: &'static str = "evicts what is cheapest to fetch again for its size, and long unused";
+    const ABOUT: &'static str = "evicts objects that are cheap to fetch for their size, and long unused";
     const COUNTS: bool = false;
 
     #[inline]
@@ -78,7 +78,7 @@ impl Worth for CountedCostPerByte {
     type Params = Cost;
 
     const ABOUT: &'static str =
-        "evicts what is rarely asked for and cheap to fetch for its size, and long unused";
+        "evicts objects that are rarely requested, cheap to fetch for their size, and long unused";
     const COUNTS: bool = true;
     const REFUSES: bool = true;
 
@@ -91,7 +91,7 @@ impl Worth for CountedCostPerByte {
 impl Worth for Count {
     type Params = ();
 
-    const ABOUT: &'static str = "evicts what was asked for least often, and lets old fame fade";
+    const ABOUT: &'static str = "evicts the least frequently requested object, with aging";
     const COUNTS: bool = true;
 
     #[inline]
@@ -129,7 +129,7 @@ impl Cost {
 impl Params for Cost {
     const ALL: &'static [Param] = &[Param {
         name: "cost",
-        about: "what a fetch costs: 1 (all the same), latency (time it took) or bytes (packets sent); default 1",
+        about: "cost of a fetch: 1 (all equal), latency (its time) or bytes (packets sent); default 1",
     }];
 
     fn set(&mut self, _name: &str, value: &str) -> Result<(), String> {

@@ -11,7 +11,7 @@ pub struct Lfu(Frequencies);
 impl Policy for Lfu {
     type Params = ();
 
-    const ABOUT: &'static str = "evicts what was asked for least often since it came";
+    const ABOUT: &'static str = "evicts the least frequently requested object since it was stored";
 
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
         Self(Frequencies::new())

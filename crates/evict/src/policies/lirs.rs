@@ -103,7 +103,7 @@ impl Lirs {
 impl Policy for Lirs {
     type Params = LirsParams;
 
-    const ABOUT: &'static str = "keeps what was asked for twice in the shortest time";
+    const ABOUT: &'static str = "keeps objects with the shortest time between two requests";
 
     fn new(_capacity: Capacity, params: LirsParams, _seed: u64) -> Self {
         Self {

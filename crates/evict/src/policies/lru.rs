@@ -11,7 +11,7 @@ pub struct Lru {
 impl Policy for Lru {
     type Params = ();
 
-    const ABOUT: &'static str = "evicts what has not been asked for the longest";
+    const ABOUT: &'static str = "evicts the least recently requested object";
 
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
         Self { queue: Queue::new() }

@@ -81,7 +81,7 @@ fn full(time: Time, now: u64) -> u64 {
 impl Policy for LruK {
     type Params = LruKParams;
 
-    const ABOUT: &'static str = "evicts what was asked for a k-th last time the longest ago";
+    const ABOUT: &'static str = "evicts the object whose k-th last request is the oldest";
     const COST: &'static str = "O(log n)";
 
     fn new(_capacity: Capacity, params: LruKParams, _seed: u64) -> Self {

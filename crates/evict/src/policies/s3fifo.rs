@@ -100,7 +100,7 @@ impl S3Fifo {
 impl Policy for S3Fifo {
     type Params = S3FifoParams;
 
-    const ABOUT: &'static str = "evicts new objects early unless they are asked for soon; the rest by CLOCK";
+    const ABOUT: &'static str = "evicts new objects early unless they are requested soon; the rest by CLOCK";
 
     fn new(_capacity: Capacity, params: S3FifoParams, _seed: u64) -> Self {
         Self {

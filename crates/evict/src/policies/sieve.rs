@@ -17,7 +17,7 @@ impl Policy for Sieve {
     type Params = ();
 
     const ABOUT: &'static str =
-        "evicts what a hand, sifting from old to new, finds not asked for since its last round";
+        "evicts the first object without a request since the last round of a hand that moves from old to new";
 
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
         Self { queue: Queue::new(), visited: BySlot::new(), hand: None }

@@ -91,7 +91,7 @@ impl Policy for WTinyLfu {
     type Params = WTinyLfuParams;
 
     const ABOUT: &'static str =
-        "a small LRU window; a segmented LRU keeps of its leavings what is asked for more";
+        "a small LRU window; a segmented LRU keeps the more frequently requested of its victims";
 
     fn new(_capacity: Capacity, params: WTinyLfuParams, _seed: u64) -> Self {
         Self {

@@ -20,7 +20,7 @@ const WINDOWS: usize = 60;
 /// A trace in figures. The names are promised to stay, for they are printed as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
-    /// How many requests there are.
+    /// Number of requests.
     pub requests: u64,
     /// How many objects they ask for.
     pub objects: u64,

@@ -55,7 +55,7 @@ impl Builder {
         self.push(id, Record { key: (), time: record.time, size: record.size, cost: record.cost })
     }
 
-    /// How many requests there are so far.
+    /// Number of requests so far.
     pub fn len(&self) -> usize {
         self.trace.len()
     }

@@ -56,7 +56,7 @@ enum Column<T> {
 }
 
 impl Trace {
-    /// How many requests there are.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.ids.len()
     }

@@ -33,7 +33,7 @@ pub enum Dataset {
 }
 
 impl Dataset {
-    /// How many pages there are.
+    /// Number of pages.
     pub fn pages(self) -> u32 {
         match self {
             Self::One => 68,

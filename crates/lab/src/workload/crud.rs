@@ -19,9 +19,9 @@ pub(crate) const KINDS: &[(&str, &[&str])] = &[
 /// The workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Crud {
-    /// How many requests there are.
+    /// Number of requests.
     pub requests: u64,
-    /// How many users, paths and skills there are, each.
+    /// Number of users, paths and skills, each.
     pub entities: u32,
     /// The share of requests that change something, 0 to 1; the report has 0.2.
     pub writes: f64,

@@ -14,24 +14,24 @@ use super::{Dataset, Random, Web};
 pub enum Order {
     /// Every page a random number of times, shuffled (the Thrift report's workload 1: 7 to 16 times).
     Shuffle {
-        /// How many pages there are.
+        /// Number of pages.
         pages: u32,
-        /// How often each is asked for, at least and at most.
+        /// Requests for each page, at least and at most.
         copies: RangeInclusive<u32>,
     },
     /// A few small pages, then a couple of larger ones, then the largest, again and again (the Thrift report's
     /// workload 2: somebody searches, looks closer, and downloads).
     Staged {
-        /// How many pages there are.
+        /// Number of pages.
         pages: u32,
-        /// How often it begins again.
+        /// Number of repetitions.
         rounds: u32,
     },
     /// Independent requests; the page of rank `r` as likely as `1 / r^exponent`. Pages are numbered by rank, from 0.
     Zipf {
-        /// How many requests there are.
+        /// Number of requests.
         requests: u64,
-        /// How many pages there are.
+        /// Number of pages.
         pages: u32,
         /// 0 is even; the web has 0.6 to 1.
         exponent: f64,
@@ -42,22 +42,22 @@ pub enum Order {
     Web(Web),
     /// Zipf, and every so often a walk over pages that nobody asks for again.
     Scan {
-        /// How many requests there are, the walks' included.
+        /// Number of requests, the walks' included.
         requests: u64,
-        /// How many pages there are beside those of the walks.
+        /// Number of pages beside those of the walks.
         pages: u32,
         /// Of the Zipf part.
         exponent: f64,
         /// A walk begins after so many Zipf requests.
         every: u64,
-        /// How many pages a walk visits.
+        /// Number of pages in a scan.
         length: u64,
     },
     /// Zipf, until a page that was unknown draws a share of all requests, for a while.
     Burst {
-        /// How many requests there are.
+        /// Number of requests.
         requests: u64,
-        /// How many pages there are beside the sudden one.
+        /// Number of pages beside the sudden one.
         pages: u32,
         /// Of the Zipf part.
         exponent: f64,
@@ -69,7 +69,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// How many pages there are at most.
+    /// Number of pages at most.
     pub fn pages(&self) -> u32 {
         match self {
             Self::Shuffle { pages, .. } | Self::Staged { pages, .. } | Self::Zipf { pages, .. } => *pages,

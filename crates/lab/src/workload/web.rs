@@ -23,9 +23,9 @@ const FITTED: usize = 1_000_000;
 /// The model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Web {
-    /// How many requests there are.
+    /// Number of requests.
     pub requests: u64,
-    /// How many pages there are.
+    /// Number of pages.
     pub objects: u32,
     /// The share of pages that are asked for once, 0 to 1.
     pub once: f64,

@@ -27,7 +27,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Respons
 
 fn read(query: Option<&str>) -> Result<Question, String> {
     let query = Query::read(query, &["url", "method", "header", "role"])?;
-    let url = query.get("url").ok_or("which url? write ?url=URL, percent-encoded")?;
+    let url = query.get("url").ok_or("missing parameter: url (percent-encoded)")?;
     let method =
         query.parse("method", "a method, such as GET", |text| Method::from_bytes(text.as_bytes()).ok())?;
     let role = |name: &str| [Role::Forward, Role::Reverse].into_iter().find(|role| role.name() == name);
@@ -60,7 +60,7 @@ mod tests {
         let lines: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
         assert_eq!(lines, ["a=\"b\"", "c=\"\""]);
         for (query, expected) in [
-            ("", "which url? write ?url=URL, percent-encoded"),
+            ("", "missing parameter: url (percent-encoded)"),
             ("url=a&header=b", "header 'b': expected a name, a colon and a value"),
             ("url=a&header=b:x%0D%0Ac:d", "header 'b:x\\r\\nc:d': expected a name, a colon and a value"),
             ("url=a&method=G+T", "method 'G T': expected a method, such as GET"),

@@ -64,7 +64,7 @@ fn read(query: Option<&str>) -> Result<Read, String> {
     let mut named = Kind::ALL.iter().filter(|(name, _)| is_named(name));
     let (name, kind) = match (named.next(), named.next()) {
         (Some((name, kind)), None) => (*name, *kind),
-        (None, _) => return Err(format!("what is to be purged? write one of {}", kinds.join(", "))),
+        (None, _) => return Err(format!("nothing to purge: write one of {}", kinds.join(", "))),
         (Some((one, _)), Some((other, _))) => return Err(format!("{one} and {other}: write one of them")),
     };
     let effect = match (has("soft"), has("hard")) {
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn what_is_no_purge_is_told_in_a_line() {
         for (query, error) in [
-            ("", "what is to be purged? write one of url, prefix, tag, group, host, all"),
-            ("soft", "what is to be purged? write one of url, prefix, tag, group, host, all"),
+            ("", "nothing to purge: write one of url, prefix, tag, group, host, all"),
+            ("soft", "nothing to purge: write one of url, prefix, tag, group, host, all"),
             ("url=http://a/&tag=b", "url and tag: write one of them"),
             ("tag=b&soft&hard", "soft and hard: write one of them"),
             ("group=g", "whose group? write host=HOST, or host=http://HOST:PORT"),

@@ -155,7 +155,7 @@ fn refuse_loop(plan: &Plan, fields: &HeaderMap) -> Result<(), OriginError> {
         _ => Err(OriginError {
             status: StatusCode::LOOP_DETECTED,
             why: Why::Loop,
-            detail: "this request has come by here many times".to_owned(),
+            detail: "forwarding loop: Via names this proxy too often".to_owned(),
             unsent: true,
             unconnected: false,
         }),

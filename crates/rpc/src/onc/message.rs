@@ -198,7 +198,7 @@ fn denied(cursor: &mut Cursor<'_>) -> Result<String, Stop> {
         RPC_MISMATCH => {
             Ok(format!("the server speaks versions {} to {} of rpc", cursor.u32()?, cursor.u32()?))
         }
-        AUTH_ERROR => Ok(format!("the server rejects who calls (authentication status {})", cursor.u32()?)),
+        AUTH_ERROR => Ok(format!("the server rejects the caller (authentication status {})", cursor.u32()?)),
         other => Stop::malformed(format!("a reply denied with status {other}")),
     }
 }

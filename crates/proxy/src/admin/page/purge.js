@@ -16,7 +16,7 @@ export function ask(words, done = () => {}) {
 /** What a purge came to, in a sentence. */
 function outcome({ effect, objects, bytes, disk }) {
   if (objects === undefined) return effect === "removed" ? "Purged" : "Marked stale";
-  const rest = disk === "under-way" ? "; what is on disks is not counted" : "";
+  const rest = disk === "under-way" ? "; objects on disks are not counted" : "";
   if (objects === 0) return `Nothing was stored${rest ? " in memory" : ""}${rest}`;
   const responses = `${count(objects)} ${objects === 1 ? "response" : "responses"}, ${size(bytes)}`;
   return `${effect === "removed" ? "Purged" : "Marked stale:"} ${responses}${rest}`;

@@ -15,7 +15,7 @@ use crate::live::line::{Line, Quality};
 use crate::live::proxy::{Proxy, memory};
 use crate::live::{Halt, Slots};
 
-/// How many users, paths and skills there are, each: some 900 URLs that can be read. The report had 100 users.
+/// Number of users, paths and skills, each: some 900 URLs that can be read. The report had 100 users.
 pub(super) const ENTITIES: u32 = 100;
 
 /// How requests reach the services.
