@@ -1,6 +1,6 @@
 //! The command line: commands, flags, and their help with examples.
 //!
-//! Values are parsed here, one by one; what they mean with the file and with each other is `config`'s.
+//! Values are parsed here, one by one; `config` combines them with the file and with each other.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;

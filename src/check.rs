@@ -1,4 +1,4 @@
-//! `larder check`: whether `larder serve` would accept the same words, and what it would run.
+//! `larder check`: whether `larder serve` would accept the same arguments, and what it would run.
 
 use crate::args::{Check, Reference};
 use crate::config::{self, docs};

@@ -1,4 +1,4 @@
-//! `larder cluster`: the nodes that serve as one cache, as one of them sees them, and which of them own keys.
+//! `larder cluster`: the nodes of the cluster, from the view of one of them, and whether they own keys.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;

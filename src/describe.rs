@@ -1,4 +1,4 @@
-//! `larder describe`: what traces look like, as figures on a terminal, JSON, or a page with pictures.
+//! `larder describe`: statistics of traces, as figures on a terminal, JSON, or a page with pictures.
 
 use std::fs;
 

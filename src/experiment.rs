@@ -1,7 +1,7 @@
 //! `larder experiment`: runs the laboratory's live experiments, and writes the report.
 //!
-//! What is measured is written down at once. So whoever stops it, or whatever goes wrong, leaves a report of what is
-//! done, and `--resume` goes on from there.
+//! Measurements are written at once. So after an interruption or an error there is a report of the measurements so far,
+//! and `--resume` continues from there.
 
 use std::cell::RefCell;
 use std::env;
@@ -112,7 +112,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
     }
 }
 
-/// How long a run took, so that whoever plans another knows.
+/// The duration of a run, for planning the next.
 fn took(time: Duration, estimate: Duration, is_resumed: bool) -> String {
     let part = if is_resumed { ", for what was left of it" } else { "" };
     format!("{} s{part}; the estimate for all was {} s", time.as_secs(), estimate.as_secs())

@@ -1,4 +1,4 @@
-//! `larder stats --validator` and `--couplings`: what a running proxy found out about its origins.
+//! `larder stats --validator` and `--couplings`: a running proxy's findings about its origins.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The allocator, and how soon it gives memory back: the memory tier promises a budget, so freed pages may not
-//! linger.
+//! The allocator, and when it returns memory: the memory tier has a budget, so freed pages must go back soon.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,5 +1,4 @@
-//! `larder live`: the parts of live experiments that are processes of their own, for the programs that start them. Not for
-//! users, and not in the help.
+//! `larder live`: the parts of live experiments that are separate processes. Hidden from users and from the help.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

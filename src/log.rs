@@ -1,4 +1,4 @@
-//! `larder log`: shows the requests of a running larder as they end, each with what was decided about it.
+//! `larder log`: shows the requests of a running larder as they end, each with its decision.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! What the process says about itself, on standard error: one plain line for each event.
+//! The log of the process on standard error: one plain line for each event.
 //!
 //! `LARDER_LOG` filters by level and module, as `RUST_LOG` does; without either, `info` and above are shown.
 

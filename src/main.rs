@@ -1,6 +1,6 @@
-//! The `larder` command: reads the command line and hands over to one module per command.
+//! The `larder` command: reads the command line and calls one module for each command.
 //!
-//! Exit codes: 0 done, 1 it failed, 2 the words or the config were wrong.
+//! Exit codes: 0 success, 1 failure, 2 invalid arguments or config.
 
 mod args;
 mod cache;

@@ -1,4 +1,4 @@
-//! The price table of `larder experiment`: what was written, and what it means.
+//! The price table of `larder experiment`: its file format, and its values.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `larder purge`: has a running larder ask origins again, or forget what it has.
+//! `larder purge`: has a running larder invalidate or remove stored responses.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `larder stats --by`, `--top` and `--sql`: asks the statistics database, whether the proxy runs or not.
+//! `larder stats --by`, `--top` and `--sql`: queries the statistics database, whether the proxy runs or not.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! A running larder's admin listener: where it is, what it wants to be shown, and how commands ask it.
+//! A running larder's admin listener: its address, the token for it, and the requests of commands.
 
 use std::error::Error;
 use std::fmt;

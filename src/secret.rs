@@ -1,7 +1,7 @@
-//! The admin token as commands show it: one from the environment is not for programs of other users.
+//! The admin token that commands send: one from the environment is not sent to programs of other users.
 //!
-//! Any user of a machine can listen where a larder usually does, or did. The kernel says whose program is at the other
-//! end of a connection within the machine; a token that somebody wrote on the command line goes where it was sent.
+//! Any user of a machine can listen at a larder's usual address. The kernel reports the user of the program at the other
+//! end of a local connection; a token from the command line is sent to any program.
 
 use std::env;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

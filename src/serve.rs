@@ -1,4 +1,4 @@
-//! `larder serve`: binds, says where it listens, and turns signals into reloads, drains and stops.
+//! `larder serve`: binds, prints its addresses, and turns signals into reloads, drains and stops.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn obey(mut signals: Signals, running: &Settings, run: &Run, sender: &UnboundedS
     let mut draining = false;
     for signal in signals.forever() {
         let control = match signal {
-            // Whoever writes is told as well, that the file is too large.
+            // The write also fails, with the error that the file is too large.
             SIGXFSZ => continue,
             SIGHUP => match reload(running, run) {
                 Some(settings) => Control::Reload(Box::new(settings)),

@@ -1,6 +1,6 @@
-//! `larder stats`: asks a running proxy for its numbers and shows them.
+//! `larder stats`: reads the counters of a running proxy and shows them.
 //!
-//! HTTP/1.0 asks for an answer that ends with the connection, so that no client library is needed here.
+//! HTTP/1.0 gives an answer that ends with the connection, so that no client library is needed here.
 
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

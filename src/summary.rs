@@ -1,4 +1,4 @@
-//! The first page of `larder stats`: the numbers that most people look for, on one screen.
+//! The default output of `larder stats`: the most important numbers, on one screen.
 
 use serde_json::{Map, Value};
 

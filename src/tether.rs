@@ -1,4 +1,4 @@
-//! What ties a child to the program that started it: its standard input, which ends with that program however it ends.
+//! Ends a child with its parent: the child's standard input closes when the parent ends, for whatever reason.
 
 use std::io;
 use std::{process, thread};

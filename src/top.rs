@@ -1,4 +1,4 @@
-//! `larder top`: what a running larder is asked for most, as a live table on a terminal, once elsewhere.
+//! `larder top`: the most requested URLs of a running larder, as a live table on a terminal, or once in a pipe.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

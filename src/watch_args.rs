@@ -1,4 +1,4 @@
-//! The command lines of what looks into a running larder: `why`, `log`, `top`; and of `purge`.
+//! The command lines of `why`, `log`, `top` and `purge`.
 
 use std::time::Duration;
 

@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn the_page_in_the_tree_is_in_step_with_the_list() {
         let written = std::fs::read_to_string(format!("{ROOT}/docs/reasons.md")).unwrap_or_default();
-        assert!(written == reasons(), "write it anew by `larder why --reasons > docs/reasons.md`");
+        assert!(written == reasons(), "run `larder why --reasons > docs/reasons.md`");
         for why in Word::ALL {
             assert_eq!(written.matches(&format!("| `{}` |", why.token())).count(), 1, "{why:?}");
         }

@@ -1,5 +1,4 @@
-//! Words for people: the nearest valid one to a misspelt one, so that an error can say what was meant, and what others
-//! wrote without what a terminal would obey.
+//! Text for people: the nearest valid word for a misspelt one, and foreign text without terminal control characters.
 
 /// The one of `known` that `word` most resembles, if it resembles any: at most a third of it differs.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -1,4 +1,4 @@
-//! `larder workload`: makes a workload up and writes it down.
+//! `larder workload`: generates a workload and writes it.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -241,7 +241,7 @@ fn save(made: workload::Workload, output: Option<&Path>) -> Result<(), Failure> 
         None => write_to(made, io::stdout().lock()),
     };
     match result {
-        // Whoever reads standard output has seen enough.
+        // The reader of standard output has closed it.
         Err(error) if output.is_none() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {
             let place = output.map_or("standard output".into(), |path| path.display().to_string());

@@ -204,7 +204,7 @@ fn who_is_killed_leaves_no_child() {
     let proxy = eventually("a proxy", || proxy_of(&experiment));
     experiment.kill().expect("it runs");
     experiment.wait().expect("it ends");
-    // Whoever inherits it may not have asked how it ended.
+    // Its parent may not have collected its status.
     let is_over = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
     let stat = || fs::read_to_string(format!("/proc/{}/stat", proxy.as_raw_nonzero()));
     eventually("the proxy's end", || stat().map_or(true, is_over).then_some(()));

@@ -73,6 +73,6 @@ service Larder {
   /** What was counted. */
   Statistics print_statistics(),
 
-  /** Counts anew from zero. What is stored stays. */
+  /** Resets the counters to zero. Stored pages stay. */
   void reset_statistics()
 }

@@ -1,4 +1,4 @@
-//! `larder cache`: what is stored by a running larder, or on disks at rest.
+//! `larder cache`: the stored objects of a running larder, or of directories that none uses.
 
 pub(crate) mod args;
 mod out;

@@ -1,4 +1,4 @@
-//! Where `larder cache` writes: standard output, or a file. A reader who has left, as `head` does, is no error.
+//! The output of `larder cache`: standard output, or a file. A reader that has closed the pipe, as `head` does, is no error.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};

@@ -1,5 +1,5 @@
-//! Where `larder cache` looks: into directories that nobody uses, or at what a running larder answers. Both say the
-//! same, in the words of [`inventory`].
+//! The sources of `larder cache`: directories that no larder uses, or the answers of a running larder. Both use the words
+//! of [`inventory`].
 
 use std::io;
 use std::path::Path;

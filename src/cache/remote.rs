@@ -1,4 +1,4 @@
-//! A running larder's admin listener, asked for what is on its disks.
+//! The stored objects of a running larder, through its admin listener.
 
 use http::{Method, StatusCode};
 use larder_proxy::inventory::{Object, Progress};

@@ -1,4 +1,4 @@
-//! How `larder cache` shows what it found.
+//! The output of `larder cache`, for people.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! The cluster that a proxy is a node of: its keys, and what they mean together.
+//! The cluster of a proxy: its keys, and their combinations.
 
 use std::env;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What a site says of changing data: whether it is a gateway that keeps tags, and whether a cache asks each time.
+//! The keys of a site for changing data: whether it is a gateway that stores tags, and whether a cache revalidates each use.
 
 use std::collections::BTreeMap;
 

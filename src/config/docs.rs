@@ -1,4 +1,4 @@
-//! The reference and the example file, rendered from the table of keys, so that neither can be out of step.
+//! The reference and the example file, rendered from the table of keys, so that both agree with the program.
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TOP};
@@ -113,7 +113,7 @@ mod tests {
         ];
         for (name, expected, command) in table {
             let written = std::fs::read_to_string(format!("{ROOT}/{name}")).unwrap_or_default();
-            assert!(written == expected, "{name} is out of step: write it anew by `{command} > {name}`");
+            assert!(written == expected, "{name} is out of date: run `{command} > {name}`");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What was written in a config file, on top of the defaults. What its values mean together is not decided here.
+//! The content of a config file, on top of the defaults. Combinations of values are not checked here.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

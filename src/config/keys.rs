@@ -1,6 +1,5 @@
-//! THE TABLE of keys: one row each, with its name, kind, place and meaning. Reading a file, its errors, the
-//! reference in `docs/config.md` and the example file all come from here.
-//! They are written into a [`Draft`].
+//! THE TABLE of keys: one row each, with its name, kind, field and meaning. Parsing, errors, the reference in
+//! `docs/config.md` and the example file all come from here. Values are written into a [`Draft`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The kinds of values that a key can have: how each is read from TOML, shown as TOML, and called in the docs.
+//! The kinds of values of a key: how each is read from TOML, shown as TOML, and named in the docs.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -1,8 +1,7 @@
-//! What a config file and the flags mean together: the only place that validates. Below it, [`Settings`] are
-//! taken at their word.
+//! Combines a config file with the flags: the only place that validates. Everything below trusts its [`Settings`].
 //!
-//! `raw` turns text into a draft by the table in `keys`; here the flags come on top, and what the values mean
-//! together is decided and checked.
+//! `raw` turns text into a draft by the table in `keys`; here the flags come on top, and combinations of values
+//! are decided and checked.
 
 mod cluster;
 mod control;

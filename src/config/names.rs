@@ -1,4 +1,4 @@
-//! The words of a config that stand for something: addresses, hosts, origins, tokens, policies.
+//! The values of a config that have a syntax of their own: addresses, hosts, origins, tokens, policies.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! From the text of a file to a [`Draft`]: TOML, known keys, values of the right kind.
 //!
-//! All that is wrong is collected, each with its line. What values mean together is not looked at here.
+//! All errors are collected, each with its line. Combinations of values are not checked here.
 
 use std::collections::BTreeSet;
 

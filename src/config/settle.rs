@@ -1,4 +1,4 @@
-//! From a draft to [`Settings`]: defaults that depend on the machine or on other keys, and what must agree.
+//! From a draft to [`Settings`]: defaults that depend on the machine or on other keys, and checks of combinations.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::{env, thread};

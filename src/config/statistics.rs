@@ -1,4 +1,4 @@
-//! Where statistics are kept: the words for it, and the file where nothing else is said.
+//! The keys of the statistics database, and the file that is used by default.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! A connection to a server that has pages, whatever it speaks.
+//! A connection to a server of pages, over any protocol.
 
 use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, Read, Write};

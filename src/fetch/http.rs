@@ -1,7 +1,7 @@
 //! Pages through a forward proxy: `http` in the absolute form, `https` through a tunnel.
 //!
-//! Each door has a client and a runtime of its own, which runs in the thread that asks: nothing is handed from
-//! thread to thread while a page is timed.
+//! Each connection has its own client and runtime, which runs in the calling thread: no work moves between threads while a
+//! page is timed.
 
 use std::error::Error;
 use std::io;

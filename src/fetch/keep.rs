@@ -1,4 +1,4 @@
-//! What becomes of a page once it is there.
+//! Prints or saves a fetched page.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! `larder fetch`: pages from a server, by any of its doors, once or as a workload.
+//! `larder fetch`: pages from a server, over any of its protocols, once or as a workload.
 
 pub(crate) mod args;
 mod door;

@@ -1,4 +1,4 @@
-//! Asks for pages one after the other on each of several connections, and measures.
+//! Sends requests one after the other on each of several connections, and measures.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

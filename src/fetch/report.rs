@@ -1,5 +1,5 @@
-//! What the server counted and what the client saw, for people and for programs. Names and units in JSON are
-//! promised to stay.
+//! The server's counters and the client's measurements, for people and for programs. Names and units in JSON are
+//! stable.
 
 use larder_rpc::Statistics;
 use serde_json::{Map, Value, json};

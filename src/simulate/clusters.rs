@@ -1,4 +1,4 @@
-//! `larder simulate --nodes`: what clusters would have done, and how that is shown.
+//! `larder simulate --nodes`: the simulation of clusters, and its output.
 
 use std::num::NonZeroU16;
 

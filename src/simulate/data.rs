@@ -1,4 +1,4 @@
-//! The outcome for programs: JSON and comma-separated values. Names and units here are promised to stay.
+//! The results for programs: JSON and comma-separated values. Names and units are stable.
 
 use larder_evict::Spec;
 use larder_lab::curve::Curve;

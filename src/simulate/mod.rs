@@ -1,7 +1,6 @@
-//! `larder simulate`: replays traces through policies and sizes, and says what each would have done.
+//! `larder simulate`: replays traces through policies and sizes, and prints the results.
 //!
-//! Traces are taken one by one, so that memory holds one. What is done when something goes wrong, or the user
-//! loses patience, is printed.
+//! Traces are read one by one, so that memory holds one. After an error or Ctrl-C, the finished results are printed.
 
 mod clusters;
 mod data;

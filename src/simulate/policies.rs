@@ -1,4 +1,4 @@
-//! Which policies to run, as users name them, and the list of them all.
+//! The policies to run, as users name them, and the list of all policies.
 
 use larder_evict::{By, Capacity, FILTERS, Listing, POLICIES, Policy, Replay, Request, Select, Shape, Spec};
 

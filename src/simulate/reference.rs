@@ -1,5 +1,5 @@
-//! `docs/policies.md`: the registry and what the policies do on traces, rendered, so that neither can be out of
-//! step.
+//! `docs/policies.md`: the registry and the results of the policies on traces, rendered, so that both agree with the
+//! program.
 
 use larder_evict::{FILTERS, Listing, POLICIES};
 use larder_lab::sweep::{Cell, unit};

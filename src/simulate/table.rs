@@ -1,4 +1,4 @@
-//! The outcome for people: a table for each trace, a row for each cell, the best of each column marked.
+//! The results for people: a table for each trace, a row for each cell, the best of each column marked.
 
 use larder_evict::{By, Capacity};
 use larder_lab::sweep::Cell;

@@ -91,7 +91,7 @@ impl Engine {
         self
     }
 
-    /// Makes it the master in a Redis Cluster, whoever else is there.
+    /// Makes it the master in a Redis Cluster, regardless of others.
     pub(crate) fn take_over(&self) {
         let takes_over = || self.tell(&["cluster", "failover", "takeover"]).starts_with("OK").then_some(());
         eventually("a replica that takes over", takes_over);
@@ -171,7 +171,7 @@ impl Engine {
         engine
     }
 
-    /// Ends it, if it runs, and begins anew.
+    /// Ends it, if it runs, and starts it again.
     pub(crate) fn restart(&mut self) {
         self.kill();
         let mut command = Command::new("redis-server");

@@ -56,7 +56,7 @@ fn children(experiment: &Child) -> Vec<(String, Pid)> {
     processes.filter_map(named).collect()
 }
 
-/// Whether a process has ended, though whoever inherits it may not have asked how.
+/// Whether a process has ended, even if its parent has not collected its status.
 fn is_over(process: Pid) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(process.as_raw_nonzero().to_string()).join("stat"));
     stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))

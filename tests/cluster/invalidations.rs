@@ -1,4 +1,4 @@
-//! What is purged by one node is purged on all, whoever is stopped, cut off or restarted meanwhile.
+//! What is purged by one node is purged on all, even if nodes are stopped, cut off or restarted meanwhile.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -224,7 +224,7 @@ fn an_engine_that_has_lost_its_data_makes_nodes_validate_everything() {
     for (node, before) in nodes.iter().zip(before) {
         eventually("distrust", || (count(node, "distrusted") > before).then_some(()));
         assert_eq!(version(node, "/page"), new);
-        node.wait_for_log("the engine was started anew");
+        node.wait_for_log("the engine was restarted");
     }
     purge(&nodes[0], "tag=t");
     let new = pages.change();

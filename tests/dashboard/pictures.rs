@@ -1,4 +1,4 @@
-//! The pictures of the dashboard in the documentation: `cargo x pictures` makes them anew.
+//! The pictures of the dashboard in the documentation: `cargo x pictures` renders them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -77,7 +77,7 @@ fn pictures() {
         ("narrow-dark", 390, 1300, true),
     ] {
         browser.resize(width, height, dark);
-        // The charts follow the width, and are drawn anew with the next figures.
+        // The charts follow the width, and are redrawn with the next figures.
         std::thread::sleep(Duration::from_millis(2_500));
         let picture = browser.picture();
         assert!(picture.len() < LARGEST, "{name}: {} bytes", picture.len());

@@ -56,7 +56,7 @@ fn with_child(run: &Child, words: &str) -> Vec<Pid> {
 fn gone(processes: &[Pid]) {
     for process in processes {
         let stat = || fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-        // Whoever inherits it may not have asked how it ended.
+        // Its parent may not have collected its status.
         let is_over = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
         eventually("a child's end", || stat().map_or(true, is_over).then_some(()));
     }

@@ -22,7 +22,7 @@ fn a_thousand_followers_of_one_slow_fetch_get_every_byte() {
     for client in &mut clients {
         client.send("GET /");
     }
-    // Whoever has the beginning before the end has left the origin reads while it arrives.
+    // A client that has the beginning before the origin has sent the end reads while it arrives.
     for client in &mut clients {
         assert_eq!(client.head().field("content-length"), Some("100000"));
         assert!(client.exactly(100) == body[..100]);

@@ -31,7 +31,7 @@ fn ask_with_cookies(node: &Larder, pages: usize) {
     }
 }
 
-/// Whoever connects to `address` is told 204; what they sent is remembered.
+/// Clients of `address` get 204; their bytes are recorded.
 fn listen_in(address: SocketAddr) -> Arc<Mutex<Vec<u8>>> {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let listener = eventually("the address to be free", || TcpListener::bind(address).ok());

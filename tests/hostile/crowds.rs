@@ -38,7 +38,7 @@ fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
     let before = resident(&larder);
     let mut idle: Vec<Client> = (0..count).map(|_| larder.client()).collect();
     larder.wait_for("connections", count);
-    // Some have been used, which must not make them dearer.
+    // Some have been used, which must not increase their cost.
     for client in idle.iter_mut().step_by(10) {
         assert!(client.ask("GET /").is_hit());
     }

@@ -20,7 +20,7 @@ usage: cargo x COMMAND
 
   test     install what the tests need, then formatting, lints, tidy, every test and a minute of fuzzing
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
-  pictures make the pictures of the dashboard and of docs/report in docs/pictures anew, in two minutes
+  pictures render the pictures of the dashboard and of docs/report in docs/pictures, in two minutes
   conformance  the public HTTP caching suite against a release build, beside the expected results
              --suite DIR     a clone of http-tests/cache-tests in which `npm install` has run
              --larder PATH   test this program instead of building one

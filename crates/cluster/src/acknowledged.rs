@@ -1,4 +1,4 @@
-//! Which nodes have obeyed an entry of the stream.
+//! Which nodes have applied an entry of the stream.
 
 use crate::Position;
 

@@ -1,5 +1,5 @@
-//! When something that is not needed is left alone: after it has failed some times in a row, for a while that grows
-//! with each further failure. Then one tries, and if that goes well, all may again.
+//! A circuit breaker for an optional service: after several failures in a row it stops all use, for a time that grows with
+//! each further failure. Then one caller tries; if it succeeds, all may use the service again.
 
 /// As many failures in a row, and it is left alone.
 const FAILURES: u32 = 3;

@@ -1,13 +1,13 @@
-//! The floor below which a node accepts nothing from other nodes: what it has read of the stream, and what it has added
-//! there itself.
+//! The oldest position that a node accepts from other nodes: the later of the position up to which it has read the stream
+//! and that of its own last entry.
 //!
-//! An order is in force on its own node before anybody is told that it is done, but that node may read it in the stream
-//! only later. If it asked another node meanwhile for no more than it has read, an answer from before its own order could
-//! come back. So the position of its last own entry counts as well.
+//! A purge is in force on its own node before it is acknowledged, but that node may read it in the stream only later. If its
+//! requests to other nodes carried only the position that it has read, an answer from before its own purge could come back.
+//! So the position of its own last entry counts as well.
 //!
-//! An own entry counts for as long as the allowed lag: a node that has not read it by then has not heard of any order for
-//! that long, and does not ask others. If an own entry is of another process of the engine than the stream that is read,
-//! their positions cannot be compared: then no other node is asked, until the new stream is read or the lag is over.
+//! An own entry counts for the allowed lag: a node that has not read it by then has read nothing for that long, and sends no
+//! requests to other nodes. If an own entry is of another process of the engine than the stream that is read, their positions
+//! cannot be compared: then no other node is used, until the new stream is read or the lag is over.
 
 use std::cmp::max;
 

@@ -1,9 +1,9 @@
-//! Following a stream without missing an entry, or knowing that one was missed.
+//! Following a stream without missing an entry, or detecting that one was missed.
 //!
-//! A node keeps the [`Position`] of the last entry that it has obeyed, and asks for the entries from **that one**
-//! on. If the engine has it, it has everything behind it, too. If not, the stream was trimmed past the node, or is
-//! another one. And an engine that was started anew, or took over from another one, may have lost entries that
-//! were acknowledged: so it counts as another stream, whatever it has.
+//! A node keeps the [`Position`] of the last entry that it has applied, and reads the entries from **that one** on. If the
+//! engine has it, it also has everything after it. If not, the stream was trimmed past the node, or is another one. An
+//! engine that was restarted, or took over from another one, may have lost acknowledged entries: so it counts as another
+//! stream.
 
 use crate::{Point, Position};
 

@@ -1,7 +1,7 @@
 //! Hashes that are the same on every machine, in every process and in every version.
 //!
-//! Not for tables: they are not keyed, so who chooses keys can choose their owner. That costs an owner load,
-//! which [`Load`](crate::Load) spills, and never a wrong answer: a node compares whole keys.
+//! Not for hash tables: they are not keyed, so a client that chooses keys can choose their owner. That can overload an
+//! owner, which [`Load`](crate::Load) handles, and never causes a wrong answer: a node compares whole keys.
 
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,10 +1,9 @@
-//! For how long a node may answer from what it keeps: arithmetic on one clock of its own that only goes forward.
+//! For how long a node may serve its stored responses: arithmetic on its own monotonic clock.
 //!
-//! A node knows of every purge that was in the stream when it *asked* for what is new there, once it has obeyed
-//! the answer. From then on, until the allowed lag has passed since it asked, all that it does not know of yet was
-//! ordered less than that lag ago. The same holds from the moment at which it has everything validated: what it
-//! gives away from then on is what the origin had to say later than that. So both are worth the same time, and no
-//! clock but the node's own has to do with it.
+//! A node has every purge that was in the stream when it *sent* its read, once it has applied the answer. From then on,
+//! until the allowed lag has passed since it sent that read, every purge that it does not have is younger than the lag. The
+//! same holds from the moment at which it marks everything for revalidation: later answers are the origin's from after
+//! that moment. So both are valid for the same time, and no clock but the node's own is involved.
 
 use std::time::Duration;
 

@@ -1,19 +1,15 @@
-//! What the nodes of a cluster have to agree on, as arithmetic: given the same members, every node computes the
+//! The rules that the nodes of a cluster have to agree on, as arithmetic: from the same members, every node computes the
 //! same owner of every key.
 //!
-//! [`Ring`] says which node keeps a key, and which come next when that one is busy or gone. [`Load`] says when a
-//! node is busy. [`key_hash`] is the number that a key has on every machine.
+//! - [`Ring`]: the node that owns a key, and the next ones if that one is busy or down. [`Load`] decides when a node is
+//!   busy. [`key_hash`] is the hash of a key, the same on every machine.
+//! - [`Message`]: an entry of the stream by which nodes exchange purges. A [`Follower`] detects missed entries; [`Lag`] is
+//!   the time for which a node may rely on what it has read.
+//! - [`Floor`]: the oldest position that a node accepts from another node.
+//! - [`Seal`]: authenticates all of this, if the nodes have a token.
+//! - [`record`]: the format of responses on the engine; a [`Breaker`] stops the use of a failing engine.
 //!
-//! What has been purged they tell each other by a stream of [`Message`]s. A [`Follower`] misses none of it unnoticed;
-//! [`Lag`] is for how long a node may rely on what it has been told.
-//!
-//! What a node accepts from another one is at least as new as its [`Floor`].
-//!
-//! All of it carries a [`Seal`], where nodes share a token.
-//!
-//! What the engine keeps of responses is a [`record`]; a [`Breaker`] says when it is left alone with that.
-//!
-//! Not here: who the members are and how that is found out, sockets, runtimes, clocks.
+//! Not here: membership and its discovery, sockets, runtimes, clocks.
 
 mod acknowledged;
 pub mod breaker;

@@ -1,4 +1,4 @@
-//! When a node has so much to do that its keys are asked of the next one.
+//! When a node is so busy that requests for its keys go to the next node.
 
 use crate::ring::Ring;
 

@@ -29,7 +29,7 @@ pub struct Message {
     pub order: Order,
 }
 
-/// What is to be done by whoever reads an entry.
+/// The task of a node that reads an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// What one of these scopes is about is treated as the effect says.

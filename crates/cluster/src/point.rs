@@ -1,4 +1,4 @@
-//! A point in a stream: an entry, and the process of the engine that had it.
+//! A point in a stream: an entry, and the process of the engine that stored it.
 
 use std::fmt;
 use std::str::FromStr;

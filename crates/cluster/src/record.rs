@@ -1,15 +1,15 @@
-//! A response as the engine keeps it for the second tier: bytes that every node reads in the same way, or not at all.
+//! The format of a response on the engine, for the second tier: every node reads the same bytes in the same way, or not at
+//! all.
 //!
-//! A value begins with [`MAGIC`] and a sum of all that follows; then a letter, and what it stands for. Numbers are
-//! little-endian, and each text has its length before it.
+//! A value begins with [`MAGIC`] and a checksum of the rest; then follow a letter and its content. Numbers are
+//! little-endian, and each text is preceded by its length.
 //!
-//! - `v`: responses to this URL vary; by which fields, a signature says. Each has a record of its own.
-//! - `r`: a response. Short content is part of it. Longer content lies in [`CHUNK`]s, of which it has the sums; they are
-//!   named by a number that is used once, so that chunks of different responses are never put together.
+//! - `v`: responses to this URL vary; a signature lists the selecting fields. Each variant has a record of its own.
+//! - `r`: a response. Short content is part of it. Longer content is in [`CHUNK`]s, whose checksums it has; their names
+//!   contain a number that is used once, so that chunks of different responses are never combined.
 //!
-//! A response says what was known of purges when its fetch began: who had the stream, and where in it that was. By the
-//! clock of the engine, it also says how old it is: how long it was to live there is in it, and the engine knows
-//! how much of that is left.
+//! A response has the position in the stream of purges at which its fetch began, and the process of the engine then. It also
+//! has its intended lifetime on the engine; with the remaining lifetime, which the engine counts, that gives its age.
 
 use crate::{Position, key_hash};
 

@@ -1,4 +1,4 @@
-//! Which node keeps a key. Every node computes it alone, and all get the same.
+//! The owner of a key. Every node computes it alone, with the same result.
 
 use crate::hash::key_hash;
 use crate::score::Seat;

@@ -1,12 +1,12 @@
-//! How near a key is to a node: weighted rendezvous hashing by the logarithm method.
+//! The score of a key and a node: weighted rendezvous hashing by the logarithm method.
 //!
-//! Each pair of key and node gives a number u between 0 and 1, and the node with the least -log(u) / weight owns
-//! the key. The least of such numbers is node i's with probability weight i / sum of weights, and no node's number
-//! depends on who else is there (Schindelhauer and Schomaker, "Weighted distributed hash tables", SPAA 2005; Wang
-//! and Ravishankar, "Hash-based virtual hierarchies", 2004).
+//! Each pair of key and node gives a number u between 0 and 1, and the node with the smallest -log(u) / weight owns the key.
+//! That is node i with probability weight i / sum of weights, and no node's number depends on the other members
+//! (Schindelhauer and Schomaker, "Weighted distributed hash tables", SPAA 2005; Wang and Ravishankar, "Hash-based virtual
+//! hierarchies", 2004).
 //!
-//! In integers only: a logarithm in floating point may differ in its last bit from one C library to the next, and
-//! two nodes that differ once disagree about a key for good.
+//! In integers only: a logarithm in floating point may differ in its last bit between C libraries, and then two nodes would
+//! disagree about a key permanently.
 
 use crate::hash::mix;
 

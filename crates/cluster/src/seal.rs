@@ -1,11 +1,10 @@
-//! Proof that what a node reads was written by a node that knows the cluster's token: HMAC (RFC 2104) with SHA-256, cut to
-//! 128 bits.
+//! Proof that data was written by a node with the cluster's token: HMAC (RFC 2104) with SHA-256, truncated to 128 bits.
 //!
-//! Each kind of message has a key of its own, so that what was sealed as one kind is worth nothing as another. The parts
-//! of a message are sealed with their lengths, so that no two messages are sealed as the same bytes. A cluster without a
-//! token has no seals: there everything counts as written by a node.
+//! Each kind of message has its own key, so that a seal of one kind is not valid for another. The parts of a message are
+//! sealed with their lengths, so that no two messages are sealed as the same bytes. A cluster without a token has no seals:
+//! all data counts as written by a node.
 //!
-//! Not here: protection from replays. What a message must be bound to, such as a node, a key or a nonce, is one of its parts.
+//! Not here: protection from replays. If a message must be bound to a node, a key or a nonce, that is one of its parts.
 
 use std::fmt;
 

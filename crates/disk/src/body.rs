@@ -1,4 +1,4 @@
-//! An object that was found: its meta, and a body that is read from its segment and checked on the way.
+//! An object that was found: its metadata, and a body that is read from its segment and verified on the way.
 //! [`open`](crate::open) finds it.
 
 use std::ops::Range;

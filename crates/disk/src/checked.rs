@@ -1,9 +1,9 @@
-//! Which bodies of a segment were verified lately, so that they may be sent without being read again.
+//! Bodies of a segment that were verified recently, and may be sent without being read again.
 //!
-//! A body counts as verified while two things hold: it was read and found right less than
-//! [`trust`](crate::Options::trust) ago, and its segment's file still has the size and the times that it had before
-//! that reading began. Whatever writes to the file through the file system, or cuts it short, changes one of them.
-//! Damage below the file system changes neither: that is what the time is for.
+//! A body counts as verified while two conditions hold: it was read and found correct less than
+//! [`trust`](crate::Options::trust) ago, and its segment's file still has the size and the times that it had before that
+//! reading began. Writing to the file or truncating it through the file system changes one of them. Damage below the file
+//! system changes neither; the time limit covers that.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The readers of bytes from the disk, for fuzzing: any bytes may come, and none may panic.
+//! The parsers of bytes from the disk, for fuzzing: none may panic on any bytes.
 
 use std::fs;
 use std::io;

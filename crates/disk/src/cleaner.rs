@@ -1,8 +1,7 @@
-//! Makes room: gives up the emptiest segments after moving what is live in them.
+//! Makes room: frees the emptiest segments after moving their live records.
 //!
-//! A segment is emptied only when at most a third of it has to move, so that cleaning writes at most half a
-//! byte for each byte it frees. If no segment is that empty, the policy evicts until one is. What is moved keeps its
-//! serial and its sums: it is the same record elsewhere.
+//! A segment is freed only if at most a third of it has to move, so that cleaning writes at most half a byte for each byte
+//! freed. If no segment is that empty, the policy evicts until one is. Moved records keep their serials and checksums.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! The store as its callers see it.
+//! The store, as its callers use it.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,4 @@
-//! The thread that writes: it alone appends, cleans, and says when an object is published.
+//! The thread that writes: only it appends, cleans, and publishes objects.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! What the store has to tell that no return value does: for the caller's log.
+//! Events of the store that no return value reports: for the caller's log.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! How the store reaches its files: the one seam to the operating system, so that tests can break it.
+//! The store's access to its files: the one seam to the operating system, so that tests can inject faults.
 //!
-//! Names are flat, within one directory. Nothing here knows what is in a file.
+//! Names are flat, within one directory. The content of files does not matter here.
 
 use std::fs;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -176,7 +176,7 @@ fn lock(path: &Path) -> Result<fs::File, OpenError> {
     .map_err(failed)?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let mut pid = String::new();
-        // Whoever holds the lock may not have written its id yet.
+        // The process that holds the lock may not have written its id yet.
         let _ = Read::take(&file, 32).read_to_string(&mut pid);
         return Err(OpenError::InUse { path: path.into(), pid: pid.trim().parse().ok() });
     }

@@ -1,7 +1,7 @@
-//! Where each object's record is: shards of the policy's making, keyed by the hash of the key.
+//! The location of each object's record: shards of the chosen policy, keyed by the hash of the key.
 //!
-//! Whatever leaves here gives its segment's bytes free, whoever made it leave. A place that is pending is
-//! known to the policy and to nobody who looks for the object.
+//! An object that leaves the index frees its segment's bytes, whatever the cause. A pending location is known to the policy,
+//! but lookups do not find it.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;

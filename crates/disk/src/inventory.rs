@@ -1,4 +1,4 @@
-//! Looking at everything that is stored: lists, checks of every byte, and what goes before the policy asks it to.
+//! Access to all stored objects: lists, verification of every byte, and removal before eviction.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,13 +1,12 @@
 //! Objects in one directory: a log of records, and the policy that keeps it within its size.
 //!
-//! A [`Disk`] appends each object as one contiguous record to a segment file and finds it again by an index
-//! in memory. What it returns is what was written, byte for byte: whatever does not add up, after a crash, a
-//! torn write or a flipped bit, is a miss. It outlives restarts by a snapshot of the index and a scan of the
-//! records behind it. One thread writes; its callers never wait for the disk unless they ask to
-//! ([`Disk::sync`], [`Disk::snapshot`], [`Disk::close`]) or read.
+//! A [`Disk`] appends each object as one contiguous record to a segment file and finds it by an index in memory. It returns
+//! the bytes that were written: anything inconsistent, after a crash, a torn write or a flipped bit, is a miss. The index
+//! survives restarts by a snapshot and a scan of the records behind it. One thread writes; callers wait for the disk only
+//! in reads and in [`Disk::sync`], [`Disk::snapshot`] and [`Disk::close`].
 //!
-//! Not here: HTTP, runtimes, logs and the clock. What went wrong is told as an [`Event`]; the time, in seconds,
-//! is the caller's. All access to files goes through [`Files`], so that tests can break them.
+//! Not here: HTTP, runtimes, logs and the clock. Failures are reported as [`Event`]s; the caller supplies the time, in
+//! seconds. All access to files goes through [`Files`], so that tests can inject faults.
 
 mod body;
 mod checked;

@@ -1,7 +1,7 @@
 //! The segments that are appended to.
 //!
-//! Whoever appends takes an open segment for itself and gives it back. So any number of long objects
-//! can be on their way at once, each contiguous, and one that outgrows its segment merely makes it longer.
+//! A writer takes an open segment for itself and returns it. So any number of long objects can be in progress at once, each
+//! contiguous, and an object that outgrows its segment extends it.
 
 use std::collections::HashMap;
 use std::io;

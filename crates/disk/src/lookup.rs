@@ -1,4 +1,4 @@
-//! Finding an object by its key, with or without a wait for the disk.
+//! Lookup of an object by its key, with or without waiting for the disk.
 
 use crate::body::Found;
 use crate::disk::Disk;

@@ -1,4 +1,4 @@
-//! Reads a record that the index leads to: its head, and with it a body that is short enough.
+//! Reads the record at a location of the index: its head, and with it a short body.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What waits for the thread that writes: bounded by bytes for what may be dropped, by number for removals, and never
-//! blocking.
+//! The queue of the writing thread: bounded by bytes for objects, which may be dropped, and by number for removals; it never
+//! blocks.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;

@@ -1,7 +1,7 @@
-//! What a start finds: segments, the snapshot, and the records that the snapshot does not know.
+//! Recovery at a start: segments, the snapshot, and the records that are not in the snapshot.
 //!
-//! With a good snapshot, what was written after it is read before anything is served, so that nothing that was
-//! removed is found. Without one all records are read by a thread of its own, and enter the index together.
+//! With a good snapshot, the records written after it are read before anything is served, so that no removed object is
+//! found. Without one, a separate thread reads all records, and they enter the index together.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

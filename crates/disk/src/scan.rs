@@ -1,4 +1,4 @@
-//! Reads the records of a segment one after the other, and finds its way again where bytes are none.
+//! Reads the records of a segment in order, and resynchronises behind damage.
 
 use std::io;
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
-//! Segment files: what heads them, how many of their bytes are live, and which there are.
+//! Segment files: their headers, the number of their live bytes, and the list of them.
 //!
-//! A segment is written by one owner, upwards, and never again in place; its number is never used again
-//! either. Given up, its file is unlinked, and whoever still holds the [`Segment`] reads on.
+//! A segment has one writer, which appends and never overwrites; its number is never reused. When a segment is freed, its
+//! file is unlinked, and holders of the [`Segment`] can still read.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! What the callers of a store and its writing thread have in common.
+//! State that the callers of a store share with its writing thread.
 
 use std::collections::HashSet;
 use std::hash::Hasher;

@@ -1,7 +1,7 @@
-//! How the writing thread makes records of what writers hand over.
+//! How the writing thread turns the writers' content into records.
 //!
-//! An object that comes in one piece is asked for admission first and then written at once. A longer one is
-//! written as it comes, its head last: until then no scan can take it for a record.
+//! For an object in one piece, the filter decides first, then it is written at once. A longer one is written as it arrives,
+//! its head last: until then no scan can take it for a record.
 
 use crate::engine::Engine;
 use crate::index::{Location, Place, Put};

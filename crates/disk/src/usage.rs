@@ -1,4 +1,4 @@
-//! Figures: what is counted while the store runs, and what [`crate::Disk::usage`] shows of it.
+//! Counters of the running store, which [`crate::Disk::usage`] returns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

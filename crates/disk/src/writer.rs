@@ -1,4 +1,4 @@
-//! An object on its way in.
+//! An object that is being written.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -169,7 +169,7 @@ fn a_file_system_that_turns_read_only() {
     run_apart("turns_read_only", LOOP);
 }
 
-/// As the kernel does it after an error: whoever has files open can write no more.
+/// As the kernel does after an error: open files can no longer be written.
 #[test]
 #[ignore = "run by another, with mounts of its own"]
 fn turns_read_only() {

@@ -1,7 +1,7 @@
-//! Admission: what may enter at all, decided in front of any policy.
+//! Admission: decides which objects enter, before any policy.
 //!
-//! A [`Filter`] sees every request and is asked on each miss. [`Filtered`] puts one in front of a policy, and is
-//! a policy itself. A filter may refuse whatever its own rule says, even what has room.
+//! A [`Filter`] sees every request and decides on each miss. [`Filtered`] puts one in front of a policy, and is a policy
+//! itself. A filter may refuse any object, even if there is room.
 
 use std::collections::VecDeque;
 

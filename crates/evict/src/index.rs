@@ -1,7 +1,7 @@
 //! From a key to its slot, by hash table.
 //!
 //! Keys are hashes already, so they are used as they are: hashbrown places by their low bits and tags by
-//! their top 7. Whoever spreads keys over shards should do so by bits between these. The table holds slots
+//! their top 7. Spread keys over shards by the bits between these. The table holds slots
 //! alone, 4 bytes and a tag each; keys are compared where the objects are.
 //!
 //! Left to itself, hashbrown doubles when removals have littered a table that is more than half full, as a

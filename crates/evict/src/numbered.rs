@@ -1,7 +1,6 @@
-//! What a replay holds: objects by their numbers, and of each no more than the trace tells apart.
+//! The objects of a replay, by number, with only the properties that the trace has.
 //!
-//! What that is, is known at compile time where it is nothing: there a policy that asks for a weight is answered
-//! with a constant.
+//! If a trace has no sizes or costs, that is known at compile time: a policy then gets a constant.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The seam between a cache and what decides its victims.
+//! The interface between a cache and its eviction policy.
 //!
 //! A policy orders dense `u32` slots. It sees objects' keys, sizes and costs through [`Residents`], and never
 //! a value, a lock or a clock; it counts nothing that its caller already counts.
@@ -16,7 +16,7 @@ pub(crate) const NONE: Slot = Slot::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
     /// The object's key, already hashed: equal keys are the same object. A shard's index uses the lowest bits
-    /// and the top 7, so whoever spreads keys over shards does it by bits between, such as 32 to 56.
+    /// and the top 7, so spread keys over shards by the bits between, such as 32 to 56.
     pub key: u64,
     /// Bytes it occupies, bookkeeping included where that matters. 0 is allowed, and then nothing bounds how
     /// many there are under a capacity in bytes.

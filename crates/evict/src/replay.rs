@@ -1,8 +1,8 @@
 //! A cache without values, for replaying a trace whose objects were numbered from 0 beforehand.
 //!
-//! It keeps the same books as a [`Shard`](crate::Shard) and obeys the same policies, so that both give the same
-//! hits. But an object's slot stands in an array, so that nothing is hashed, and the policy is known at compile
-//! time, so that a request is a few instructions in the caller's loop.
+//! It counts like a [`Shard`](crate::Shard) and uses the same policies, so that both give the same hits. But an object's
+//! slot is in an array, so that nothing is hashed, and the policy is known at compile time, so that a request is a few
+//! instructions in the caller's loop.
 
 use crate::numbered::{Alike, Attributes, Differing, Numbered};
 use crate::policy::{Capacity, NONE, Object, Policy, Residents, Slot};

@@ -1,11 +1,10 @@
-//! A cache for one thread at a time: objects and values under a capacity, and the policy that picks victims.
+//! A cache for one thread at a time: objects and values within a capacity, and the policy that selects victims.
 //!
-//! The only place that counts bytes. Values that leave are handed to the caller, so that they are dropped
-//! where it pleases, for example outside a lock. What a value means, and whether the full key behind a hash
-//! is the right one, the caller knows.
+//! Only a shard counts bytes. Evicted values are returned to the caller, which can drop them outside a lock. The caller
+//! also interprets values, and compares the full key behind a hash.
 //!
 //! Now and then an insertion rebuilds the index, in a millisecond or so for 65,536 objects: a larger live cache
-//! is better spread over several shards.
+//! should be spread over several shards.
 
 use crate::index::Index;
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
@@ -142,7 +141,7 @@ pub trait AnyShard<V>: Send {
     /// How many objects had to leave for lack of room, so far.
     fn evictions(&self) -> u64;
 
-    /// Takes everything out, into `dropped`, gives the memory back, and lets the policy start anew. Counts of
+    /// Takes everything out, into `dropped`, frees the memory, and resets the policy. Counts of
     /// evictions and of time go on.
     fn clear(&mut self, dropped: &mut Vec<V>);
 

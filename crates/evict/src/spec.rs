@@ -1,4 +1,4 @@
-//! A policy as a user writes it, `name:param=value,param=value` or `filter+name`, to a [`Spec`] and back.
+//! A policy as users write it, `name:param=value,param=value` or `filter+name`, to a [`Spec`] and back.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;

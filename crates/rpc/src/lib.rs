@@ -1,12 +1,11 @@
-//! Bytes and calls: the protocols by which programs ask for pages other than by HTTP.
+//! Codecs for the RPC protocols by which programs request pages.
 //!
-//! [`thrift`], [`onc`] and [`mod@line`] each turn bytes into a [`Call`] and an outcome back into bytes
-//! ([`Answering`], [`Replying`]: the server's side), and a [`Call`] into bytes and bytes into an [`Answer`]
-//! ([`Calling`]: the client's side). There is no socket, clock or task here: whoever has those reads into a
-//! `BytesMut`, asks whether a message is whole, and writes what it is given. Page contents are never copied
-//! on their way out.
+//! [`thrift`], [`onc`] and [`mod@line`] each turn bytes into a [`Call`] and a result into bytes ([`Answering`],
+//! [`Replying`]: the server's side), and a [`Call`] into bytes and bytes into an [`Answer`] ([`Calling`]: the client's
+//! side). There is no socket, clock or task here: the caller reads into a `BytesMut`, asks whether a message is complete, and
+//! writes the returned bytes. Page contents are never copied.
 //!
-//! What comes in is bounded by [`Limits`]: every length is checked before anything is made room for.
+//! Input is bounded by [`Limits`]: every length is checked before memory is allocated.
 
 use bytes::{Bytes, BytesMut};
 
@@ -30,7 +29,7 @@ pub enum Call {
     },
     /// What the server counted.
     Statistics,
-    /// That counting begins anew.
+    /// Reset of the counters.
     Reset,
 }
 

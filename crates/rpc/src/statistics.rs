@@ -1,4 +1,4 @@
-//! What a server counted, and the one table of its fields that all protocols read.
+//! The counters of a server, and the one table of their fields for all protocols.
 
 /// What a server counted since it started, or since the last [reset](crate::Call::Reset).
 #[derive(Debug, Clone, Default, PartialEq)]

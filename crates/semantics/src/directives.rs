@@ -1,5 +1,5 @@
 //! `Cache-Control` of requests and responses (RFC 9111 section 5.2), `Pragma` (5.4) and targeted
-//! fields (RFC 9213) as plain values. What they add up to is decided elsewhere.
+//! fields (RFC 9213) as plain values. Their effect is decided elsewhere.
 
 use http::HeaderName;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};

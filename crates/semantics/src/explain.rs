@@ -1,5 +1,5 @@
-//! What of a response's fields counts and what does not, for people who wonder. Nothing is decided here: the
-//! decisions are made where they always are, and this says which of several fields they were made from.
+//! Which fields of a response affected a decision and which did not, for `larder why`. The decisions themselves are made in
+//! the other modules.
 
 use http::StatusCode;
 

@@ -1,8 +1,7 @@
-//! Header fields wherever they are kept: one trait over maps and serialised heads, and the list
+//! Header fields of any representation: one trait over maps and serialised heads, and the list
 //! syntax that many fields share (RFC 9110 section 5.6.1).
 //!
-//! Names are given in lower case and compared without regard to case. What a field means is the
-//! business of the other modules.
+//! Names are given in lower case and compared without regard to case. The other modules interpret the fields.
 
 use std::borrow::Cow;
 

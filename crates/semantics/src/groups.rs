@@ -1,9 +1,7 @@
-//! What binds responses together: cache groups (RFC 9875), and the tags of surrogates.
+//! Groups of responses: cache groups (RFC 9875), and the tags of surrogates.
 //!
-//! A group is the origin's own business: its name means something within one origin only
-//! ([`crate::key::origin`]), and answers to unsafe requests invalidate it. Tags are for those who run the
-//! cache: they are found wherever they were given. Both are compared byte by byte. What a purge does to
-//! a response is not decided here.
+//! A group belongs to one origin ([`crate::key::origin`]), and responses to unsafe requests invalidate it. Tags are for
+//! administrators and apply to all origins. Both are compared byte by byte. The effect of a purge is decided elsewhere.
 
 use http::Method;
 use sfv::{BareItem, List, ListEntry, Parser};

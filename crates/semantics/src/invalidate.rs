@@ -1,4 +1,4 @@
-//! What an unsafe request spoils in the cache (RFC 9111 section 4.4).
+//! The stored responses that an unsafe request invalidates (RFC 9111 section 4.4).
 
 use http::{Method, StatusCode};
 

@@ -1,7 +1,7 @@
-//! Cache keys: which representation a URI names (RFC 9111 section 2, RFC 9110 section 4.2.3).
+//! Cache keys: the identity of a URI (RFC 9111 section 2, RFC 9110 section 4.2.3).
 //!
 //! A key is the URI in parts, each with its length, so that no two URIs share one. It is not
-//! hashed here, and does not know of methods or variants ([`crate::vary`]).
+//! hashed here, and does not depend on methods or variants ([`crate::vary`]).
 
 use crate::wire::{put_length, put_part, take_part};
 

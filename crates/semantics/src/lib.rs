@@ -1,11 +1,10 @@
 //! HTTP caching (RFC 9111) as pure functions: heads and `now` in, a decision with its reason out.
 //!
-//! The order of a request's life: [`key`] names what is asked for, [`vary`] selects among its
-//! variants and [`no_vary_search`] other URLs that have the same answer, [`reuse`] says whether a stored response may answer ([`directives`], [`freshness`]),
-//! [`revalidate`] asks and answers conditional requests, [`storable`] judges what the origin sent,
-//! [`invalidate`] what an unsafe request spoils, [`groups`] what goes with it, [`range`] cuts and
-//! joins. [`status`] is the list of reasons, and [`explain`] says of a response what counts in it and
-//! what does not.
+//! In the order of a request's life: [`key`] identifies the target; [`vary`] selects among its variants, and
+//! [`no_vary_search`] finds other URLs with the same response; [`reuse`] decides whether a stored response may be used
+//! ([`directives`], [`freshness`]); [`revalidate`] makes and answers conditional requests; [`storable`] judges the origin's
+//! response; [`invalidate`] and [`groups`] decide what an unsafe request invalidates; [`range`] cuts and joins parts. [`status`] is
+//! the list of reasons, and [`explain`] reports which fields of a response have an effect.
 //!
 //! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. There is no
 //! clock, no socket and no store here.

@@ -1,8 +1,7 @@
 //! `No-Vary-Search`: which queries of one path a response answers (draft-ietf-httpbis-no-vary-search).
 //!
-//! An origin says by this field that a parameter, or the order of parameters, makes no difference. Queries are compared as
-//! lists of names and values, as `application/x-www-form-urlencoded` reads them. Which stored responses are
-//! looked at is not decided here.
+//! With this field, an origin declares that parameters, or their order, make no difference. Queries are compared as
+//! lists of names and values, as `application/x-www-form-urlencoded` reads them. The lookup of stored responses is elsewhere.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Validation in both directions (RFC 9111 section 4.3): asking the origin whether a stored response
-//! is still good, answering clients who ask that of us, and what a 304 or a HEAD changes.
+//! Validation in both directions (RFC 9111 section 4.3): conditional requests to the origin, answers to conditional requests
+//! of clients, and the update of a stored response by a 304 or a HEAD.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};

@@ -1,7 +1,7 @@
-//! Why: the reasons of every cache decision, and the `Cache-Status` field (RFC 9211) they go into.
+//! The reasons of all cache decisions, and the `Cache-Status` field (RFC 9211) that reports them.
 //!
-//! One table feeds `Cache-Status`, logs, metrics and explanations. A reason is made where the
-//! decision is; nothing is decided here.
+//! One table feeds `Cache-Status`, logs, metrics and explanations. A reason is chosen where the decision is made; nothing is
+//! decided here.
 
 use crate::wire::put_decimal;
 

@@ -1,8 +1,8 @@
-//! What waits to be written, within its limit.
+//! The rows that wait to be written, within a limit.
 //!
-//! Requests come in faster than a database writes, or while it is down. Up to `rate` rows a second, each has
-//! its own. Beyond, equal ones share one. At the limit all equal rows of a second are merged, and what then
-//! still finds no place is dropped.
+//! Requests may come faster than a database writes, or while it is down. Up to `rate` rows a second, each request has its
+//! own. Beyond that, equal requests share one. At the limit all equal rows of a second are merged, and rows that still do not
+//! fit are dropped.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

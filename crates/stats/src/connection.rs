@@ -1,4 +1,4 @@
-//! A connection to one of the three kinds of databases: the few things that are said differently to each.
+//! A connection to one of the three kinds of databases, and the few differences between them.
 
 use std::time::Duration;
 

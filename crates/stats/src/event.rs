@@ -1,4 +1,4 @@
-//! What the recorder has to tell that no return value does: for the caller's log.
+//! Events of the recorder that no return value reports: for the caller's log.
 
 use std::fmt;
 use std::sync::Arc;

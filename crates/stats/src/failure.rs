@@ -1,4 +1,4 @@
-//! What goes wrong with databases: in words, and in what can be done about it.
+//! Errors of databases: their text, and whether a retry can help.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a recorder counts.
+//! The counters of a recorder.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

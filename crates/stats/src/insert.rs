@@ -1,4 +1,4 @@
-//! What is written: the rows of a batch, its roll-up, and the contents of the cache.
+//! Writes the rows of a batch, its roll-up, and the contents of the cache.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What holds of merging, whatever comes: nothing is lost that is not told, and sums stay what they were.
+//! Properties of merging, for any input: no row is lost without being counted, and sums do not change.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};

@@ -1,13 +1,13 @@
-//! The statistics database: one row for each request, roll-ups by the hour, and what is in the cache, in SQLite,
+//! The statistics database: one row for each request, roll-ups by the hour, and the contents of the cache, in SQLite,
 //! MariaDB, MySQL or PostgreSQL.
 //!
-//! A [`Recorder`] takes a [`Transaction`] from whoever serves requests, without waiting, and a thread of its own
-//! writes them in batches. A thread that serves more than may have rows of their own sums them in a [`Tally`]. A database that is down, slow or full costs its caller nothing: rows wait in a queue
-//! with a limit, equal ones are merged beyond it, and what is lost even so is counted. A [`Database`] reads: the
-//! figures that an administrator asks for, and any query of their own, without being able to change a thing.
-//! The schema is documented in `docs/statistics.md`.
+//! A [`Recorder`] takes a [`Transaction`] for each request, without waiting, and a thread of its own writes them in batches.
+//! A thread with more requests than may have rows of their own sums them in a [`Tally`]. A database that is down, slow or
+//! full costs the caller nothing: rows wait in a bounded queue, equal ones are merged beyond it, and lost ones are counted.
+//! A [`Database`] reads: the figures for administrators, and any read-only query of a user. The schema is documented in
+//! `docs/statistics.md`.
 //!
-//! Not here: HTTP, and what the words in a row mean. Only outcomes are understood, by the table in
+//! Not here: HTTP, and the meaning of the words in a row. Only outcomes are interpreted, by the table in
 //! [`outcome`], so that hits and misses are the same here as in the proxy's own counters.
 
 mod backlog;

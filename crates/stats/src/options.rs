@@ -1,4 +1,4 @@
-//! What a recorder may take, and how long rows are kept.
+//! The limits of a recorder, and the retention of rows.
 
 use std::time::Duration;
 

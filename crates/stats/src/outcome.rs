@@ -1,8 +1,8 @@
-//! What the words for an outcome mean to hit ratios. They are counted here as the proxy counts them itself.
+//! The meaning of outcomes for hit ratios. They are counted here as the proxy counts them.
 //!
-//! A request that the cache might have answered is a hit, validated, or a miss. Hit ratio = hits / (hits + validated +
+//! A request that the cache could have answered is a hit, validated, or a miss. Hit ratio = hits / (hits + validated +
 //! misses); validated hit ratio = (hits + validated) / (hits + validated + misses); byte hit ratio = bytes from the
-//! cache / bytes served, over the same requests. All other requests were never the cache's business.
+//! cache / bytes served, over the same requests. Other requests count in no ratio.
 
 /// A word, and how requests that ended so count. The database has this table, too, so that queries can join it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The questions that are asked most, in words that all three databases understand.
+//! The predefined queries, in SQL that all three databases accept.
 
 use crate::connection::Cells;
 use crate::rollup::HOUR;

@@ -1,4 +1,4 @@
-//! How little the thread that writes asks of the processor.
+//! The scheduling priority of the writing thread.
 
 use std::mem::size_of;
 

@@ -1,4 +1,4 @@
-//! The side of the database that requests see.
+//! The interface for the threads that serve requests.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};

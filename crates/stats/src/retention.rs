@@ -1,4 +1,4 @@
-//! Deletes what is kept no longer, a little at a time, so that nobody waits long for a lock.
+//! Deletes old rows, a few at a time, so that no lock is held for long.
 
 use std::time::Duration;
 

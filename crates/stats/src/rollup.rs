@@ -1,4 +1,4 @@
-//! Sums by the hour: what remains when the rows of requests are gone.
+//! Sums by the hour, which stay after the rows of requests are deleted.
 
 use std::collections::{BTreeMap, HashSet};
 

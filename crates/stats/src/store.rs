@@ -1,4 +1,4 @@
-//! A database that is written to: connected when there is something to write, and again after it failed.
+//! A database for writing: connected when there is something to write, and again after a failure.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,8 @@
-//! Sums of equal requests, kept by the thread that serves them: what a request costs once there are more in a second
-//! than may have rows of their own.
+//! Sums of equal requests, kept by the thread that serves them, for requests beyond the rate of rows.
 //!
-//! A thread locks its [`Sheet`] for as many requests as it likes; adding one is a look into a table, a comparison and
-//! a few additions. The thread that writes takes away what is in it once its second is over. A sheet has a limit, too:
-//! what finds no place is summed under fewer words by the caller, or counted as dropped.
+//! A thread locks its [`Sheet`] for any number of requests; adding one is a lookup, a comparison and a few additions. The
+//! writing thread takes the sums at the end of their second. A sheet has a limit, too: the caller sums further
+//! requests under fewer words, or counts them as dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

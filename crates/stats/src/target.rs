@@ -1,4 +1,4 @@
-//! Where the database is, as its URL says, and how to get there.
+//! The database that a URL names, and how to connect to it.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! What is recorded: plain data, in the caller's words.
+//! The recorded data of a request: plain data, in the caller's words.
 
 use std::borrow::Cow;
 use std::sync::Arc;

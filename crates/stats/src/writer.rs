@@ -1,4 +1,4 @@
-//! The thread that writes. Whatever it waits for, it goes on taking in what comes.
+//! The writing thread. While it waits for the database, it continues to take in rows.
 
 use std::pin::pin;
 use std::sync::Arc;

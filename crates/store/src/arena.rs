@@ -1,10 +1,9 @@
-//! Memory-backed files for bodies that leave by `sendfile`.
+//! Memory-backed files for bodies that are sent by `sendfile`.
 //!
-//! An [`Extent`] is a range of an anonymous memory file. Ranges are handed out upwards and **never
-//! again**: a freed range is punched out of the file, its pages go back to the kernel, and its
-//! numbers stay unused. So a page that the network still holds can never show another object's
-//! bytes, and there is no free list to fragment. When a file's 2^62 numbers are used up, a new
-//! file takes its place.
+//! An [`Extent`] is a range of an anonymous memory file. Ranges are allocated upwards and **never reused**: a freed range is
+//! punched out of the file, its pages return to the kernel, and its offsets stay unused. So a page that the network stack
+//! still reads never contains another object's bytes, and there is no free list to fragment. When the 2^62 offsets of a
+//! file are used up, a new file replaces it.
 
 use std::fs::File;
 use std::io;

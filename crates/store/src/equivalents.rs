@@ -1,10 +1,10 @@
-//! Which stored responses answer requests for other queries of their path (`No-Vary-Search`).
+//! The stored responses that answer requests for other queries of their path (`No-Vary-Search`).
 //!
-//! A bounded table of this process: for each path the latest values of the field that its stored responses have, and for
-//! each of these, by what counts of a query, the URLs that a response is stored for. A response that the table leads to is
-//! compared by its own field before it answers. So what the table has forgotten costs a fetch, and nothing else.
+//! A bounded table of this process: for each path the latest values of the field in its stored responses, and for each
+//! value, by the significant part of the query, the URLs of stored responses. A response that the table leads to is compared
+//! by its own field before it is used. So an entry that was evicted from the table costs a fetch, and nothing else.
 //!
-//! Of responses that answer the same requests the latest stays: those before it are given up when it is stored.
+//! Of several responses to the same requests, the latest stays: the earlier ones are removed when it is stored.
 
 mod part;
 mod removed;

@@ -1,15 +1,14 @@
-//! One fetch, many readers: a response on its way in, read while it still arrives.
+//! One fetch, many readers: a response in progress, read while it arrives.
 //!
-//! The leader's task owns a [`Lead`]; everybody, the client that caused the fetch included, reads
-//! through a [`Reader`]. So a client that goes away ends nothing, and whatever way the leader ends
-//! (done, failed, panicked), dropping its `Lead` wakes every reader with the truth.
+//! The leading request's task owns a [`Lead`], the writer; all clients, including the one that caused the fetch, read through
+//! a [`Reader`]. So a client that disconnects ends nothing. However the writer ends (done, failed, panicked), dropping its
+//! `Lead` wakes every reader with the result.
 //!
-//! A purge wins over a fill: [`Fills::cancel`] takes the fill out of the table and it publishes
-//! nothing, though its readers still get their bytes.
+//! A purge wins over a fill: [`Fills::cancel`] takes the fill out of the table and it publishes nothing, though its readers
+//! still get their bytes.
 //!
-//! A body that turns out too large for memory goes on as a window: the origin is read no further
-//! than [`WINDOW`] ahead of the slowest reader, and what everybody has read is given back. A disk may
-//! keep it all the same: it takes what arrives, whatever its size.
+//! A body that turns out too large for memory continues as a window: the origin is read at most [`WINDOW`] ahead of the
+//! slowest reader, and bytes that all have read are freed. A disk may store the body all the same.
 
 mod buffer;
 mod joined;
@@ -72,7 +71,7 @@ pub enum Verdict {
     Released,
     /// The origin cannot be reached for any client; the status and reason to tell clients.
     Failed(StatusCode, Why),
-    /// The fetch came to nothing, for reasons that may be its client's own: whoever waits may lead the next.
+    /// The fetch came to nothing, for reasons that may concern its client only: a waiter may lead the next.
     Abandoned,
 }
 

@@ -1,10 +1,9 @@
-//! Where stored responses live.
+//! The store of responses.
 //!
-//! [`Memory`] finds, keeps and forgets [`Entry`]s within one budget; [`Disks`] keeps what outlives the
-//! process; [`Equivalents`] lead to what is stored for another query; [`Fill`] is a response on its way in, read by everybody who asked for it while it still
-//! arrives; [`Purges`] say which of it must not be used any more; [`Arena`] holds bodies large enough to
-//! leave by `sendfile`. What may be stored or reused is not decided here but in
-//! `larder-semantics`; who dies when space is short is decided in `larder-evict`.
+//! [`Memory`] stores [`Entry`]s within one budget; [`Disks`] store responses that survive the process; [`Equivalents`] find
+//! responses stored for another query; [`Fill`] is a response in progress, which all its requesters read while it arrives;
+//! [`Purges`] decide which stored responses must not be used any more; [`Arena`] holds bodies large enough for `sendfile`.
+//! Whether a response may be stored or reused is decided in `larder-semantics`; which one is evicted, in `larder-evict`.
 
 pub mod arena;
 pub mod body;

@@ -1,8 +1,8 @@
-//! A bounded memory of URLs whose last answer could not be stored.
+//! Hit-for-miss: a bounded table of URLs whose last response could not be stored.
 //!
-//! Requests for a marked URL do not wait for each other: there is nothing to share. A mark fades
-//! after its time, or at once when an answer turns out storable. Marks overwrite each other freely
-//! and may be wrong once in 2^32; both only cost a coalescing opportunity.
+//! Requests for a marked URL do not wait for each other, since there is nothing to share. A mark expires after its time, or
+//! ends at once when a response can be stored. Marks may overwrite each other, and may be wrong once in 2^32; both only cost
+//! a chance to coalesce.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,18 +1,16 @@
-//! Purges in force: what has been asked to go, and which of what is stored that reaches.
+//! Purges in force, and the stored responses that they reach.
 //!
-//! A purge is a rule with a number, its generation; making one costs the same however much is stored. A
-//! stored response knows up to which generation no rule reaches it ([`Entry::checked`](crate::Entry)), so that
-//! a hit compares two numbers. Only when there have been purges since then are their rules looked up, by
-//! what the response has: its key, host, groups and tags. What was fetched or validated counts
-//! as being of the generation that was in force **before** its request was sent; so a purge wins over every
-//! fetch that is under way. What lies on a disk has no generation but the second in which it was received, which
-//! is compared with the second of the purge; if they are the same, the purge counts as the later one.
+//! A purge is a rule with a number, its generation; creating one costs the same however much is stored. A stored response
+//! has the generation up to which no rule reaches it ([`Entry::checked`](crate::Entry)), so that a hit compares two numbers.
+//! Only if there have been purges since then are their rules looked up, by the response's key, host, groups and tags. A
+//! fetched or revalidated response has the generation that was in force **before** its request was sent; so a purge wins over
+//! every fetch in progress. A response on a disk has no generation but the second in which it was received, which is compared
+//! with the second of the purge; if they are equal, the purge counts as the later one.
 //!
-//! Rules are never waited for and never counted down. When there are too many, the oldest half of them becomes one
-//! that reaches everything they could have reached, and asks only for validation. Those that [answers](answered) make
-//! have limits of their own, and are only made for groups that something stored may [have](known). Generations are
-//! 64-bit numbers and do not come to an end. How a response changes that a purge reaches is in
-//! [`larder_semantics::freshness`].
+//! Rules need no waiting and no counting down. When there are too many, the oldest half of them becomes one that reaches
+//! everything they could have reached, and requires only validation. Those from [responses](answered) have limits of their
+//! own, and are created only for groups that a stored response may [have](known). Generations are 64-bit numbers and do not
+//! overflow. [`larder_semantics::freshness`] has the effects of purges on a response.
 
 mod answered;
 mod known;

@@ -1,11 +1,11 @@
-//! How much a purge reaches, and the room that it frees.
+//! The number of objects that a purge reaches, and the memory that it frees.
 //!
-//! A purge is in force from the moment it is ordered ([`crate::purges`]): for that, nothing here is needed. But whoever
-//! ordered it may want to know what it reached, and what no request finds any more should not take room until the
-//! policy evicts it. So memory and disks are looked through afterwards, in slices, at a pace that requests do not
-//! notice; one look serves all purges that wait for it. Each look ends at a generation: rules later than that are left
-//! alone, so that purges that wait for the next look still find what they reach. What was fetched after a purge does
-//! not count for it, nor does what a request has met between the purge and the look.
+//! A purge is in force from the moment it is ordered ([`crate::purges`]), without anything here. But its sender may ask for
+//! the number of objects, and unreachable objects should be freed before the policy evicts them. So memory and disks are
+//! swept afterwards, in slices, at a pace that does not affect requests; one sweep serves all purges that wait for it. Each
+//! sweep ends at a generation: it leaves later rules alone, so that purges that wait for the next sweep still find their
+//! objects. Responses fetched after a purge do not count for it, nor do those that a request has met between purge and
+//! sweep.
 
 use std::collections::HashSet;
 use std::ops::AddAssign;

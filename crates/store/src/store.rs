@@ -1,10 +1,9 @@
 //! Both tiers, as one cache.
 //!
-//! What is stored goes into memory and onto a disk at once, each within its own budget and under its own
-//! policy, so that either may have what the other has given up. Memory is asked first. What only a disk has
-//! is promoted to memory once it has been asked for a few times, unless its body leaves by `sendfile`: then the page
-//! cache is memory enough. Nothing is written when memory gives something up; instead, some of the hits in memory count
-//! as uses on the disk, so that what is popular does not grow old there.
+//! A response is stored in memory and on a disk at once, each within its own budget and under its own policy, so that either
+//! may have responses that the other has evicted. Memory is looked up first. A response that is only on a disk is promoted
+//! after a few requests, unless its body is sent by `sendfile`: then the page cache is memory enough. Eviction from memory
+//! writes nothing; instead, some of the hits in memory count as uses on the disk, so that popular responses stay there.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What becomes of an answer to a GET that was forwarded: whether it gets a tag, and whether the client has it.
+//! Decisions about the response to a forwarded GET: whether it gets a tag, and whether the client has it already.
 
 use std::sync::Arc;
 

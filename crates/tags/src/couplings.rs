@@ -1,4 +1,4 @@
-//! Which pools a change blanks besides its own.
+//! The further pools that a change blanks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Who asks, as far as answers may depend on it: the key that tags stand under.
+//! The client's identity, as far as responses may depend on it: part of the key of tags.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -1,16 +1,15 @@
-//! Tag pools: which versions of a backend's answers are still current.
+//! Tag pools: the current entity-tags of a backend's responses.
 //!
-//! A gateway beside a backend remembers, for each answer, the entity-tag it has now, and no content. A GET that
-//! shows that tag is answered 304 without the backend. There is a pool for each first path segment; a request
-//! that may change something blanks the pool of its segment and those coupled to it, when it arrives and when it
-//! has been answered. Blanking is one addition: a tag counts only in the generation it was made in.
+//! A gateway beside a backend stores the current entity-tag of each response, and no content. A GET with that tag is answered
+//! 304 without the backend. There is a pool for each first path segment; a request that may change something blanks the
+//! pool of its segment and those coupled to it, when it arrives and when it has been answered. Blanking is one addition: a
+//! tag counts only in the generation it was made in.
 //!
-//! [`Pools::ask`] says what to do with a request; what it hands out follows the request to its answer: a
-//! [`Ticket`] for one that reads, a [`Change`] for one that may write. A tag is stored under the generation that
-//! its ticket read before the request was forwarded. So no answer that overlaps a write leaves a tag behind that
-//! outlives it.
+//! [`Pools::ask`] decides about a request. It returns a [`Ticket`] for one that reads, a [`Change`] for one that may write,
+//! which follow the request to its response. A tag is stored under the generation that its ticket read before the request
+//! was forwarded. So a response that overlaps a write leaves no valid tag.
 //!
-//! Not here: sockets, runtimes, clocks (the time is a parameter) and the content of answers.
+//! Not here: sockets, runtimes, clocks (the time is a parameter) and the content of responses.
 
 mod answer;
 mod change;

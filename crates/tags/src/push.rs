@@ -1,4 +1,4 @@
-//! What caches are told, so that they need not ask (RFC 9875): a pool is a group.
+//! Invalidations for caches (RFC 9875): a pool is a group.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use larder_semantics::directives::ResponseDirectives;

@@ -1,4 +1,4 @@
-//! What a gateway is told: plain data.
+//! The settings of a gateway: plain data.
 
 use crate::Couplings;
 

@@ -1,4 +1,4 @@
-//! The tag of an answer that came without one, and what is kept of an answer with its tag.
+//! The generated tag of a response without one, and the parts of a response that are stored with its tag.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The content of an answer that went past the pools: as it was, or put back together.
+//! The content of a response that passed the pools: unchanged, or reassembled.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

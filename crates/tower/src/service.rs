@@ -1,4 +1,4 @@
-//! The service behind the pools, and the way of a request past them.
+//! The service behind the pools, and the path of a request to it.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! AdaptSize: the larger an object, the less likely it enters, by a measure that follows the requests.
+//! AdaptSize: admits larger objects with lower probability, by a parameter that follows the requests.
 //!
 //! D. Berger, R. Sitaraman and M. Harchol-Balter, AdaptSize: orchestrating the hot object memory cache in a
-//! content delivery network, NSDI 2017. An object is admitted with probability exp(-size / c). Which c gives
-//! most hits is asked, now and then, of a Markov model of the cache, fed with a sample of the latest requests.
+//! content delivery network, NSDI 2017. An object is admitted with probability exp(-size / c). The c with the most hits is
+//! computed periodically from a Markov model of the cache, with a sample of the latest requests.
 
 use std::collections::BTreeMap;
 

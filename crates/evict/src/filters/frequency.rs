@@ -1,4 +1,4 @@
-//! TinyLFU: who enters must have been asked for more often, lately, than those who would leave for it.
+//! TinyLFU: admits an object if it was requested more often, recently, than those that it would replace.
 
 use crate::filter::Filter;
 use crate::parts::sketch::Sketch;

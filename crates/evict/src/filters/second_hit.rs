@@ -1,4 +1,4 @@
-//! Second hit: what is asked for once may never be asked for again.
+//! Second hit: admits an object at its second request, since many objects are requested once.
 
 use crate::filter::Filter;
 use crate::policy::{Object, Residents};

@@ -1,4 +1,4 @@
-//! A limit on the size of what may enter.
+//! A limit on the size of admitted objects.
 
 use crate::filter::Filter;
 use crate::policy::{Object, Param, Params, Residents};

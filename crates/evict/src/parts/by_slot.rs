@@ -1,7 +1,7 @@
-//! An array with a place for every slot that was ever taken.
+//! An array with an element for every slot that was ever used.
 //!
-//! It grows by an eighth, not by doubling: a cache that stops growing at its capacity should not keep twice the
-//! room that it needs.
+//! It grows by an eighth, not by doubling: a cache that stops growing at its capacity should not keep twice the memory that
+//! it needs.
 
 use std::ops::{Index, IndexMut};
 

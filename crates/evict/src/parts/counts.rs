@@ -1,8 +1,8 @@
-//! How often objects that have gone were asked for, by key: frequency that outlives eviction.
+//! Request counts of evicted objects, by key.
 //!
-//! A table of rows, each as long as half a cache line, newest first: what a row has no place for is forgotten.
-//! An entry is 4 bytes, a count and 24 bits of the key, so that two keys in 2 million may be taken for one: a
-//! policy gets a wrong hint, and nobody a wrong object.
+//! A table of rows, each as long as half a cache line, newest first: entries that do not fit their row are dropped. An entry
+//! is 4 bytes, a count and 24 bits of the key, so that two keys in 2 million may be confused: then a policy gets a wrong
+//! hint, and no client a wrong object.
 
 const ROW: usize = 8;
 

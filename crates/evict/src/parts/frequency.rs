@@ -1,7 +1,7 @@
-//! Slots by how often they were asked for, in constant time.
+//! Slots by their number of requests, in constant time.
 //!
 //! A list of buckets, one for each frequency that occurs, in ascending order; in a bucket a list of slots. A hit
-//! moves its slot on to the next bucket. 12 bytes an object, and 24 a bucket.
+//! moves its slot to the next bucket. 12 bytes an object, and 24 a bucket.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::list::{Links, List};

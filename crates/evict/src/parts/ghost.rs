@@ -1,11 +1,11 @@
-//! Keys of objects that have gone, remembered for a while: what S3-FIFO, 2Q, ARC and others learn from.
+//! Keys of evicted objects, kept for a while: S3-FIFO, 2Q, ARC and others learn from them.
 //!
-//! A queue of fingerprints and a table from each to its place in the queue: 8 bytes and the note in the one,
-//! 6 to 12 in the other. A fingerprint has 32 bits, so that two of a million keys may be taken for one now and
-//! then: a policy gets a wrong hint, and nobody a wrong object.
+//! A queue of fingerprints and a table from each to its position in the queue: 8 bytes and the note in the one, 6 to 12 in
+//! the other. A fingerprint has 32 bits, so that two of a million keys may be confused now and then: then a policy gets a
+//! wrong hint, and no client a wrong object.
 //!
-//! Who is taken out of the middle leaves a gap. Gaps are closed when the queue is full, which is seldom enough
-//! for an insertion to pay for at most 8 others' moves.
+//! Removal from the middle leaves a gap. Gaps are closed when the queue is full, which is rare enough for an insertion to
+//! pay for at most 8 others' moves.
 
 use std::collections::VecDeque;
 

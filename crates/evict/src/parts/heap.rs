@@ -14,7 +14,7 @@ pub(crate) struct Heap {
     entries: Vec<u128>,
     /// By slot: where its entry stands.
     places: BySlot<u32>,
-    /// Touches so far. Past 2^32 it starts anew, and then equal priorities go wrong for a while; nothing else does.
+    /// Touches so far. After 2^32 it starts again, and equal priorities are ordered wrongly for a while; nothing else does.
     touches: u32,
 }
 

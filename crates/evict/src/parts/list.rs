@@ -1,8 +1,8 @@
 //! Doubly linked lists over slots.
 //!
-//! The links stand apart from the lists, so that a policy with several queues pays 8 bytes an object and no
-//! more: a slot is in at most one list of those that share [`Links`]. Nothing checks that a slot given to
-//! [`List::remove`] is in that very list; [`List::validate`] finds out.
+//! The links are stored apart from the lists, so that a policy with several queues pays 8 bytes an object and no more: a slot
+//! is in at most one list of those that share [`Links`]. Nothing checks that a slot given to [`List::remove`] is in that
+//! very list; [`List::validate`] finds out.
 
 use crate::parts::by_slot::BySlot;
 use crate::policy::{NONE, Residents, Slot};

@@ -1,4 +1,4 @@
-//! What policies are made of.
+//! Data structures for policies.
 
 pub(crate) mod by_slot;
 pub(crate) mod chunks;

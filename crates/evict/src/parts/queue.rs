@@ -1,4 +1,4 @@
-//! All residents in one list, for policies that need no more order than that.
+//! All residents in one list, for policies that need no other order.
 
 use crate::parts::list::{Links, List};
 use crate::policy::{Residents, Slot};

@@ -1,11 +1,11 @@
-//! Residents by what they are worth: the rule behind `adaptive`, in the cache itself and in each of its ghosts.
+//! Residents by rank: the rule behind `adaptive`, in the cache itself and in each of its ghosts.
 //!
-//! An object ranks at the level when it was last asked for, plus its worth: how often it is known to have been
-//! asked for, a unit of the capacity, raised to an exponent. The level is the rank of the latest victim, so that
-//! worth ages. Exponent 0 is LRU, 1 is greedy dual (GDSF, or LFU with ageing where size is no matter).
+//! An object ranks at the level when it was last requested, plus its worth: its known number of requests, for each unit of
+//! the capacity, raised to an exponent. The level is the rank of the latest victim, so that worth ages. Exponent 0 is LRU, 1
+//! is greedy dual (GDSF, or LFU with aging if sizes do not count).
 //!
-//! Two things differ from the literature. Counts outlive eviction ([`Counts`]). And hits move nothing: they note
-//! the level, and the heap learns of it when the object comes up for eviction, which chooses the same victims.
+//! Two things differ from the literature. Counts survive eviction ([`Counts`]). And hits move nothing: they note the level,
+//! and the heap is updated when the object comes up for eviction, which selects the same victims.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::counts::Counts;
@@ -81,7 +81,7 @@ impl Measure {
 /// The residents' order.
 ///
 /// An object that ranks below what would have to leave for it is its own victim, and not stored. But its count
-/// is remembered, so that whoever is asked for again and again gets in.
+/// is remembered, so that an object that is requested repeatedly is admitted.
 pub(crate) struct Ranking {
     measure: Measure,
     /// The latest victim's rank, and one step of a float more for every object asked for since: equals leave by

@@ -1,4 +1,4 @@
-//! A list that knows what its objects weigh: one of several queues that share a cache.
+//! A list with the total weight of its objects: one of several queues that share a cache.
 
 use crate::parts::list::{Links, List};
 use crate::policy::{Residents, Slot};

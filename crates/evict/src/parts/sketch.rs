@@ -1,8 +1,8 @@
-//! How often keys were asked for lately, roughly and in little memory: a count-min sketch of 4-bit counters
+//! Approximate recent request counts in little memory: a count-min sketch of 4-bit counters
 //! with conservative update, after TinyLFU (Einziger, Friedman and Manes, 2017).
 //!
 //! A key's four counters share one cache line, so that a count costs one memory access. The table grows with
-//! the cache: when it doubles, both halves start as copies of it, so that no key is forgotten. An estimate is
+//! the cache: when it doubles, both halves start as copies of it, so that no count is lost. An estimate is
 //! never below the true count since the last halving, up to 15; it may be above.
 
 /// Counters of keys that meet in a cache line: 4 rows of 32 counters.

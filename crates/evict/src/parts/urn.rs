@@ -1,7 +1,6 @@
-//! Resident slots to draw from at random, each with a note `T`.
+//! Resident slots for random sampling, each with a note `T`.
 //!
-//! Slots and notes stand side by side without gaps, so that a draw is one look at memory: 8 bytes an object, and
-//! the note.
+//! Slots and notes are adjacent without gaps, so that a draw is one memory access: 8 bytes an object, and the note.
 
 use std::ops::{Index, IndexMut};
 

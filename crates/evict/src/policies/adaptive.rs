@@ -1,4 +1,4 @@
-//! Adaptive: ranks objects by worth and recency, and learns from ghost caches how much each should count.
+//! Adaptive: ranks objects by worth and recency, and learns the weight of each from ghost caches.
 
 use crate::parts::ranking::{Exponent, Measure, Objective, Ranking};
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
@@ -16,7 +16,7 @@ use crate::shard::{AnyShard, Shard};
 /// Every object that fits may be stored, however large. But a newcomer that ranks below what would have to leave
 /// for it is refused, until it has been asked for often enough. An object of size 0 is worth as much as one of 1.
 ///
-/// A change of exponent ranks all residents anew, O(n), on a miss. The ghosts take some 30 KB, however large the
+/// A change of exponent ranks all residents again, O(n), on a miss. The ghosts take some 30 KB, however large the
 /// cache is.
 pub struct Adaptive {
     residents: Ranking,

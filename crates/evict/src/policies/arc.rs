@@ -1,4 +1,4 @@
-//! ARC: recency and frequency, each with as much room as what has gone lately asks for.
+//! ARC: a recency list and a frequency list, whose sizes follow the hits on recently evicted objects.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::Ghosts;

@@ -1,4 +1,5 @@
-//! What nobody can know: when each object will be asked for next. The bound for objects of one size.
+//! Belady's policy: evicts by the next request of each object, from the future of the trace. The bound for objects of one
+//! size.
 
 use crate::parts::heap::Heap;
 use crate::policy::{Capacity, Policy, Residents, Slot};

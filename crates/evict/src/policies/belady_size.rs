@@ -1,7 +1,7 @@
-//! Belady's bound where sizes differ: what takes most room for longest until it is asked for again.
+//! Belady's policy for different sizes: evicts the object with the largest product of size and time to its next request.
 //!
-//! Which objects to keep is then a knapsack that nobody solves. This is the usual guess at how few misses there
-//! could be; it is no bound, and where a few objects are as large as the cache an online policy may beat it.
+//! The optimal choice would be a knapsack problem. This is the usual approximation of the least number of misses; it is no
+//! bound, and if a few objects are as large as the cache, an online policy may beat it.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! CLOCK, also called second chance: a queue in which whoever was asked for may go round again.
+//! CLOCK, also called second chance: a queue in which requested objects get another round.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::queue::Queue;

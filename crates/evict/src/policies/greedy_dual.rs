@@ -1,10 +1,10 @@
-//! The GreedyDual family: what an object is worth, plus how recently it was worth that.
+//! The GreedyDual family: worth with aging.
 //!
-//! Each resident has a priority: its worth when it was last asked for, on top of the age of the cache then. The
-//! lowest priority goes, and becomes the age. So what is not asked for sinks, however much it was worth.
+//! Each resident has a priority: its worth at its last request, plus the age of the cache then. The object with the lowest
+//! priority is evicted, and its priority becomes the age. So objects without requests sink, whatever their worth.
 //!
-//! The policies differ in the worth, in whether it counts how often an object was asked for, and in whether a
-//! newcomer has to be worth more than what would leave for it. An object of size 0 is worth as much as one of 1.
+//! The policies differ in the worth, in whether the number of requests counts, and in whether a new object has to be worth
+//! more than those that it would replace. An object of size 0 is worth as much as one of 1.
 
 use std::marker::PhantomData;
 
@@ -24,7 +24,7 @@ pub trait Worth: Send + 'static {
     const COUNTS: bool;
 
     /// Whether a newcomer competes with those who would leave for it. If it loses it is refused, they stay, and
-    /// the cache ages as though it had come and gone: whoever is not asked for cannot keep others out for long.
+    /// the cache ages as though it had come and gone: objects without requests cannot keep others out for long.
     const REFUSES: bool = false;
 
     /// What it is worth that `object` was asked for `times` times.

@@ -1,4 +1,4 @@
-//! Hyperbolic caching: how often an object was asked for, over how long it has been here.
+//! Hyperbolic caching: the number of an object's requests, over the time since it was stored.
 
 use crate::parts::urn::{Samples, Urn};
 use crate::policy::{Capacity, Policy, Residents, Slot};

@@ -1,4 +1,4 @@
-//! LeCaR: two experts, LRU and LFU, and regret for having followed the wrong one.
+//! LeCaR: two experts, LRU and LFU, weighted by regret for their wrong evictions.
 
 use fastrand::Rng;
 

@@ -1,4 +1,4 @@
-//! Least frequently used: what was asked for often will be asked for again.
+//! Least frequently used: objects with many requests are likely to be requested again.
 
 use crate::parts::frequency::Frequencies;
 use crate::policy::{Capacity, Policy, Residents, Slot};

@@ -1,9 +1,8 @@
-//! Least hit density: how many hits an object will still bring for the room and time it takes, from how others
-//! like it fared.
+//! Least hit density: the expected hits of an object for the space and time it takes, estimated from similar objects.
 //!
-//! Objects alike are those whose last two waits for a request were of the same order, and which have waited as
-//! long since. Where the paper coarsens ages to a grain that it tunes, ages here are counted in bins that widen
-//! with age, eight to an octave, which suits every cache.
+//! Objects are similar if their last two intervals between requests were of the same order, and their time since then. The
+//! paper coarsens ages to a grain that it tunes; here ages are counted in bins that widen with age, eight to an octave,
+//! which suits every cache.
 
 use crate::parts::urn::{Samples, Urn};
 use crate::policy::{Capacity, Policy, Residents, Slot};
@@ -13,7 +12,7 @@ pub struct Lhd {
     urn: Urn<Wait>,
     samples: u32,
     classes: Vec<Class>,
-    /// Hits and evictions until the densities are worked out anew.
+    /// Hits and evictions until the densities are computed again.
     countdown: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Least recently used: what was asked for last is likely to be asked for next.
+//! Least recently used: the object requested last is likely to be requested next.
 
 use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Policy, Residents, Slot};

@@ -1,4 +1,4 @@
-//! LRU-K: by the last request but k - 1. The paper finds most of the gain at k = 2.
+//! LRU-K: orders objects by their k-th last request. The paper finds most of the gain at k = 2.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::Ghosts;

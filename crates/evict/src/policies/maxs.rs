@@ -1,4 +1,4 @@
-//! Largest first: for one object that leaves, many smaller ones can stay.
+//! Largest first: the space of one large object is enough for many smaller ones.
 
 use crate::parts::heap::Heap;
 use crate::policy::{Capacity, Policy, Residents, Slot};

@@ -1,4 +1,4 @@
-//! At random: what any other policy has to beat.
+//! Random eviction: the baseline for other policies.
 
 use crate::parts::urn::Urn;
 use crate::policy::{Capacity, Policy, Residents, Slot};

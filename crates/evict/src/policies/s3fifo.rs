@@ -1,4 +1,4 @@
-//! S3-FIFO: three queues, and most new objects leave by the first.
+//! S3-FIFO: three queues, of which the first evicts most new objects.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::Ghosts;

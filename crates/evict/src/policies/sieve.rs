@@ -1,4 +1,4 @@
-//! SIEVE: CLOCK without moving anything. Whoever was asked for stays where it is, and a hand sifts the queue
+//! SIEVE: CLOCK without moving anything. Requested objects stay in place, and a hand sifts the queue
 //! from the oldest to the newest, so that new objects are sifted out soon.
 
 use crate::parts::by_slot::BySlot;

@@ -1,4 +1,4 @@
-//! Segmented LRU: an object climbs a segment with each hit, and sinks when others need its place.
+//! Segmented LRU: an object moves up a segment with each hit, and down when others need its place.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::list::Links;

@@ -1,4 +1,4 @@
-//! TinyLFU: LRU, where what comes has to be asked for more often than what leaves.
+//! TinyLFU: LRU, with admission only for objects that are requested more often than their victims.
 
 use crate::filter::Filtered;
 use crate::filters::Frequency;

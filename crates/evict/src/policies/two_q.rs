@@ -1,4 +1,4 @@
-//! 2Q: what was asked for once waits in one queue, what came back in another.
+//! 2Q: one queue for objects with one request, another for those requested again.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::Ghosts;

@@ -1,5 +1,5 @@
-//! W-TinyLFU: a small window takes what is new, and its leavings must be asked for more often than the victims
-//! of the main part to stay.
+//! W-TinyLFU: new objects enter a small window; its victims stay only if they are requested more often than the victims of
+//! the main part.
 //!
 //! G. Einziger, R. Friedman and B. Manes, TinyLFU: a highly efficient cache admission policy, 2017; the window
 //! adapts by hill climbing after Einziger, Eytan, Friedman and Manes, Adaptive software cache management, 2018.

@@ -170,7 +170,7 @@ async fn connect(to: SocketAddr) -> io::Result<Connection> {
     let stream = TcpStream::connect(to).await?;
     stream.set_nodelay(true)?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // How it ends is told to whoever waits for an answer.
+    // Its end is reported to the waiter.
     tokio::task::spawn_local(async { drop(connection.await) });
     Ok(sender)
 }

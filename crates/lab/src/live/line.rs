@@ -138,7 +138,7 @@ async fn pass(from: OwnedReadHalf, mut to: OwnedWriteHalf, direction: &Direction
                 return;
             }
         }
-        // Whoever has left need not be told.
+        // A receiver that has left needs no message.
         let _ = to.shutdown().await;
     };
     tokio::join!(read(from, send, direction), write);

@@ -90,7 +90,7 @@ impl Origin {
         let (end, ended) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
         let work = move || {
-            // Whoever started this waits for it.
+            // The parent waits for it.
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             runtime.block_on(async {
                 tokio::select! {

@@ -78,7 +78,7 @@ impl Timer {
     /// When the system does not.
     pub(super) async fn run(&self) -> io::Result<()> {
         loop {
-            // What is not read rings no second time: setting it anew takes that back.
+            // An unread expiry does not fire again; setting the timer clears it.
             self.file.readable().await?.clear_ready();
             let now = Instant::now();
             let mut waiting = self.waiting();
@@ -86,7 +86,7 @@ impl Timer {
             let later = waiting.ends.split_off(&(now, u64::MAX));
             let over = std::mem::replace(&mut waiting.ends, later);
             for end in over.into_values() {
-                // Whoever waited may have gone.
+                // The waiter may have gone.
                 let _ = end.send(());
             }
             if let Some((&(next, _), _)) = waiting.ends.first_key_value() {

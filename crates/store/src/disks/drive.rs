@@ -1,4 +1,4 @@
-//! One directory of the disk tier. It may turn up late: a proxy serves without it until it can be used.
+//! One directory of the disk tier. It may become available late: the proxy serves without it until then.
 
 use std::hash::Hasher;
 use std::io;

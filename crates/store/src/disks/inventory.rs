@@ -1,8 +1,8 @@
-//! What is stored on the disks, for those who look through it: lists, one response by its name, and a check of
-//! every byte. Nothing here counts as a use.
+//! The stored responses on the disks: lists, one response by its name, and a verification of every byte. None of these
+//! counts as a use.
 //!
-//! Only responses are shown: not the records that say by which fields responses vary, nor those of newer heads,
-//! nor variants that a purge has left behind, which no request finds.
+//! Only responses are listed: not the records that list selecting fields, nor those of newer heads, nor variants that a
+//! purge has made unreachable.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@
 //! | 8     | a sum of these                                   |
 //!
 //! Numbers are little-endian. When there is anything else in the file, nobody knows what was purged: then all that
-//! was received before has to be validated. A file that has become long is written anew, and takes the place of
+//! was received before has to be validated. A file that has become long is rewritten, and replaces
 //! the old one when it is durable. Rules that cannot be written are in force all the same, and are written with
 //! the next ones.
 
@@ -35,7 +35,7 @@ pub(super) const NAME: &str = "purges";
 const NEW: &str = "purges.new";
 const SIZE: usize = 24;
 const HEADER: &[u8; SIZE] = b"larder purges, layout 1\n";
-/// A file of more records than these is written anew.
+/// A file with more records than this is rewritten.
 const LONG: usize = 4 * (purges::MOST + purges::MOST_OF_ALL);
 
 /// The file of one directory.
@@ -46,7 +46,7 @@ pub(super) struct Journal {
 
 #[derive(Default)]
 struct State {
-    /// `None`: it has to be written anew.
+    /// `None`: it has to be rewritten.
     file: Option<File>,
     records: usize,
 }

@@ -1,4 +1,4 @@
-//! How responses come onto a disk: while they arrive, or as they are when they are changed.
+//! Writing responses to a disk: while they arrive, or after a change.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

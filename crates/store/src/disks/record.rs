@@ -1,4 +1,4 @@
-//! A body that lies on a disk, as an entry holds it.
+//! A body on a disk, as an entry refers to it.
 
 use std::fmt;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! The way from a cache key to a response: one record, or two where responses vary, or one more where a long
-//! one has a newer head. Reading them is up to the caller, who may or may not wait for it.
+//! From a cache key to a response on a disk: one record, a second one if responses vary, a third if a long response has a
+//! newer head. The caller reads them, and may or may not wait.
 
 use larder_disk::Found;
 

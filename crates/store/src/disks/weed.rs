@@ -1,4 +1,5 @@
-//! Looking through the disks for what is to be gone. Nothing here counts as a use, and everything waits for them.
+//! Removes expired, unused or purged responses from the disks. This does not count as use, and gives way to everything
+//! else.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! When one of the URLs of a class was removed last, as numbers that grow: in places that are shared, so that this may seem to have
-//! been later than it was, and never earlier.
+//! The last removal of a URL of each class, as increasing numbers. Slots are shared, so that a removal may seem later than
+//! it was, and never earlier.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

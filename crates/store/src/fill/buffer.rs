@@ -1,4 +1,4 @@
-//! What has arrived of a body, and where it lies.
+//! The arrived part of a body, and its location.
 
 use std::io;
 use std::sync::Arc;

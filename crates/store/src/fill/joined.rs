@@ -1,4 +1,4 @@
-//! What a request for a fetch finds.
+//! The result of joining a fetch.
 
 use super::{Lead, Reader};
 

@@ -1,4 +1,4 @@
-//! The writing end of a fill: who owns it decides how the fill ends.
+//! The writing end of a fill. Its owner decides how the fill ends.
 
 use std::io;
 use std::sync::Arc;

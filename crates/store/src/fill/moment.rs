@@ -1,4 +1,4 @@
-//! When a fetch began, as far as what is stored is concerned.
+//! The state of purges at the begin of a fetch.
 
 use crate::purges::Generation;
 

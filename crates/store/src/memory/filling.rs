@@ -1,4 +1,4 @@
-//! The part of the memory budget that responses on their way in may take.
+//! The part of the memory budget for responses in progress.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,7 @@
-//! Looking at all that is stored while requests are answered: by slices, so that nobody waits for long.
+//! Iterates over all residents while requests are served, in slices, so that no request waits for long.
 //!
-//! A shard is locked while references to some residents are taken, and while those that shall go are taken out. In
-//! between, where a resident is judged and where its memory is given back, nothing is locked.
+//! A shard is locked while references to some residents are taken, and while residents are removed. In between, where a
+//! resident is examined and where its memory is freed, nothing is locked.
 
 use std::thread;
 use std::time::Duration;

@@ -1,9 +1,8 @@
-//! What answers have invalidated: cache groups of their own origins (RFC 9875).
+//! Invalidations by responses: cache groups of their own origins (RFC 9875).
 //!
-//! These rules come from origins, and a client of a forward proxy may have an origin of its own. So they are counted
-//! apart from those that administrators make, and each origin has a limit: beyond it, its rules become one that reaches
-//! all of its responses with groups, and nobody else's. When all origins together have too many, those with the most
-//! are treated so first.
+//! These rules come from origins, and a client of a forward proxy may have an origin of its own. So they are counted apart
+//! from those of administrators, and each origin has a limit: beyond it, its rules become one that reaches all of its
+//! responses with groups, and no others. When all origins together have too many, those with the most are merged first.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,12 +1,11 @@
-//! Which cache groups something stored may have, so that answers that invalidate other groups make no rules.
+//! The cache groups that stored responses may have, so that invalidations of other groups create no rules.
 //!
-//! A group becomes known when a response that names it may be stored, before anybody else can have that response, and
-//! stays known until the process ends. An invalidation of a group that is not known reaches nothing that is stored; but
-//! it has to reach responses that are being fetched, whose groups nobody has seen. So for each part of all origins the last
-//! such invalidation is remembered, and the groups of a response whose fetch began before it count as invalidated then, unless
-//! they were known already. That may reach a response that nobody has invalidated, which costs it one validation; it never
-//! misses one. What disks
-//! hold since earlier processes nobody knows: with disks, all invalidations make rules.
+//! A group becomes known when a response with it may be stored, before any other request can get that response, and stays
+//! known until the process ends. An invalidation of an unknown group reaches no stored response; but it has to reach responses
+//! that are being fetched, whose groups are not known yet. So for each partition of all origins the last such invalidation is
+//! recorded, and the groups of a response whose fetch began before it count as invalidated then, unless they were known
+//! already. That may reach a response that was not invalidated, which costs one validation; it never misses one. Groups on
+//! disks from earlier processes are not known: with disks, all invalidations create rules.
 
 use std::collections::HashMap;
 

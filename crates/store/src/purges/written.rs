@@ -1,4 +1,4 @@
-//! Purges as numbers, in which they are looked up and written down.
+//! Purges as numbers, for lookup and for the journal.
 
 use std::hash::Hasher;
 use std::num::NonZeroU32;

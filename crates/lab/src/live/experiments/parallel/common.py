@@ -1,4 +1,4 @@
-"""What the programs that are measured have in common: arguments, clock, and an end with whoever started them.
+"""What the programs that are measured have in common: arguments, clock, and an end with their parent.
 
 Arguments: the URLs' common beginning, how many URLs, how many at once, how many more to begin with. Prints JSON.
 """

@@ -114,7 +114,7 @@ pub(super) struct Measured {
     pub(super) writes: Took,
     /// GETs.
     pub(super) read_count: u64,
-    /// The share of GETs whose content the cache had, whoever said that it is good: what the report counted.
+    /// The share of GETs whose content the cache had, validated or not, as the report counted them.
     pub(super) hit_ratio: f64,
     /// The same by bytes.
     pub(super) byte_hit_ratio: f64,

@@ -211,7 +211,7 @@ impl Plan {
     }
 
     fn situations(&self) -> Vec<Cell> {
-        // Whoever only waits may be waited for by many.
+        // Many may wait for one that only waits.
         let endpoints = [
             (Endpoint { away_ms: 100, ..Endpoint::default() }, 16),
             (Endpoint { cost_us: 20_000, is_busy: true, ..Endpoint::default() }, 4),

@@ -66,7 +66,7 @@ impl Rehearsed {
                 continue;
             }
             let object = Object { key, size: length + overhead, cost: 0 };
-            // Not everything is stored; whoever asks again asks the services.
+            // Not everything is stored; the next request goes to the services.
             let _: Inserted<u64> = cache.insert(object, content, &mut dropped);
             dropped.clear();
         }

@@ -112,7 +112,7 @@ impl Open {
         [proxies, spent(self.services.id())]
     }
 
-    /// `halt`, and what whoever has ended said last.
+    /// `halt`, and the last words of the process that has ended.
     pub(super) fn explain(&mut self, halt: Halt) -> Halt {
         let proxies = self.caches.iter_mut().chain(&mut self.gateway);
         let halt = proxies.fold(halt, |halt, proxy| proxy.explain(halt));

@@ -168,7 +168,7 @@ fn latency_stays(cells: &[Measured]) -> Finding {
         |at: fn(&Measured) -> Option<f64>| mean(&of.iter().filter_map(|one| at(one)).collect::<Vec<_>>());
     let text = format!(
         "By how much the mean time of all requests is longer than that of the first 50; 'no less' allows for {:.0}%. Answers for \
-         which the services did nothing grow from {:.0}% of the GETs to {:.0}%: after each write a pool begins anew, however many \
+         which the services did nothing grow from {:.0}% of the GETs to {:.0}%: after each write a pool is empty, however many \
          requests went before.",
         SAME * 100.0,
         unasked(|one| Some(one.course.first()?.unasked)) * 100.0,
