@@ -230,7 +230,7 @@ pub(crate) enum Reference {
 /// What `stats` asks, and how it shows the answer.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
-    /// Whom to ask.
+    /// The admin listener.
     #[command(flatten)]
     pub(crate) listener: Listener,
     /// Print JSON

@@ -27,7 +27,7 @@ pub(crate) struct Line {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Whom to ask.
+    /// The admin listener.
     #[command(flatten)]
     listener: Listener,
 }
@@ -45,7 +45,7 @@ struct Node {
     /// Its name
     #[arg(value_name = "NODE")]
     name: String,
-    /// Whom to ask.
+    /// The admin listener.
     #[command(flatten)]
     listener: Listener,
 }

@@ -48,7 +48,7 @@ pub(crate) struct Services {
 
 #[derive(Debug, Args)]
 pub(crate) struct Drive {
-    /// Whom to ask
+    /// Server address
     #[arg(long, value_name = "ADDRESS")]
     to: SocketAddr,
     /// How many clients there are

@@ -110,7 +110,7 @@ fn in_one_line(error: &str) -> String {
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
-/// Prints a line to standard output. A reader who has left, as `head` does, is no reason to fail.
+/// Prints a line to standard output. A reader that has closed the pipe, as `head` does, is no failure.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -40,7 +40,7 @@ const LONGEST_WHY: usize = 300;
 /// Takes the name and the data of a server-sent event, and says whether it wants more.
 pub(crate) type EventSink<'l> = dyn FnMut(&str, &[u8]) -> Result<bool, String> + 'l;
 
-/// Whom to ask.
+/// The admin listener.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Listener {
     /// Address of the admin listener

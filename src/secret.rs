@@ -10,7 +10,7 @@ use larder_proxy::settings::Token;
 
 use crate::config::TOKEN;
 
-/// A token, and whom it may be shown to.
+/// A token, and the programs that may receive it.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
     token: Token,
@@ -76,7 +76,7 @@ fn judge(rows: &[Row], here: SocketAddr, there: SocketAddr, own: u32) -> Result<
             false => Ok(()),
         };
     };
-    // A connection that has not been accepted belongs to nobody yet; who listens will have it.
+    // A connection that has not been accepted belongs to no process yet; the listener will get it.
     let listens = |row: &&Row| {
         let ip = row.local.ip();
         row.listens && row.local.port() == there.port() && (ip == there.ip() || ip.is_unspecified())

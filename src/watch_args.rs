@@ -75,7 +75,7 @@ pub(crate) struct Why {
     /// Print the list of all reasons instead, in Markdown
     #[arg(long, exclusive = true)]
     pub(crate) reasons: bool,
-    /// Whom to ask.
+    /// The admin listener.
     #[command(flatten)]
     pub(crate) listener: Listener,
 }
@@ -104,7 +104,7 @@ pub(crate) struct Log {
     /// Print each request as JSON, a line each
     #[arg(long)]
     pub(crate) json: bool,
-    /// Whom to ask.
+    /// The admin listener.
     #[command(flatten)]
     pub(crate) listener: Listener,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Top {
     /// Print one table, as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Whom to ask.
+    /// The admin listener.
     #[command(flatten)]
     pub(crate) listener: Listener,
 }
@@ -166,7 +166,7 @@ pub(crate) struct Purge {
     /// Print JSON, a line for each
     #[arg(long)]
     pub(crate) json: bool,
-    /// Whom to ask.
+    /// The admin listener.
     #[command(flatten)]
     pub(crate) listener: Listener,
 }

@@ -95,7 +95,7 @@ pub(super) struct Place {
     /// Read this directory, which no running larder may use; repeatable
     #[arg(long, value_name = "DIR", value_parser = names::directory, conflicts_with_all = ["admin", "token"])]
     pub(super) disk: Vec<PathBuf>,
-    /// Whom to ask.
+    /// The admin listener.
     #[command(flatten)]
     pub(super) listener: Listener,
 }

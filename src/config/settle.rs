@@ -135,7 +135,7 @@ fn check_fronts(
     }
 }
 
-/// A listener for all addresses may be open to the internet: it must be said who its clients are.
+/// A listener for all addresses may be open to the internet: its clients must be listed.
 fn check_clients(
     draft: &Draft,
     listen: &[Listener],
@@ -188,7 +188,7 @@ fn check_addresses(
     }
 }
 
-/// Who asks for traces should hear at once that there are none to be had.
+/// A config with traces fails at once if the build does not support them.
 fn check_trace(draft: &Draft, problems: &mut Vec<String>) {
     if let Some(endpoint) = draft.trace.endpoint.as_ref().filter(|_| !Tracing::IS_BUILT_IN) {
         let place = place(draft, &["trace.endpoint"]);

@@ -129,7 +129,7 @@ fn deepest(error: &(dyn Error + 'static)) -> String {
     cause.downcast_ref().map_or_else(|| cause.to_string(), said)
 }
 
-/// Trusts those whom the system trusts.
+/// Trusts the system's certificates.
 ///
 /// # Errors
 /// When there is no version of TLS to speak, in one line.

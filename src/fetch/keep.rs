@@ -78,7 +78,7 @@ impl Keep {
     }
 }
 
-/// A reader who has left, as `head` does, is no reason to fail.
+/// A reader that has closed the pipe, as `head` does, is no failure.
 fn print(page: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(page).and_then(|()| out.flush()) {

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Fetch) -> Result<(), Failure> {
     if failures.is_empty() { Ok(()) } else { Err(Failure::Failed(failures.join("\n"))) }
 }
 
-/// Whom to ask, and how.
+/// The server, and the protocol.
 pub(super) struct Server {
     via: Via,
     address: String,
@@ -122,7 +122,7 @@ impl Server {
     }
 }
 
-/// Who has the server's statistics.
+/// The source of the server's statistics.
 enum Source {
     Nobody,
     /// The server, by the door that pages come from.

@@ -1,5 +1,5 @@
-//! Purges: what is stored of a URL, a tag, a group, a host or all is asked for again, or goes; from every tier, whatever
-//! selects it and whoever asked for it.
+//! Purges: stored responses of a URL, a tag, a group, a host or all are invalidated or removed, in every tier, for all
+//! variants and all clients.
 
 use serde_json::{Value, json};
 

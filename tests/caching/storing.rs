@@ -1,4 +1,4 @@
-//! RFC 9111 section 3: what is stored, and of whom.
+//! RFC 9111 section 3: which responses are stored, and for which requests.
 
 use crate::support::{Answer, Gate, Larder, Origin};
 

@@ -1,5 +1,5 @@
-//! Pages that change and are purged while they are read by way of nodes that come and go: the origin numbers its
-//! versions, and whoever reads one that was purged longer ago than the lag has found a fault.
+//! Pages that change and are purged while they are read through nodes that come and go: the origin numbers its
+//! versions, and a version that was purged longer ago than the lag is a fault.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -25,7 +25,7 @@ pub(crate) fn open(tables: &str) -> Larder {
     Larder::start(&format!("{OPEN}{line}[forward]\nallow_private = true\n{tables}"))
 }
 
-/// The same with its own tables for the line door and for whom clients may reach.
+/// The same with its own tables for the line listener and the reachable addresses.
 pub(crate) fn open_with(tables: &str) -> Larder {
     Larder::start(&format!("{OPEN}{tables}"))
 }

@@ -1,4 +1,4 @@
-//! Changing data: gateways that keep tags, and caches that ask each time. What is tagged, and for whom, is tested
+//! Changing data: gateways that store tags, and caches that revalidate each use. Which responses are tagged is tested
 //! with the pools themselves; here they meet sockets, and clients and backends that fail.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]

@@ -2,14 +2,14 @@
 
 use crate::Position;
 
-/// Who of the members has obeyed an entry, and who has not.
+/// The members that have applied an entry, and those that have not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acknowledged {
     /// How many have.
     pub acknowledged: usize,
     /// How many members there are.
     pub of: usize,
-    /// The names of those who have not, in order.
+    /// The names of those that have not, in order.
     pub missing: Vec<String>,
 }
 

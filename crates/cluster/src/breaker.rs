@@ -52,7 +52,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Whether one may ask now. Who is told so says how it went.
+    /// Whether a call is permitted now. The caller must report its result.
     pub fn admits(&mut self, now: u64) -> bool {
         match self.state {
             State::Closed => true,

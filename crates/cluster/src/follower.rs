@@ -35,7 +35,7 @@ impl Missed {
 /// How far a node has followed the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Follower {
-    /// Who had the stream.
+    /// The process of the engine that had the stream.
     engine: Option<Box<str>>,
     position: Option<Position>,
 }
@@ -51,7 +51,7 @@ impl Follower {
         self.position
     }
 
-    /// Who had the stream when it was read last.
+    /// The process of the engine at the last read.
     pub fn engine(&self) -> Option<&str> {
         self.engine.as_deref()
     }
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!((follower.engine(), follower.position()), (Some("e"), Some(at(7))));
     }
 
-    /// What befalls a stream, or one who follows it.
+    /// An event of a stream, or of its follower.
     #[derive(Clone, Copy, Debug)]
     enum Event {
         Add,
@@ -144,8 +144,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens to a stream: who reads without an error has obeyed every entry that there ever was up to
-        /// its position, or has distrusted everything since.
+        /// For all events of a stream: a follower without an error has applied every entry up to its position, or has
+        /// distrusted everything since.
         #[test]
         fn nothing_is_missed_unnoticed(events in prop::collection::vec(event(), 1..80)) {
             // An entry that marks the beginning, as the first node writes one.

@@ -21,7 +21,7 @@ impl Default for Load {
 
 impl Load {
     /// The node to ask for the key with this hash: the first of [`Ring::ranked`] that is below its bound.
-    /// `in_flight` has the requests under way at each node, by its index in the ring; who is missing has none.
+    /// `in_flight` has the requests under way at each node, by its index in the ring; a missing node has none.
     pub fn choose(&self, ring: &Ring, hash: u64, in_flight: &[u64]) -> Option<usize> {
         let has_room =
             |node: usize| in_flight.get(node).copied().unwrap_or(0) < self.bound(ring, node, in_flight);

@@ -59,7 +59,7 @@ pub struct Response<'r> {
     pub cost: u32,
     /// Milliseconds that the engine was to keep it.
     pub expires: u64,
-    /// Who had the stream of purges when its fetch began.
+    /// The process of the engine with the stream of purges when its fetch began.
     pub engine: &'r str,
     /// The last entry of it that had been obeyed then.
     pub position: Position,
@@ -114,7 +114,7 @@ impl<'r> Piece<'r> {
     }
 }
 
-/// A sum by which damage is found. It proves nothing against who means harm.
+/// A checksum that detects damage. It does not protect against an attacker.
 pub fn sum(bytes: &[u8]) -> u64 {
     key_hash(bytes)
 }

@@ -26,11 +26,11 @@ impl Node {
     }
 }
 
-/// Who owns which key. When one of n equal nodes comes or goes, one key in n moves: to that node, or away from it.
+/// The owners of keys. When one of n equal nodes joins or leaves, one key in n moves: to that node, or away from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ring {
     nodes: Vec<Node>,
-    /// Those who own keys: their index in `nodes`, and what their score depends on.
+    /// The owners of keys: their index in `nodes`, and the input of their score.
     seats: Vec<(usize, Seat)>,
     /// The fixed pool: indices into `seats`. Empty for rendezvous hashing.
     slots: Vec<usize>,
@@ -81,7 +81,7 @@ impl Ring {
         Some(nearest.0)
     }
 
-    /// All nodes that keep keys, the owner first, then who would own the key without those before.
+    /// All nodes that own keys, the owner first, then the nodes that would own the key without those before.
     pub fn ranked(&self, hash: u64) -> Vec<usize> {
         let mut seats: Vec<_> = self.seats.iter().map(|(index, seat)| (seat.score(hash), *index)).collect();
         if self.slots.is_empty() {

@@ -19,7 +19,7 @@ const NONE: &str = "-";
 /// A kind of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Who is in the cluster, and where.
+    /// The members of the cluster, and their addresses.
     Member,
     /// That a node is to own no keys.
     Draining,

@@ -11,8 +11,8 @@ use crate::snapshot::Snapshot;
 
 const SECRET: Secret = [0; 16];
 
-/// Reads `bytes` as a segment's records and returns how many there are. Where `repair` says so, the check of
-/// every possible head is made right first, as only who knows the secret of a directory could.
+/// Reads `bytes` as a segment's records and returns how many there are. With `repair`, the check of every
+/// possible head is corrected first, which otherwise requires the secret of the directory.
 pub fn check_records(bytes: &[u8], repair: bool) -> u64 {
     let mut bytes = bytes.to_vec();
     for head in bytes.chunks_exact_mut(ALIGN as usize).filter(|_| repair) {

@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub struct Options {
     /// Bytes that all files may take, but for the index snapshot and what slow readers hold; at least 1 MiB.
     pub size: u64,
-    /// Who has to leave.
+    /// The eviction policy.
     pub policy: Spec,
     /// Bytes from which on a segment takes no more records; `None` for a 128th of the size.
     pub segment: Option<u64>,
@@ -50,7 +50,7 @@ pub struct Options {
     pub pause: Duration,
     /// How long a body that was verified may be sent unread while its file does not seem to change, in whole seconds.
     pub trust: Duration,
-    /// Who is told what goes wrong.
+    /// Receives failures.
     pub report: Report,
 }
 

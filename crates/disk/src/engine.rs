@@ -78,7 +78,7 @@ impl Engine {
                 self.owe_removal(hash);
             }
             Command::Clear => self.clear(),
-            // Who asks may have gone.
+            // The caller may have gone.
             Command::Sync(reply) => drop(reply.send(self.sync())),
             Command::Capture(reply) => drop(reply.send(self.capture())),
             Command::Fit => drop(self.make_room(0)),

@@ -48,7 +48,7 @@ pub enum Event {
     Resumed,
 }
 
-/// Who is told. It is called by any thread, the caller's own included, and should not wait.
+/// Receives events. It is called by any thread, including the caller's, and should not wait.
 pub type Report = Arc<dyn Fn(Event) + Send + Sync>;
 
 impl fmt::Display for Event {

@@ -14,7 +14,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::{OpenError, private};
 
-/// The lock file of a directory in use, which holds the process id of the one who uses it.
+/// The lock file of a directory in use, which contains the process id of its user.
 const LOCK: &str = "larder.lock";
 /// Longer than a tick of any clock that file systems take the time from.
 const SETTLED: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ pub trait Files: Send + Sync + 'static {
     #[allow(missing_docs, clippy::missing_errors_doc)]
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Takes a file away. Who has it open keeps its bytes.
+    /// Removes a file. Processes that have it open can still read it.
     #[allow(missing_docs, clippy::missing_errors_doc)]
     fn remove(&self, name: &str) -> io::Result<()>;
 
@@ -180,7 +180,7 @@ fn lock(path: &Path) -> Result<fs::File, OpenError> {
         let _ = Read::take(&file, 32).read_to_string(&mut pid);
         return Err(OpenError::InUse { path: path.into(), pid: pid.trim().parse().ok() });
     }
-    // The id only helps a person to find who holds the lock.
+    // The id only helps a person to find the holder of the lock.
     let _ = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
     Ok(file)
 }

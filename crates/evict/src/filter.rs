@@ -27,8 +27,8 @@ pub trait Filter: Sized + Send + 'static {
     /// The object in `slot` was asked for.
     fn on_hit<R: Residents>(&mut self, _slot: Slot, _residents: &R) {}
 
-    /// Whether `new` may enter. Asked once per miss. `victims` are those who would have to leave for it, next
-    /// first: none where there is room. Who does not look at them causes no choice.
+    /// Whether `new` may enter. Called once per miss. `victims` are the objects that it would replace, next first: none if
+    /// there is room. They are chosen only as they are examined.
     fn admit<R: Residents>(
         &mut self,
         new: &Object,
@@ -155,7 +155,7 @@ impl<F: Filter, P: Policy> Policy for Filtered<F, P> {
     }
 }
 
-/// Who would have to leave, chosen as they are looked at.
+/// The objects to be replaced, chosen as they are examined.
 struct Victims<'a, P, R> {
     policy: &'a mut P,
     waiting: &'a mut VecDeque<Slot>,

@@ -37,7 +37,7 @@ impl Index {
         }
     }
 
-    /// Holds nothing but `residents`, of whom there are `len`, with room for an eighth more.
+    /// Holds only `residents`, `len` of them, with room for an eighth more.
     pub(crate) fn rebuild(&mut self, len: usize, residents: impl Iterator<Item = (Slot, u64)>) {
         // Emptied first, so that the old table and the new one are never there at once. The spare eighth
         // bounds how often this happens: over time, an insertion pays for at most 8 slots' moves.

@@ -130,7 +130,7 @@ impl Attributes for Differing {
     }
 }
 
-/// Who is where.
+/// The slot of each object.
 pub(crate) struct Numbered<A> {
     /// By object: its slot, or [`NONE`].
     slots: Vec<Slot>,

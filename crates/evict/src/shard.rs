@@ -61,7 +61,7 @@ impl<P: Policy, V> Shard<P, V> {
     }
 }
 
-/// What a policy looks at, seen by who may change it.
+/// The residents as a policy sees them, with write access.
 pub(crate) trait Contents: Residents {
     /// What is handed back for an object that leaves.
     type Value;
@@ -114,8 +114,8 @@ pub trait AnyShard<V>: Send {
     fn for_each(&self, see: &mut dyn FnMut(u64, &V));
 
     /// Shows the keys and values of at most `most` slots, beginning at `from`, without the policy's notice; the slot
-    /// to go on at, if there are more. The shard may change between two calls: who begins at 0 has seen once, in the
-    /// end, whatever stayed all the time.
+    /// to go on at, if there are more. The shard may change between two calls: a walk from 0 shows once each object
+    /// that stayed all the time.
     fn walk(&self, from: Slot, most: u32, see: &mut dyn FnMut(u64, &V)) -> Option<Slot>;
 
     /// The sum of the objects' weights, in the capacity's unit: never above its amount.

@@ -78,7 +78,7 @@ fn unknown(what: &str, name: &str, list: &[Listing]) -> SpecError {
 }
 
 impl Default for Spec {
-    /// What users get who name no policy.
+    /// The default policy.
     fn default() -> Self {
         Self { filter: None, policy: PolicySpec::Adaptive(AdaptiveParams::default()) }
     }

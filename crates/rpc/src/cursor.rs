@@ -29,8 +29,7 @@ pub(crate) fn whole(stop: Stop) -> Malformed {
 
 /// A place in a message of at most `limit` bytes, of which `bytes` are there.
 ///
-/// Who asks for bytes past the limit is refused at once, so that no length that a peer invents makes anybody
-/// wait for, or make room for, more than the limit.
+/// A read past the limit fails at once, so that no length from a peer makes the reader wait or allocate beyond the limit.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,

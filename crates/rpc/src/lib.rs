@@ -74,7 +74,7 @@ impl std::error::Error for Malformed {}
 pub struct Limits {
     /// Bytes of a request, and of everything in a reply that is not the page.
     pub message: usize,
-    /// Bytes of a page, for who receives it.
+    /// Bytes of a page, for the receiver.
     pub page: usize,
 }
 
@@ -213,7 +213,7 @@ fn cut_short() -> Malformed {
     Malformed("the connection closed before the answer was whole".to_owned())
 }
 
-/// Bytes that do not even tell whom to answer.
+/// Bytes without enough information for an answer.
 fn gibberish(why: Malformed) -> Rejected {
     Rejected { reply: Bytes::new(), close: true, why }
 }

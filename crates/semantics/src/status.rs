@@ -35,7 +35,7 @@ macro_rules! reasons {
                 match self { $($(Self::$name => $explanation,)+)+ }
             }
 
-            /// What somebody could change who does not like it; empty where nothing is to be wished for.
+            /// A change that would prevent it; empty if none is needed.
             pub fn help(self) -> &'static str {
                 match self { $($(Self::$name => $help,)+)+ }
             }
@@ -284,7 +284,7 @@ impl CacheStatus<'_> {
         self.write_parameters(out);
     }
 
-    /// Appends a cache's name as members begin with it, for those who write many.
+    /// Appends a cache's name in the form that begins a member, for callers that write many.
     pub fn write_name(out: &mut Vec<u8>, name: &str) {
         put_name(out, name);
     }

@@ -94,8 +94,8 @@ pub struct Times {
     pub requested: u32,
     /// `response_time`.
     pub received: u32,
-    /// Whoever passed it on counts in `Age` how long it took since the origin, by one clock: so `Date`, which is of
-    /// another, need not be compared with this one.
+    /// Its age is taken from `Age`, which the sending node counts by one clock; `Date`, which is of another clock, is
+    /// not compared with this one.
     pub by_age: bool,
 }
 

@@ -25,7 +25,7 @@ pub enum Event {
     },
 }
 
-/// Who is told. It is called by the thread that writes, and should not wait.
+/// Receives events. It is called by the writing thread, and should not wait.
 pub type Report = Arc<dyn Fn(Event) + Send + Sync>;
 
 impl fmt::Display for Event {

@@ -11,9 +11,9 @@ use crate::row::{Row, figure, fitted, width};
 use crate::transaction::Content;
 
 /// Rows of one statement. A few sizes, so that statements are prepared once; the largest stays far below the
-/// number of values that any database takes. Few large ones, since each makes those wait who share its processor.
+/// number of values that any database takes. Few large ones, since each delays other threads on its processor.
 const SIZES: &[usize] = &[256, 64, 16, 4, 1];
-/// Rows of one statement as long as a server has time: those who wait for its processor meanwhile do not notice.
+/// Rows of one statement while a server has time: small enough not to delay other threads on its processor.
 const AT_LEISURE: &[usize] = &[16, 4, 1];
 /// Rows of one statement that is not prepared and costs as much as twenty rows do.
 const COPIED: &[usize] = &[64];

@@ -27,7 +27,7 @@ pub struct Options {
     pub pause: Duration,
     /// How long rows are kept.
     pub keep: Keep,
-    /// Who is told what went wrong.
+    /// Receives failures.
     pub report: Report,
 }
 

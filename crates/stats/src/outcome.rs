@@ -36,7 +36,7 @@ pub const REFUSED: &str = "refused";
 /// There was no answer to give.
 pub const FAILED: &str = "failed";
 
-/// All outcomes. Who changes this adds a migration, so that databases learn of it.
+/// All outcomes. A change needs a migration of existing databases.
 pub const OUTCOMES: &[Outcome] = &[
     Outcome { is_hit: true, from_cache: true, ..Outcome::other(HIT) },
     Outcome { is_hit: true, from_cache: true, ..Outcome::other(STALE_HIT) },

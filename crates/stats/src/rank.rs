@@ -6,10 +6,10 @@ use rustix::process::{getpriority_process, setpriority_process};
 
 /// How much less processor time it is given than others (`nice`).
 const NICENESS: i32 = 10;
-/// For how long it would go on if nobody else wanted the processor, in nanoseconds: the longest that there is. Whoever
-/// asks for less takes the processor from it as soon as there is something to do.
+/// Its time slice in nanoseconds, the longest that the kernel allows. A waking thread with a shorter slice preempts it at
+/// once.
 const SLICE: u64 = 100_000_000;
-/// `SCHED_FLAG_KEEP_POLICY`: whoever runs the program may have chosen one.
+/// `SCHED_FLAG_KEEP_POLICY`: the user may have chosen a policy.
 const KEEP_POLICY: u64 = 0x08;
 
 /// `sched_attr` of sched_setattr(2), of its first version.

@@ -49,7 +49,7 @@ impl Shared {
         }
     }
 
-    /// Takes a request in; the lock is held for a copy of its fields, by whomever.
+    /// Takes a request in; the lock is held for a copy of its fields.
     pub(crate) fn put(&self, transaction: Transaction) {
         let mut inlet = lock(&self.inlet);
         inlet.recorded += 1;

@@ -58,7 +58,7 @@ pub struct Head {
     pub length: Option<u64>,
 }
 
-/// What a fill turned out to be, for those who wait.
+/// The result of a fill, for the waiting requests.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// A response that everybody whose request selects it may read as it arrives.
@@ -217,9 +217,8 @@ impl Fills {
         }
     }
 
-    /// Whether who came when `arrived` was in force may have what `reader` reads: its fetch began no earlier, or
-    /// no purge has reached it since. To be asked when the verdict is known, as long as it says nothing else
-    /// of groups.
+    /// Whether a request that arrived when `arrived` was in force may use the response of `reader`: its fetch began no
+    /// earlier, or no purge has reached it since. Call after storability is decided and before groups are added.
     pub fn may_have(&self, reader: &Reader, arrived: Generation) -> bool {
         let fill = reader.fill();
         fill.born >= arrived || self.reach_of(fill).is_none()
@@ -399,7 +398,7 @@ impl Fills {
 
     /// Lets nobody join `fill` any more; a purge still reaches it.
     fn close(&self, fill: &Fill) {
-        // Under the table's lock, so that who has joined is a reader already.
+        // Under the table's lock, so that each request that has joined is a reader already.
         let _table = self.part(fill.hash);
         fill.joinable.store(false, Ordering::Release);
     }

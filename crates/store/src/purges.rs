@@ -178,7 +178,7 @@ impl Purges {
         written.retain(|rule| rules.is_needed(rule, generation));
         written.iter().for_each(|rule| rules.add(rule, generation));
         rules.fold();
-        // While the rules are locked, so that who sees the number finds the rules.
+        // While the rules are locked, so that a reader of the number finds the rules.
         self.now.0.store(generation.0, Ordering::Release);
         (generation, written)
     }

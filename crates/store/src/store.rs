@@ -74,7 +74,7 @@ impl Store {
         left
     }
 
-    /// The same, for those who only look: nothing changes.
+    /// The same without changes.
     pub fn left(&self, entry: &Entry) -> Option<Entry> {
         match self.reach(entry) {
             Some(reach) => reach.leaves(entry, self.purges.now()),

@@ -150,7 +150,7 @@ fn kept(answer: &impl Fields, lines: &HeaderMap) -> Vec<u8> {
 /// Whether a tag says of an answer all that there is to say.
 fn is_tagged(request: &impl Fields, answer: &impl Fields) -> bool {
     let said = ResponseDirectives::parse(answer, &[]);
-    // What is for one client who has not said who he is can be told from nothing that we see.
+    // A response for one client without credentials cannot be identified as such from the request.
     let is_for_whom = said.private && !has_credentials(request);
     let is_by_client = vary::is_any(answer) || vary::is_by_client(answer);
     !(said.no_store || is_for_whom || is_by_client || answer.contains("set-cookie"))

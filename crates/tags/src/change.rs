@@ -28,7 +28,7 @@ impl Change {
     /// The backend has answered with `status`. To be called before anybody else hears of that; what holds this
     /// should go when the last of the answer's content goes out.
     ///
-    /// 502 and 504 come from somebody between, who does not know how it ended.
+    /// 502 and 504 come from an intermediary, which does not know how the request ended.
     pub fn answered(&mut self, status: StatusCode) {
         self.is_over = !matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT);
         self.pools.blank(&self.segment);

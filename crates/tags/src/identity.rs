@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
 
-/// The fields by which clients say who they are.
+/// The fields with credentials.
 const CREDENTIALS: [&str; 2] = ["authorization", "cookie"];
 
 /// Makes keys. Its own are of no use to anybody else: no secret can be read out of them.
@@ -25,9 +25,9 @@ pub(crate) struct Key {
 /// The keys of a request's target.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// For what all may share.
+    /// For responses that all clients may share.
     pub(crate) anyone: Key,
-    /// For who sent these credentials, if there are any.
+    /// For the client with these credentials, if there are any.
     pub(crate) own: Option<Key>,
 }
 
@@ -63,7 +63,7 @@ impl Keys {
     }
 }
 
-/// Whether a request says who sends it.
+/// Whether a request has credentials.
 pub(crate) fn has_credentials(request: &impl Fields) -> bool {
     CREDENTIALS.into_iter().any(|name| request.contains(name))
 }

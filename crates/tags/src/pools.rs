@@ -240,7 +240,7 @@ impl Pools {
     }
 
     /// The pool for the tag of a ticket, and its generation; `None` if it was blanked meanwhile. A segment gets a
-    /// pool with its first tag, so that whoever asks for what is not there makes none.
+    /// pool with its first tag, so that requests for nonexistent paths create none.
     fn home(&self, ticket: &Ticket) -> Option<(Arc<Pool>, u64)> {
         let is_current = || ticket.pool.generation(&ticket.segment) == ticket.generation;
         {

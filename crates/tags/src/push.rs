@@ -47,8 +47,8 @@ fn line(name: HeaderName, groups: impl Iterator<Item = String>) -> HeaderMap {
         .unwrap_or_default()
 }
 
-/// Lets caches keep an answer of whose lifetime the backend says nothing: one that is no secret, given to somebody
-/// who showed no credentials. Who shows some gets none of it, unless the backend says that it is the same for all.
+/// Lets caches store a response without a lifetime of its own: a public one to a request without credentials. It is
+/// not used for requests with credentials, unless the backend declares it the same for all.
 pub(crate) fn prolong(
     push: Push,
     request: &impl Fields,

@@ -7,9 +7,9 @@ use larder_semantics::fields::Fields;
 
 /// A strong entity-tag over `content` and the fields that say what it is (RFC 9110 section 8.8.1).
 ///
-/// Everybody who has the same answer computes the same tag: gateways side by side in front of one backend, and
-/// the cache that asks them. So no key goes into it; and since users may write what a backend serves, it is a
-/// hash for which nobody can make two contents with one tag: BLAKE3, of which 128 bits are kept.
+/// Every node with the same response computes the same tag: several gateways in front of one backend, and the cache in
+/// front of them. So the hash has no key; and since users may write the content of a backend, it is collision
+/// resistant: BLAKE3, truncated to 128 bits.
 pub fn entity_tag(answer: &impl Fields, content: &[u8]) -> HeaderValue {
     let mut hasher = blake3::Hasher::new();
     for name in ["content-type", "content-encoding"] {

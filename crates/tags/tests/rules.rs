@@ -1,4 +1,4 @@
-//! What is tagged, for whom, and what clients are told.
+//! Which responses are tagged, for which clients, and the answers.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;

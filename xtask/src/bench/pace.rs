@@ -55,7 +55,7 @@ impl Pace<'_> {
         })
     }
 
-    /// Asks for every so manieth, beginning with `first`.
+    /// Requests every n-th, beginning with `first`.
     fn ask(&self, first: u32, begun: Instant) -> Result<Vec<f64>> {
         // Where it cannot be set, sleeping takes some 50 us longer, for every server alike.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

@@ -139,7 +139,7 @@ impl Sample {
         0.5_f64.powi(self.skips as i32)
     }
 
-    /// Lets the past count half, and forgets who is not asked for any more.
+    /// Halves the past counts, and removes objects without recent requests.
     fn fade(&mut self) {
         self.objects.iter_mut().for_each(|seen| seen.requests /= 2.0);
         self.objects.retain(|seen| seen.requests > 0.25);

@@ -7,8 +7,8 @@ use crate::policy::{Object, Residents, Slot};
 /// Victims looked at for one candidate; the rest of a crowd counts as not asked for.
 const CROWD: usize = 64;
 
-/// Admits what is asked for more often than all those who would have to leave for it together, as a [`Sketch`]
-/// of the last few thousand requests estimates. What has room is admitted.
+/// Admits an object if it is requested more often than all objects that it would replace together, by the estimate of a
+/// [`Sketch`] of the last few thousand requests. An object for which there is room is admitted.
 ///
 /// That a large object has to outweigh all its victims is from Einziger, Eytan, Friedman and Manes, Lightweight
 /// robust size aware cache management, 2021.

@@ -37,7 +37,7 @@ impl<T: Copy> BySlot<T> {
         self.0.get(slot as usize)
     }
 
-    /// All places. Who writes to several finds them only once this way.
+    /// All elements, for several writes with one lookup.
     #[inline]
     pub(crate) fn places(&mut self) -> &mut [T] {
         &mut self.0

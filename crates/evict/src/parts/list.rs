@@ -101,7 +101,7 @@ impl List {
             return;
         }
         let front = std::mem::replace(&mut self.front, slot);
-        // Who is not the first has one before it: fewer cases than to remove and to add.
+        // An element that is not the first has a predecessor: fewer cases than to remove and to add.
         let links = links.0.places();
         let Link { prev, next } = links[slot as usize];
         links[slot as usize] = Link { prev: NONE, next: front };

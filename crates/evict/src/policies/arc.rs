@@ -6,9 +6,9 @@ use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
-/// Two LRU queues, `t1` for objects asked for once and `t2` for those asked for again, and the keys that lately
-/// left them, `b1` and `b2`. Who comes back from `b1` shows that `t1` should have been larger, and the target for
-/// it grows; from `b2`, it shrinks.
+/// Two LRU queues, `t1` for objects requested once and `t2` for those requested again, and the keys recently
+/// evicted from them, `b1` and `b2`. A request for a key in `b1` shows that `t1` should have been larger, and the target
+/// for it grows; for one in `b2`, it shrinks.
 ///
 /// The paper counts pages, here everything weighs: a returning object moves the target by as many times its
 /// weight as the paper moves it by pages. Objects of any size are stored.

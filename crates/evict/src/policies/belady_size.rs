@@ -11,11 +11,11 @@ use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 /// Evicts what will never be asked for again and, when there is no such object, the greatest size times
 /// requests until it is asked for: of `samples` drawn at random, or of all residents if they are no more.
 ///
-/// A newcomer that is asked for the last time, or ranks before the first who would leave for it, is refused.
+/// A new object is refused if this is its last request, or if it ranks before its first victim.
 pub struct BeladySize {
-    /// Who will be asked for again.
+    /// Objects with a later request.
     living: Urn<()>,
-    /// Who will not.
+    /// Objects without one.
     dead: Urn<()>,
     samples: u32,
 }

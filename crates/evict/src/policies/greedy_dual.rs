@@ -23,8 +23,8 @@ pub trait Worth: Send + 'static {
     /// Whether an object is worth the more, the more often it was asked for since it came.
     const COUNTS: bool;
 
-    /// Whether a newcomer competes with those who would leave for it. If it loses it is refused, they stay, and
-    /// the cache ages as though it had come and gone: objects without requests cannot keep others out for long.
+    /// Whether a new object competes with those that it would replace. If it loses it is refused, they stay, and
+    /// the cache ages as though it had been stored and evicted: objects without requests cannot keep others out for long.
     const REFUSES: bool = false;
 
     /// What it is worth that `object` was asked for `times` times.

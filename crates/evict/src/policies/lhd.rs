@@ -39,7 +39,7 @@ const EXACT: u32 = 16;
 const PER_OCTAVE: u32 = 8;
 const BINS: usize = (EXACT + (u32::BITS - EXACT.ilog2()) * PER_OCTAVE) as usize;
 
-/// Two octaves of the sum of the last two waits make a class; the last class is for who was never asked for again.
+/// Two octaves of the sum of the last two waits make a class; the last class is for objects without a second request.
 const CLASSES: usize = u32::BITS as usize / 2 + 1;
 const NEW: u8 = CLASSES as u8 - 1;
 

@@ -11,9 +11,9 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 /// the stalest of `lir` takes its place, and that one joins the queue.
 ///
 /// The paper's stack `S` is not kept as such: an object is in it if it was asked for later than the stalest of
-/// `lir`, so the times of the last requests tell, and nothing is ever pruned. Those who leave the queue were last
-/// asked for in the order in which they leave, so the remembered ones are in order too, and the oldest of
-/// them are forgotten first. An object larger than the share of `lir` stays in the queue.
+/// `lir`, so the times of the last requests tell, and nothing is ever pruned. The objects that leave the queue were last
+/// requested in the order in which they leave, so the ghosts are in order, too, and the oldest of them are removed
+/// first. An object larger than the share of `lir` stays in the queue.
 pub struct Lirs {
     params: LirsParams,
     links: Links,

@@ -155,7 +155,7 @@ mod tests {
     use crate::policy::{By, Capacity, Object};
     use crate::{Inserted, Spec};
 
-    /// Who is left in a cache of `entries` after requests for these keys, in order of key.
+    /// The objects left in a cache of `entries` after requests for these keys, in order of key.
     fn left(spec: &str, entries: u64, keys: &[u64]) -> Vec<u64> {
         let spec: Spec = spec.parse().unwrap();
         let mut shard = spec.build::<u64>(Capacity { by: By::Entries, amount: entries }, 0);

@@ -6,8 +6,8 @@ use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_count, read_share};
 
-/// New objects wait in a small queue. Who leaves it without enough hits is evicted and remembered by key; who
-/// had them, or comes back while remembered, enters the main queue, a CLOCK with two bits.
+/// New objects enter a small queue. An object that leaves it without enough hits is evicted, and its key becomes a ghost;
+/// with enough hits, or when a ghost is requested, the object enters the main queue, a CLOCK with two bits.
 ///
 /// An object larger than the small queue enters it like any other; then the queue is emptied down to its share
 /// as room is needed, and the object leaves unless it has earned its hits by then.

@@ -7,9 +7,9 @@ use crate::parts::segment::{Segment, validate_all};
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
 
 /// The full version of the paper. New objects pass through a FIFO queue, `a1in`, in which hits change nothing,
-/// and are remembered by key when they leave it. Who comes back while remembered enters an LRU queue, `am`.
+/// and their keys become ghosts when they leave it. If a ghost is requested, the object enters an LRU queue, `am`.
 ///
-/// What is larger than a queue's share is stored all the same; `a1in` shrinks to its share as room is needed.
+/// An object larger than a queue's share is stored all the same; `a1in` shrinks to its share as room is needed.
 pub struct TwoQ {
     params: TwoQParams,
     links: Links,

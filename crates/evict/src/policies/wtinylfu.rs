@@ -21,8 +21,8 @@ const STEP: f64 = 0.0625;
 const DECAY: f64 = 0.98;
 const RESTART: f64 = 0.05;
 
-/// An LRU window in front of a segmented LRU, probation and protected, with a [`Sketch`] that decides who passes
-/// from one to the other: as many requests as all those who would have to leave, and one more.
+/// An LRU window in front of a segmented LRU, probation and protected, with a [`Sketch`] that decides which
+/// objects pass from one to the other: those with more requests than all their victims together.
 ///
 /// An object heavier than the window does not pass through it: it has to outweigh its victims at once, and is
 /// refused if it does not. With room for it, it is never refused.

@@ -47,7 +47,7 @@ impl Scale {
     }
 }
 
-/// Who sees how far an experiment is.
+/// Receives the progress of an experiment.
 pub trait Watch {
     /// So many measurements are to come.
     fn begin(&self, measurements: usize);
@@ -71,7 +71,7 @@ pub struct Bench<'a> {
     pub stop: Arc<AtomicBool>,
     /// What was measured.
     pub journal: Journal,
-    /// Who looks on.
+    /// Receives the progress.
     pub watch: &'a dyn Watch,
 }
 

@@ -34,7 +34,7 @@ const EXAMPLES: usize = 10;
 /// What clients do.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whom they ask.
+    /// Their server.
     pub to: Slots,
     /// How many there are.
     pub clients: u32,

@@ -9,7 +9,7 @@ use super::statistics::{Contrast, Interval, Verdict};
 pub struct Finding {
     /// What is claimed.
     pub claim: String,
-    /// Who claims it.
+    /// The source of the claim.
     pub source: &'static str,
     /// Whether it stands.
     pub verdict: Verdict,

@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Somebody who sends back what comes; the time that `bytes` take there and back over a line.
+    /// An echo server; the round-trip time of `bytes` over a line.
     fn time(quality: Quality, bytes: usize) -> Duration {
         let echo = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let line = Line::open(echo.local_addr().unwrap(), quality).unwrap();

@@ -88,7 +88,7 @@ pub enum Outcome {
     Hit,
     /// The origin was asked.
     Miss,
-    /// Answered; by whom is not known.
+    /// Answered; the source is unknown.
     Answered,
     /// Not answered, or with an error.
     Failed,
@@ -241,8 +241,8 @@ struct Work {
 /// A way to a node: where it is, and a connection to it if there is one.
 type Way = (SocketAddr, Option<Connection>);
 
-/// Connections of each client to each node, before the clock runs. Who gets none tries again with the first request, and
-/// says why.
+/// Connections of each client to each node, before the clock runs. A client that gets none tries again with the first
+/// request, and reports the error.
 async fn connect(via: Via, nodes: &[SocketAddr], clients: usize) -> Vec<Vec<Way>> {
     let mut all = Vec::with_capacity(clients);
     for _ in 0..clients {

@@ -35,8 +35,8 @@ pub const LONGEST_PAGE: usize = 20_971_520;
 const NULL: u32 = 0;
 const FETCH: u32 = 1;
 
-/// Bytes of a reply in a datagram, at most: what clients of libtirpc make room for. Whoever forges a sender's
-/// address also has no more than this sent there.
+/// Bytes of a reply in a datagram, at most: the buffer size of libtirpc's clients. It also limits the answer to a forged
+/// sender address.
 const DATAGRAM: usize = 8800;
 
 /// Reads the calls of one TCP connection.

@@ -12,7 +12,7 @@ use crate::servers::eventually;
 
 #[test]
 fn sqlite_on_a_full_disk_costs_no_request() {
-    // Whoever writes beyond the limit is told so, instead of being ended.
+    // A write beyond the limit fails, instead of ending the process.
     let mut apart = Command::new("sh");
     apart.args(["-c", "trap '' XFSZ && exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
     let output = apart.args(["--exact", "full::rows_wait_for_room", "--ignored"]).output().unwrap();

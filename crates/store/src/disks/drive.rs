@@ -36,7 +36,7 @@ impl DiskTier {
     }
 }
 
-/// Who is told what goes wrong in which directory.
+/// Receives failures, with their directory.
 pub type Tell = Arc<dyn Fn(&Path, Event) + Send + Sync>;
 
 /// A directory, in use or not yet.
@@ -129,7 +129,7 @@ impl Drive {
     /// Writes purges down that are in force.
     pub(super) fn write_down(&self, rules: &[Written]) {
         if let Some((journal, tell)) = self.journal.get() {
-            // Who is to know has been told.
+            // The failure has been reported.
             let _ = self.told(tell, journal.append(rules, &self.purges));
         }
     }

@@ -81,7 +81,7 @@ fn newer(entry: &Entry, serial: u64, meta: &[u8], lines: &LinePool) -> Option<En
 fn entry(key: &[u8], head: &Head<'_>, cost: u32, body: Body, lines: &LinePool) -> Option<Entry> {
     let Head { status, freshness, signature, shared, own } = *head;
     let fields = &lines.share(shared, own.to_vec());
-    // Who looks for it says up to when it has been checked.
+    // The lookup sets the generation up to which it has been checked.
     let born = Generation::default();
     Entry::new(Parts { key, signature, status, freshness, cost, born, fields, body })
 }

@@ -46,7 +46,7 @@ pub enum Kept {
     Everywhere,
     /// In memory, if that takes it.
     InMemory,
-    /// Nowhere: those read it who wait for it now.
+    /// Nowhere: only the waiting requests read it.
     Nowhere,
 }
 
@@ -205,7 +205,7 @@ impl Lead {
         self.book(held - self.booked, Purpose::Window)
     }
 
-    /// Lets memory store no more of it: it goes on as a window, and who comes later finds nothing to read from the
+    /// Lets memory store no more of it: it continues as a window, and later requests find nothing to read from the
     /// start.
     fn go_unstored(&mut self, why: Unstored) {
         self.unstored.get_or_insert(why);
@@ -217,7 +217,7 @@ impl Lead {
         self.unstored
     }
 
-    /// Whether all who wanted to read it have left.
+    /// Whether all its readers have left.
     pub fn is_unread(&self) -> bool {
         locked(&self.fill.readers).positions.is_empty()
     }

@@ -11,7 +11,7 @@ use crate::Entry;
 
 /// Slots of a shard that are looked at while it is locked: a few microseconds.
 const SLICE: u32 = 64;
-/// How long those who answer requests have shard and processor to themselves before the next slice.
+/// Pause before the next slice, in which shard and processor are free for requests.
 const REST: Duration = Duration::from_micros(100);
 
 /// How what is stored under a key is used.
@@ -56,8 +56,8 @@ impl Memory {
         self.walk(&mut |_, slice| slice.iter().for_each(|met| see(&met.resident, met.used)));
     }
 
-    /// Forgets the URLs of which `dies` says so, who is shown the variants and when they were last asked for (UNIX
-    /// seconds). What replaces them meanwhile stays. Says how many were looked at.
+    /// Removes the URLs for which `dies` returns true; it gets the variants and the time of their last request (UNIX
+    /// seconds). Their replacements meanwhile stay. Returns the number of URLs examined.
     pub fn prune(&self, dies: &mut dyn FnMut(&[Entry], u32) -> bool) -> u64 {
         let mut looked = 0;
         self.walk(&mut |shard, mut slice| {

@@ -1,4 +1,4 @@
-//! What has been purged is not found, by whomever, in whichever tier, before and after the process.
+//! Purged responses are not found by any request, in any tier, before and after a restart.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -214,7 +214,7 @@ async fn a_purge_wins_over_a_fill_and_nobody_who_comes_later_follows_it() {
     let mut early = lead(&fills, &key);
     let before = store.purges.now();
     fills.order(&[group("a", "g"), group("a", "x")], Effect::Remove, THEN);
-    // Nobody knows the groups yet: who comes waits, and sees.
+    // The groups are not known yet: a new request waits for the head.
     let Joined::Follow(reader) = fills.join(&key, b"") else { panic!("nobody leads") };
     let arrived = store.purges.now();
     early.stream(head(fields));

@@ -74,7 +74,7 @@ fn cost(seen: &Seen) -> Figure {
 /// What a live run gives, and a simulated one.
 type Both = (fn(&Measured) -> f64, fn(&Step) -> f64);
 
-/// Simulated lines to many nodes, and live runs upon them.
+/// Simulated lines for many nodes, with live runs.
 fn beside_simulated(
     seen: &Seen,
     (name, title, axis): (&str, &str, &str),

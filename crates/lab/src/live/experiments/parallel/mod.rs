@@ -1,7 +1,7 @@
 //! Many pages at once, each for the first time: the report on a parallel proxy, beside Python's asyncio.
 //!
-//! Every URL is asked for once, so that nothing is a hit. Workers are places for requests to the origin; whoever finds
-//! none waits. The asyncio programs have as many places, and talk to the same origin.
+//! Every URL is asked for once, so that nothing is a hit. Workers are permits for requests to the origin; a request
+//! without one waits. The asyncio programs have as many permits, and use the same origin.
 
 mod claims;
 mod pictures;

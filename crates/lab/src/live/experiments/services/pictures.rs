@@ -235,7 +235,7 @@ fn instances(cells: &[Measured]) -> Figure {
     figure(frame, lines(cells, INSTANCES, &names, name, place))
 }
 
-/// Simulated curves, and live runs upon them.
+/// Simulated curves, with live runs.
 fn sizes(seen: &Seen) -> Figure {
     let title = "Hit ratio by cache size: simulated, and live";
     let mut data = Grid::new(title, &["policy", "how", "cache size in bytes", "hit ratio"]);

@@ -91,7 +91,7 @@ impl Open {
         Ok(Self { caches, line, gateway, services, to })
     }
 
-    /// Whom clients ask.
+    /// The clients' server.
     pub(super) fn to(&self) -> &Slots {
         &self.to
     }
