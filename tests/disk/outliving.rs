@@ -42,7 +42,7 @@ fn what_memory_has_no_room_for_is_served_from_the_disk() {
 }
 
 #[test]
-fn a_page_larger_than_memory_is_stored_while_it_is_served_and_whoever_leaves() {
+fn a_page_larger_than_memory_is_stored_while_it_is_served_even_if_clients_leave() {
     let (directory, gate) = (tempfile::tempdir().unwrap(), Gate::default());
     let (held, path) = (gate.clone(), "/large-20000000");
     let origin = Origin::answering(move |seen| {

@@ -107,7 +107,7 @@ fn a_file_that_is_moved_away_takes_no_line_with_it() {
 }
 
 #[test]
-fn a_wrong_config_does_not_keep_the_log_from_being_opened_anew() {
+fn a_wrong_config_does_not_keep_the_log_from_being_reopened() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("access.log");
     let origin = Origin::by(mixed);

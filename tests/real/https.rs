@@ -16,7 +16,7 @@ fn origin(folder: &tempfile::TempDir) -> Server {
 }
 
 #[test]
-fn an_https_origin_is_asked_once_by_whoever_trusts_it() {
+fn an_https_origin_is_asked_once_by_a_larder_that_trusts_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let origin = origin(&folder);
     let site = format!("[[site]]\norigin = 'https://localhost:{}'\nhost = 'origin'", origin.port());

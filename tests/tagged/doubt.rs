@@ -78,7 +78,7 @@ fn an_answer_that_a_change_overlaps_has_no_lifetime() {
 }
 
 #[test]
-fn a_late_change_is_seen_at_once_whoever_gave_up() {
+fn a_late_change_is_seen_at_once_after_either_side_gave_up() {
     for (gateway_keys, cache_keys) in [(IMPATIENT, ""), ("", IMPATIENT)] {
         let data = Data::default();
         let origin = data.origin("200 OK");

@@ -34,7 +34,7 @@ fn hits(shard: &mut dyn AnyShard<()>, objects: impl Iterator<Item = u64>) -> u64
 }
 
 #[test]
-fn it_learns_what_serves_best_and_learns_anew() {
+fn it_learns_what_serves_best_and_learns_again() {
     // At the second scale, the ghosts hear of a sixteenth of the keys.
     for scale in [1, 100] {
         let mut shard = shard("adaptive", By::Entries, 50 * scale);

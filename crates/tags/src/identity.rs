@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_sends_other_credentials_is_somebody_else() {
+    fn other_credentials_are_another_client() {
         let keys = Keys::default();
         let own =
             |fields: &str| keys.place(b"a", b"/", &HeadLines(fields.as_bytes())).own.map(|key| key.bytes);

@@ -226,7 +226,7 @@ fn what_is_not_there_makes_no_pool() {
 }
 
 #[test]
-fn other_settings_begin_anew() {
+fn other_settings_start_empty() {
     let pools = coupled();
     fetched(&pools, "/a", "", TAG);
     let early = forwarded(&pools, "/a", "");

@@ -7,6 +7,7 @@ mod documents;
 mod functions;
 mod layers;
 mod sources;
+mod words;
 
 use crate::{cargo, read, root};
 use anyhow::{Context, Result, bail};
@@ -34,6 +35,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(layers::check(&files, layers::CRATES));
     problems.extend(sources::leftovers(&files));
     problems.extend(sources::machine_paths(&files));
+    problems.extend(words::private(&files));
     problems.extend(sources::module_docs(&packages, &files));
     problems.extend(documents::links(&files, &|path| root().join(path).exists()));
     problems.extend(documents::sizes(&files, documents::SIZES));

@@ -1,6 +1,6 @@
 //! A change that goes through this gateway, as the gateways beside the same backend on other nodes hear of it.
 //!
-//! They blank the pools that it concerns when it was answered, before whoever made it hears of that, and when the
+//! They blank the pools that it concerns when it was answered, before its client receives the answer, and when the
 //! last of the answer's content goes out. That is enough. A tag that another gateway has by then is blanked there, and
 //! one that it makes of an answer under way belongs to a generation that was over: a ticket reads that before
 //! the backend is asked. What the backend is asked later it answers with the change. So generations need not be the

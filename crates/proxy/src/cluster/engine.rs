@@ -2,7 +2,7 @@
 //!
 //! Every command has a deadline. A connection that failed is dropped; the next command makes another one,
 //! though not sooner than a while after the last that could not be had. Connections live on the cluster's own
-//! thread, whoever asks. What keys mean is for others to say.
+//! thread, for all callers. The meaning of keys is defined elsewhere.
 
 use std::io;
 use std::net::IpAddr;

@@ -39,7 +39,7 @@ pub(crate) fn start(shared: &Arc<Shared>) {
     cluster.spawn(run(Arc::clone(shared), Arc::clone(cluster), first));
     cluster.spawn(Arc::clone(cluster).add_what_waits());
     cluster.spawn(tier::keep::run(Arc::clone(shared)));
-    // Whoever goes on without it validates what is stored.
+    // Without it, stored responses are revalidated.
     let _ = heard.recv_timeout(PATIENCE);
 }
 
@@ -90,12 +90,12 @@ async fn read(
         _ => Missed::New,
     };
     let (engine, last) = cluster.end(link).await?;
-    let anew = Follower::at(&engine, last);
+    let restarted = Follower::at(&engine, last);
     // Until everything is distrusted, nobody may take this node for being there.
-    news.sees(anew.clone());
+    news.sees(restarted.clone());
     news.follower.send_replace(Follower::default());
     give_up(shared, missed).await;
-    news.follower.send_replace(anew);
+    news.follower.send_replace(restarted);
     Ok(None)
 }
 

@@ -38,7 +38,7 @@ const UNDER_WAY: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Notes how far a node has obeyed, and answers from there on; and whose answer that is, since an engine that was
-/// started anew may have lost what was acknowledged. A note is a change: an engine that may make none, because
+/// restarted may have lost acknowledged entries. A note is a change: an engine that may make none, because
 /// another one has taken over, refuses it.
 ///
 /// Keys: the stream, the positions. Values: the node's name, its position, how many entries, the note.

@@ -2,8 +2,8 @@
 //!
 //! Beyond that everything that is stored counts as invalidated ([`distrust`]), which is worth as much time as news
 //! are: what answers from then on was fetched or validated later than every purge that has gone unheard for so
-//! long. So nothing watches the time. Who answers a request compares it, which also holds in a process that was
-//! stopped for a while; and whoever finds that it is over does what is to be done before going on.
+//! long. So nothing watches the time. Each request compares it, which also holds in a process that was
+//! stopped for a while; and the request that finds it over invalidates the stored responses before it continues.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,7 +2,7 @@
 //!
 //! Origins and frameworks derive addresses, links and even the method from such fields, none of which is part of the
 //! cache key: a client could have an answer stored that misleads all others. So [`is_dropped`] fields end here. What a
-//! trusted proxy says of scheme and host becomes the target, and thereby part of the key; what it says of the client
+//! trusted proxy says of scheme and host becomes the target, and so a part of the key; what it says of the client
 //! becomes the client's address. Origins are told both in the fields that we write ourselves.
 
 use std::net::{IpAddr, SocketAddr};

@@ -49,7 +49,7 @@ pub(crate) struct Request {
     pub(crate) hash: u64,
     pub(crate) route: Route,
     pub(crate) client: SocketAddr,
-    /// The client wants another protocol, by these `Upgrade` values.
+    /// The values of `Upgrade`.
     pub(crate) upgrade: Option<HeaderValue>,
     pub(crate) content: Upload,
     /// What its connection is told, and tells; `None` without a client that waits.

@@ -1,4 +1,4 @@
-//! Purges, whoever asks for them: what the words mean, and what is done then.
+//! Purges from all sources: their parameters, and their execution.
 //!
 //! A purge is answered when it is in force, which takes the same time however much is stored. What it reaches is counted
 //! and freed afterwards ([`reclaim`](crate::cache::reclaim)): memory in some tenths of a second for each 100,000 objects, the disks at the pace

@@ -88,7 +88,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     reply
 }
 
-/// [`serve`] for whoever is no client.
+/// [`serve`] for internal callers.
 pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
     if let Some(reply) = pass::answer_ourselves(plan, request) {
         return reply;

@@ -38,7 +38,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The fields as the origin has written them, whoever has passed them on.
+    /// The fields as the origin has written them, without changes by other nodes.
     pub(crate) fn written(&self) -> HeaderMap {
         let mut fields = self.fields.to_map();
         if self.by_peer {

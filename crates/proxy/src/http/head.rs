@@ -367,7 +367,7 @@ fn absolute(target: &str) -> Option<Target<'_>> {
 }
 
 /// The bytes of a registered name (RFC 3986 section 3.2.2), but for the comma, which joins repeated
-/// fields, and percent-encoding, which hides a name from whoever compares.
+/// fields, and percent-encoding, which hides a name from comparisons.
 const IN_HOST: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

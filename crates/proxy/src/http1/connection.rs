@@ -387,7 +387,7 @@ impl Connection {
             Err(SendError::Client(error)) => return Err(error),
             Err(error @ SendError::Truncated(_)) => {
                 tracing::debug!(client = %self.client, "{error}");
-                // Whoever reads until the end of the connection must see that this is not it.
+                // A client that reads until the end of the connection must not take this for the end.
                 let _ = self.writing.flush().await;
                 return Ok(Next::Reset);
             }

@@ -1,4 +1,4 @@
-//! Carries a request's content from the client's connection to whoever reads it.
+//! Carries a request's content from the client's connection to its reader.
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_gets_the_permit_that_its_share_allows_and_those_who_left_cost_none() {
+    async fn a_waiter_gets_the_permit_that_its_share_allows_and_those_who_left_cost_none() {
         let gate = Arc::new(Gate::new(4, 100));
         let mut greedy = hold(&gate, 1, 1);
         let other = [hold(&gate, 2, 2), hold(&gate, 3, 3)];

@@ -57,7 +57,7 @@ impl Deadline {
         Self { limit, due: None, timer: None }
     }
 
-    /// Begins anew: `limit` from the next wait on.
+    /// Restarts: `limit` from the next wait on.
     pub(crate) fn set(&mut self, limit: Duration) {
         (self.limit, self.due) = (limit, None);
     }
@@ -67,7 +67,7 @@ impl Deadline {
         self.timer = None;
     }
 
-    /// Begins anew with the same limit.
+    /// Restarts with the same limit.
     pub(crate) fn restart(&mut self) {
         self.due = None;
     }
@@ -187,7 +187,7 @@ pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<us
 struct Pace {
     /// Bytes a second that it has to take.
     least: u64,
-    /// How long we wait before that is judged, in milliseconds; then it is judged anew.
+    /// Interval in milliseconds after which that is judged, repeatedly.
     window: u64,
     waited: u64,
     taken: u64,

@@ -1,6 +1,6 @@
 //! The access log: one line a request, on standard output or in a file. [`forms`] says what is in a line.
 //!
-//! A line is written at once and whole, so that nothing is lost when the file is moved away and opened anew, and
+//! A line is written at once and whole, so that nothing is lost when the file is moved away and reopened, and
 //! several processes may share one. A log that cannot be written costs no request; lost lines are counted.
 
 mod forms;

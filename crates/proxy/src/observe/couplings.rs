@@ -1,11 +1,10 @@
 //! Writes that seem to change what other paths answer: after `POST /users`, what is under `/feeds` is another one.
 //!
-//! Whoever compares what a URL answers with what it answered before tells it here, and so does whoever sees a write
-//! succeed. Time between two looks at a URL either has a write to some first segment in it or not; where changes are
+//! Comparisons of a URL's response with the one before are reported here, and so are successful writes. Time between two looks at a URL either has a write to some first segment in it or not; where changes are
 //! clearly more frequent with it, that is a coupling. Nothing is ever done about one: people read of it.
 //!
 //! How that is told from chance, for looks at Q and writes to P:
-//! - Long times between two looks hold more writes and more changes, whoever causes them. So looks are compared within
+//! - Long times between two looks hold more writes and more changes, whatever the cause. So looks are compared within
 //!   groups whose times are equal to within a doubling, by the test of Mantel and Haenszel (J. Natl. Cancer Inst. 22,
 //!   1959, section "chi-square"), one-sided, with continuity correction.
 //! - Some hundred pairs are tested again and again, so [`SURE`] deviations are asked for instead of the usual three.

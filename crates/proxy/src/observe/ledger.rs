@@ -61,7 +61,7 @@ impl From<Figures> for Report {
 }
 
 impl Ledger {
-    /// Opens the database, if there shall be one. The default one is done without if it cannot be had.
+    /// Opens the database, if one is configured. If the default one is unavailable, there is none.
     ///
     /// # Errors
     /// A database that was asked for by name, and will not become usable by itself.

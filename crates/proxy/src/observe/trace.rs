@@ -46,7 +46,7 @@ impl Report {
 }
 
 impl Tracer {
-    /// Gets ready to send spans, if that shall be done.
+    /// Prepares to send spans, if tracing is configured.
     ///
     /// # Errors
     /// When the thread or the client that sends them cannot be made.

@@ -32,7 +32,7 @@ impl Report {
 
 impl Tracer {
     /// # Errors
-    /// If requests shall be traced.
+    /// If tracing is configured.
     pub(crate) fn start(settings: &Settings) -> Result<Option<Self>, Error> {
         match &settings.trace.endpoint {
             None => Ok(None),

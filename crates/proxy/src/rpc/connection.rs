@@ -43,7 +43,7 @@ enum Received {
     More,
     /// Not the rest of a call that has begun, in time.
     Late,
-    /// Nothing: the connection shall end.
+    /// Nothing: the connection must end.
     Nothing,
 }
 
@@ -51,7 +51,7 @@ enum Received {
 enum Ending {
     /// Nobody waits for anything.
     Silent,
-    /// After an answer that the client shall get.
+    /// After an answer that the client should get.
     Answered,
 }
 

@@ -70,7 +70,7 @@ impl Tally {
         counts.times.saturating_record(u64::try_from(time.as_micros()).unwrap_or(LONGEST).max(1));
     }
 
-    /// Begins anew.
+    /// Resets the counters.
     pub(crate) fn reset(&self) {
         let fresh = Counts::default();
         *self.counts() = fresh;

@@ -74,7 +74,7 @@ struct Sockets {
 pub enum Control {
     /// Use these settings from now on.
     Reload(Box<Settings>),
-    /// Open the access log anew.
+    /// Reopen the access log.
     Reopen,
     /// Accept nothing more, finish what is under way, then end.
     Drain,
@@ -175,7 +175,7 @@ impl Server {
                 close_ledger(&shared, &mut control).await;
             }
         });
-        // Nobody has to wait for what somebody asked of a disk.
+        // Disk flushes must not delay shutdown.
         runtime.shutdown_background();
         Ok(())
     }
@@ -191,7 +191,7 @@ async fn end_traces(shared: &Arc<Shared>) {
     }
 }
 
-/// Waits until the statistics are written, or the process shall end at once.
+/// Waits until the statistics are written, or the process must end at once.
 async fn close_ledger(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) {
     let Some(ledger) = shared.ledger.clone() else { return };
     let closer = Arc::clone(&ledger);

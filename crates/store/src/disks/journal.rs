@@ -94,7 +94,7 @@ impl Journal {
         if state.records.saturating_add(rules.len()) > LONG {
             state.file = None;
         }
-        let Some(mut file) = state.file.take() else { return self.write_anew(&mut state, purges) };
+        let Some(mut file) = state.file.take() else { return self.rewrite(&mut state, purges) };
         file.write_all(&bytes(rules))?;
         state.records += rules.len();
         state.file = Some(file);
@@ -110,11 +110,11 @@ impl Journal {
         match &state.file {
             Some(file) => file.sync_data(),
             None if purges.is_empty() => Ok(()),
-            None => self.write_anew(&mut state, purges),
+            None => self.rewrite(&mut state, purges),
         }
     }
 
-    fn write_anew(&self, state: &mut State, purges: &Purges) -> io::Result<()> {
+    fn rewrite(&self, state: &mut State, purges: &Purges) -> io::Result<()> {
         let (new, rules) = (self.directory.join(NEW), purges.written());
         let mut file = private::replace(&new)?;
         file.write_all(HEADER)?;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_written_anew() {
+    fn a_long_file_is_rewritten() {
         let directory = tempfile::tempdir().expect("a directory");
         let purges = Purges::default();
         let (journal, _) = Journal::open(directory.path(), &purges, 1_000);

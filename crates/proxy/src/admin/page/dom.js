@@ -1,4 +1,4 @@
-// Elements, made and filled. Text is only ever set as text, whoever wrote it.
+// Creates and fills elements. Text is only ever set as text, never as HTML.
 
 export const byId = (id) => document.getElementById(id);
 

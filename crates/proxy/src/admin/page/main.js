@@ -1,4 +1,4 @@
-// The page: follows the server's figures, and hands them to whoever shows them.
+// The page: follows the server's figures, and passes them to the modules that show them.
 
 import * as cluster from "./cluster.js";
 import * as contents from "./contents.js";

@@ -7,7 +7,7 @@
 //! ([`larder_cluster::record`]).
 //!
 //! What was purged does not come back from there: a response says how far purges had been obeyed when its fetch
-//! began, and whoever finds it reads the stream from there on.
+//! began, and its reader reads the stream from there on.
 
 pub(crate) mod explain;
 pub(crate) mod keep;

@@ -2,7 +2,7 @@
 //! were stale, how stale, and how long they might live, while clients go on as ever.
 //!
 //! What it fetches is not stored, and counts as nobody's request. An answer that differs is stale only if the cache goes
-//! on giving it: the origin may have changed in between, and then whoever invalidates needs a moment.
+//! on giving it: the origin may have changed in between, and then an invalidation needs a moment.
 //!
 //! 1. The hit is fetched again. The same status and content: nothing to say.
 //! 2. Fetched once more, it is yet another one: such pages cannot be compared.
