@@ -44,7 +44,7 @@ fn told_to_stop_it_waits_no_longer_than_it_should() {
         stuck.head();
         larder.signal(Signal::TERM);
         if again {
-            larder.wait_for_log("finishing what is under way");
+            larder.wait_for_log("finishing the requests in progress");
             larder.signal(Signal::TERM);
         }
         assert_eq!(larder.ended().code(), Some(0));
