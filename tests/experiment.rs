@@ -190,7 +190,11 @@ fn who_is_interrupted_leaves_a_report_and_no_child() {
     let proxy = eventually("a proxy", || proxy_of(&experiment));
     kill_process(Pid::from_child(&experiment), Signal::INT).expect("it runs");
     let output = experiment.wait_with_output().expect("it ends");
-    assert!(stderr(&output).contains("stopped; the report has the measurements so far"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("stopped; the report has the measurements so far"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(output.status.code(), Some(1));
     assert!(test_kill_process(proxy).is_err(), "a proxy is left");
     assert!(report(directory.path()).contains("is not whole (stopped)"));

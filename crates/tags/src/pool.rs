@@ -77,7 +77,7 @@ pub struct Report {
     pub equal: u64,
     /// Tags stored.
     pub stored: u64,
-    /// Tags not stored because the pool had been blanked since the backend was asked.
+    /// Tags not stored because the pool was blanked during the request to the backend.
     pub refused: u64,
     /// Times it was blanked.
     pub blanked: u64,

@@ -67,7 +67,7 @@ struct Stats {
     bytes_filling: u64,
     /// Bytes of the capacity that are withheld, since the allocator holds about as many that are not used.
     bytes_withheld: u64,
-    /// Large bodies that were not kept, since the system gave no more room in a memory file.
+    /// Large bodies that were not stored, since the system limited the memory file.
     memory_file_refusals: u64,
     fills: usize,
     policy: String,

@@ -33,19 +33,19 @@ scrape_configs:
 
 [`grafana.json`](grafana.json) is a dashboard for Grafana on these names: import it, and choose the data source.
 
-Names, types and labels stay as they are once released. Counts are those of the process since it started, and no request
-waits for them. `/stats` says the same in JSON.
+Names, types and labels are stable once released. Counters begin with the process, and no request waits for them. `/stats`
+has the same data in JSON.
 
 - The label `outcome` has the words of the statistics database: `hit`, `stale-hit`, `coalesced`, `revalidated`, `miss`,
-  `pass`, `refused`, `failed`. The first three are hits; `revalidated` is what the statistics count as validated. They say
-  how [hit ratios](statistics.md#hit-ratios) are taken.
-- The label `site` is a site's name, `forward` for the forward proxy and the doors, and empty for what is for no site,
-  such as requests that are refused.
-- The label `reason` has the words that `Cache-Status` has as `detail`, and the access log.
-- The label `tier` says where a hit was found: `memory`, `disk` or `engine`, the second tier of a cluster. What is no hit has it empty.
-- Times of requests count from when a request has been read. The time of a miss ends with the last byte of its reply, that
-  of a hit when its reply is handed to the kernel; hits from memory that are answered as a group of up to 16 count with
-  the time of their group. Bounds are powers of two, in microseconds.
+  `pass`, `refused`, `failed`. The first three are hits; the statistics count `revalidated` as validated.
+  [Hit ratios](statistics.md#hit-ratios) has the definitions.
+- The label `site` is a site's name, `forward` for the forward proxy and RPC listeners, and empty for requests without a
+  site, such as refused ones.
+- The label `reason` has the words of `detail` in `Cache-Status` and in the access log.
+- The label `tier` is the tier of a hit: `memory`, `disk` or `engine`, the second tier of a cluster. It is empty without a hit.
+- Times of requests begin when a request has been read. The time of a miss ends with the last byte of its reply, that
+  of a hit when its reply is passed to the kernel; hits from memory that are answered in a group of up to 16 count with
+  the time of the group. Bounds are powers of two, in microseconds.
 
 ";
 

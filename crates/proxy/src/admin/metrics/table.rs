@@ -26,13 +26,13 @@ macro_rules! metric {
 /// Every metric.
 pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_requests_total" ["site", "outcome", "tier"]
-        "Requests answered, by what became of them."
+        "Requests answered, by outcome."
         |moment, to| ends(moment, to, |ends| ends.requests)),
     metric!(Counter "larder_sent_bytes_total" ["site", "outcome", "tier"]
         "Bytes sent to clients, heads included."
         |moment, to| ends(moment, to, |ends| ends.bytes)),
     metric!(Counter "larder_reasons_total" ["site", "reason"]
-    "Requests answered, by the reason of the decision. Reasons that there were not are left out."
+    "Requests answered, by the reason of the decision. Reasons without requests are omitted."
     |moment, to| {
         for (site, counts) in &moment.sites {
             counts.reasons().for_each(|(why, requests)| to.put(&[site, why.token()], requests));
@@ -42,7 +42,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Bytes of content that origins sent."
         |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.origin_bytes))),
     metric!(Histogram "larder_request_duration_seconds" ["result"]
-    "What requests took, by whether they were a hit, validated, a miss, or something other."
+    "Duration of requests, by result: hit, validated, miss, or other."
     |moment, to| {
         to.put_times(&["hit"], &moment.times.hit);
         to.put_times(&["validated"], &moment.times.validated);
@@ -50,47 +50,47 @@ pub(super) const METRICS: &[Metric] = &[
         to.put_times(&["other"], &moment.times.other);
     }),
     metric!(Histogram "larder_origin_duration_seconds" []
-        "What origins took until they began to answer, for each request to one."
+        "Time until the origin began to answer, for each request to one."
         |moment, to| to.put_times(&[], &moment.times.origin)),
     metric!(Gauge "larder_origin_healthy" ["site", "origin"]
-    "1 if the origin is asked in its turn, 0 while it is left alone."
+    "1 if the origin gets requests in its turn, 0 while it gets none after failures."
     |moment, to| moment.stats.origins().for_each(|(site, origin)| {
         to.put(&[site, &origin.address], u8::from(origin.healthy));
     })),
     metric!(Counter "larder_origin_failures_total" ["site", "origin"]
-    "Requests that the origin did not answer, since the config was read."
+    "Requests without an answer of the origin, since the config was read."
     |moment, to| moment.stats.origins().for_each(|(site, origin)| {
         to.put(&[site, &origin.address], origin.failures);
     })),
     metric!(Gauge "larder_origin_requests" []
-        "Requests to origins that are under way."
+        "Requests to origins in progress."
         |moment, to| to.put(&[], moment.stats.in_flight)),
     metric!(Gauge "larder_origin_queue" []
-        "Requests that wait for an origin's turn."
+        "Requests that wait for a permit."
         |moment, to| to.put(&[], moment.stats.queued)),
     metric!(Gauge "larder_fills" []
-        "Responses on their way into the cache."
+        "Responses in progress that are being stored."
         |moment, to| to.put(&[], moment.stats.fills)),
     metric!(Gauge "larder_filling_bytes" []
-        "Bytes of responses on their way into the cache."
+        "Bytes of responses in progress that are being stored."
         |moment, to| to.put(&[], moment.stats.bytes_filling)),
     metric!(Gauge "larder_memory_withheld_bytes" []
         "Bytes of the memory's size that are withheld from responses, since the allocator holds about as many unused."
         |moment, to| to.put(&[], moment.stats.bytes_withheld)),
     metric!(Counter "larder_memory_file_refusals_total" []
-        "Large bodies that were not kept, since the system gave no more room in a memory file."
+        "Large bodies that were not stored, since the system limited the memory file."
         |moment, to| to.put(&[], moment.stats.memory_file_refusals)),
     metric!(Gauge "larder_connections" []
         "Connections of clients that are open."
         |moment, to| to.put(&[], moment.stats.connections)),
     metric!(Gauge "larder_cache_info" ["tier", "directory", "policy"]
-    "Always 1; says which policy decides what makes room."
+    "Always 1; the label has the eviction policy."
     |moment, to| {
         to.put(&[MEMORY, "", &moment.stats.policy], 1);
         disks(moment, |disk| to.put(&[DISK, &disk.path, &disk.policy], 1));
     }),
     metric!(Gauge "larder_cache_bytes" ["tier", "directory"]
-    "Bytes that stored responses take, heads, keys and bookkeeping included."
+    "Bytes of stored responses, including heads, keys and bookkeeping."
     |moment, to| {
         to.put(&[MEMORY, ""], moment.stats.bytes_stored);
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.bytes_live));
@@ -102,7 +102,7 @@ pub(super) const METRICS: &[Metric] = &[
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.objects));
     }),
     metric!(Gauge "larder_cache_capacity_bytes" ["tier", "directory"]
-    "Bytes that may be stored; for a memory that counts entries there is none."
+    "Capacity in bytes; absent for a memory that counts entries."
     |moment, to| {
         if moment.stats.by == "bytes" {
             to.put(&[MEMORY, ""], moment.stats.capacity);
@@ -110,7 +110,7 @@ pub(super) const METRICS: &[Metric] = &[
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.size));
     }),
     metric!(Counter "larder_cache_evictions_total" ["tier", "directory"]
-    "Stored responses that had to make room."
+    "Stored responses that were evicted."
     |moment, to| {
         to.put(&[MEMORY, ""], moment.stats.evictions);
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.evictions));
@@ -124,13 +124,13 @@ pub(super) const METRICS: &[Metric] = &[
         "Objects written."
         |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.stored))),
     metric!(Counter "larder_disk_refused_total" ["directory"]
-        "Objects that the policy did not let in."
+        "Objects that the filter or the policy did not admit."
         |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.refused))),
     metric!(Counter "larder_disk_dropped_total" ["directory"]
         "Objects not written because the disk could not keep up."
         |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.dropped))),
     metric!(Counter "larder_disk_corrupt_total" ["directory"]
-        "Objects that were damaged, and given up."
+        "Damaged objects that were removed."
         |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.corrupt))),
     metric!(Counter "larder_disk_write_errors_total" ["directory"]
         "Writes that failed."
@@ -139,19 +139,19 @@ pub(super) const METRICS: &[Metric] = &[
         "Bytes that wait to be written."
         |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_queued))),
     metric!(Gauge "larder_disk_occupied_bytes" ["directory"]
-        "Bytes that the files take, with what is no longer of use in them."
+        "Bytes of the files, including obsolete records."
         |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_occupied))),
     metric!(Counter "larder_disk_written_bytes_total" ["directory"]
-        "Bytes written, with those that were only moved."
+        "Bytes written, including moved records."
         |moment, to| disks(moment, |disk| to.put(&[&disk.path], disk.bytes_written))),
     metric!(Gauge "larder_pool_tags" ["site", "pool"]
-        "Tags that count, of a gateway's pool; of the pool that segments share, all."
+        "Valid tags of a gateway's pool; of the shared pool, all tags."
         |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.tags))),
     metric!(Gauge "larder_pool_bytes" ["site", "pool"]
-        "Bytes that a pool takes."
+        "Bytes of a pool."
         |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.bytes))),
     metric!(Counter "larder_pool_requests_total" ["site", "pool", "fate"]
-    "GETs for a pool, by what became of them: matched, without the backend; equal, by its answer; or forwarded."
+    "GETs for a pool, by result: matched, without the backend; equal, by its answer; or forwarded."
     |moment, to| pools(moment, |site, pool| {
         to.put(&[site, &pool.pool, "matched"], pool.matched);
         to.put(&[site, &pool.pool, "equal"], pool.equal);
@@ -161,26 +161,26 @@ pub(super) const METRICS: &[Metric] = &[
         "Tags stored."
         |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.stored))),
     metric!(Counter "larder_pool_refused_total" ["site", "pool"]
-        "Tags not stored because the pool had been blanked since the backend was asked."
+        "Tags not stored because the pool was blanked during the request to the backend."
         |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.refused))),
     metric!(Counter "larder_pool_blanked_total" ["site", "pool"]
         "Times a pool was blanked."
         |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.blanked))),
     metric!(Counter "larder_validated_hits_total" ["site", "verdict"]
-    "Hits that were fetched again, by what that showed: ok, stale, changed-meanwhile, unstable or failed."
+    "Hits that were fetched again, by verdict: ok, stale, changed-meanwhile, unstable or failed."
     |moment, to| validated(moment, to)),
     metric!(Counter "larder_unvalidated_hits_total" ["cause"]
-    "Hits that were picked to be fetched again and were not: beyond the rate, while busy, with credentials, or too large."
+    "Sampled hits that were not fetched again: beyond the rate, while busy, with credentials, or too large."
     |moment, to| {
         let Skipped { rate, busy, credentials, large } = moment.validation.skipped;
         let all = [("rate", rate), ("busy", busy), ("credentials", credentials), ("large", large)];
         all.iter().filter(|(_, hits)| *hits > 0).for_each(|(cause, hits)| to.put(&[cause], hits));
     }),
     metric!(Gauge "larder_cluster_nodes" []
-        "Nodes that this one sees, itself included. Without a cluster, neither this nor the next ones are there."
+        "Nodes that this node sees, including itself. Without a cluster, this and the following metrics are absent."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.nodes.len()))),
     metric!(Gauge "larder_cluster_member" []
-    "1 if this node is one of the cluster; 0 if it serves by itself."
+    "1 if this node is a member of the cluster; 0 if it serves alone."
     |moment, to| {
         let member = |cluster: &Cluster| u8::from(cluster.standing == Standing::Member.word());
         moment.stats.cluster.iter().for_each(|cluster| to.put(&[], member(cluster)));
@@ -189,10 +189,10 @@ pub(super) const METRICS: &[Metric] = &[
         "1 if the engine has answered the last command."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], u8::from(cluster.engine.up)))),
     metric!(Counter "larder_cluster_engine_failures_total" []
-        "Commands that the engine has not answered."
+        "Commands without an answer of the engine."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.engine.failures))),
     metric!(Counter "larder_cluster_peer_requests_total" ["result"]
-    "Requests that the node was asked which owns their key: hit, miss, or failed, after which the origin was asked from here."
+    "Requests sent to the owner of their key, by result: hit, miss, or failed, after which they were sent to the origin."
     |moment, to| {
         if let Some(Cluster { peers, .. }) = &moment.stats.cluster {
             let misses = peers.asked.saturating_sub(peers.hits + peers.failed);
@@ -201,7 +201,7 @@ pub(super) const METRICS: &[Metric] = &[
         }
     }),
     metric!(Counter "larder_cluster_spilled_requests_total" []
-        "Requests that went to another node than their key's owner, which had too much to do."
+        "Requests sent to another node because the owner of their key was too busy."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.peers.spilled))),
     metric!(Counter "larder_cluster_forged_total" ["what"]
     "Messages that were ignored because no node with the cluster's token wrote them: member, entry, record, request, or proof \
@@ -219,31 +219,31 @@ pub(super) const METRICS: &[Metric] = &[
         }
     }),
     metric!(Gauge "larder_cluster_copies" []
-        "Responses kept here that other nodes own, because they are asked for often."
+        "Copies of popular responses that other nodes own."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.copies))),
     metric!(Gauge "larder_cluster_trusted" []
-        "1 while what is stored may answer; 0 when it would have to be validated first, since purges were not heard of."
+        "1 while stored responses may be used; 0 while they have to be revalidated, since the stream of purges cannot be read."
         |moment, to| news(moment).for_each(|news| to.put(&[], u8::from(news.trusted)))),
     metric!(Counter "larder_cluster_published_total" []
-        "Purges and other invalidations that this node has told the others."
+        "Purges and other invalidations that this node has published."
         |moment, to| news(moment).for_each(|news| to.put(&[], news.published))),
     metric!(Gauge "larder_cluster_unpublished" []
-        "Those that wait for the engine."
+        "Invalidations of this node that wait to be published."
         |moment, to| news(moment).for_each(|news| to.put(&[], news.waiting))),
     metric!(Counter "larder_cluster_obeyed_total" []
-        "Those of other nodes that were put in force here."
+        "Invalidations of other nodes that were put in force here."
         |moment, to| news(moment).for_each(|news| to.put(&[], news.obeyed))),
     metric!(Counter "larder_cluster_distrusted_total" []
-        "Times that everything stored was to be validated, since nobody knew what had been purged."
+        "Times that all stored responses had to be revalidated, since purges may have been missed."
         |moment, to| news(moment).for_each(|news| to.put(&[], news.distrusted))),
     metric!(Gauge "larder_cluster_lag_seconds" []
-    "For how long this node has not known of all purges. Not there before it first did."
+    "Time since this node last had all purges. Absent until it first has them."
     |moment, to| {
         let lag = news(moment).filter_map(|news| news.lag_seconds);
         lag.for_each(|seconds| to.put(&[], seconds));
     }),
     metric!(Counter "larder_cluster_tier_requests_total" ["result"]
-    "Requests of which the second tier could be asked: hit, miss, outdated (purged, or that is not known), damaged, failed, or skipped while it is left alone. Without a second tier, neither this nor the next ones are there."
+    "Lookups in the second tier: hit, miss, outdated (purged, or unknown), damaged, failed, or skipped while it is not used. Without a second tier, this and the following metrics are absent."
     |moment, to| {
         for tier in tiers(moment) {
             let misses = tier.asked.saturating_sub(tier.hits + tier.outdated + tier.damaged + tier.failed);
@@ -256,19 +256,19 @@ pub(super) const METRICS: &[Metric] = &[
         }
     }),
     metric!(Counter "larder_cluster_tier_written_total" []
-        "Responses that the second tier was given."
+        "Responses written to the second tier."
         |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.written))),
     metric!(Counter "larder_cluster_tier_written_bytes_total" []
-        "Their bytes, as they lie there."
+        "Bytes of these responses, as written."
         |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.written_bytes))),
     metric!(Counter "larder_cluster_tier_dropped_total" []
-        "Responses that the second tier was not given: it was left alone, or failed, or too many waited."
+        "Responses not written to the second tier: it was not used, or failed, or too many waited."
         |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.dropped))),
     metric!(Gauge "larder_cluster_tier_waiting" []
-        "Responses that wait to be given to the second tier."
+        "Responses that wait to be written to the second tier."
         |moment, to| tiers(moment).for_each(|tier| to.put(&[], tier.waiting))),
     metric!(Gauge "larder_cluster_tier_closed" ["side"]
-    "1 while the second tier is used; 0 while it is left alone, since it failed. By side: reads or writes."
+    "1 while the second tier is used; 0 while it is not used after failures. By side: reads or writes."
     |moment, to| {
         for tier in tiers(moment) {
             let closed = |word: &str| u8::from(word == Breaker::Closed.word());
@@ -277,12 +277,12 @@ pub(super) const METRICS: &[Metric] = &[
         }
     }),
     metric!(Gauge "larder_statistics_connected" []
-    "1 if the statistics database takes rows. Without a database, neither this nor the next ones are there."
+    "1 if the statistics database accepts rows. Without a database, this and the following metrics are absent."
     |moment, to| {
         moment.stats.statistics.iter().for_each(|report| to.put(&[], u8::from(report.connected)));
     }),
     metric!(Counter "larder_statistics_requests_total" ["fate"]
-    "Requests for the statistics database, by what became of them: written or dropped."
+    "Requests for the statistics database, by result: written or dropped."
     |moment, to| {
         if let Some(report) = &moment.stats.statistics {
             to.put(&["written"], report.written);
@@ -293,10 +293,10 @@ pub(super) const METRICS: &[Metric] = &[
         "Requests that wait to be written to the statistics database."
         |moment, to| moment.stats.statistics.iter().for_each(|report| to.put(&[], report.queued))),
     metric!(Counter "larder_statistics_failed_writes_total" []
-        "Writes to the statistics database that failed, and were tried again."
+        "Writes to the statistics database that failed and were repeated."
         |moment, to| moment.stats.statistics.iter().for_each(|report| to.put(&[], report.failed_writes))),
     metric!(Counter "larder_trace_spans_total" ["fate"]
-    "Spans for the OpenTelemetry collector, by what became of them: sent or dropped. Without one, neither this nor the next is there."
+    "Spans for the OpenTelemetry collector, by result: sent or dropped. Without one, this and the next metric are absent."
     |moment, to| {
         if let Some(report) = &moment.stats.traces {
             report.fates().iter().for_each(|(fate, spans)| to.put(&[fate], *spans));
@@ -309,7 +309,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Lines of the access log that could not be written."
         |moment, to| to.put(&[], moment.stats.log_lines_lost)),
     metric!(Gauge "larder_build_info" ["version"]
-        "Always 1; says which version runs."
+        "Always 1; the label has the version."
         |_, to| to.put(&[env!("CARGO_PKG_VERSION")], 1)),
 ];
 

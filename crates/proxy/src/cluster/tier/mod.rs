@@ -85,7 +85,7 @@ pub(crate) struct Report {
     pub(crate) skipped: u64,
     /// Responses that it was given.
     pub(crate) written: u64,
-    /// Their bytes, as they lie there.
+    /// Bytes of these responses, as written.
     pub(crate) written_bytes: u64,
     /// Responses that it was not given: it was left alone, or failed, or too many waited.
     pub(crate) dropped: u64,
