@@ -120,7 +120,7 @@ fn misspelt_words_get_the_nearest_one() {
         (&["fetch", "http://a/", "--server", "a"], "expected a host and a port, such as 127.0.0.1:3128"),
         (
             &["fetch", "http://a/", "--via", "onc", "--reset"],
-            "--reset goes by thrift and line only, not by onc",
+            "--reset works with thrift and line only, not with onc",
         ),
         (&["fetch", "http://a/", "--form", "bare"], "--form goes with --via line only, not with --via http"),
         (

@@ -264,6 +264,6 @@ fn what_is_in_memory_is_listed_too_and_what_is_in_both_once() {
     assert!(text(&["ls", "--admin", &admin]).contains("in memory"));
     let url = "http://site.test/a-100";
     assert_eq!(objects(&["--admin", &admin])[0]["url"], url);
-    let why = format!("'{url}' is in memory only; larder fetch asks for it");
+    let why = format!("'{url}' is in memory only; use larder fetch");
     assert_eq!(complaint(&["get", url, "--admin", &admin]), (1, why));
 }
