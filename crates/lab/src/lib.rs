@@ -1,10 +1,9 @@
-//! The laboratory: what a cache would have done with the requests of yesterday, or of a workload made up.
+//! The laboratory: simulates caches on recorded or generated requests.
 //!
 //! A [`trace`] is read from a file or generated, its objects are numbered once, and then it is replayed through
-//! the policies of `larder-evict`: the very code that serves.
+//! the policies of `larder-evict`: the same code that serves.
 //!
-//! Only [`live`] knows sockets: its experiments start the real program and talk to it as a user would, and it has what
-//! they need at both ends, a backend and clients.
+//! Only [`live`] uses sockets: its experiments start the real program, with a backend and clients.
 
 pub mod curve;
 pub mod describe;

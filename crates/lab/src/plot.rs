@@ -1,9 +1,7 @@
-//! Pictures of numbers: a plot as one self-contained SVG, to be opened alone or pasted into a page.
+//! Plots of numbers: one self-contained SVG, to be opened alone or embedded in a page.
 //!
-//! Text and axes take the colour of what surrounds them, and series have colours that stand out on light and dark
-//! ground, so that one picture serves both. Its size depends on its pixels, not on how many points there are.
-//!
-//! Not here: what is worth showing.
+//! Text and axes take the colour of their surroundings, and series have colours that are visible on light and dark
+//! backgrounds. The file's size depends on its pixels, not on the number of points.
 
 mod axis;
 

@@ -1,7 +1,7 @@
-//! Stack distances (Mattson et al., IBM Systems Journal 1970): how large an LRU cache has to be for a request to
-//! be a hit. One pass gives LRU's whole miss-ratio curve.
+//! Stack distances (Mattson et al., IBM Systems Journal 1970): the size of an LRU cache for which a request is a hit. One
+//! pass gives LRU's whole miss-ratio curve.
 //!
-//! O(n log n): a Fenwick tree over the requests holds the weight of each object where it was last asked for.
+//! O(n log n): a Fenwick tree over the requests holds the weight of each object at its last request.
 
 use crate::trace::Trace;
 

@@ -1,7 +1,7 @@
 //! One trace through many policies at many capacities, on several threads.
 //!
-//! A sampled trace is replayed through caches scaled down alike (spatial sampling: Waldspurger et al., SHARDS, FAST
-//! 2015), and what comes out is an estimate for the whole trace, with its error.
+//! A sampled trace is replayed through caches of proportional size (spatial sampling: Waldspurger et al., SHARDS, FAST
+//! 2015), and the result is an estimate for the whole trace, with its error.
 
 use std::fmt::{self, Display};
 use std::num::NonZeroUsize;

@@ -1,6 +1,6 @@
-//! What a trace looks like, in figures: how many, how large, how popular, how soon asked for again.
+//! Statistics of a trace: number of requests, sizes, popularity, reuse.
 //!
-//! Not here: what a cache would make of it.
+//! Not here: the effect of a cache on it.
 
 mod page;
 mod zipf;

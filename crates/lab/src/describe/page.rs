@@ -1,4 +1,4 @@
-//! A description as a page that needs nothing beside itself: figures, and pictures of the trace.
+//! A description as a self-contained page: figures, and pictures of the trace.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Where experiments measure: what they are given, and where their measurements go.
+//! The environment of a measurement: the inputs of an experiment, and the journal for its results.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A workload as it is sent: pages by number, and the order in which they are asked for.
+//! A workload for sending: pages by number, and the order of requests for them.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

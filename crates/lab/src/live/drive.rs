@@ -1,5 +1,5 @@
-//! Clients at work on the [services](super::services), through whatever stands before them: each sends a request as soon
-//! as it has the answer to the one before. What they are told is checked against what they have been told of.
+//! Clients of the [services](super::services), directly or through proxies: each sends a request as soon as it has the
+//! answer to the one before. Answers are checked against acknowledged writes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

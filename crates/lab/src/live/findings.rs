@@ -1,4 +1,4 @@
-//! What an experiment found: claims with their verdicts, figures and tables.
+//! The results of an experiment: claims with their verdicts, figures and tables.
 
 use crate::plot::Plot;
 

@@ -1,6 +1,6 @@
-//! HTTP/1.1 as far as load tools need it: requests without content, answers that say how long they are.
+//! HTTP/1.1 for load tools: requests without content, responses with a length.
 //!
-//! Larger libraries take more of the processor for a page than the proxy does, and share it with the proxy.
+//! Larger libraries take more CPU time for a page than the proxy, on the same processor.
 
 use bytes::{Buf, BytesMut};
 use httparse::{EMPTY_HEADER, Header, Request, Response, Status};

@@ -1,4 +1,4 @@
-//! Measurements, written down one by one as JSON lines, so that a run that was stopped can go on.
+//! Measurements, written one by one as JSON lines, so that an interrupted run can continue.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

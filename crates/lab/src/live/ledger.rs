@@ -1,8 +1,8 @@
-//! Whether an answer was out of date when it was asked for. Pure: it can be shown that it finds what is planted.
+//! Whether an answer was out of date when its request was sent. Pure: tests plant errors and check that it finds them.
 //!
-//! Whatever services keep has a version, which each write raises; an answer names the versions of all that it was built
-//! from. It is *stale* if one of them had been superseded by a write that was acknowledged before the request was sent.
-//! A write that is under way may be seen or not.
+//! All data of the services has a version, which each write raises; an answer contains the versions of its data. It is
+//! *stale* if one of them had been superseded by a write that was acknowledged before the request was sent. A write in
+//! progress may be visible or not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -1,7 +1,7 @@
-//! A line to somewhere far: passes on what connections send, later than it came and no faster than the line is.
+//! A simulated network link: forwards the bytes of connections with a delay and at a limited rate.
 //!
-//! It runs in a thread of its own. Delays are those of the runtime's timer, which counts milliseconds. Connections
-//! themselves are made at once.
+//! It runs in a thread of its own. Delays are those of the runtime's timer, which counts milliseconds. Connecting has no
+//! delay.
 
 use std::cell::Cell;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
-//! The load driver that measures: sends a list of requests by one of the proxy's doors, and times every answer.
+//! The measuring load driver: sends a list of requests over one of the proxy's protocols, and times every answer.
 //!
-//! In a closed loop each client sends when its last answer is there. In an open loop requests are due at moments that do
-//! not depend on answers, and the time of each counts from when it was due: a proxy that stalls is charged for all that
-//! would have come meanwhile (no coordinated omission).
+//! In a closed loop each client sends when its last answer has arrived. In an open loop requests are due at moments that do
+//! not depend on answers, and the time of each counts from when it was due: so a proxy that stalls is charged for all
+//! requests that were due meanwhile (no coordinated omission).
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The machine that measured, in a few words, so that numbers can be compared with others.
+//! A short description of the measuring machine, for comparisons.
 
 use std::fs;
 use std::thread;

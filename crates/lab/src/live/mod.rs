@@ -1,13 +1,13 @@
-//! Live experiments: the real program, started as a child and asked over sockets as a user would, in front of an
-//! origin whose pages and delays are known.
+//! Live experiments: the real program, started as a child and used over sockets, in front of an origin with known pages and
+//! delays.
 //!
-//! An [`experiments::Experiment`] takes its measurements through a [`Bench`], which writes each down at once; what they
-//! show is concluded from what was written down, so that a run that was stopped has a report too.
+//! An [`experiments::Experiment`] takes its measurements through a [`Bench`], which writes each at once; conclusions are
+//! drawn from the written ones, so that an interrupted run has a report, too.
 //!
-//! Data that changes is served by three small [`services`] and asked for by clients that [`drive`] them; a [`Ledger`]
-//! finds answers that were out of date.
+//! Changing data is served by three small [`services`] to clients that [`drive`] them; a [`Ledger`] finds answers that were
+//! out of date.
 //!
-//! Not here: what goes on inside of the proxy. It is seen from outside only.
+//! Not here: the inside of the proxy. It is observed from outside only.
 
 mod bench;
 mod child;

@@ -1,8 +1,8 @@
 //! The origin simulator: pages of stated sizes, after stated delays, over HTTP/1.1.
 //!
-//! It runs in a thread of its own, which does nothing else, so that what it takes of the processor can be told.
+//! It runs in a thread of its own, which does nothing else, so that its CPU time can be measured.
 //!
-//! Not here: which page takes how long. A [`Course`](super::course::Course) says so.
+//! Not here: the size and delay of each page. A [`Course`](super::course::Course) has them.
 
 use std::fs;
 use std::io;

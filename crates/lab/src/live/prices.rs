@@ -1,4 +1,4 @@
-//! What memory costs a month, so that a cache's size has a price. Pure.
+//! The monthly price of memory, so that a cache's size has a price. Pure.
 
 use serde::{Deserialize, Serialize};
 

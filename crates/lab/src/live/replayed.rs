@@ -1,4 +1,4 @@
-//! What the simulation says of the requests of a live run: for each, whether it is a hit.
+//! The simulation of the requests of a live run: for each, whether it is a hit.
 
 use larder_evict::{Capacity, Policy, Replay, Select, Shape, Spec};
 

@@ -1,6 +1,6 @@
-//! The report: one HTML page that needs no other file and no network, and each figure's numbers beside it as CSV.
+//! The report: one self-contained HTML page, and each figure's numbers beside it as CSV.
 //!
-//! First the answers, then each experiment: what was measured, what its claims came to, pictures, tables.
+//! First the verdicts, then each experiment: its measurements, claims, pictures and tables.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,8 +1,8 @@
-//! A backend of three services, as the microservice report has it: users, learning paths and skills, each with a SQLite
-//! database of its own. Paths and skills show the user whose they are, so a write to users changes what they answer.
+//! A backend of three services, as in the microservice report: users, learning paths and skills, each with its own SQLite
+//! database. Paths and skills show their user, so a write to users changes their answers.
 //!
-//! For experiments and tests: its answers say of which [versions](super::Versions) they are, and take as long as they are
-//! told to. HTTP/1.1 with kept connections, a thread for each, so that a handler may wait as handlers of such services do.
+//! For experiments and tests: answers contain their [versions](super::Versions), and take a configured time. HTTP/1.1 with
+//! kept connections, a thread for each, so that a handler may wait.
 
 mod database;
 mod rehearsal;

@@ -1,4 +1,4 @@
-//! Which of several caches has a key: the microservice report's pool. Pure.
+//! The assignment of keys to several caches: the microservice report's pool. Pure.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;

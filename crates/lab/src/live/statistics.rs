@@ -1,7 +1,7 @@
-//! What a few repetitions tell: means with their confidence, and whether a claim stands.
+//! Conclusions from a few repetitions: means with their confidence, and verdicts on claims.
 //!
-//! Repetitions are paired: what is compared was measured with the same requests, so that the difference of each pair
-//! counts and not how the workloads differ (Student's t for paired samples).
+//! Repetitions are paired: both sides of a comparison were measured with the same requests, so that the difference of each
+//! pair counts and not the difference of workloads (Student's t for paired samples).
 
 /// Student's t that holds 95 times in 100 to both sides, by degrees of freedom from 1.
 const T: [f64; 30] = [

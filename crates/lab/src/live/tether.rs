@@ -1,5 +1,5 @@
-//! A program that is started for a measurement, and ends with it: with this value, and, since its standard input ends
-//! then, when this process is killed.
+//! A program that is started for a measurement and ends with it: with this value, and with this process, since its standard
+//! input closes then.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;

@@ -1,8 +1,7 @@
-//! Waits that are exact. The runtime's own timer counts milliseconds, and a page that takes two of them would come after
-//! three.
+//! Exact waits. The runtime's own timer counts milliseconds, so that a page with a delay of two would come after three.
 //!
-//! All waits of a thread have one timer of the system, and those that end about together one call to it: a timer for each
-//! connection took more of the processor than answering did, and shares it with what is measured.
+//! All waits of a thread share one timer of the system, and those that end at about the same time share one call to it: a
+//! timer for each connection took more CPU time than answering, on the processor of the measured program.
 
 use std::collections::BTreeMap;
 use std::io;

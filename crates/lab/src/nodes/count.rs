@@ -1,4 +1,4 @@
-//! What happened in a cluster, added up.
+//! The totals of a cluster.
 
 use std::ops::Range;
 

@@ -1,12 +1,11 @@
-//! One trace through a cluster: what several nodes would have done together, and what they would have asked of
-//! each other.
+//! One trace through a cluster: the hits of several nodes together, and the requests between them.
 //!
-//! Each request arrives at a node. If another node owns the object, the node looks among the copies of hot
-//! objects that it keeps for itself, then asks the owner; who owns an object, the ring of `larder-cluster` says,
-//! which serves. So every node is two caches of the very code that serves, and since none depends on another but
-//! by what it is asked, they are replayed one after the other.
+//! Each request arrives at a node. If another node owns the object, the node looks among its copies of hot objects, then
+//! sends a request to the owner; the ring of `larder-cluster`, which also serves, determines the owner. So every node is two
+//! caches of the code that serves, and since none depends on another except by its requests, they are replayed one after the
+//! other.
 //!
-//! Not here: time. What several nodes ask for at once counts as asked one after the other.
+//! Not here: time. Concurrent requests of several nodes count as consecutive.
 
 mod count;
 mod placement;

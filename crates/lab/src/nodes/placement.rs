@@ -1,4 +1,4 @@
-//! Where each request arrives, and who owns its object then.
+//! The node at which each request arrives, and the owner of its object then.
 
 use std::num::NonZeroU16;
 

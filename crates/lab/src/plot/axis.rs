@@ -1,4 +1,4 @@
-//! The axes of a plot: what they span, which values they name, and how.
+//! The axes of a plot: their range, ticks and labels.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Numbers objects as they come.
+//! Numbers objects in order of appearance.
 
 use std::fmt::{self, Display};
 use std::hash::BuildHasher;

@@ -1,4 +1,4 @@
-//! The formats of trace files, and how they are told apart.
+//! The formats of trace files, and their detection.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! A file's content: unpacked if it is packed, its beginning in hand, so that its format can be seen.
+//! A file's content: decompressed if needed, with its beginning available, so that its format can be detected.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};

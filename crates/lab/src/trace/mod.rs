@@ -1,7 +1,6 @@
 //! Requests in order, their objects numbered from 0 by first appearance.
 //!
-//! Columns, not rows: a replay reads what it needs and nothing else, and a column in which nothing differs is
-//! not kept.
+//! Columns, not rows: a replay reads only what it needs, and a column with one value only is not stored.
 
 mod builder;
 mod format;

@@ -1,7 +1,6 @@
 //! Reads a trace file of any format.
 //!
-//! Nothing is skipped in silence: what was broken, and what was left out since no cache would keep it, is
-//! counted and shown.
+//! Broken and excluded lines are counted and shown.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};

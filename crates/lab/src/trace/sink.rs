@@ -1,4 +1,4 @@
-//! Where readers put what they find: requests, what is left out of them, and what is broken.
+//! The output of readers: requests, excluded lines, and broken lines.
 
 use super::read::Reading;
 use super::{Builder, Column, Options, Record, TooMany, Trace};

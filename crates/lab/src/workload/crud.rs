@@ -1,4 +1,4 @@
-//! A small service's users at work: people, learning paths and skills, read four times out of five (the microservice
+//! The users of a small service: people, learning paths and skills, read four times out of five (the microservice
 //! report's workload: endpoints by entity, Zipf popularity, a share of unsafe requests with valid bodies).
 
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
-//! Workloads made up: requests in order, drawn from a stated model.
+//! Generated workloads: requests in order, drawn from a stated model.
 //!
-//! The same model and seed give the same workload on every machine, and a workload's file says in its first lines
-//! which they were. An [`Order`] says which page is asked for when; [`Pages`] say how large each is and what fetching
-//! it costs. [`Crud`] is an order of its own, with methods and bodies.
+//! The same model and seed give the same workload on every machine, and a workload's file names both in its first lines. An
+//! [`Order`] determines the sequence of pages; [`Pages`] determine the size of each and the cost of fetching it. [`Crud`] is
+//! an order of its own, with methods and bodies.
 
 mod browsing;
 mod crud;

@@ -1,4 +1,4 @@
-//! Which page is asked for when.
+//! The order of requests for pages.
 
 use std::ops::RangeInclusive;
 

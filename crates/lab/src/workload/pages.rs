@@ -1,4 +1,4 @@
-//! How large pages are, and what fetching them costs.
+//! The sizes of pages, and the cost of fetching them.
 
 use rand::RngExt;
 use rand_distr::{Distribution, LogNormal, Pareto};

@@ -1,6 +1,6 @@
-//! Workloads as text: lines that begin with `#` say what they are, and every other line is a request.
+//! Workloads as text: lines that begin with `#` describe the workload, and every other line is a request.
 //!
-//! `time method path size cost [body]`, apart by one space: microseconds from the start, bytes, and microseconds; the body
+//! `time method path size cost [body]`, separated by one space: microseconds from the start, bytes, and microseconds; the body
 //! is the rest of the line.
 
 use std::io::{self, Write};

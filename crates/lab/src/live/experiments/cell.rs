@@ -1,5 +1,5 @@
-//! One policy at one cache size over one list of requests: what was seen of the live proxy, and what the simulation of
-//! the same requests says.
+//! One policy at one cache size over one list of requests: the measurements of the live proxy, and the simulation of the
+//! same requests.
 
 use std::collections::BTreeSet;
 

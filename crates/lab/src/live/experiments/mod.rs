@@ -1,7 +1,7 @@
 //! The experiments: one file each, and one line in [`EXPERIMENTS`].
 //!
-//! To add one, write how its measurements are taken and what they show, and list it; `larder experiment`, its help, its
-//! report and its tests go by the list.
+//! An experiment defines how its measurements are taken, and the conclusions from them. `larder experiment`, its help, its
+//! report and its tests use the list.
 
 mod browsing;
 mod cell;

@@ -1,7 +1,7 @@
-//! Two workloads over the Thrift door, under three policies: the report on an RPC proxy with Apache Thrift.
+//! Two workloads over Thrift, under three policies: the report on an RPC proxy with Apache Thrift.
 //!
-//! Workload 1 asks for every page 7 to 16 times, shuffled; workload 2 for a few small pages, then larger ones, then the
-//! largest, again and again. Capacity counts bytes.
+//! Workload 1 requests every page 7 to 16 times, shuffled; workload 2 requests a few small pages, then larger ones, then the
+//! largest, repeatedly. Capacity counts bytes.
 
 use larder_evict::By;
 

@@ -1,4 +1,4 @@
-//! What one service keeps: rows with a version each, in a database that is its own.
+//! The data of one service: rows with a version each, in its own database.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The services without a network: what they answer to requests that come one after the other.
+//! The services without a network: their answers to consecutive requests.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;

@@ -1,6 +1,6 @@
-//! What the services answer: a method, a path and a content in, a status and JSON out.
+//! The answers of the services: a method, a path and a content in, a status and JSON out.
 //!
-//! Every answer has `versions`: of all that it was built from, or, to a write, of all that it has made.
+//! Every answer has `versions`: of all data that it was built from, or, for a write, of all data that it has changed.
 
 use std::path::Path;
 

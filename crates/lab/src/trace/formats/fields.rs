@@ -1,4 +1,4 @@
-//! What the fields of JSON lines and the columns of CSV are called, and what they mean.
+//! The names of JSON fields and CSV columns, and their meaning.
 
 use std::borrow::Cow;
 

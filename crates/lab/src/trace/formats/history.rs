@@ -1,7 +1,7 @@
-//! The history of a browser, Chrome's or Firefox's and those of their kin: an SQLite database.
+//! The history of Chrome, Firefox and related browsers: an SQLite database.
 //!
-//! A running browser locks it and keeps its newest visits in a file beside it (`-wal`), so that both are copied
-//! and the copy is read.
+//! A running browser locks it and keeps its newest visits in a file beside it (`-wal`), so both are copied and the copy is
+//! read.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! One file a format: what a record or line of it says.
+//! The formats, a file each: the content of a record or line.
 
 mod arc;
 pub(super) mod csv;

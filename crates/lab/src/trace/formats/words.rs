@@ -1,4 +1,4 @@
-//! What the lines of logs are made of: words, numbers, dates, and requests that a cache could answer.
+//! The parts of log lines: words, numbers, dates, and requests that a cache could answer.
 
 use std::borrow::Cow;
 

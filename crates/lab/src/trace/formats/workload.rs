@@ -1,4 +1,4 @@
-//! What `larder workload` writes: `time method path size cost [body]`, below lines that begin with `#`.
+//! The output of `larder workload`: `time method path size cost [body]`, below lines that begin with `#`.
 
 use super::lines::{Parsed, Said};
 use super::words::{integer, no, size, text, word};

@@ -1,5 +1,5 @@
-//! Belady's anomaly: more room, more misses (Belady, Nelson and Shedler, 1969). Looked for by simulation, where every
-//! capacity can be tried, and shown live on the sequence that made it known.
+//! Belady's anomaly: more capacity, more misses (Belady, Nelson and Shedler, 1969). Searched by simulation, with every
+//! capacity, and shown live on the sequence from the paper.
 
 use larder_evict::{By, Capacity, Spec};
 use serde::{Deserialize, Serialize};

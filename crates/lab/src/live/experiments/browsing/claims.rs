@@ -1,4 +1,4 @@
-//! What the report claims, and whether it is so here.
+//! The report's claims, and their verdicts.
 
 use std::collections::BTreeSet;
 

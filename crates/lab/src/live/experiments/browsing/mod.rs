@@ -1,6 +1,6 @@
-//! Two people's browsing over the ONC door, under five policies: the report on a web proxy with Sun RPC.
+//! Two people's browsing over ONC RPC, under five policies: the report on a web proxy with Sun RPC.
 //!
-//! Capacity counts URLs. The datasets are made up to the report's figures (`larder workload browsing`).
+//! Capacity counts URLs. The datasets are generated from the report's figures (`larder workload browsing`).
 
 mod anomaly;
 mod claims;

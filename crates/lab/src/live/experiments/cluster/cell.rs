@@ -1,4 +1,4 @@
-//! One working set on some nodes: what clients, origin and nodes saw of it, and what the simulation says.
+//! One working set on some nodes: the counts of clients, origin and nodes, and the simulation.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroUsize};

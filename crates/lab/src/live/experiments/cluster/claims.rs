@@ -1,4 +1,4 @@
-//! What a cluster is for, and whether it is so.
+//! Claims about clusters, and their verdicts.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! One, two and three nodes of a cluster: what nodes more do for working sets that fit one of them, three, or not even
-//! those, and what they cost.
+//! One, two and three nodes of a cluster: their gain and cost for working sets that fit one of them, three, or not even
+//! three.
 //!
-//! Clients ask the nodes in turn, as behind a balancer that knows nothing of keys. The simulation replays the same
-//! requests, and goes on to clusters for which one machine has no room.
+//! Clients send requests to the nodes in turn, as through a load balancer without knowledge of keys. The simulation replays
+//! the same requests, and extends to clusters that do not fit one machine.
 
 mod cell;
 mod claims;

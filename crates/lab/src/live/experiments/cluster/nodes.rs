@@ -1,6 +1,6 @@
-//! The nodes of a cell, on free ports of loopback, and the engine by which they know of each other.
+//! The nodes of a measurement, on free ports of loopback, and their engine.
 //!
-//! The engine is the system's own redis-server or valkey-server. It knows nothing of standard input, so that the system is
+//! The engine is the system's redis-server or valkey-server. It does not watch its standard input, so the operating system is
 //! asked to end it with this process.
 
 use std::env;

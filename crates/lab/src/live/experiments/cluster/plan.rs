@@ -1,4 +1,4 @@
-//! What is measured of clusters, and with which requests.
+//! The measurements of clusters, and their requests.
 
 use super::cell::Cell;
 use crate::live::bench::Size;

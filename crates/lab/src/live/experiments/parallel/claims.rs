@@ -1,4 +1,4 @@
-//! The headlines, and whether they stand.
+//! The report's claims, and their verdicts.
 
 use super::{AIOHTTP, LARDER, Measured, REPORT, URLS};
 use crate::live::findings::{Finding, told};

@@ -1,4 +1,4 @@
-//! The programs of Python that are measured beside the proxy.
+//! The Python programs that are measured beside the proxy.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! One way to the services, under one load: what clients saw, and what it took.
+//! One path to the services, under one load: the clients' measurements, and the cost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Three coupled services whose data changes, with and without a cache before them: the microservice report.
+//! Three coupled services whose data changes, with and without a cache in front of them: the microservice report.
 //!
-//! Clients read and write as YCSB has them, four reads to a write, over endpoints of Zipf's popularity. What may be
-//! answered from a cache, a gateway beside the services knows, by pools of entity tags.
+//! Clients read and write as in YCSB, four reads to a write, over endpoints with Zipf popularity. A gateway beside the
+//! services decides by pools of entity-tags whether a cached answer is current.
 
 mod cell;
 mod claims;

@@ -1,4 +1,4 @@
-//! What is measured, by the size of the run.
+//! The measurements, by the size of the run.
 
 use super::cell::{Cell, Endpoint, WRITES};
 use super::ways::Way;

@@ -1,8 +1,8 @@
-//! What the simulation says of a cache before the services: the requests of a live run, the services' own answers to
-//! them, and the code that decides in a live cache what stays.
+//! The simulation of a cache in front of the services: the requests of a live run, the services' own answers to them, and
+//! the eviction code of a live cache.
 //!
-//! Answers change while they are stored, which a trace cannot say. So the requests are put to the services once, one
-//! after the other, and each answer is told by its content.
+//! Answers change while they are stored, which a trace cannot express. So the requests are sent to the services once, one
+//! after the other, and each answer is identified by its content.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The ways from clients to the three services, each with the processes that it goes through.
+//! The paths from clients to the three services, each with its processes.
 
 use std::ffi::OsStr;
 use std::fs;

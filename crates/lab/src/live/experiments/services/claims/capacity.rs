@@ -1,4 +1,4 @@
-//! What policies and the size of the cache do to hits and times, and what the size costs.
+//! The effect of policies and cache size on hits and times, and the price of the size.
 
 use super::super::cell::Measured;
 use super::super::plan::{EVICTING, POLICIES, POLICY, SIZE};

@@ -1,5 +1,5 @@
-//! Whether a cache makes answers come sooner: against what answers cost, how many clients there are, and how many
-//! requests went before.
+//! Whether a cache reduces latency: against the cost of answers, the number of clients, and the number of earlier
+//! requests.
 
 use super::super::REPORT;
 use super::super::cell::Measured;

@@ -1,4 +1,4 @@
-//! What is claimed, and whether it is so.
+//! The claims, and their verdicts.
 
 mod capacity;
 mod latency;

@@ -1,4 +1,4 @@
-//! Several caches that share the keys; and the situations in which the report hoped for more.
+//! Several caches that share the keys; and the situations in which the report expected a larger gain.
 
 use super::super::REPORT;
 use super::super::cell::{Measured, WRITES};
