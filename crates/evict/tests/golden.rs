@@ -1,96 +1,178 @@
-//! Hits and evictions of each policy on one small trace, to the digit.
+//! Misses of every policy and filter on the shipped traces, to the digit, as `golden.txt` lists them.
 //!
-//! The counts were computed apart from this crate, by a few lines over an ordered dictionary.
+//! The counts are this crate's own: they say that nothing has changed, not that it is right. `laws.rs` compares with
+//! naive models, and `crates/lab/tests/reference.rs` with another simulator.
 
-use larder_evict::{By, Capacity, Object, Spec};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 
-const REQUESTS: usize = 100_000;
-const KEYS: usize = 10_000;
+use larder_evict::{By, Capacity, FILTERS, POLICIES, Policy, Replay, Request, Select, Shape, Spec};
 
-const CAPACITIES: [Capacity; 8] = [
-    Capacity { by: By::Entries, amount: 0 },
-    Capacity { by: By::Entries, amount: 1 },
-    Capacity { by: By::Entries, amount: 100 },
-    Capacity { by: By::Entries, amount: 1_000 },
-    Capacity { by: By::Entries, amount: 20_000 },
-    Capacity { by: By::Bytes, amount: 5_000 },
-    Capacity { by: By::Bytes, amount: 500_000 },
-    Capacity { by: By::Bytes, amount: 5_000_000 },
+/// The traces, and two capacities for each: about 1% and 10% of what all objects take. Where sizes differ they are
+/// bytes, otherwise objects. `traces/reference_miss_ratios.csv` has most of them, too.
+const TRACES: [(&str, [u64; 2]); 4] = [
+    ("adaptsize_web", [2_788_542, 27_885_423]),
+    ("cache2k_web07", [204, 2_048]),
+    ("cache2k_web12", [137, 1_375]),
+    ("semicomplete_weblog", [5_612_777, 56_127_776]),
 ];
 
-/// Per policy, (hits, evictions) at each of [`CAPACITIES`].
-const GOLDEN: &[(&str, [(u64, u64); 8])] = &[
-    (
-        "fifo",
-        [
-            (0, 0),
-            (1_765, 98_234),
-            (34_244, 65_656),
-            (62_844, 36_156),
-            (91_441, 0),
-            (4_633, 45_694),
-            (33_973, 65_932),
-            (62_612, 36_422),
-        ],
-    ),
-    (
-        "lru",
-        [
-            (0, 0),
-            (1_765, 98_234),
-            (39_099, 60_801),
-            (67_292, 31_708),
-            (91_441, 0),
-            (4_986, 45_341),
-            (38_771, 61_133),
-            (67_018, 32_026),
-        ],
-    ),
-];
+const HEADER: &str = "\
+# Misses of every policy and filter on the shipped traces (traces/README.md), by capacity: bytes, or objects where all
+# have one size. To write this file again after a change that is meant to change counts:
+# cargo test -p larder-evict --test golden -- --ignored write_golden_counts
+";
 
-/// A seeded Zipf trace (exponent 1) in arithmetic that is exact everywhere: no powers, no logarithms.
-fn trace() -> Vec<Object> {
-    let mut total = 0.0;
-    let cumulated: Vec<f64> = (1..=KEYS)
-        .map(|rank| {
-            total += 1.0 / rank as f64;
-            total
-        })
-        .collect();
-    let mut state = 1_u64;
-    let request = |_| {
-        let share = (split_mix(&mut state) >> 11) as f64 / (1_u64 << 53) as f64;
-        let rank = cumulated.partition_point(|&sum| sum <= share * total).min(KEYS - 1) as u64;
-        Object { key: rank, size: 100 + rank * 7_919 % 9_973, cost: 1 }
+struct Trace {
+    name: &'static str,
+    capacities: [Capacity; 2],
+    shape: Shape,
+    requests: Vec<Request>,
+}
+
+/// Counts of misses by policy, in the order of the columns.
+type Rows = BTreeMap<String, Vec<u64>>;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.txt")
+}
+
+fn read(name: &'static str, amounts: [u64; 2]) -> Trace {
+    let file =
+        std::fs::File::open(root().join(format!("traces/{name}.oracleGeneral.zst"))).expect("it ships");
+    let bytes = zstd::decode_all(file).expect("it is whole");
+    let mut ids = HashMap::new();
+    let requests = bytes.as_chunks::<24>().0.iter().map(|record| {
+        let object = u64::from_le_bytes(record[4..12].try_into().expect("a field"));
+        let size = u32::from_le_bytes(record[12..16].try_into().expect("a field"));
+        let next = i64::from_le_bytes(record[16..].try_into().expect("a field"));
+        let unused = ids.len() as u32;
+        let id = *ids.entry(object).or_insert(unused);
+        Request { id, size: size.into(), cost: 0, next: u64::try_from(next).unwrap_or(u64::MAX) }
+    });
+    let requests: Vec<_> = requests.collect();
+    let sized = requests.iter().any(|request| request.size != 1);
+    let by = if sized { By::Bytes } else { By::Entries };
+    let shape = Shape { objects: ids.len() as u32, sized, costed: false };
+    Trace { name, capacities: amounts.map(|amount| Capacity { by, amount }), shape, requests }
+}
+
+struct Misses<'a> {
+    trace: &'a Trace,
+    capacity: Capacity,
+}
+
+impl Select for Misses<'_> {
+    type Output = u64;
+
+    fn run<P: Policy>(self, params: P::Params) -> u64 {
+        let mut replay = Replay::<P>::new(self.capacity, self.trace.shape, params, 1);
+        self.trace.requests.len() as u64 - replay.requests(self.trace.requests.iter().copied())
+    }
+}
+
+/// Every policy, and every filter in front of LRU.
+fn specs() -> impl Iterator<Item = String> {
+    let filters = FILTERS.iter().map(|filter| format!("{}+lru", filter.name));
+    POLICIES.iter().map(|policy| policy.name.to_owned()).chain(filters)
+}
+
+fn columns(traces: &[Trace]) -> impl Iterator<Item = (&Trace, Capacity)> {
+    traces.iter().flat_map(|trace| trace.capacities.map(|capacity| (trace, capacity)))
+}
+
+/// Replays all traces under every policy: half of the policies in another thread.
+fn count(traces: &[Trace]) -> Rows {
+    let row = |spec: &String| {
+        let misses = |(trace, capacity)| {
+            Spec::parse(spec).expect("a listed policy").select(Misses { trace, capacity })
+        };
+        (spec.clone(), columns(traces).map(misses).collect())
     };
-    (0..REQUESTS).map(request).collect()
+    let specs: Vec<_> = specs().collect();
+    let rows = |odd: usize| -> Rows { specs.iter().skip(odd).step_by(2).map(row).collect() };
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| rows(1));
+        let mut all = rows(0);
+        all.append(&mut others.join().expect("no panic"));
+        all
+    })
 }
 
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+/// The file's text.
+fn table(traces: &[Trace], rows: &Rows) -> String {
+    let line = |name: &str, cells: &[String]| {
+        let cells: String = cells.iter().map(|cell| format!("  {cell:>19}")).collect();
+        format!("{name:<14}{cells}\n")
+    };
+    let names: Vec<_> = columns(traces).map(|(trace, _)| trace.name.to_owned()).collect();
+    let amounts: Vec<_> = columns(traces).map(|(_, capacity)| capacity.amount.to_string()).collect();
+    let mut text = HEADER.to_owned() + &line("# trace", &names) + &line("# capacity", &amounts);
+    for (spec, misses) in rows {
+        text += &line(spec, &misses.iter().map(u64::to_string).collect::<Vec<_>>());
+    }
+    text
 }
 
-fn replay(policy: &str, capacity: Capacity, trace: &[Object]) -> (u64, u64) {
-    let mut shard = Spec::parse(policy).expect("a listed policy").build(capacity, 1);
-    let mut hits = 0;
-    for &object in trace {
-        match shard.get(object.key) {
-            Some(()) => hits += 1,
-            None => drop(shard.insert(object, (), &mut Vec::new())),
+/// The rows of the file's text.
+fn stored(text: &str) -> Rows {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let row = |line: &str| {
+        let mut words = line.split_whitespace();
+        let spec = words.next().expect("a row begins with a policy");
+        (spec.to_owned(), words.map(|word| word.parse().expect("a count")).collect())
+    };
+    lines.map(row).collect()
+}
+
+/// What is wrong with the counts that are stored, a line each.
+fn complaints(stored: &Rows, counted: &Rows) -> Vec<String> {
+    let missing = counted.keys().filter(|spec| !stored.contains_key(*spec));
+    let mut complaints: Vec<_> = missing.map(|spec| format!("'{spec}' has no golden counts")).collect();
+    for (spec, golden) in stored {
+        match counted.get(spec) {
+            None => complaints.push(format!("'{spec}' has golden counts and is not in the registry")),
+            Some(counts) if counts != golden => {
+                complaints.push(format!("'{spec}' misses {counts:?}, and golden are {golden:?}"));
+            }
+            Some(_) => {}
         }
     }
-    (hits, shard.evictions())
+    complaints
 }
 
 #[test]
-fn counts_are_golden() {
-    let trace = trace();
-    for (policy, golden) in GOLDEN {
-        let counted = CAPACITIES.map(|capacity| replay(policy, capacity, &trace));
-        assert_eq!(counted, *golden, "{policy}");
-    }
+fn every_policy_misses_as_often_as_its_golden_counts_say() {
+    let traces = TRACES.map(|(name, amounts)| read(name, amounts));
+    let text = std::fs::read_to_string(file()).unwrap();
+    let counted = count(&traces);
+    let complaints = complaints(&stored(&text), &counted);
+    assert!(complaints.is_empty(), "\n{}\ngolden.txt says how to write it again", complaints.join("\n"));
+    assert_eq!(text, table(&traces, &counted), "golden.txt was not written by this test");
+}
+
+#[test]
+fn a_policy_without_golden_counts_is_named() {
+    let counted = Rows::from([("fifo".to_owned(), vec![7, 5]), ("lru".to_owned(), vec![6, 4])]);
+    assert_eq!(complaints(&counted, &counted), [""; 0]);
+    let mut stored = counted.clone();
+    stored.remove("lru");
+    assert_eq!(complaints(&stored, &counted), ["'lru' has no golden counts"]);
+    stored.insert("lru".to_owned(), vec![6, 3]);
+    stored.insert("old".to_owned(), vec![1, 1]);
+    assert_eq!(
+        complaints(&stored, &counted),
+        ["'lru' misses [6, 4], and golden are [6, 3]", "'old' has golden counts and is not in the registry"]
+    );
+}
+
+#[test]
+#[ignore = "writes golden.txt again"]
+fn write_golden_counts() {
+    let traces = TRACES.map(|(name, amounts)| read(name, amounts));
+    std::fs::write(file(), table(&traces, &count(&traces))).unwrap();
 }
