@@ -1,6 +1,6 @@
-//! What every policy in the registry obeys, whatever the cache is asked to do; and what the plain ones are.
+//! What every policy in the registry obeys, whatever the cache is asked to do.
 
-mod naive;
+mod operations;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,75 +8,10 @@ use larder_evict::{
     Alike, AnyShard, Attributes, By, Capacity, FILTERS, Inserted, Object, POLICIES, Policy, Replay, Request,
     Select, Shape, Spec, spread,
 };
+use operations::{Answer, Op, Value, apply, capacity, ops, run};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-
-type Value = usize;
-
-#[derive(Clone, Debug)]
-enum Op {
-    Get(u64),
-    Peek(u64),
-    Insert { key: u64, size: u64 },
-    Remove(u64),
-    SetCapacity(u64),
-    Clear,
-}
-
-fn ops() -> impl Strategy<Value = Vec<Op>> {
-    // Few keys, so that they meet again; spread as hashes are, but for the low bits, so that some collide.
-    let key = || (0..48_u64).prop_map(|n| (n / 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (n % 2) << 40);
-    let op = prop_oneof![
-        40 => key().prop_map(Op::Get),
-        4 => key().prop_map(Op::Peek),
-        40 => (key(), prop_oneof![8 => 0..30_u64, 1 => 90..120_u64, 1 => Just(u64::MAX)])
-            .prop_map(|(key, size)| Op::Insert { key, size }),
-        8 => key().prop_map(Op::Remove),
-        2 => (0..150_u64).prop_map(Op::SetCapacity),
-        1 => Just(Op::Clear),
-    ];
-    vec(op, 0..300)
-}
-
-fn capacity() -> impl Strategy<Value = Capacity> {
-    let entries = (0..24_u64).prop_map(|amount| Capacity { by: By::Entries, amount });
-    let bytes = (0..150_u64).prop_map(|amount| Capacity { by: By::Bytes, amount });
-    prop_oneof![entries, bytes]
-}
-
-/// What one operation made visible.
-#[derive(Debug, Default, PartialEq)]
-struct Answer {
-    found: Option<Value>,
-    inserted: Option<Inserted<Value>>,
-    dropped: Vec<Value>,
-}
-
-/// Does `op` to a shard; `serial` is the value to insert.
-fn apply(shard: &mut dyn AnyShard<Value>, op: &Op, serial: Value) -> Answer {
-    let mut answer = Answer::default();
-    match *op {
-        Op::Get(key) => answer.found = shard.get(key).copied(),
-        Op::Peek(key) => answer.found = shard.peek(key).copied(),
-        Op::Remove(key) => answer.found = shard.remove(key),
-        Op::SetCapacity(amount) => shard.set_capacity(amount, &mut answer.dropped),
-        Op::Clear => {
-            shard.clear(&mut answer.dropped);
-            answer.dropped.sort_unstable(); // no order is promised
-        }
-        Op::Insert { key, size } => {
-            let object = Object { key, size, cost: 1 };
-            answer.inserted = Some(shard.insert(object, serial, &mut answer.dropped));
-        }
-    }
-    answer
-}
-
-fn run(spec: &Spec, capacity: Capacity, ops: &[Op]) -> Vec<Answer> {
-    let mut shard = spec.build(capacity, 7);
-    ops.iter().enumerate().map(|(serial, op)| apply(&mut *shard, op, serial)).collect()
-}
 
 /// Every policy, alone and behind the filter that meddles most with it; and every filter.
 fn all_policies() -> impl Iterator<Item = Spec> {
@@ -232,27 +167,7 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn some_are_what_a_naive_model_says(capacity in capacity(), ops in ops()) {
-        for (name, model) in NAIVE {
-            let spec = Spec::parse(name).expect("a listed policy");
-            prop_assert_eq!(run(&spec, capacity, &ops), model(capacity, &ops), "{}", name);
-        }
-    }
 }
-
-/// What answers a policy owes, from a model that has nothing in common with it.
-type Model = fn(Capacity, &[Op]) -> Vec<Answer>;
-
-const NAIVE: &[(&str, Model)] = &[
-    ("fifo", naive::answers::<naive::Fifo>),
-    ("gdsf", naive::answers::<naive::Gdsf>),
-    ("lfu", naive::answers::<naive::Lfu>),
-    ("lru", naive::answers::<naive::Lru>),
-    ("maxs", naive::answers::<naive::Maxs>),
-    ("sieve", naive::answers::<naive::Sieve>),
-];
 
 /// Whatever its queues are for: as large as the cache, larger than any share of it, and of no size at all.
 #[test]

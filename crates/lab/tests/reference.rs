@@ -111,3 +111,16 @@ fn miss_ratios_agree_with_another_simulator() {
     assert!(compared >= 8 * TABLE.len(), "only {compared} pairs compared");
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
+
+#[test]
+fn the_docs_say_which_policies_are_compared_and_how_closely() {
+    let page = include_str!("../../../docs/internals/policies.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let told = rows.filter_map(|(name, rest)| {
+        let tolerance = rest.split('|').nth(1)?.trim();
+        (tolerance != "-").then(|| (name, tolerance.to_owned()))
+    });
+    let name = |row: &Row| row.ours.split(':').next().expect("a name");
+    let compared = TABLE.iter().map(|row| (name(row), row.tolerance.to_string()));
+    assert_eq!(told.collect::<BTreeMap<_, _>>(), compared.collect());
+}

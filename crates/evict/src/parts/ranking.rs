@@ -115,8 +115,10 @@ impl Ranking {
         });
     }
 
+    /// Summed by slot and not in the heap's order, which would decide how the sum is rounded.
     fn total_worth<R: Residents>(&self, residents: &R) -> f64 {
-        self.heap.slots().map(|slot| self.worth(slot, residents)).sum()
+        let slots = (0..self.counts.len() as Slot).filter(|&slot| residents.contains(slot));
+        slots.map(|slot| self.worth(slot, residents)).sum()
     }
 
     #[inline]

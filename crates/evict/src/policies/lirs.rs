@@ -130,7 +130,8 @@ impl Policy for Lirs {
         self.last.put(slot, residents.now() as Time);
         self.is_lir.put(slot, false);
         let room = self.lir_share(residents).checked_sub(residents.weight(slot));
-        let is_lir = room.is_some_and(|room| std::mem::take(&mut self.returning) || self.lir.used() <= room);
+        let returning = std::mem::take(&mut self.returning);
+        let is_lir = room.is_some_and(|room| returning || self.lir.used() <= room);
         match is_lir {
             true => self.promote(slot, residents),
             false => self.hir.push_front(&mut self.links, slot, residents),

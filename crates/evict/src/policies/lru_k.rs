@@ -99,7 +99,7 @@ impl Policy for LruK {
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
         let now = residents.now();
         let mut time = noted(now);
-        let before = self.returning;
+        let before = std::mem::take(&mut self.returning);
         for (times, before) in self.times().iter_mut().zip(before) {
             times.put(slot, time);
             time = before;

@@ -1,118 +1,111 @@
 //! Policies in the fewest words: a vector, oldest first, and every question answered by looking at all of it.
 
+mod adaptive;
+mod greedy_dual;
+mod lru_k;
+mod tiny_lfu;
+
 use std::cmp::Reverse;
 
 use larder_evict::{Capacity, Inserted};
 
-use super::{Answer, Op, Value};
+use super::operations::{Answer, Op, Value};
+pub(crate) use adaptive::{Adaptive, ByBytes, ByRequests};
+pub(crate) use greedy_dual::{Gds, GdsByPackets, Gdsf, Lfuda};
+pub(crate) use lru_k::LruK;
+pub(crate) use tiny_lfu::{TinyLfu, keys};
 
 /// An object in the cache.
-pub(super) struct Entry {
-    pub(super) key: u64,
-    pub(super) size: u64,
+pub(crate) struct Entry {
+    pub(crate) key: u64,
+    pub(crate) size: u64,
     value: Value,
     /// How often it was asked for since it came.
-    pub(super) hits: u64,
+    pub(crate) hits: u64,
     /// When it came or was last asked for.
-    pub(super) last: usize,
-    /// What [`Naive::priority`] said when it came or was last asked for.
-    priority: f64,
+    pub(crate) last: usize,
 }
 
-/// Who leaves.
-pub(super) trait Naive: Default {
-    /// The place of the next victim in `cache`, which is not empty.
-    fn victim(&mut self, cache: &mut [Entry]) -> usize;
+/// What a model can see beside the objects.
+#[derive(Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) capacity: Capacity,
+    /// Lookups so far.
+    pub(crate) lookups: u64,
+}
 
-    /// Whether `new` gets in, which was not there and weighs no more than all that may.
-    fn admits(&mut self, _new: &Entry, _cache: &[Entry], _capacity: Capacity) -> bool {
+/// A policy's rule, in the fewest words.
+pub(crate) trait Naive: Default {
+    /// A policy that has seen nothing.
+    fn new(_capacity: Capacity) -> Self {
+        Self::default()
+    }
+
+    /// The place of the next victim in `cache`, which is not empty.
+    fn victim(&mut self, cache: &mut [Entry], now: Now) -> usize;
+
+    /// Whether `new` gets in, which was not there and weighs no more than the capacity. Asked before others leave.
+    fn admits(&mut self, _new: &Entry, _cache: &[Entry], _now: Now) -> bool {
         true
     }
 
-    /// What is to be remembered of an object that came or was asked for.
-    fn priority(&self, _entry: &Entry) -> f64 {
-        0.0
-    }
+    /// `entry` was asked for.
+    fn on_hit(&mut self, _entry: &Entry, _now: Now) {}
+
+    /// `new` comes now that there is room: after [`admits`](Self::admits), or in place of what had its key.
+    fn on_enter(&mut self, _new: &Entry, _now: Now) {}
 
     /// The object at `place` is about to leave, as a victim or otherwise.
-    fn on_leave(&mut self, _cache: &[Entry], _place: usize) {}
+    fn on_leave(&mut self, _cache: &[Entry], _place: usize, _now: Now) {}
 }
 
 #[derive(Default)]
-pub(super) struct Fifo;
+pub(crate) struct Fifo;
 
 impl Naive for Fifo {
-    fn victim(&mut self, _cache: &mut [Entry]) -> usize {
+    fn victim(&mut self, _cache: &mut [Entry], _now: Now) -> usize {
         0
     }
 }
 
 #[derive(Default)]
-pub(super) struct Lru;
+pub(crate) struct Lru;
 
 impl Naive for Lru {
-    fn victim(&mut self, cache: &mut [Entry]) -> usize {
+    fn victim(&mut self, cache: &mut [Entry], _now: Now) -> usize {
         (0..cache.len()).min_by_key(|&place| cache[place].last).expect("a cache that is not empty")
     }
 }
 
 #[derive(Default)]
-pub(super) struct Lfu;
+pub(crate) struct Lfu;
 
 impl Naive for Lfu {
-    fn victim(&mut self, cache: &mut [Entry]) -> usize {
+    fn victim(&mut self, cache: &mut [Entry], _now: Now) -> usize {
         let rank = |place: &usize| (cache[*place].hits, cache[*place].last);
         (0..cache.len()).min_by_key(rank).expect("a cache that is not empty")
     }
 }
 
 #[derive(Default)]
-pub(super) struct Maxs;
+pub(crate) struct Maxs;
 
 impl Naive for Maxs {
-    fn victim(&mut self, cache: &mut [Entry]) -> usize {
+    fn victim(&mut self, cache: &mut [Entry], _now: Now) -> usize {
         let rank = |place: &usize| (Reverse(cache[*place].size), cache[*place].last);
         (0..cache.len()).min_by_key(rank).expect("a cache that is not empty")
     }
 }
 
-#[derive(Default)]
-pub(super) struct Gdsf {
-    age: f64,
-}
-
-impl Naive for Gdsf {
-    fn victim(&mut self, cache: &mut [Entry]) -> usize {
-        let lowest = cache.iter().map(|entry| entry.priority).fold(f64::INFINITY, f64::min);
-        self.age = self.age.max(lowest);
-        let low = (0..cache.len()).filter(|&place| cache[place].priority == lowest);
-        low.min_by_key(|&place| cache[place].last).expect("a cache that is not empty")
-    }
-
-    fn admits(&mut self, new: &Entry, cache: &[Entry], capacity: Capacity) -> bool {
-        let stay = cache.iter().filter(|entry| entry.priority > new.priority);
-        let stay: u64 = stay.map(|entry| capacity.weigh(entry.size)).sum();
-        let gets_in = stay + capacity.weigh(new.size) <= capacity.amount;
-        if !gets_in {
-            self.age = new.priority;
-        }
-        gets_in
-    }
-
-    fn priority(&self, entry: &Entry) -> f64 {
-        self.age + (entry.hits + 1) as f64 * 1e6 / entry.size.max(1) as f64
-    }
-}
-
 /// Takes the number of hits for the mark of having been visited.
 #[derive(Default)]
-pub(super) struct Sieve {
+pub(crate) struct Sieve {
     /// The key at which the hand stands.
     hand: Option<u64>,
 }
 
 impl Naive for Sieve {
-    fn victim(&mut self, cache: &mut [Entry]) -> usize {
+    fn victim(&mut self, cache: &mut [Entry], _now: Now) -> usize {
         let hand = cache.iter().position(|entry| Some(entry.key) == self.hand).unwrap_or(0);
         let mut round = (0..cache.len()).cycle().skip(hand);
         let place =
@@ -121,7 +114,7 @@ impl Naive for Sieve {
         place
     }
 
-    fn on_leave(&mut self, cache: &[Entry], place: usize) {
+    fn on_leave(&mut self, cache: &[Entry], place: usize, _now: Now) {
         if Some(cache[place].key) == self.hand {
             self.hand = cache.get(place + 1).map(|newer| newer.key);
         }
@@ -129,74 +122,90 @@ impl Naive for Sieve {
 }
 
 /// The answers that a cache under the policy `N` owes to `ops`.
-pub(super) fn answers<N: Naive>(mut capacity: Capacity, ops: &[Op]) -> Vec<Answer> {
-    let (mut policy, mut cache) = (N::default(), Vec::new());
-    let mut answers = Vec::new();
-    for (now, op) in ops.iter().enumerate() {
+pub(crate) fn answers<N: Naive>(capacity: Capacity, ops: &[Op]) -> Vec<Answer> {
+    let mut cache = Cache::<N>::new(capacity);
+    ops.iter().enumerate().map(|(at, op)| cache.answer(at, op)).collect()
+}
+
+/// A cache under the policy `N`: its entries in the order in which they came.
+pub(crate) struct Cache<N> {
+    pub(crate) policy: N,
+    entries: Vec<Entry>,
+    now: Now,
+}
+
+impl<N: Naive> Cache<N> {
+    pub(crate) fn new(capacity: Capacity) -> Self {
+        Self { policy: N::new(capacity), entries: Vec::new(), now: Now { capacity, lookups: 0 } }
+    }
+
+    /// What the operation numbered `at` is owed.
+    pub(crate) fn answer(&mut self, at: usize, op: &Op) -> Answer {
         let mut answer = Answer::default();
         match *op {
-            Op::Peek(key) => answer.found = find(&cache, key).map(|place| cache[place].value),
-            Op::Get(key) => {
-                if let Some(place) = find(&cache, key) {
-                    let entry: &mut Entry = &mut cache[place];
-                    (entry.hits, entry.last) = (entry.hits + 1, now);
-                    entry.priority = policy.priority(entry);
-                    answer.found = Some(entry.value);
-                }
+            Op::Peek(key) => answer.found = self.find(key).map(|place| self.entries[place].value),
+            Op::Get(key) => answer.found = self.get(at, key),
+            Op::Remove(key) => answer.found = self.find(key).map(|place| self.leave(place)),
+            Op::SetCapacity(amount) => {
+                self.now.capacity.amount = amount;
+                self.make_room(0, &mut answer.dropped);
             }
-            Op::Remove(key) => {
-                answer.found = find(&cache, key).map(|place| leave(&mut policy, &mut cache, place))
-            }
-            Op::SetCapacity(amount) => capacity.amount = amount,
             Op::Clear => {
-                policy = N::default();
-                answer.dropped = cache.drain(..).map(|entry| entry.value).collect();
+                self.policy = N::new(self.now.capacity);
+                answer.dropped = self.entries.drain(..).map(|entry| entry.value).collect();
                 answer.dropped.sort_unstable();
             }
-            Op::Insert { key, .. } => {
-                answer.dropped.extend(find(&cache, key).map(|place| leave(&mut policy, &mut cache, place)));
-            }
-        }
-        let mut new = match *op {
             Op::Insert { key, size } => {
-                Some(Entry { key, size, value: now, hits: 0, last: now, priority: 0.0 })
+                let new = Entry { key, size, value: at, hits: 0, last: at };
+                answer.inserted = Some(self.insert(new, &mut answer.dropped));
             }
-            _ => None,
-        };
-        if let Some(new) = &mut new {
-            new.priority = policy.priority(new);
-            answer.inserted = Some(if capacity.weigh(new.size) > capacity.amount {
-                Inserted::TooLarge(now)
-            } else if answer.dropped.is_empty() && !policy.admits(new, &cache, capacity) {
-                Inserted::Refused(now)
-            } else {
-                Inserted::Stored
-            });
         }
-        let is_replacement = !answer.dropped.is_empty();
-        let mut new = new.filter(|_| answer.inserted == Some(Inserted::Stored));
-        while weight(&cache, capacity) + weight(new.as_slice(), capacity) > capacity.amount {
-            let place = policy.victim(&mut cache);
-            answer.dropped.push(leave(&mut policy, &mut cache, place));
-        }
-        if let Some(new) = new.as_mut().filter(|_| is_replacement) {
-            new.priority = policy.priority(new);
-        }
-        cache.extend(new);
-        answers.push(answer);
+        answer
     }
-    answers
+
+    fn get(&mut self, at: usize, key: u64) -> Option<Value> {
+        self.now.lookups += 1;
+        let place = self.find(key)?;
+        let entry = &mut self.entries[place];
+        (entry.hits, entry.last) = (entry.hits + 1, at);
+        self.policy.on_hit(entry, self.now);
+        Some(entry.value)
+    }
+
+    fn insert(&mut self, new: Entry, dropped: &mut Vec<Value>) -> Inserted<Value> {
+        let replaced = self.find(new.key).map(|place| self.leave(place));
+        dropped.extend(replaced);
+        let weight = self.now.capacity.weigh(new.size);
+        if weight > self.now.capacity.amount {
+            return Inserted::TooLarge(new.value);
+        }
+        if replaced.is_none() && !self.policy.admits(&new, &self.entries, self.now) {
+            return Inserted::Refused(new.value);
+        }
+        self.make_room(weight, dropped);
+        self.policy.on_enter(&new, self.now);
+        self.entries.push(new);
+        Inserted::Stored
+    }
+
+    fn make_room(&mut self, weight: u64, dropped: &mut Vec<Value>) {
+        while used(&self.entries, self.now.capacity) + weight > self.now.capacity.amount {
+            let place = self.policy.victim(&mut self.entries, self.now);
+            dropped.push(self.leave(place));
+        }
+    }
+
+    fn find(&self, key: u64) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.key == key)
+    }
+
+    fn leave(&mut self, place: usize) -> Value {
+        self.policy.on_leave(&self.entries, place, self.now);
+        self.entries.remove(place).value
+    }
 }
 
-fn weight(cache: &[Entry], capacity: Capacity) -> u64 {
+/// What `cache` takes of the capacity.
+fn used(cache: &[Entry], capacity: Capacity) -> u64 {
     cache.iter().map(|entry| capacity.weigh(entry.size)).sum()
-}
-
-fn find(cache: &[Entry], key: u64) -> Option<usize> {
-    cache.iter().position(|entry| entry.key == key)
-}
-
-fn leave<N: Naive>(policy: &mut N, cache: &mut Vec<Entry>, place: usize) -> Value {
-    policy.on_leave(cache, place);
-    cache.remove(place).value
 }

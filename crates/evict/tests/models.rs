@@ -1,0 +1,176 @@
+//! Policies beside naive models of them, answer by answer. `docs/internals/policies.md` lists which policies have one.
+
+mod naive;
+mod operations;
+
+use std::collections::BTreeSet;
+
+use larder_evict::{By, Capacity, POLICIES, Spec, spread};
+use naive::{Cache, answers};
+use operations::{Answer, Op, apply, capacity, ops, ops_of, run};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+/// What answers a policy owes, from a model that shares no code with it.
+type Model = fn(Capacity, &[Op]) -> Vec<Answer>;
+
+const MODELS: &[(&str, Model)] = &[
+    ("adaptive", answers::<naive::Adaptive<naive::ByRequests>>),
+    ("adaptive:objective=bytes", answers::<naive::Adaptive<naive::ByBytes>>),
+    ("fifo", answers::<naive::Fifo>),
+    ("gds", answers::<naive::Gds>),
+    ("gds:cost=bytes", answers::<naive::GdsByPackets>),
+    ("gdsf", answers::<naive::Gdsf>),
+    ("lfu", answers::<naive::Lfu>),
+    ("lfuda", answers::<naive::Lfuda>),
+    ("lru", answers::<naive::Lru>),
+    ("lruk", answers::<naive::LruK<2>>),
+    ("lruk:k=1", answers::<naive::LruK<1>>),
+    ("lruk:k=3", answers::<naive::LruK<3>>),
+    ("maxs", answers::<naive::Maxs>),
+    ("sieve", answers::<naive::Sieve>),
+];
+
+/// Like [`MODELS`], for keys of which no sketch takes one for another.
+const COUNTING: &[(&str, Model)] = &[("tinylfu", answers::<naive::TinyLfu>)];
+
+fn spec(name: &str) -> Spec {
+    Spec::parse(name).expect("a listed policy")
+}
+
+/// Time is a count of lookups, and begins with the first.
+fn after_a_lookup(ops: Vec<Op>) -> Vec<Op> {
+    std::iter::once(Op::Get(0)).chain(ops).collect()
+}
+
+fn distinct() -> impl Strategy<Value = Vec<Op>> {
+    ops_of(naive::keys(24))
+}
+
+proptest! {
+    #[test]
+    fn policies_answer_as_their_naive_models(capacity in capacity(), ops in ops()) {
+        let ops = after_a_lookup(ops);
+        for (name, model) in MODELS {
+            prop_assert_eq!(run(&spec(name), capacity, &ops), model(capacity, &ops), "{}", name);
+        }
+    }
+
+    #[test]
+    fn policies_that_count_answer_as_their_naive_models(capacity in capacity(), ops in distinct()) {
+        for (name, model) in COUNTING {
+            prop_assert_eq!(run(&spec(name), capacity, &ops), model(capacity, &ops), "{}", name);
+        }
+    }
+}
+
+/// A request: a lookup, and an insertion if nothing is found.
+fn requests(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = [Op; 2]> {
+    keys.map(|n| {
+        let (key, size) = (spread(n as u32), 1 + n * 7 % 60);
+        [Op::Get(key), Op::Insert { key, size }]
+    })
+}
+
+/// Compares `adaptive` with its model request by request; the model's cache at the end.
+fn adapt(capacity: Capacity, keys: impl Iterator<Item = u64>) -> Cache<naive::Adaptive<naive::ByRequests>> {
+    let (mut shard, mut model) = (spec("adaptive").build(capacity, 7), Cache::new(capacity));
+    for (at, [get, insert]) in requests(keys).enumerate() {
+        let found = apply(&mut *shard, &get, at);
+        assert_eq!(found, model.answer(at, &get), "request {at}: {get:?}");
+        if found.found.is_none() {
+            assert_eq!(
+                apply(&mut *shard, &insert, at),
+                model.answer(at, &insert),
+                "request {at}: {insert:?}"
+            );
+        }
+    }
+    model
+}
+
+/// Rounds in which recency is everything, and rounds in which frequency is.
+fn phases(scale: u64) -> impl Iterator<Item = u64> {
+    (0..200).flat_map(move |round| {
+        let passing = round / 5 * 40 * scale..(round / 5 + 1) * 40 * scale;
+        let strangers = 1_000_000 + round * 60 * scale;
+        let lasting = (0..30 * scale).flat_map(move |n| [n, strangers + 2 * n, strangers + 2 * n + 1]);
+        let (passing, lasting) =
+            if round / 50 % 2 == 0 { (Some(passing), None) } else { (None, Some(lasting)) };
+        passing.into_iter().flatten().chain(lasting.into_iter().flatten())
+    })
+}
+
+#[test]
+fn adaptive_thins_its_sample_and_changes_its_mind_as_its_model() {
+    let model = adapt(Capacity { by: By::Entries, amount: 50 }, phases(1));
+    assert!(model.policy.changes >= 3 && model.policy.thinning == 0, "{} changes", model.policy.changes);
+    let model = adapt(Capacity { by: By::Entries, amount: 200 }, phases(4).take(20_000));
+    assert!(model.policy.changes >= 1 && model.policy.thinning == 1, "{} changes", model.policy.changes);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+    #[test]
+    fn adaptive_answers_as_its_model_for_long(
+        seed in any::<u64>(), amount in 20..400_u64, by_bytes in any::<bool>(), skew in 1..4_u32
+    ) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let by = if by_bytes { By::Bytes } else { By::Entries };
+        let amount = if by_bytes { amount * 20 } else { amount };
+        // The product of random numbers: some keys are asked for far more often than others, and others later.
+        let keys = (0..4_000_u64).map(|at| {
+            let share: f64 = (0..skew).map(|_| random.f64()).product();
+            at / 1_000 * 50 + (share * 900.0) as u64
+        });
+        adapt(Capacity { by, amount }, keys);
+    }
+}
+
+/// Some operations that proptest would choose, always the same.
+fn samples() -> Vec<(Capacity, Vec<Op>)> {
+    let mut runner = TestRunner::deterministic();
+    let strategy = (capacity(), distinct());
+    let sample = |_| strategy.new_tree(&mut runner).expect("a sample").current();
+    (0..200).map(sample).map(|(capacity, ops)| (capacity, after_a_lookup(ops))).collect()
+}
+
+/// A comparison that cannot fail would show nothing.
+#[test]
+fn no_model_answers_as_another_policy() {
+    let samples = samples();
+    let all: Vec<_> = MODELS.iter().chain(COUNTING).collect();
+    let answers =
+        |model: &Model| -> Vec<_> { samples.iter().map(|(capacity, ops)| model(*capacity, ops)).collect() };
+    let answers: Vec<_> = all.iter().map(|(_, model)| answers(model)).collect();
+    for (at, (name, _)) in all.iter().enumerate() {
+        let policy: Vec<_> = samples.iter().map(|(capacity, ops)| run(&spec(name), *capacity, ops)).collect();
+        for (other, (model, _)) in all.iter().enumerate() {
+            let is_plain_lru = |name: &str| ["lru", "lruk:k=1"].contains(&name);
+            let is_same = other == at || is_plain_lru(name) && is_plain_lru(model);
+            assert_eq!(answers[other] == policy, is_same, "the policy {name} and the model of {model}");
+        }
+    }
+}
+
+/// What the docs say has been compared: the rows of a table, by its first column.
+#[test]
+fn the_docs_say_which_policies_have_a_model() {
+    let page = include_str!("../../../docs/internals/policies.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let rows: Vec<_> =
+        rows.map(|(name, rest)| (name, rest.split('|').map(str::trim).collect::<Vec<_>>())).collect();
+    let names: Vec<_> = rows.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, POLICIES.iter().map(|policy| policy.name).collect::<Vec<_>>());
+    let told: BTreeSet<_> =
+        rows.iter().filter(|(_, cells)| cells[0] == "yes").map(|(name, _)| *name).collect();
+    let modelled = MODELS.iter().chain(COUNTING).map(|(spec, _)| spec.split(':').next().expect("a name"));
+    assert_eq!(told, modelled.collect());
+    for (name, cells) in rows {
+        assert!(
+            cells[..2] != ["-", "-"],
+            "{name} is compared with nothing: write a model of it in tests/naive"
+        );
+    }
+}

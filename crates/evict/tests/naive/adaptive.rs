@@ -1,0 +1,380 @@
+//! `adaptive` in plain vectors: every rank is computed when it is asked for, and every question answered by looking
+//! at all residents.
+//!
+//! A resident's rank is the level when it was last asked for, plus its worth. The lowest leaves, and the level rises
+//! to its rank. Ghosts obey the same rule by other exponents, hear of a sample of the keys, and the one that misses
+//! least leads.
+
+use larder_evict::{By, Capacity};
+
+use super::{Entry, Naive, Now};
+
+const EXPONENTS: [f64; 3] = [0.0, 1.0, 1.5];
+const FIRST: usize = 1;
+/// Residents in the sample, at most; lookups between two judgements, at least.
+const SAMPLE: usize = 128;
+const HEARING: usize = 256;
+
+/// What a hit spares.
+pub(crate) trait Objective: Default {
+    fn benefit(size: u64) -> u64;
+}
+
+#[derive(Default)]
+pub(crate) struct ByRequests;
+
+impl Objective for ByRequests {
+    fn benefit(_size: u64) -> u64 {
+        1
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct ByBytes;
+
+impl Objective for ByBytes {
+    fn benefit(size: u64) -> u64 {
+        size.max(1)
+    }
+}
+
+/// An object that is ranked.
+#[derive(Clone)]
+struct Ranked {
+    key: u64,
+    size: u64,
+    count: u8,
+    /// The level when it was last asked for.
+    base: f64,
+    /// Its rank when it last came up for eviction, and which of those looks that was: ranks that rounding makes equal
+    /// leave in that order.
+    known: f64,
+    looked_at: u64,
+}
+
+/// The counts of objects that have left: rows of eight, newest first, chosen by the keys' lowest bits.
+#[derive(Default)]
+struct Gone(Vec<Vec<(u64, u8)>>);
+
+impl Gone {
+    fn row(&mut self, key: u64) -> Option<&mut Vec<(u64, u8)>> {
+        let rows = self.0.len() as u64;
+        (rows > 0).then(|| &mut self.0[(key % rows) as usize])
+    }
+
+    fn get(&mut self, key: u64) -> u8 {
+        let found = self.row(key).and_then(|row| row.iter().find(|(other, _)| *other == key));
+        found.map_or(0, |(_, count)| *count)
+    }
+
+    fn take(&mut self, key: u64) -> u8 {
+        let count = self.get(key);
+        if let Some(row) = self.row(key) {
+            row.retain(|(other, _)| *other != key);
+        }
+        count
+    }
+
+    /// Remembers `count`, in twice as many rows as before if there is no room for `residents`.
+    fn put(&mut self, key: u64, count: u8, residents: usize) {
+        while self.0.len() * 8 < residents {
+            match self.0.len() {
+                0 => self.0.push(Vec::new()),
+                _ => self.0.extend(self.0.clone()),
+            }
+        }
+        if let Some(row) = self.row(key) {
+            row.retain(|(other, _)| *other != key);
+            row.truncate(7);
+            row.insert(0, (key, count));
+        }
+    }
+}
+
+/// Residents and their ranks by one exponent.
+struct Ranking<O> {
+    exponent: f64,
+    level: f64,
+    /// By slot: a newcomer has the slot that was vacated last.
+    slots: Vec<Option<Ranked>>,
+    vacant: Vec<usize>,
+    gone: Gone,
+    looks: u64,
+    objective: std::marker::PhantomData<O>,
+}
+
+impl<O: Objective> Ranking<O> {
+    fn new(exponent: f64) -> Self {
+        let (slots, vacant, objective) = (Vec::new(), Vec::new(), std::marker::PhantomData);
+        Self { exponent, level: 0.0, slots, vacant, gone: Gone::default(), looks: 0, objective }
+    }
+
+    fn residents(&self) -> impl Iterator<Item = &Ranked> {
+        self.slots.iter().flatten()
+    }
+
+    fn len(&self) -> usize {
+        self.residents().count()
+    }
+
+    fn used(&self, capacity: Capacity) -> u64 {
+        self.residents().map(|it| capacity.weigh(it.size)).sum()
+    }
+
+    fn place(&self, key: u64) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.as_ref().is_some_and(|it| it.key == key))
+    }
+
+    fn worth(&self, count: u8, size: u64, capacity: Capacity) -> f64 {
+        let density = f64::from(count) * O::benefit(size) as f64 / capacity.weigh(size).max(1) as f64;
+        match self.exponent {
+            0.0 => 1.0,
+            1.0 => density,
+            _ => density * density.sqrt(),
+        }
+    }
+
+    fn rank(&self, it: &Ranked, capacity: Capacity) -> f64 {
+        it.base + self.worth(it.count, it.size, capacity)
+    }
+
+    fn start(&mut self, worth: f64) {
+        if self.level == 0.0 {
+            self.level = 16.0 * worth;
+        }
+    }
+
+    /// The slot and rank of the next to leave, of those not `spared`.
+    fn lowest(&mut self, spared: &[usize], capacity: Capacity) -> Option<(usize, f64)> {
+        let slots =
+            (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some() && !spared.contains(slot));
+        let slots: Vec<_> = slots.collect();
+        loop {
+            let known =
+                |slot: usize| self.slots[slot].as_ref().map(|it| (it.known, it.looked_at)).expect("taken");
+            let by_known = |a: &&usize, b: &&usize| known(**a).partial_cmp(&known(**b)).expect("numbers");
+            let slot = *slots.iter().min_by(by_known)?;
+            let rank_of = |slot: usize| self.rank(self.slots[slot].as_ref().expect("taken"), capacity);
+            let rank = rank_of(slot);
+            if rank <= known(slot).0 {
+                assert!(slots.iter().all(|&other| rank_of(other) >= rank), "another ranks lower");
+                return Some((slot, rank));
+            }
+            self.look_at(slot, rank);
+        }
+    }
+
+    fn look_at(&mut self, slot: usize, rank: f64) {
+        self.looks += 1;
+        let it = self.slots[slot].as_mut().expect("a slot that is taken");
+        (it.known, it.looked_at) = (rank, self.looks);
+    }
+
+    fn admits(&mut self, key: u64, size: u64, capacity: Capacity) -> bool {
+        let count = self.gone.get(key).saturating_add(1);
+        let worth = self.worth(count, size, capacity);
+        self.start(worth);
+        let rank = self.level + worth;
+        let needed = (self.used(capacity) + capacity.weigh(size)).saturating_sub(capacity.amount);
+        let (mut freed, mut outranked) = (0, Vec::new());
+        while freed < needed
+            && let Some((slot, lowest)) = self.lowest(&outranked, capacity)
+            && lowest <= rank
+        {
+            freed += capacity.weigh(self.slots[slot].as_ref().expect("taken").size);
+            if freed < needed {
+                outranked.push(slot);
+            }
+        }
+        for slot in outranked {
+            self.look_at(slot, self.slots[slot].as_ref().expect("taken").known);
+        }
+        if freed < needed {
+            self.level = rank;
+            let residents = self.len();
+            self.gone.put(key, count, residents);
+        }
+        freed >= needed
+    }
+
+    fn enter(&mut self, key: u64, size: u64, capacity: Capacity) {
+        let count = self.gone.take(key).saturating_add(1);
+        let worth = self.worth(count, size, capacity);
+        self.start(worth);
+        self.level = self.level.next_up();
+        let slot = self.vacant.pop().unwrap_or(self.slots.len());
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[slot] = Some(Ranked { key, size, count, base: self.level, known: 0.0, looked_at: 0 });
+        self.look_at(slot, self.level + worth);
+    }
+
+    fn hit(&mut self, key: u64) {
+        self.level = self.level.next_up();
+        let slot = self.place(key).expect("a resident");
+        let it = self.slots[slot].as_mut().expect("taken");
+        (it.base, it.count) = (self.level, it.count.saturating_add(1));
+    }
+
+    /// Takes `key` out, which leaves as a victim or otherwise.
+    fn leave(&mut self, key: u64) {
+        let residents = self.len();
+        let slot = self.place(key).expect("a resident");
+        let count = self.slots[slot].take().expect("taken").count;
+        self.vacant.push(slot);
+        self.gone.put(key, count, residents);
+    }
+
+    /// The key of the next victim, which makes the level rise.
+    fn victim(&mut self, capacity: Capacity) -> u64 {
+        let (slot, rank) = self.lowest(&[], capacity).expect("a cache that is not empty");
+        self.level = self.level.max(rank);
+        self.slots[slot].as_ref().expect("taken").key
+    }
+
+    fn make_room(&mut self, weight: u64, capacity: Capacity) {
+        while self.used(capacity) + weight > capacity.amount {
+            let victim = self.victim(capacity);
+            self.leave(victim);
+        }
+    }
+
+    /// Ranks by another exponent, and scales the level as the residents' worth.
+    fn change(&mut self, exponent: f64, capacity: Capacity) {
+        let total =
+            |it: &Self| -> f64 { it.residents().map(|one| it.worth(one.count, one.size, capacity)).sum() };
+        let before = total(self);
+        self.exponent = exponent;
+        let scale = total(self) / before;
+        let scale = if scale.is_finite() { scale } else { 1.0 };
+        self.level *= scale;
+        for slot in 0..self.slots.len() {
+            if let Some(mut it) = self.slots[slot].take() {
+                it.base *= scale;
+                it.known = self.rank(&it, capacity);
+                self.slots[slot] = Some(it);
+            }
+        }
+    }
+}
+
+/// A cache without bodies, and what it has missed, lately.
+struct Ghost<O> {
+    ranking: Ranking<O>,
+    capacity: Capacity,
+    missed: f64,
+}
+
+impl<O: Objective> Ghost<O> {
+    fn hear(&mut self, key: u64, size: u64) {
+        if self.ranking.place(key).is_some() {
+            return self.ranking.hit(key);
+        }
+        self.missed += O::benefit(size) as f64;
+        let weight = self.capacity.weigh(size);
+        if weight <= self.capacity.amount && self.ranking.admits(key, size, self.capacity) {
+            self.ranking.make_room(weight, self.capacity);
+            self.ranking.enter(key, size, self.capacity);
+        }
+    }
+}
+
+pub(crate) struct Adaptive<O> {
+    residents: Ranking<O>,
+    ghosts: [Ghost<O>; 3],
+    leader: usize,
+    /// One key of 2 to the power of this is in the sample.
+    pub(crate) thinning: u32,
+    heard: usize,
+    /// How often the exponent changed.
+    pub(crate) changes: usize,
+}
+
+impl<O: Objective> Default for Adaptive<O> {
+    fn default() -> Self {
+        Self::new(Capacity { by: By::Entries, amount: 0 })
+    }
+}
+
+impl<O: Objective> Adaptive<O> {
+    fn is_in_sample(&self, key: u64) -> bool {
+        key.wrapping_mul(0x9E37_79B9_7F4A_7C15) <= u64::MAX >> self.thinning
+    }
+
+    fn hear(&mut self, key: u64, size: u64) {
+        if self.is_in_sample(key) {
+            self.heard += 1;
+            self.ghosts.iter_mut().for_each(|ghost| ghost.hear(key, size));
+        }
+    }
+
+    fn thin(&mut self, capacity: Capacity) {
+        self.thinning += 1;
+        for which in 0..self.ghosts.len() {
+            let keys = self.ghosts[which].ranking.residents().map(|it| it.key);
+            let left_out: Vec<_> = keys.filter(|key| !self.is_in_sample(*key)).collect();
+            left_out.into_iter().for_each(|key| self.ghosts[which].ranking.leave(key));
+        }
+        self.fit_ghosts(capacity);
+    }
+
+    fn judge(&mut self, capacity: Capacity) {
+        self.heard = 0;
+        let missed = self.ghosts.each_ref().map(|ghost| ghost.missed);
+        let least = missed.into_iter().fold(f64::INFINITY, f64::min);
+        let best = missed.iter().position(|&it| it == least).expect("three numbers");
+        if least < 0.98 * missed[self.leader] {
+            self.leader = best;
+            self.changes += 1;
+            self.residents.change(EXPONENTS[best], capacity);
+        }
+        self.ghosts.iter_mut().for_each(|ghost| ghost.missed /= 2.0);
+        self.fit_ghosts(capacity);
+    }
+
+    fn fit_ghosts(&mut self, capacity: Capacity) {
+        for ghost in &mut self.ghosts {
+            ghost.capacity.amount = capacity.amount >> self.thinning;
+            ghost.ranking.make_room(0, ghost.capacity);
+        }
+    }
+}
+
+impl<O: Objective> Naive for Adaptive<O> {
+    fn new(capacity: Capacity) -> Self {
+        let ghost = |exponent| Ghost { ranking: Ranking::new(exponent), capacity, missed: 0.0 };
+        let residents = Ranking::new(EXPONENTS[FIRST]);
+        Self { residents, ghosts: EXPONENTS.map(ghost), leader: FIRST, thinning: 0, heard: 0, changes: 0 }
+    }
+
+    fn victim(&mut self, cache: &mut [Entry], now: Now) -> usize {
+        let victim = self.residents.victim(now.capacity);
+        cache.iter().position(|entry| entry.key == victim).expect("a resident")
+    }
+
+    fn admits(&mut self, new: &Entry, cache: &[Entry], now: Now) -> bool {
+        self.hear(new.key, new.size);
+        if cache.len() >> self.thinning > SAMPLE {
+            self.thin(now.capacity);
+        }
+        let have_heard_all = self.ghosts.iter().all(|ghost| self.heard >= ghost.ranking.len());
+        if self.heard >= HEARING && have_heard_all {
+            self.judge(now.capacity);
+        }
+        self.residents.admits(new.key, new.size, now.capacity)
+    }
+
+    fn on_hit(&mut self, entry: &Entry, _now: Now) {
+        self.residents.hit(entry.key);
+        self.hear(entry.key, entry.size);
+    }
+
+    fn on_enter(&mut self, new: &Entry, now: Now) {
+        self.residents.enter(new.key, new.size, now.capacity);
+    }
+
+    fn on_leave(&mut self, cache: &[Entry], place: usize, _now: Now) {
+        self.residents.leave(cache[place].key);
+    }
+}

@@ -1,0 +1,97 @@
+//! TinyLFU, after G. Einziger, R. Friedman and B. Manes: LRU, and what comes gets in only if it was asked for more
+//! often, lately, than all that would leave for it. Lately: all counts are halved after ten counts for each object
+//! that there was room for, and none is above 15.
+//!
+//! Counts are exact here. So are the policy's estimates, for keys from [`keys`].
+
+use std::collections::HashMap;
+
+use larder_evict::{Sketch, spread};
+
+use super::{Entry, Naive, Now, used};
+
+/// The most that is counted of a key.
+const MOST: u64 = 15;
+/// Counts for each object after which all are halved.
+const PERIOD: u64 = 10;
+/// Objects that there is room for at first.
+const FEW: usize = 8;
+
+#[derive(Default)]
+pub(crate) struct TinyLfu {
+    counts: HashMap<u64, u64>,
+    counted: u64,
+    most_objects: usize,
+}
+
+impl TinyLfu {
+    fn count(&mut self, key: u64) {
+        let count = self.counts.entry(key).or_default();
+        if *count == MOST {
+            return;
+        }
+        *count += 1;
+        self.counted += 1;
+        if self.counted >= self.most_objects.max(FEW) as u64 * PERIOD {
+            self.counts.values_mut().for_each(|count| *count /= 2);
+            self.counted /= 2;
+        }
+    }
+
+    fn of(&self, entry: &Entry) -> u64 {
+        self.counts.get(&entry.key).copied().unwrap_or(0)
+    }
+}
+
+impl Naive for TinyLfu {
+    fn victim(&mut self, cache: &mut [Entry], _now: Now) -> usize {
+        (0..cache.len()).min_by_key(|&place| cache[place].last).expect("a cache that is not empty")
+    }
+
+    fn admits(&mut self, new: &Entry, cache: &[Entry], now: Now) -> bool {
+        self.most_objects = self.most_objects.max(cache.len());
+        self.count(new.key);
+        let mut excess =
+            (used(cache, now.capacity) + now.capacity.weigh(new.size)).saturating_sub(now.capacity.amount);
+        let mut oldest_first: Vec<_> = cache.iter().collect();
+        oldest_first.sort_by_key(|entry| entry.last);
+        let mut victims = Vec::new();
+        for entry in oldest_first {
+            if excess > 0 {
+                excess = excess.saturating_sub(now.capacity.weigh(entry.size));
+                victims.push(entry);
+            }
+        }
+        victims.is_empty() || self.of(new) > victims.into_iter().map(|victim| self.of(victim)).sum()
+    }
+
+    fn on_hit(&mut self, entry: &Entry, _now: Now) {
+        self.count(entry.key);
+    }
+}
+
+/// So many keys of which no smallest sketch takes one for another, and so no larger one.
+pub(crate) fn keys(count: usize) -> Vec<u64> {
+    let mut keys = Vec::new();
+    for key in (0..).map(spread) {
+        keys.push(key);
+        if !are_distinct(&keys) {
+            keys.pop();
+        }
+        if keys.len() == count {
+            break;
+        }
+    }
+    keys
+}
+
+/// Whether no key's estimate is above 0 as long as only others are asked for.
+fn are_distinct(keys: &[u64]) -> bool {
+    let is_unknown = |key: &u64| {
+        let mut sketch = Sketch::with_room(FEW);
+        let others = keys.iter().filter(|other| *other != key);
+        others.for_each(|other| sketch.record(*other));
+        sketch.estimate(*key) == 0
+    };
+    keys.iter().all(is_unknown)
+}
