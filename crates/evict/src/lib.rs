@@ -26,7 +26,7 @@ pub use numbered::{Alike, Attributes, Differing};
 pub use parts::sketch::Sketch;
 pub use policies::*;
 pub use policy::{By, Capacity, Object, Param, Params, Policy, Residents, Slot};
-pub use registry::{FILTERS, Listing, POLICIES, Select};
+pub use registry::{Listing, Select};
 pub use replay::{Replay, Request, Shape, spread};
 pub use shard::{AnyShard, Inserted, Shard};
 pub use spec::{Spec, SpecError};

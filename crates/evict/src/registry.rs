@@ -1,33 +1,37 @@
-//! THE LIST of policies, and that of filters: one line each. Parsing, help, laws, golden counts, benches and
-//! reports iterate them.
+//! What the lists of policies and filters say, and how what a user names becomes a type.
+//!
+//! The lists are in `policies/mod.rs` and `filters/mod.rs`. Parsing, help, laws, golden counts, benches and reports
+//! iterate them.
 
 use std::marker::PhantomData;
 
-use crate::filter::{Filter, Filtered, FilteredParams};
-use crate::filters::*;
-use crate::policies::*;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+use crate::filter::{Filtered, FilteredParams};
+use crate::filters::{AnyFilter, FilterSpec};
+use crate::policies::POLICIES;
+use crate::policy::{Capacity, Param, Params, Policy};
 use crate::shard::{AnyShard, Shard};
-use crate::spec::{Spec, SpecError, read_params, tuned};
+use crate::spec::Spec;
 
 // How the lines of a list become listings, variants and the ways from and to their names.
 macro_rules! list {
-    ($list:ident, $spec:ident, $trait:ident, $what:literal: $($name:literal $type:ident $source:literal;)+) => {
+    ($list:ident, $spec:ident, $trait:ident, $what:literal: $($name:literal $module:ident::$type:ident $source:literal;)+) => {
+        $(pub use $module::$type;)+
+
         #[doc = concat!("Every ", $what, ", in the order of the list.")]
-        pub const $list: &[Listing] = &[$(Listing {
+        pub const $list: &[$crate::Listing] = &[$($crate::Listing {
             name: $name,
-            about: <$type as $trait>::ABOUT,
+            about: <$type as $crate::$trait>::ABOUT,
             source: $source,
-            cost: <$type as $trait>::COST,
-            is_offline: <$type as $trait>::OFFLINE,
-            params: <<$type as $trait>::Params as Params>::ALL,
-            defaults: defaults::<<$type as $trait>::Params>,
+            cost: <$type as $crate::$trait>::COST,
+            is_offline: <$type as $crate::$trait>::OFFLINE,
+            params: <<$type as $crate::$trait>::Params as $crate::Params>::ALL,
+            defaults: $crate::registry::defaults::<<$type as $crate::$trait>::Params>,
         }),+];
 
         #[doc = concat!("A ", $what, " with its parameters.")]
         #[derive(Clone, Debug, PartialEq)]
         pub(crate) enum $spec {
-            $($type(<$type as $trait>::Params),)+
+            $($type(<$type as $crate::$trait>::Params),)+
         }
 
         impl $spec {
@@ -42,9 +46,9 @@ macro_rules! list {
             }
 
             /// The one called `name`, tuned by `params`; `None` if there is none.
-            pub(crate) fn read(name: &str, params: Option<&str>) -> Option<Result<Self, SpecError>> {
+            pub(crate) fn read(name: &str, params: Option<&str>) -> Option<Result<Self, $crate::SpecError>> {
                 match name {
-                    $($name => Some(read_params(concat!($what, " '", $name, "'"), params).map(Self::$type)),)+
+                    $($name => Some($crate::spec::read_params(concat!($what, " '", $name, "'"), params).map(Self::$type)),)+
                     _ => None,
                 }
             }
@@ -52,7 +56,7 @@ macro_rules! list {
             /// The parameters that differ from their defaults, as `name=value`.
             pub(crate) fn tuned(&self) -> Vec<String> {
                 match self {
-                    $(Self::$type(params) => tuned(params),)+
+                    $(Self::$type(params) => $crate::spec::tuned(params),)+
                 }
             }
         }
@@ -60,12 +64,13 @@ macro_rules! list {
 }
 
 // The policies' list, and how one of them is chosen.
-macro_rules! registry {
-    ($($name:literal $policy:ident $source:literal;)+) => {
-        list! { POLICIES, PolicySpec, Policy, "policy": $($name $policy $source;)+ }
+macro_rules! policies {
+    ($($name:literal $module:ident::$policy:ident $source:literal;)+) => {
+        $crate::registry::list! { POLICIES, PolicySpec, Policy, "policy": $($name $module::$policy $source;)+ }
 
         impl PolicySpec {
-            fn select<S: Select>(&self, code: S) -> S::Output {
+            /// Runs `code` with the policy's type.
+            pub(crate) fn select<S: $crate::Select>(&self, code: S) -> S::Output {
                 match self {
                     $(Self::$policy(params) => code.run::<$policy>(params.clone()),)+
                 }
@@ -76,37 +81,37 @@ macro_rules! registry {
 
 // The filters' list, and any one of them in front of a policy.
 macro_rules! filters {
-    ($($name:literal $filter:ident $source:literal;)+) => {
-        list! { FILTERS, FilterSpec, Filter, "filter": $($name $filter $source;)+ }
+    ($($name:literal $module:ident::$filter:ident $source:literal;)+) => {
+        $crate::registry::list! { FILTERS, FilterSpec, Filter, "filter": $($name $module::$filter $source;)+ }
 
         /// A filter chosen at run time.
         pub(crate) enum AnyFilter {
             $($filter($filter),)+
         }
 
-        impl Filter for AnyFilter {
+        impl $crate::Filter for AnyFilter {
             type Params = FilterSpec;
 
             const ABOUT: &'static str = "admits by a rule chosen at run time";
 
             fn new(params: FilterSpec, seed: u64) -> Self {
                 match params {
-                    $(FilterSpec::$filter(params) => Self::$filter($filter::new(params, seed)),)+
+                    $(FilterSpec::$filter(params) => Self::$filter(<$filter as $crate::Filter>::new(params, seed)),)+
                 }
             }
 
             #[inline]
-            fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
+            fn on_hit<R: $crate::Residents>(&mut self, slot: $crate::Slot, residents: &R) {
                 match self {
                     $(Self::$filter(filter) => filter.on_hit(slot, residents),)+
                 }
             }
 
-            fn admit<R: Residents>(
+            fn admit<R: $crate::Residents>(
                 &mut self,
-                new: &Object,
+                new: &$crate::Object,
                 residents: &R,
-                victims: impl Iterator<Item = Object>,
+                victims: impl Iterator<Item = $crate::Object>,
             ) -> bool {
                 match self {
                     $(Self::$filter(filter) => filter.admit(new, residents, victims),)+
@@ -122,39 +127,7 @@ macro_rules! filters {
     };
 }
 
-registry! {
-    "2q" TwoQ "T. Johnson, D. Shasha, 2Q: a low overhead high performance buffer management replacement algorithm, VLDB 1994";
-    "adaptive" Adaptive "after L. Cherkasova, GDSF, 1998, and C. Waldspurger et al., miniature simulations, ATC 2017";
-    "arc" Arc "N. Megiddo, D. S. Modha, ARC: a self-tuning, low overhead replacement cache, FAST 2003";
-    "belady" Belady "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
-    "beladysize" BeladySize "after L. A. Belady, with sizes";
-    "clock" Clock "F. J. Corbato, A paging experiment with the Multics system, 1968";
-    "fifo" Fifo "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
-    "gds" Gds "P. Cao and S. Irani, Cost-aware WWW proxy caching algorithms, 1997";
-    "gdsf" Gdsf "L. Cherkasova, Improving WWW proxies performance with Greedy-Dual-Size-Frequency caching policy, 1998";
-    "hyperbolic" Hyperbolic "A. Blankstein et al., Hyperbolic caching: flexible caching for web applications, ATC 2017";
-    "lecar" LeCaR "G. Vietri et al., Driving cache replacement with ML-based LeCaR, HotStorage 2018";
-    "lfu" Lfu "A. V. Aho et al., Principles of optimal page replacement, 1971";
-    "lfuda" Lfuda "M. Arlitt et al., Evaluating content management techniques for web proxy caches, 1999";
-    "lhd" Lhd "N. Beckmann et al., LHD: improving cache hit rate by maximizing hit density, NSDI 2018";
-    "lirs" Lirs "S. Jiang, X. Zhang, LIRS: an efficient low inter-reference recency set replacement policy, SIGMETRICS 2002";
-    "lru" Lru "R. L. Mattson et al., Evaluation techniques for storage hierarchies, 1970";
-    "lruk" LruK "E. J. O'Neil, P. E. O'Neil, G. Weikum, The LRU-K page replacement algorithm for database disk buffering, SIGMOD 1993";
-    "maxs" Maxs "S. Williams et al., Removal policies in network caches for World-Wide Web documents, 1996";
-    "rand" Rand "L. A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966";
-    "s3fifo" S3Fifo "J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023";
-    "sieve" Sieve "Y. Zhang et al., SIEVE is simpler than LRU, NSDI 2024";
-    "slru" Slru "R. Karedla et al., Caching strategies to improve disk system performance, Computer 1994";
-    "tinylfu" TinyLfu "G. Einziger, R. Friedman and B. Manes, TinyLFU: a highly efficient cache admission policy, 2017";
-    "wtinylfu" WTinyLfu "G. Einziger, O. Eytan, R. Friedman and B. Manes, Adaptive software cache management, 2018";
-}
-
-filters! {
-    "adaptsize" AdaptSize "D. Berger et al., AdaptSize: orchestrating the hot object memory cache in a CDN, 2017";
-    "secondhit" SecondHit "B. Maggs and R. Sitaraman, Algorithmic nuggets in content delivery, 2015";
-    "size" SizeLimit "the limits on object size that proxies have had since the 1990s";
-    "tinylfu" Frequency "G. Einziger, R. Friedman and B. Manes, TinyLFU: a highly efficient cache admission policy, 2017";
-}
+pub(crate) use {filters, list, policies};
 
 /// What the registry says of a policy or a filter.
 #[derive(Clone, Copy, Debug)]
@@ -175,7 +148,8 @@ pub struct Listing {
     pub defaults: fn() -> Vec<String>,
 }
 
-fn defaults<P: Params>() -> Vec<String> {
+/// What `P`'s parameters are unless they are tuned.
+pub(crate) fn defaults<P: Params>() -> Vec<String> {
     let defaults = P::default();
     P::ALL.iter().map(|param| defaults.get(param.name)).collect()
 }

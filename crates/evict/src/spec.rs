@@ -3,9 +3,10 @@
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-use crate::policies::AdaptiveParams;
+use crate::filters::{FILTERS, FilterSpec};
+use crate::policies::{POLICIES, PolicySpec};
 use crate::policy::{Param, Params};
-use crate::registry::{FILTERS, FilterSpec, Listing, POLICIES, PolicySpec};
+use crate::registry::Listing;
 
 /// A policy with its parameters, as a user names them: `lru`, `name:param=value,param=value`, and either behind
 /// an admission filter: `tinylfu+lru`, `size:max=1MiB+lru`.
@@ -80,7 +81,7 @@ fn unknown(what: &str, name: &str, list: &[Listing]) -> SpecError {
 impl Default for Spec {
     /// The default policy.
     fn default() -> Self {
-        Self { filter: None, policy: PolicySpec::Adaptive(AdaptiveParams::default()) }
+        Self { filter: None, policy: PolicySpec::Adaptive(Default::default()) }
     }
 }
 

@@ -1,12 +1,17 @@
-//! The admission filters, a file each. A new one is a file here and a line in `registry.rs`.
+//! THE LIST of admission filters, a file each. A new one is its file and two lines here, as a policy is.
+
+use crate::registry::filters;
 
 mod adapt_size;
 mod frequency;
 mod second_hit;
 mod size_limit;
 
-pub use adapt_size::{AdaptSize, AdaptSizeParams};
-pub use frequency::Frequency;
+filters! {
+    "adaptsize" adapt_size::AdaptSize "D. Berger et al., AdaptSize: orchestrating the hot object memory cache in a CDN, 2017";
+    "secondhit" second_hit::SecondHit "B. Maggs and R. Sitaraman, Algorithmic nuggets in content delivery, 2015";
+    "size" size_limit::SizeLimit "the limits on object size that proxies have had since the 1990s";
+    "tinylfu" frequency::Frequency "G. Einziger, R. Friedman and B. Manes, TinyLFU: a highly efficient cache admission policy, 2017";
+}
+
 pub(crate) use frequency::outweighs;
-pub use second_hit::SecondHit;
-pub use size_limit::{SizeLimit, SizeLimitParams};
