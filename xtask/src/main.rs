@@ -44,9 +44,21 @@ usage: cargo x COMMAND
              --size 1k,1m    which objects, for `hits` (both)
              --json FILE     also write the numbers to a file
              --install       install the peers that are missing
+             --quick         less of everything: 1 second, 2 rounds
+           all: every bench below and above, and one table of every goal; fails if one is missed, as each bench does
+             --quick         the quick form of each
+             --only A,B      which benches (all)
+             --json FILE, --install  as above
+           doors: calls through each RPC listener, beside HTTP and Thrift's own server
+             --quick         less of everything: 5000 calls, 2 rounds
+             --calls N, --rounds N, --json FILE, --install  as above
+           purge: what clients notice of a purge of 100000 objects
+             --quick         1 round (of 5)
+             --seconds N, --rounds N, --json FILE, --larder PATH  as above
            replay: how fast traces are replayed
              --against PATH  beside libCacheSim's cachesim, if it is not on the path
              --trace A,B     besides the generated one, these (all in traces/)
+             --quick         1 round
              --rounds N      as above; --json FILE too
            disk: the disk tier beside the memory tier and nginx, its writes and its starts
              --quick         less of everything: 1 second, 2 rounds, 100000 objects

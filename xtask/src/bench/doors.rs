@@ -4,6 +4,7 @@
 //! `larder fetch` makes the load, the same for all: it is slower than the servers, so that CPU time tells more than
 //! calls per second.
 
+use super::goal::Goal;
 use super::measure::median;
 use super::origin::Origin;
 use super::peers::{self, Peer, Setup, Start, Which, start};
@@ -93,11 +94,18 @@ impl Options {
     /// # Errors
     /// Names the word that is not known, or the value that makes no sense.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let known = [("--calls", true), ("--rounds", true), ("--json", true), ("--install", false)];
+        let known = [
+            ("--quick", false),
+            ("--calls", true),
+            ("--rounds", true),
+            ("--json", true),
+            ("--install", false),
+        ];
         let words = args::parse(words, &known)?;
+        let [calls, rounds] = if words.has("--quick") { [5_000, 2] } else { [20_000, 5] };
         Ok(Self {
-            calls: words.number("--calls", 20000)?,
-            rounds: words.number("--rounds", 5)?,
+            calls: words.number("--calls", calls)?,
+            rounds: words.number("--rounds", rounds)?,
             json: words.path("--json"),
             install: words.has("--install"),
         })
@@ -111,11 +119,11 @@ struct Measured {
     samples: Vec<(f64, f64)>,
 }
 
-/// Runs the bench and prints its table.
+/// Runs the bench and prints its table. It has no goals.
 ///
 /// # Errors
 /// When a build fails, or a server does not answer to the end.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = packages::missing(THRIFT);
     if options.install {
         packages::install(&missing)?;
@@ -157,7 +165,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let rows = rows(&measured);
     table::print(&rows);
-    table::write(options.json.as_deref(), &table::json(&rows))
+    table::write(options.json.as_deref(), &table::json(&rows))?;
+    Ok(Vec::new())
 }
 
 /// Calls for `url` so often; gives calls a second. All must succeed, with the whole page.

@@ -1,8 +1,10 @@
 //! `memory`: bytes that a server keeps for an object beyond the object's own, by filling it with many.
 
 use super::client::Client;
+use super::goal::Goal;
 use super::lap::Lap;
 use super::origin::Origin;
+use super::peers::Which;
 use super::process;
 use super::server::Running;
 use super::table::{Cell, Row};
@@ -15,23 +17,39 @@ const BODY: u64 = 1024;
 /// Stored before the first reading, so that buffers and threads which every server makes at first are in it.
 const WARM_UP: u64 = 2_000;
 const CONNECTIONS: usize = 8;
+/// What an object may take beyond its body, of what it takes the cheapest peer.
+const AS_SMALL: f64 = 1.0;
 /// Every so many objects, one is asked for again: it must still be there.
 const CHECK_EVERY: u64 = 997;
 
-/// The table of bookkeeping; a server that fails is left out and named in `failures`.
-pub(super) fn memory(servers: &[Running], origin: &Origin, failures: &mut Vec<String>) -> Vec<Row> {
+/// The table of bookkeeping, and its goal; a server that fails is left out and named in `failures`.
+pub(super) fn memory(
+    servers: &[Running],
+    origin: &Origin,
+    failures: &mut Vec<String>,
+) -> (Vec<Row>, Vec<Goal>) {
     let mut rows = Vec::new();
+    let (mut own, mut cheapest) = (None, f64::NAN);
     for server in servers {
         eprintln!("filling {} with {OBJECTS} objects", server.name);
         match measure(server, origin) {
-            Ok(row) => rows.push(row),
+            Ok((row, beyond)) => {
+                rows.push(row);
+                match server.which {
+                    Which::Larder => own = Some(beyond),
+                    _ => cheapest = beyond.min(cheapest),
+                }
+            }
             Err(error) => failures.push(format!("{}: {error:#}", server.name)),
         }
     }
-    rows
+    let what = "bytes beyond a body / the cheapest peer's".to_owned();
+    let goal = own.map(|own| Goal::new(what, AS_SMALL, own / cheapest));
+    (rows, goal.into_iter().collect())
 }
 
-fn measure(server: &Running, origin: &Origin) -> Result<Row> {
+/// A row, and the bytes an object beyond its body.
+fn measure(server: &Running, origin: &Origin) -> Result<(Row, f64)> {
     fill(server.port, 0..WARM_UP)?;
     let before = process::resident(&server.processes()?)?;
     fill(server.port, WARM_UP..WARM_UP + OBJECTS)?;
@@ -39,13 +57,14 @@ fn measure(server: &Running, origin: &Origin) -> Result<Row> {
     check_stored(server.port, origin)?;
     let beyond = (after as f64 - before as f64) / OBJECTS as f64 - BODY as f64;
     let mebibytes = |bytes: u64| Cell::number(bytes as f64 / f64::from(1 << 20), 1);
-    Ok(vec![
+    let row = vec![
         ("server", Cell::word(server.name)),
         ("objects", Cell::number(OBJECTS as f64, 0)),
         ("before MiB", mebibytes(before)),
         ("after MiB", mebibytes(after)),
         ("bytes/object beyond the body", Cell::number(beyond, 0)),
-    ])
+    ];
+    Ok((row, beyond))
 }
 
 fn fill(port: u16, objects: Range<u64>) -> Result<()> {

@@ -1,14 +1,19 @@
 //! `hits` and `misses`: CPU time per request, in interleaved rounds.
 
 use super::client::Client;
+use super::goal::Goal;
 use super::load::{self, Script};
 use super::origin::{Origin, UNCACHEABLE};
+use super::peers::Which;
 use super::server::Running;
 use super::table::{Cell, Row};
 use super::{CONNECTIONS, Object, Options, process};
 use anyhow::{Result, bail};
 use std::thread::sleep;
 use std::time::Duration;
+
+/// What a hit may cost of what it costs the cheapest peer, and a miss of what it costs nginx.
+const AS_CHEAP: f64 = 1.0;
 
 /// How often an object is asked for until it comes from the cache, and the pause between.
 const WARMING_TRIES: u32 = 50;
@@ -36,7 +41,7 @@ struct Entrant<'a> {
     samples: Vec<Sample>,
 }
 
-/// The tables of hits, one object after the other.
+/// The tables of hits, one object after the other, and their goals.
 ///
 /// # Errors
 /// When the load cannot be set up. A server that fails is left out and named in `failures`.
@@ -45,8 +50,8 @@ pub(super) fn hits(
     servers: &[Running],
     origin: &Origin,
     failures: &mut Vec<String>,
-) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+) -> Result<(Vec<Row>, Vec<Goal>)> {
+    let (mut rows, mut goals) = (Vec::new(), Vec::new());
     for object in &options.objects {
         let warmed = servers.iter().filter(|server| {
             let result = warm(server, object, origin);
@@ -55,11 +60,15 @@ pub(super) fn hits(
         let entrants = warmed.map(|server| Entrant { server, samples: Vec::new() }).collect();
         let entrants = rounds(options, entrants, object, Expect::Cached, origin, failures)?;
         rows.extend(summary(&entrants, object, "x floor", "floor"));
+        let peers =
+            entrants.iter().filter(|entrant| ![Which::Floor, Which::Larder].contains(&entrant.server.which));
+        let what = format!("CPU of a {} hit / the cheapest peer's", object.name);
+        goals.extend(goal(what, &entrants, peers.collect()));
     }
-    Ok(rows)
+    Ok((rows, goals))
 }
 
-/// The table of misses: 1 KiB that must not be stored.
+/// The table of misses, 1 KiB that must not be stored, and their goal.
 ///
 /// # Errors
 /// As [`hits`].
@@ -68,11 +77,22 @@ pub(super) fn misses(
     servers: &[Running],
     origin: &Origin,
     failures: &mut Vec<String>,
-) -> Result<Vec<Row>> {
+) -> Result<(Vec<Row>, Vec<Goal>)> {
     let object = Object { name: "1k", path: UNCACHEABLE, length: 1024, connections: CONNECTIONS };
     let entrants = servers.iter().map(|server| Entrant { server, samples: Vec::new() }).collect();
     let entrants = rounds(options, entrants, &object, Expect::Passed, origin, failures)?;
-    Ok(summary(&entrants, &object, "x nginx", "nginx"))
+    let peers = entrants.iter().filter(|entrant| entrant.server.name == "nginx").collect();
+    let goal = goal("CPU of a miss that is not stored / nginx's".to_owned(), &entrants, peers);
+    Ok((summary(&entrants, &object, "x nginx", "nginx"), goal.into_iter().collect()))
+}
+
+/// That the larder, if it takes part, needs no more CPU time than any of the `peers`: the median of the rounds.
+fn goal(what: String, entrants: &[Entrant], peers: Vec<&Entrant>) -> Option<Goal> {
+    let own = entrants.iter().find(|entrant| entrant.server.which == Which::Larder)?;
+    let ratio = |peer: &Entrant| {
+        median(own.samples.iter().zip(&peer.samples).map(|(own, peer)| own.cpu / peer.cpu).collect())
+    };
+    Some(Goal::new(what, AS_CHEAP, peers.into_iter().map(ratio).fold(f64::NAN, f64::max)))
 }
 
 /// Fetches until the origin is no longer asked.

@@ -3,6 +3,7 @@
 //! The measure is CPU time and not requests per second, because one core of load generator is slower than some of
 //! the servers. Machines are noisy: rounds are interleaved, and ratios compare measurements of the same round.
 
+mod all;
 mod client;
 mod cluster;
 mod control;
@@ -25,6 +26,7 @@ mod table;
 
 use crate::{args, packages};
 use anyhow::{Context, Result, bail};
+use goal::Goal;
 use peers::{Peer, Which};
 use server::Running;
 use std::path::PathBuf;
@@ -48,8 +50,7 @@ enum Subject {
 const SUBJECTS: &[(&str, Subject)] =
     &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
 
-/// The bench of several nodes, that of what does not speak HTTP, those of the disk tier, of statistics, of purges and of data that changes, and
-/// the one that starts no server.
+/// The benches with options of their own.
 const CLUSTER: &str = "cluster";
 const CONTROL: &str = "control";
 const DOORS: &str = "doors";
@@ -57,6 +58,10 @@ const DISK: &str = "disk";
 const OBSERVE: &str = "observe";
 const PURGE: &str = "purge";
 const REPLAY: &str = "replay";
+
+/// All of them one after the other, and their names.
+const ALL: &str = "all";
+const NAMES: &[&str] = &["hits", "misses", "memory", CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY];
 
 /// Connections that the load keeps, but for very large objects.
 const CONNECTIONS: u32 = 64;
@@ -95,6 +100,8 @@ pub(crate) enum Bench {
     Purge(purge::Options),
     /// Traces, without any server.
     Replay(replay::Options),
+    /// Every bench.
+    All(all::Options),
 }
 
 impl Bench {
@@ -111,6 +118,7 @@ impl Bench {
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
             Some((word, rest)) if word == PURGE => purge::Options::parse(rest).map(Self::Purge),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
+            Some((word, rest)) if word == ALL => all::Options::parse(rest).map(Self::All),
             _ => Options::parse(words).map(Self::Servers),
         }
     }
@@ -118,8 +126,16 @@ impl Bench {
     /// Runs it and prints its tables.
     ///
     /// # Errors
-    /// When a build fails, or something did not take part to the end.
+    /// When a build fails, something did not take part to the end, or a goal is missed.
     pub(crate) fn run(&self) -> Result<()> {
+        match self {
+            Self::All(options) => all::run(options),
+            one => goal::judge(&one.measure()?),
+        }
+    }
+
+    /// Runs it, prints its tables, and gives its goals.
+    fn measure(&self) -> Result<Vec<Goal>> {
         match self {
             Self::Servers(options) => run(options),
             Self::Doors(options) => doors::run(options),
@@ -129,6 +145,7 @@ impl Bench {
             Self::Observe(options) => observe::run(options),
             Self::Purge(options) => purge::run(options),
             Self::Replay(options) => replay::run(options),
+            Self::All(options) => all::run(options).map(|()| Vec::new()),
         }
     }
 }
@@ -150,11 +167,7 @@ impl Options {
     /// # Errors
     /// Names the word that is not known, or the value that makes no sense.
     fn parse(words: &[String]) -> Result<Self> {
-        let names: Vec<_> = SUBJECTS
-            .iter()
-            .map(|(name, _)| *name)
-            .chain([CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY])
-            .collect();
+        let names = [NAMES, &[ALL]].concat();
         let Some((word, rest)) = words.split_first() else {
             bail!("bench what? known are: {}", names.join(", "));
         };
@@ -162,6 +175,7 @@ impl Options {
             return Err(args::unknown("bench", word, &names));
         };
         let known = [
+            ("--quick", false),
             ("--seconds", true),
             ("--rounds", true),
             ("--only", true),
@@ -170,10 +184,11 @@ impl Options {
             ("--install", false),
         ];
         let words = args::parse(rest, &known)?;
+        let [seconds, rounds] = if words.has("--quick") { [1, 2] } else { [5, 3] };
         Ok(Self {
             subject: *subject,
-            duration: words.seconds("--seconds", 5)?,
-            rounds: words.number("--rounds", 3)?,
+            duration: words.seconds("--seconds", seconds)?,
+            rounds: words.number("--rounds", rounds)?,
             peers: choose_peers(*subject, words.get("--only"))?,
             objects: choose_objects(words.get("--size").unwrap_or("1k,1m"))?,
             json: words.path("--json"),
@@ -211,9 +226,9 @@ fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Pee
     Ok(chosen)
 }
 
-/// Measures servers and prints their table. Fails when wrk is missing, a build fails, or any server did not take part
-/// to the end; the table of the others is printed first.
-fn run(options: &Options) -> Result<()> {
+/// Measures servers, prints their table and goals, and gives the goals. Fails when wrk is missing, a build fails, or any
+/// server did not take part to the end; the table of the others is printed first.
+fn run(options: &Options) -> Result<Vec<Goal>> {
     let chosen = present(options)?;
     let programs = peers::build(&chosen)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -230,18 +245,19 @@ fn run(options: &Options) -> Result<()> {
             Err(error) => failures.push(format!("{}: {error:#}", peer.name)),
         }
     }
-    let rows = match options.subject {
+    let (rows, goals) = match options.subject {
         Subject::Hits => measure::hits(options, &servers, &origin, &mut failures)?,
         Subject::Misses => measure::misses(options, &servers, &origin, &mut failures)?,
         Subject::Memory => fill::memory(&servers, &origin, &mut failures),
     };
     table::print(&rows);
+    goal::print(&goals);
     table::write(options.json.as_deref(), &table::json(&rows))?;
     for failure in &failures {
         println!("left out: {failure}");
     }
     match failures.len() {
-        0 => Ok(()),
+        0 => Ok(goals),
         count => bail!("{count} of the servers could not be measured"),
     }
 }
@@ -314,6 +330,8 @@ mod tests {
         assert!(options.subject == Subject::Hits && options.rounds == 7 && options.duration.as_secs() == 5);
         assert_eq!(options.objects.len(), 1);
         assert_eq!(options.objects[0].length, 1 << 20);
+        let quick = parse("misses --quick --rounds 4").unwrap();
+        assert!(quick.rounds == 4 && quick.duration.as_secs() == 1);
     }
 
     #[test]
@@ -321,7 +339,7 @@ mod tests {
         for (line, complaint) in [
             (
                 "",
-                "bench what? known are: hits, misses, memory, cluster, control, doors, disk, observe, purge, replay",
+                "bench what? known are: hits, misses, memory, cluster, control, doors, disk, observe, purge, replay, all",
             ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),

@@ -1,7 +1,7 @@
 //! `cargo x bench purge`: what those who are answered notice of a purge of 100,000 objects. Hits at a steady rate, in the
 //! seconds before a purge and in those around it.
 
-use super::goal::Goal;
+use super::goal::{self, Goal};
 use super::lap::Lap;
 use super::measure::median;
 use super::origin::Origin;
@@ -83,7 +83,7 @@ struct Sample {
 ///
 /// # Errors
 /// When a build fails, a request is not answered, or a purge reaches something else.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
@@ -105,21 +105,20 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let rows: Vec<_> = named().map(|(name, samples)| row(name, samples)).collect();
     let slower = |samples: &[Sample]| figure(samples, |it| it.around.p99 / it.before.p99);
     let goal = |(name, samples): (&str, &Vec<Sample>)| {
-        Goal::new(format!("{name}: p99 around / before"), SLOWEST, slower(samples)).row()
+        Goal::new(format!("{name}: p99 around / before"), SLOWEST, slower(samples))
     };
     let in_force = |(name, samples): (&str, &Vec<Sample>)| {
         let micros = figure(samples, |it| it.in_force.as_secs_f64() * 1e6);
-        Goal::new(format!("{name}: us until in force"), IN_FORCE, micros).row()
+        Goal::new(format!("{name}: us until in force"), IN_FORCE, micros)
     };
     let goals: Vec<_> = named().map(goal).chain(named().map(in_force)).collect();
     println!("\npurges of {PURGED} objects, at {RATE} requests a second");
     table::print(&rows);
-    println!("\ngoals");
-    table::print(&goals);
-    table::write(
-        options.json.as_deref(),
-        &json!({"purges": table::json(&rows), "goals": table::json(&goals)}),
-    )
+    goal::print(&goals);
+    let told: Vec<_> = goals.iter().map(Goal::row).collect();
+    let report = json!({"purges": table::json(&rows), "goals": table::json(&told)});
+    table::write(options.json.as_deref(), &report)?;
+    Ok(goals)
 }
 
 fn asked(number: u64) -> String {

@@ -3,6 +3,7 @@
 //! Both programs get the same file and the same capacities on one thread, in turns. A speed is what the program
 //! itself says of its loop, the best of the rounds; a sweep is a whole process, reading included.
 
+use super::goal::Goal;
 use super::process::children_time;
 use super::table::{self, Cell};
 use super::{peers, warn_if_busy};
@@ -52,29 +53,36 @@ impl Options {
     /// # Errors
     /// Names the word that is not known, or the value that makes no sense.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let known = [("--against", true), ("--trace", true), ("--rounds", true), ("--json", true)];
+        let known = [
+            ("--quick", false),
+            ("--against", true),
+            ("--trace", true),
+            ("--rounds", true),
+            ("--json", true),
+        ];
         let words = args::parse(words, &known)?;
         Ok(Self {
             against: words.path("--against"),
             traces: words.get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
-            rounds: words.number("--rounds", 3)?,
+            rounds: words.number("--rounds", if words.has("--quick") { 1 } else { 3 })?,
             json: words.path("--json"),
         })
     }
 }
 
-/// Runs the bench and prints its tables.
+/// Runs the bench and prints its tables. It has no goals.
 ///
 /// # Errors
 /// When a build fails, or a program does not say what it is asked for.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(None)?;
     let folder = std::env::temp_dir().join(format!("larder-bench-replay-{}", std::process::id()));
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let outcome = measure(options, &larder, &folder);
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     let rows = outcome?;
-    table::write(options.json.as_deref(), &table::json(&rows))
+    table::write(options.json.as_deref(), &table::json(&rows))?;
+    Ok(Vec::new())
 }
 
 fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<Vec<table::Row>> {

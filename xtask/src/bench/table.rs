@@ -56,7 +56,7 @@ pub(super) fn print(rows: &[Row]) {
 }
 
 /// Words to the left, numbers to the right, two spaces between.
-fn lines(rows: &[Row]) -> Vec<String> {
+pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     let Some(first) = rows.first() else { return Vec::new() };
     let mut grid: Vec<Vec<String>> = vec![first.iter().map(|(name, _)| (*name).to_owned()).collect()];
     grid.extend(rows.iter().map(|row| row.iter().map(|(_, cell)| cell.text()).collect()));

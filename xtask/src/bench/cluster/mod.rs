@@ -3,7 +3,7 @@
 
 mod nodes;
 
-use super::goal::Goal;
+use super::goal::{self, Goal};
 use super::load::{self, Script};
 use super::measure::median;
 use super::origin::Origin;
@@ -138,7 +138,7 @@ struct Measured {
 ///
 /// # Errors
 /// When something is missing, a build fails, a request is not answered, or an answer comes from elsewhere.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = packages::missing([&ENGINE, &packages::WRK]);
     if options.install {
         packages::install(&missing)?;
@@ -223,9 +223,9 @@ fn ratio(measured: &[Measured], [own, base]: [Kind; 2], figure: fn(&Sample) -> f
     median(pairs.map(|(own, base)| figure(own) / figure(base)).collect())
 }
 
-fn goals(measured: &[Measured]) -> Vec<Row> {
+fn goals(measured: &[Measured]) -> Vec<Goal> {
     let goal = |what: &str, most: f64, pair: [Kind; 2], figure: fn(&Sample) -> f64| {
-        Goal::new(what.to_owned(), most, ratio(measured, pair, figure)).row()
+        Goal::new(what.to_owned(), most, ratio(measured, pair, figure))
     };
     vec![
         goal("CPU of an owner's hit / one node's", AT_HAND, [Kind::Own, Kind::Alone], |it| it.all),
@@ -253,14 +253,15 @@ fn rows(measured: &[Measured]) -> Vec<Row> {
     measured.iter().map(row).collect()
 }
 
-fn show(options: &Options, measured: &[Measured]) -> Result<()> {
+fn show(options: &Options, measured: &[Measured]) -> Result<Vec<Goal>> {
     let (rows, goals) = (rows(measured), goals(measured));
     println!("\nrequests for 1 KiB, {CONNECTIONS} connections and one");
     table::print(&rows);
-    println!("\ngoals");
-    table::print(&goals);
-    let report = json!({"answers": table::json(&rows), "goals": table::json(&goals)});
-    table::write(options.json.as_deref(), &report)
+    goal::print(&goals);
+    let told: Vec<_> = goals.iter().map(Goal::row).collect();
+    let report = json!({"answers": table::json(&rows), "goals": table::json(&told)});
+    table::write(options.json.as_deref(), &report)?;
+    Ok(goals)
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ struct Measured {
 ///
 /// # Errors
 /// When a build fails, a request is not answered, or an answer is stale.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
@@ -126,7 +126,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let measured = measure(options, &ways, &programs)?;
     let mut goals = goals(&measured);
     goals.extend(blanked);
-    show(options, &measured, &goals)
+    show(options, &measured, &goals)?;
+    Ok(goals)
 }
 
 fn measure(options: &Options, ways: &[Open], programs: &Programs) -> Result<Vec<Measured>> {

@@ -123,7 +123,7 @@ impl Bench<'_> {
 ///
 /// # Errors
 /// When something is missing, a build fails, or a server did not take part to the end.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let with_nginx = prepare(options)?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -154,7 +154,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         show("starts", &title, &starts::measure(&bench, &mut goals)?);
     }
     show("goals", "goals", &goals.iter().map(Goal::row).collect::<Vec<_>>());
-    table::write(options.json.as_deref(), &Value::Object(report))
+    table::write(options.json.as_deref(), &Value::Object(report))?;
+    Ok(goals)
 }
 
 /// Sees that what is needed is there; says whether nginx is.

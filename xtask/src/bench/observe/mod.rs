@@ -117,7 +117,7 @@ struct Measured {
 ///
 /// # Errors
 /// When something is missing, a build fails, a request is not answered, or sums differ.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     prepare(options)?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -144,7 +144,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if origin.requests() != asked {
         bail!("the origin was asked {} times for what was stored", origin.requests() - asked);
     }
-    show(options, &measured, &outages, &goals)
+    show(options, &measured, &outages, &goals)?;
+    Ok(goals)
 }
 
 /// Sees that what is needed is there.
