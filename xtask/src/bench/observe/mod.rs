@@ -5,7 +5,7 @@ mod entrants;
 
 use super::goal::Goal;
 use super::load::{self, Script};
-use super::measure::percentile;
+use super::measure::median;
 use super::origin::Origin;
 use super::pace::{Latency, Pace};
 use super::peers::{self, Programs};
@@ -200,33 +200,47 @@ fn saturate(entrant: &Entrant, duration: Duration) -> Result<Sample> {
     Ok(Sample { per_second: requests / load.elapsed.as_secs_f64(), cpu, p50, p99 })
 }
 
-/// The samples of all larders without a database: what others are compared with.
-fn without(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<&Sample> {
-    measured.iter().filter(|it| it.entrant.kind == Kind::Off).flat_map(samples).collect()
+/// The samples of the first larder without a database: what others are compared with.
+fn without(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> &[Sample] {
+    measured.iter().find(|it| it.entrant.kind == Kind::Off).map_or(&[], samples)
 }
 
-/// What a time of `own` is to that of `base`, in the quieter rounds of each.
-fn ratio(own: &[Sample], base: &[&Sample], time: fn(&Sample) -> f64) -> f64 {
-    quiet(own, time) / quiet(base.iter().copied(), time)
+/// A figure of all rounds, where less is better: that of the middle round, and that of the worst.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rounds {
+    median: f64,
+    worst: f64,
 }
 
-/// A time in the quieter rounds. What disturbs a round from outside only makes it slower, and disturbs few others;
-/// what a database does, it does in each.
-fn quiet<'s, S: 's>(samples: impl IntoIterator<Item = &'s S>, time: fn(&S) -> f64) -> f64 {
-    let mut times: Vec<_> = samples.into_iter().map(time).collect();
-    times.sort_by(f64::total_cmp);
-    percentile(&times, 25.0)
+impl Rounds {
+    fn of(figures: impl Iterator<Item = f64>) -> Self {
+        let figures: Vec<_> = figures.collect();
+        let worst = figures.iter().copied().fold(f64::NAN, f64::max);
+        Self { median: median(figures), worst }
+    }
+
+    /// What a time of `own` is to that of `base` in the same round.
+    fn ratio(own: &[Sample], base: &[Sample], time: fn(&Sample) -> f64) -> Self {
+        Self::of(own.iter().zip(base).map(|(own, base)| time(own) / time(base)))
+    }
+}
+
+/// What a request takes of a second, were they answered one after the other: less is better, as of times.
+fn pause(sample: &Sample) -> f64 {
+    1.0 / sample.per_second
 }
 
 fn goals(measured: &[Measured]) -> Vec<Goal> {
     let [off_full, off_steady] = [without(measured, |it| &it.full), without(measured, |it| &it.steady)];
     let others = measured.iter().filter(|other| other.entrant.kind != Kind::Off);
     let goals = others.flat_map(|Measured { entrant, steady, full }| {
-        let goal = |what: &str, most, figure| Goal::new(format!("{}: {what}", entrant.name), most, figure);
+        let goal = |what: &str, most, figure: Rounds| {
+            Goal::new(format!("{}: {what}, median", entrant.name), most, figure.median)
+        };
         [
-            goal("throughput without / with", THROUGHPUT, ratio(full, &off_full, |it| 1.0 / it.per_second)),
-            goal("p99 of all that comes through", SLOWEST, ratio(full, &off_full, |it| it.p99)),
-            goal("p99 of the steady load", SLOWEST, ratio(steady, &off_steady, |it| it.p99)),
+            goal("throughput without / with", THROUGHPUT, Rounds::ratio(full, off_full, pause)),
+            goal("p99 of all that comes through", SLOWEST, Rounds::ratio(full, off_full, |it| it.p99)),
+            goal("p99 of the steady load", SLOWEST, Rounds::ratio(steady, off_steady, |it| it.p99)),
         ]
     });
     goals.collect()
@@ -246,17 +260,20 @@ fn outages(options: &Options, measured: &[Measured], goals: &mut Vec<Goal>) -> R
         server.resume();
         let (during, queued) = (during?, queued?);
         let dropped = entrant.settle()? - before;
-        let p99 = |all: &[Latency]| quiet(all, |it| it.p99);
+        let p99 = |all: &[Latency]| Rounds::of(all.iter().map(|it| it.p99));
         let longest = |all: &[Latency]| all.iter().map(|it| it.longest).fold(0.0, f64::max);
+        let [before_us, during_us] = [p99(&usual), p99(&during)];
         goals.push(Goal::new(
-            format!("{}: p99 while it stands still", entrant.name),
+            format!("{}: p99 while it stands still, median", entrant.name),
             SLOWEST,
-            p99(&during) / p99(&usual),
+            during_us.median / before_us.median,
         ));
         rows.push(vec![
             ("database", Cell::word(entrant.name)),
-            ("p99 before us", Cell::number(p99(&usual), 0)),
-            ("p99 during us", Cell::number(p99(&during), 0)),
+            ("p99 before us", Cell::number(before_us.median, 0)),
+            ("worst before", Cell::number(before_us.worst, 0)),
+            ("p99 during us", Cell::number(during_us.median, 0)),
+            ("worst during", Cell::number(during_us.worst, 0)),
             ("longest before us", Cell::number(longest(&usual), 0)),
             ("longest during us", Cell::number(longest(&during), 0)),
             ("requests queued", Cell::number(queued as f64, 0)),
@@ -266,20 +283,26 @@ fn outages(options: &Options, measured: &[Measured], goals: &mut Vec<Goal>) -> R
     Ok(rows)
 }
 
+/// Figures are those of the middle round. So are ratios, each to `off` in the same round, beside those of the worst.
 fn rows(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<Row> {
-    let off = &without(measured, samples);
+    let off = without(measured, samples);
     let row = |own: &Measured| {
         let (name, own) = (own.entrant.name, samples(own));
-        let figure = |figure: fn(&Sample) -> f64| quiet(own, figure);
+        let figure = |figure: fn(&Sample) -> f64| Rounds::of(own.iter().map(figure)).median;
+        let [slower, cpu, p99] =
+            [pause, |it: &Sample| it.cpu, |it: &Sample| it.p99].map(|time| Rounds::ratio(own, off, time));
         vec![
             ("database", Cell::word(name)),
-            ("requests/s", Cell::number(1.0 / figure(|it| 1.0 / it.per_second), 0)),
-            ("x off", Cell::number(1.0 / ratio(own, off, |it| 1.0 / it.per_second), 2)),
+            ("requests/s", Cell::number(1.0 / figure(pause), 0)),
+            ("x off", Cell::number(1.0 / slower.median, 2)),
+            ("worst x off", Cell::number(1.0 / slower.worst, 2)),
             ("CPU us/request", Cell::number(figure(|it| it.cpu), 2)),
-            ("CPU x off", Cell::number(ratio(own, off, |it| it.cpu), 2)),
+            ("CPU x off", Cell::number(cpu.median, 2)),
+            ("worst CPU x off", Cell::number(cpu.worst, 2)),
             ("p50 us", Cell::number(figure(|it| it.p50), 0)),
             ("p99 us", Cell::number(figure(|it| it.p99), 0)),
-            ("p99 x off", Cell::number(ratio(own, off, |it| it.p99), 2)),
+            ("p99 x off", Cell::number(p99.median, 2)),
+            ("worst p99 x off", Cell::number(p99.worst, 2)),
         ]
     };
     measured.iter().map(row).collect()
@@ -307,7 +330,7 @@ fn show(options: &Options, measured: &[Measured], outages: &[Row], goals: &[Goal
 #[cfg(test)]
 mod tests {
     use super::entrants::Kind;
-    use super::{OBJECTS, Options, entrants, path};
+    use super::{OBJECTS, Options, Rounds, Sample, entrants, path, pause};
     use std::collections::BTreeSet;
 
     fn parse(line: &str) -> anyhow::Result<Options> {
@@ -326,6 +349,18 @@ mod tests {
     fn chance_is_shown_by_a_second_larder_without_a_database() {
         let all = entrants(&parse("--only mariadb").unwrap().kinds);
         assert_eq!(all, [("off", Kind::Off), ("off again", Kind::Off), ("mariadb", Kind::Mariadb)]);
+    }
+
+    #[test]
+    fn ratios_are_of_one_round_and_the_worst_is_told_beside_the_median() {
+        let samples = |all: [(f64, f64); 3]| {
+            all.map(|(per_second, p99)| Sample { per_second, cpu: 1.0, p50: 1.0, p99 })
+        };
+        let off = samples([(100.0, 10.0), (50.0, 20.0), (100.0, 10.0)]);
+        let own = samples([(80.0, 11.0), (50.0, 20.0), (25.0, 80.0)]);
+        assert_eq!(Rounds::ratio(&own, &off, |it| it.p99), Rounds { median: 1.1, worst: 8.0 });
+        assert_eq!(Rounds::ratio(&own, &off, pause), Rounds { median: 1.25, worst: 4.0 });
+        assert!(Rounds::ratio(&own, &[], pause).median.is_nan());
     }
 
     #[test]
