@@ -33,16 +33,7 @@ pub(super) const CRATES: &[Crate] = &[Crate {
         &["admin"],
         &["server"],
     ],
-    known: &[
-        ("cache", "cluster", 2),
-        ("cache", "flow", 2),
-        ("cluster", "flow", 9),
-        ("flow", "admin", 2),
-        ("flow", "features", 3),
-        ("flow", "http1", 1),
-        ("flow", "rpc", 1),
-        ("observe", "flow", 4),
-    ],
+    known: &[],
 }];
 
 /// Imports against the order of the layers, modules that have no layer, and entries of the known list that have to shrink.

@@ -17,9 +17,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Sender;
 use url::form_urlencoded;
 
-use super::{Answer, TEXT, response, stream};
+use super::{Answer, State, TEXT, response, stream};
 use crate::features::inventory::{self, Keys, LEAST_RATE};
-use crate::flow::worker::Shared;
 
 /// Answers that may be under way at once; each takes a thread.
 pub(crate) const MOST: usize = 4;
@@ -39,13 +38,13 @@ enum Question {
 }
 
 /// Answers a request for `/cache` or something below.
-pub(super) async fn answer(shared: &Arc<Shared>, path: &str, query: Option<&str>) -> Response<Answer> {
+pub(super) async fn answer(state: &State, path: &str, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let question = match Question::read(path, query.unwrap_or_default()) {
         Ok(question) => question,
         Err((status, why)) => return refuse(status, why),
     };
-    let store = Arc::clone(&shared.store);
+    let store = Arc::clone(&state.shared.cache.store);
     if store.disks.is_empty() && !matches!(question, Question::List(_)) {
         return refuse(
             StatusCode::NOT_FOUND,
@@ -56,7 +55,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, path: &str, query: Option<&str>
         let why = format!("{} is still being read after a start; ask again later", directory.display());
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     }
-    let Ok(permit) = Arc::clone(&shared.looks).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&state.looks).try_acquire_owned() else {
         let why = format!("{MOST} such answers are under way already; ask again later");
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     };

@@ -8,9 +8,8 @@ use larder_stats::{Counts, Database, Dimension, Group};
 use serde::Serialize;
 
 use super::query::Query;
-use super::{Answer, TEXT, cache, json, response};
+use super::{Answer, State, TEXT, cache, json, response};
 use crate::base::clock;
-use crate::flow::worker::Shared;
 
 /// How far back a question goes that does not say, and that any may go.
 const SINCE: Duration = Duration::from_secs(3_600);
@@ -49,17 +48,17 @@ struct Row {
 }
 
 /// Answers what `query` asks.
-pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
+pub(super) async fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let (by, since) = match read(query) {
         Ok(question) => question,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
-    let Some(url) = shared.ledger.as_ref().map(|ledger| ledger.url().to_owned()) else {
+    let Some(url) = state.shared.observers.ledger.as_ref().map(|ledger| ledger.url().to_owned()) else {
         let why = "no statistics database is kept here; --stats says where to keep one";
         return refuse(StatusCode::NOT_FOUND, why.to_owned());
     };
-    let Ok(permit) = Arc::clone(&shared.looks).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&state.looks).try_acquire_owned() else {
         let why = format!("{} such answers are under way already; ask again later", cache::MOST);
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     };

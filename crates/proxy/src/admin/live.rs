@@ -10,9 +10,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::query::Query;
 use super::stream::{Events, events};
-use super::{Answer, Stats, TEXT, response};
+use super::{Answer, State, Stats, TEXT, response};
 use crate::base::outcome::Kind;
-use crate::flow::worker::Shared;
 use crate::observe::top::{Rank, Top};
 use crate::observe::transaction::{Filter, Statuses, Transaction};
 use crate::observe::watch::{self, Watcher};
@@ -25,7 +24,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 1_000;
 
 /// Answers a request for `/live`, `/top` or `/log`.
-pub(super) fn answer(shared: &Arc<Shared>, path: &str, query: Option<&str>) -> Response<Answer> {
+pub(super) fn answer(state: &Arc<State>, path: &str, query: Option<&str>) -> Response<Answer> {
     let stream = match path {
         "/live" => Query::read(query, &[]).map(|_| Stream::Live),
         "/top" => rank(query).map(Stream::Top),
@@ -35,19 +34,19 @@ pub(super) fn answer(shared: &Arc<Shared>, path: &str, query: Option<&str>) -> R
         Ok(stream) => stream,
         Err(why) => return response(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n").into()),
     };
-    let Some(seat) = shared.watch.seat() else {
+    let Some(seat) = state.shared.observers.watch.seat() else {
         let why = format!("{} such streams are open already; close one\n", watch::MOST);
         return response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why.into());
     };
-    let shared = Arc::clone(shared);
+    let state = Arc::clone(state);
     // Who has read the head of the answer misses nothing that happens from then on.
-    let watcher = (!matches!(stream, Stream::Live)).then(|| watch::begin(&shared));
+    let watcher = (!matches!(stream, Stream::Live)).then(|| state.shared.observers.watch.begin());
     events(move |events| async move {
         let _seat = seat;
         match (stream, watcher) {
             (Stream::Top(rank), Some(watcher)) => top(events, watcher, rank).await,
             (Stream::Log(filter), Some(watcher)) => log(events, watcher, &filter).await,
-            _ => live(events, &shared).await,
+            _ => live(events, &state).await,
         }
     })
 }
@@ -80,11 +79,11 @@ fn filter(query: Option<&str>) -> Result<Filter, String> {
     })
 }
 
-async fn live(mut events: Events, shared: &Shared) {
+async fn live(mut events: Events, state: &State) {
     let mut ticks = ticks();
     loop {
         ticks.tick().await;
-        events.add("", &Stats::gather(shared));
+        events.add("", &Stats::gather(state));
         if !events.send().await {
             return;
         }

@@ -4,7 +4,7 @@
 //! A capability is a file; here is which path leads to which.
 
 mod access;
-pub(crate) mod cache;
+mod cache;
 mod cluster;
 mod explain;
 mod history;
@@ -14,7 +14,7 @@ mod objects;
 mod page;
 mod purge;
 mod query;
-pub(crate) mod recent;
+mod recent;
 mod sites;
 mod stream;
 
@@ -40,16 +40,16 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use self::query::Query;
+use self::recent::Recent;
 use self::sites::Site;
 use crate::counts::counters::Totals;
 use crate::counts::histogram::Latency;
 use crate::exchange::gateways::Holdings;
-use crate::features::maintenance;
+use crate::features::maintenance::{self, Done};
 use crate::flow::worker::Shared;
 use crate::observe::ledger::{self, Ledger};
 use crate::observe::trace::{self, Tracer};
-use crate::observe::watch;
-use crate::rpc::Report;
+use crate::rpc::{self, Report};
 
 /// What `GET /stats` answers.
 #[derive(Debug, Serialize)]
@@ -172,11 +172,12 @@ impl Stats {
         self.sites.iter().flat_map(|site| site.origins.iter().map(|origin| (&*site.site, origin)))
     }
 
-    fn gather(shared: &Shared) -> Self {
-        let counts = shared.accounts.counts();
-        let (totals, usage) = (counts.totals(), shared.store.memory.usage());
+    fn gather(state: &State) -> Self {
+        let shared = &state.shared;
+        let counts = shared.observers.accounts.counts();
+        let (totals, usage) = (counts.totals(), shared.cache.store.memory.usage());
         let (in_flight, queued) = shared.plan().gate.occupancy();
-        let (plan, capacity) = (shared.plan(), shared.store.memory.capacity());
+        let (plan, capacity) = (shared.plan(), shared.cache.store.memory.capacity());
         let doors = plan.settings.doors.listen.iter();
         Self {
             totals,
@@ -190,8 +191,8 @@ impl Stats {
             rejections: usage.rejections,
             bytes_filling: usage.filling,
             bytes_withheld: usage.withheld,
-            memory_file_refusals: shared.fills.arena().refusals(),
-            fills: shared.fills.under_way(),
+            memory_file_refusals: shared.cache.fills.arena().refusals(),
+            fills: shared.cache.fills.under_way(),
             policy: plan.settings.memory.policy.to_string(),
             capacity: capacity.amount,
             by: match capacity.by {
@@ -201,18 +202,37 @@ impl Stats {
             connections: shared.connections.load(Ordering::Relaxed),
             in_flight,
             queued,
-            disks: shared.store.disks.drives().iter().map(Disk::of).collect(),
-            schedule: shared.done.report(),
-            log_lines_lost: shared.access.lost(),
+            disks: shared.cache.store.disks.drives().iter().map(Disk::of).collect(),
+            schedule: state.done.report(),
+            log_lines_lost: shared.observers.access.lost(),
             latency: shared.times().latency(),
             reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
             sites: sites::report(shared),
-            gateways: shared.gateways.report(),
+            gateways: shared.cache.gateways.report(),
             cluster: shared.cluster.as_deref().map(crate::cluster::Report::of),
-            statistics: shared.ledger.as_deref().map(Ledger::report),
-            traces: shared.tracer.as_ref().map(Tracer::report),
-            doors: doors.map(|(door, _)| (door.name(), shared.figures.of(*door).report())).collect(),
+            statistics: shared.observers.ledger.as_deref().map(Ledger::report),
+            traces: shared.observers.tracer.as_ref().map(Tracer::report),
+            doors: doors.map(|(door, _)| (door.name(), state.doors.figures.of(*door).report())).collect(),
         }
+    }
+}
+
+/// What the admin listener shows and works on.
+pub(crate) struct State {
+    shared: Arc<Shared>,
+    doors: Arc<rpc::State>,
+    /// What the purge schedule did.
+    done: Arc<Done>,
+    /// What was counted of late.
+    recent: Recent,
+    /// Places for those who look through the disks.
+    looks: Arc<Semaphore>,
+}
+
+impl State {
+    pub(crate) fn new(shared: Arc<Shared>, doors: Arc<rpc::State>, done: Arc<Done>) -> Self {
+        let looks = Arc::new(Semaphore::new(cache::MOST));
+        Self { shared, doors, done, recent: Recent::default(), looks }
     }
 }
 
@@ -224,9 +244,10 @@ const SILENT: Duration = Duration::from_secs(10);
 const UNREAD: Duration = Duration::from_secs(60);
 
 /// Answers on `listener` until the process ends.
-pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
-    tokio::spawn(watch::pump(Arc::clone(&shared)));
-    tokio::spawn(recent::watch(Arc::clone(&shared)));
+pub(crate) async fn serve(state: Arc<State>, listener: TcpListener) {
+    let watched = Arc::clone(&state.shared);
+    tokio::spawn(async move { watched.observers.watch.pump().await });
+    tokio::spawn(recent::watch(Arc::clone(&state)));
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
@@ -241,10 +262,10 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
         if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(UNREAD)) {
             tracing::debug!(client = %peer, "admin connection without a limit for unread answers: {error}");
         }
-        let shared = Arc::clone(&shared);
+        let state = Arc::clone(&state);
         let service = service_fn(move |request| {
-            let shared = Arc::clone(&shared);
-            async move { Ok::<_, Infallible>(answer(&shared, peer, &request).await) }
+            let state = Arc::clone(&state);
+            async move { Ok::<_, Infallible>(answer(&state, peer, &request).await) }
         });
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(SILENT);
@@ -263,11 +284,11 @@ type Answer = Either<Full<Bytes>, stream::Stream>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-async fn answer(shared: &Arc<Shared>, peer: SocketAddr, request: &Request<Incoming>) -> Response<Answer> {
-    let (method, path, plan) = (request.method(), request.uri().path(), shared.plan());
+async fn answer(state: &Arc<State>, peer: SocketAddr, request: &Request<Incoming>) -> Response<Answer> {
+    let (method, path, plan) = (request.method(), request.uri().path(), state.shared.plan());
     let token = plan.settings.admin_token.as_ref();
     let mut response = match access::check(token, peer.ip(), method, path, request.headers()) {
-        Ok(()) => answer_to(shared, request).await,
+        Ok(()) => answer_to(state, request).await,
         Err(refusal) => response(refusal.status, TEXT, format!("{}\n", refusal.why).into()),
     };
     access::guard(&mut response);
@@ -275,15 +296,15 @@ async fn answer(shared: &Arc<Shared>, peer: SocketAddr, request: &Request<Incomi
 }
 
 /// The answer to who may have it.
-async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Answer> {
+async fn answer_to(state: &Arc<State>, request: &Request<Incoming>) -> Response<Answer> {
     let (method, path, query) = (request.method(), request.uri().path(), request.uri().query());
     let changes = CHANGES.contains(&path);
     match *method {
-        Method::POST if path == "/purge" => return purge::answer(shared, query).await,
+        Method::POST if path == "/purge" => return purge::answer(&state.shared, query).await,
         Method::POST if changes && path.starts_with("/cluster/") => {
-            return cluster::answer(shared, path, query).await;
+            return cluster::answer(&state.shared, path, query).await;
         }
-        Method::POST if changes => return cache::answer(shared, path, query).await,
+        Method::POST if changes => return cache::answer(state, path, query).await,
         Method::GET | Method::HEAD if !changes => {}
         _ => {
             let allowed = if changes { "POST" } else { "GET" };
@@ -300,24 +321,24 @@ async fn answer_to(shared: &Arc<Shared>, request: &Request<Incoming>) -> Respons
         return part;
     }
     match path {
-        path if path == "/cache" || path.starts_with("/cache/") => cache::answer(shared, path, query).await,
-        "/stats" => json(&Stats::gather(shared)),
-        "/metrics" => response(StatusCode::OK, metrics::TYPE, metrics::page(shared).into()),
-        "/recent" => recent::answer(shared, query),
-        "/history" => history::answer(shared, query).await,
-        "/objects" => objects::answer(shared, query).await,
-        "/cluster" => cluster::answer(shared, path, query).await,
-        "/pools" => plain(query, || shared.gateways.report()),
-        "/about" => plain(query, || page::About::of(shared)),
-        "/validator" => plain(query, || shared.validator.report(&shared.plan())),
-        "/couplings" => plain(query, || shared.couplings.found(&shared.plan())),
-        "/why" => explain::answer(shared, query).await,
-        "/live" | "/top" | "/log" => live::answer(shared, path, query),
+        path if path == "/cache" || path.starts_with("/cache/") => cache::answer(state, path, query).await,
+        "/stats" => json(&Stats::gather(state)),
+        "/metrics" => response(StatusCode::OK, metrics::TYPE, metrics::page(state).into()),
+        "/recent" => recent::answer(state, query),
+        "/history" => history::answer(state, query).await,
+        "/objects" => objects::answer(state, query).await,
+        "/cluster" => cluster::answer(&state.shared, path, query).await,
+        "/pools" => plain(query, || state.shared.cache.gateways.report()),
+        "/about" => plain(query, || page::About::of(&state.shared)),
+        "/validator" => plain(query, || state.shared.observers.validator.report(&state.shared.plan())),
+        "/couplings" => plain(query, || state.shared.observers.couplings.found(&state.shared.plan())),
+        "/why" => explain::answer(&state.shared, query).await,
+        "/live" | "/top" | "/log" => live::answer(state, path, query),
         "/healthz" => response(StatusCode::OK, TEXT, "alive\n".into()),
-        "/readyz" if shared.is_draining() => {
+        "/readyz" if state.shared.is_draining() => {
             response(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".into())
         }
-        "/readyz" if shared.cluster.as_ref().is_some_and(|cluster| !cluster.is_ready()) => {
+        "/readyz" if state.shared.cluster.as_ref().is_some_and(|cluster| !cluster.is_ready()) => {
             response(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not in the cluster\n".into())
         }
         "/readyz" => response(StatusCode::OK, TEXT, "ready\n".into()),

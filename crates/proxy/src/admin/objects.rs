@@ -10,10 +10,9 @@ use larder_store::Store;
 use serde::Serialize;
 
 use super::query::Query;
-use super::{Answer, TEXT, cache, json, response};
+use super::{Answer, State, TEXT, cache, json, response};
 use crate::base::clock;
 use crate::features::inventory::{self, Where};
-use crate::flow::worker::Shared;
 
 mod groups;
 
@@ -85,17 +84,17 @@ struct Found {
 }
 
 /// Answers what `query` asks.
-pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
+pub(super) async fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let question = match Question::read(query) {
         Ok(question) => question,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
-    let Ok(permit) = Arc::clone(&shared.looks).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&state.looks).try_acquire_owned() else {
         let why = format!("{} such answers are under way already; ask again later", cache::MOST);
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     };
-    let store = Arc::clone(&shared.store);
+    let store = Arc::clone(&state.shared.cache.store);
     let found = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         find(&store, &question)

@@ -104,7 +104,7 @@ impl About {
         };
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            statistics: shared.ledger.is_some(),
+            statistics: shared.observers.ledger.is_some(),
             clustered: shared.cluster.is_some(),
             listeners: settings.listen.iter().map(listener).collect(),
         }

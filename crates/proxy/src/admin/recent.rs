@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::query::Query;
-use super::{Answer, TEXT, response};
+use super::{Answer, State, TEXT, response};
 use crate::base::clock;
 use crate::counts::counters::{Counts, Totals};
 use crate::counts::histogram::{Distributions, Latency};
@@ -66,9 +66,9 @@ impl Moment {
     fn of(shared: &Shared) -> Self {
         Self {
             at: Instant::now(),
-            counts: shared.accounts.counts(),
+            counts: shared.observers.accounts.counts(),
             times: shared.times(),
-            memory: shared.store.memory.usage(),
+            memory: shared.cache.store.memory.usage(),
         }
     }
 
@@ -87,20 +87,20 @@ impl Moment {
 }
 
 /// Looks at the counts every second, for as long as the process lives.
-pub(super) async fn watch(shared: Arc<Shared>) {
+pub(super) async fn watch(state: Arc<State>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last = Moment::of(&shared);
+    let mut last = Moment::of(&state.shared);
     loop {
         ticks.tick().await;
-        let now = Moment::of(&shared);
-        shared.recent.add(now.since(&last));
+        let now = Moment::of(&state.shared);
+        state.recent.add(now.since(&last));
         last = now;
     }
 }
 
 /// Answers with the seconds that ended after `after`, in milliseconds since 1970; with all of them, if that is not said.
-pub(super) fn answer(shared: &Shared, query: Option<&str>) -> Response<Answer> {
+pub(super) fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let after = Query::read(query, &["after"])
         .and_then(|query| query.parse("after", "milliseconds since 1970", |text| text.parse().ok()));
@@ -108,7 +108,7 @@ pub(super) fn answer(shared: &Shared, query: Option<&str>) -> Response<Answer> {
         Ok(after) => after.unwrap_or(0),
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
-    let rows = shared.recent.rows();
+    let rows = state.recent.rows();
     // In few words: there are hundreds of them.
     match serde_json::to_vec(&rows.iter().filter(|row| row.time > after).collect::<Vec<_>>()) {
         Ok(text) => response(StatusCode::OK, "application/json", text),

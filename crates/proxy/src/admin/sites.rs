@@ -34,7 +34,7 @@ pub(super) struct Origin {
 pub(super) fn report(shared: &Shared) -> Vec<Site> {
     let plan = shared.plan();
     let configured = |name: &str| plan.sites.iter().find(|site| site.settings.name == name);
-    let sites = shared.accounts.all().into_iter().filter_map(|account| {
+    let sites = shared.observers.accounts.all().into_iter().filter_map(|account| {
         let (totals, state) = (account.counts().totals(), configured(account.site()));
         (totals.requests > 0 || state.is_some()).then(|| Site {
             site: account.site().to_string(),

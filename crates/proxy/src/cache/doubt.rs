@@ -6,23 +6,15 @@
 //! cache groups, since only the answer would have said which groups the change invalidates. What was stored
 //! before is invalidated when the doubt begins.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::{groups, invalidate, key, no_vary_search};
+use larder_semantics::{groups, key, no_vary_search};
 use larder_store::{Effect, Scope};
 
+use super::Cache;
 use crate::base::clock;
-use crate::base::settings::DOUBT;
-use crate::cluster::scopes;
-use crate::cluster::trust::on_a_thread;
-use crate::exchange::request::Request;
-use crate::exchange::route::Route;
-use crate::flow::worker::Shared;
-use crate::origin::OriginError;
 
 /// How many URLs and origins are told apart. Two that share a place are in doubt together, which costs validations.
 const PLACES: usize = 4_096;
@@ -68,8 +60,8 @@ impl Doubts {
 impl Doubt {
     /// What is in doubt of the answer to a request for `key`. To be asked after its fetch was registered, and before the
     /// origin is asked: a doubt that begins later invalidates what is fetched.
-    pub(crate) fn about(shared: &Shared, key: &[u8]) -> Self {
-        let latest = shared.doubts.latest.load(Ordering::SeqCst);
+    pub(crate) fn about(cache: &Cache, key: &[u8]) -> Self {
+        let latest = cache.doubts.latest.load(Ordering::SeqCst);
         if latest == 0 {
             return Self::default();
         }
@@ -77,7 +69,7 @@ impl Doubt {
         if now >= latest {
             return Self::default();
         }
-        let (doubts, memory) = (&shared.doubts, &shared.store.memory);
+        let (doubts, memory) = (&cache.doubts, &cache.store.memory);
         let of_origin = |origin| doubts.has(memory.hash(origin), now);
         Self {
             url: doubts.has(memory.hash(key), now),
@@ -98,109 +90,33 @@ impl Doubt {
     }
 }
 
-/// A request that may change something, on its way to an origin. If it is dropped before its end is known, a doubt
-/// begins.
-pub(crate) struct Change {
-    shared: Arc<Shared>,
-    url: Vec<u8>,
-    origin: Option<Vec<u8>>,
-    seconds: u32,
-    is_over: bool,
-}
-
-impl Change {
-    /// That of `request`, if its method is unsafe.
-    pub(crate) fn of(shared: &Arc<Shared>, request: &Request) -> Option<Self> {
-        let seconds = match &request.route {
-            Route::Site(site) => site.settings.doubt,
-            Route::Anywhere => DOUBT,
-        };
-        (invalidate::is_unsafe(&request.method) && seconds > 0).then(|| Self {
-            shared: Arc::clone(shared),
-            url: request.key.clone(),
-            origin: key::origin(request.target()).map(<[u8]>::to_vec),
-            seconds,
-            is_over: false,
-        })
-    }
-
-    /// The origin has answered. 502 and 504 come from a server in between that does not know how the change ended,
-    /// unless it names groups: then it takes care of them.
-    pub(crate) fn answered(&mut self, request: &Request, status: StatusCode, fields: &impl Fields) {
-        let is_unknown = matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
-            && groups::invalidated(&request.method, fields).is_empty();
-        self.is_over = !is_unknown && !request.has_lost_try();
-    }
-
-    /// There is no answer.
-    pub(crate) fn failed(&mut self, error: &OriginError) {
-        self.is_over = error.unsent;
-    }
-
-    /// Begins the doubt, unless the end is known; returns when it is in force here, and other nodes have been told.
-    /// Whether the end is known.
-    pub(crate) async fn end(mut self) -> bool {
-        if self.is_over {
-            return true;
-        }
-        self.is_over = true;
-        let (shared, seconds, scopes) = (Arc::clone(&self.shared), self.seconds, self.scopes());
-        let told = scopes::unsure(seconds, &scopes);
-        on_a_thread(&self.shared, move || begin(&shared, seconds, scopes)).await;
-        if let Some(cluster) = &self.shared.cluster
-            && let Err(error) = cluster.tell(told).await
-        {
-            tracing::debug!("other nodes do not hear at once of a change with an unknown end: {error}");
-        }
-        false
-    }
-
-    fn scopes(&mut self) -> Vec<Scope> {
-        let url = Scope::Url(std::mem::take(&mut self.url));
-        std::iter::once(url).chain(self.origin.take().map(Scope::Origin)).collect()
-    }
-}
-
-impl Drop for Change {
-    fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
-        let scopes = self.scopes();
-        if let Some(cluster) = &self.shared.cluster {
-            cluster.tell_later(scopes::unsure(self.seconds, &scopes));
-        }
-        begin(&self.shared, self.seconds, scopes);
-    }
-}
-
 /// A cache key without its query.
 fn path(key: &[u8]) -> &[u8] {
     key.split_last().map_or(key, |(_, url)| key::split_at_query(url).0)
 }
 
 /// Puts in force that a change may concern `scopes` for so many seconds from now on.
-pub(crate) fn begin(shared: &Shared, seconds: u32, scopes: Vec<Scope>) {
+pub(crate) fn begin(cache: &Cache, seconds: u32, scopes: Vec<Scope>) {
     let until = clock::millis() + u64::from(seconds) * 1_000 + COARSE;
-    let (memory, scopes) = (&shared.store.memory, shared.fills.with_equivalents(scopes));
+    let (memory, scopes) = (&cache.store.memory, cache.fills.with_equivalents(scopes));
     // First, so that what is fetched from now on is tempered; what is being fetched, the rest reaches.
     for scope in &scopes {
         if let Scope::Url(bytes) | Scope::Origin(bytes) = scope {
-            shared.doubts.begin(memory.hash(bytes), until);
+            cache.doubts.begin(memory.hash(bytes), until);
         }
         if let Scope::Url(key) = scope {
-            shared.doubts.begin(memory.hash(path(key)), until);
+            cache.doubts.begin(memory.hash(path(key)), until);
         }
     }
     let (urls, others): (Vec<_>, Vec<_>) =
         scopes.into_iter().partition(|scope| matches!(scope, Scope::Url(_)));
     for url in urls {
         if let Scope::Url(key) = url {
-            shared.fills.purge(&key);
+            cache.fills.purge(&key);
         }
     }
     if !others.is_empty() {
-        shared.fills.order(&others, Effect::Invalid, clock::now());
+        cache.fills.order(&others, Effect::Invalid, clock::now());
     }
 }
 

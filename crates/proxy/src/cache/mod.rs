@@ -1,4 +1,76 @@
-//! What is stored and what was purged.
+//! What is stored and being fetched, and what was purged.
 
 pub(crate) mod doubt;
 pub(crate) mod reclaim;
+
+use std::sync::Arc;
+
+use larder_store::{Arena, Disks, Fills, Markers, Memory, Store};
+
+use self::doubt::Doubts;
+use self::reclaim::Reclaim;
+use crate::base::error::Error;
+use crate::base::settings::Settings;
+use crate::exchange::gateways::Gateways;
+use crate::exchange::settled::Settled;
+
+/// The cache: one per process.
+pub(crate) struct Cache {
+    /// What is stored.
+    pub(crate) store: Arc<Store>,
+    /// What is being fetched.
+    pub(crate) fills: Arc<Fills>,
+    /// Keys whose answers could not be shared of late.
+    pub(crate) markers: Markers,
+    /// Changes with an unknown end.
+    pub(crate) doubts: Doubts,
+    /// The tag pools of all gateways.
+    pub(crate) gateways: Gateways,
+    /// Purges that are to free room.
+    pub(crate) reclaim: Reclaim,
+}
+
+impl Cache {
+    /// An empty one, which takes its disks in use.
+    ///
+    /// # Errors
+    /// When there is no memory file to be had.
+    pub(crate) fn new(settings: &Settings) -> Result<Arc<Self>, Error> {
+        let tier = &settings.memory;
+        let memory = Memory::new(tier.capacity, &tier.policy, tier.max_variants);
+        let arena = Arena::new().map_err(|error| Error::new("cannot make a memory file", error))?;
+        let max_object = max_object(settings, &memory);
+        let store = Arc::new(Store::new(memory, Disks::new(&settings.disks)));
+        let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
+        let reclaim = Reclaim::default();
+        reclaim.set_rate(settings.schedule.rate);
+        let gateways = Gateways::new(Settled::take(settings));
+        let (markers, doubts) = (Markers::default(), Doubts::default());
+        Ok(Arc::new(Self { store, fills, markers, doubts, gateways, reclaim }))
+    }
+
+    /// Obeys `new` settings from now on.
+    pub(crate) fn reload(&self, old: &Settings, new: &Settings) {
+        let memory = &self.store.memory;
+        self.fills.set_max_object(max_object(new, memory));
+        memory.set_max_variants(new.memory.max_variants);
+        if new.memory.policy != old.memory.policy {
+            memory.set_policy(&new.memory.policy);
+        }
+        self.store.disks.change(&new.disks);
+        self.reclaim.set_rate(new.schedule.rate);
+    }
+
+    /// Does what is written down on the disks, if there are some: requests do not wait for them.
+    pub(crate) async fn on_a_thread(&self, work: impl FnOnce() + Send + 'static) {
+        if self.store.disks.is_empty() {
+            work();
+        } else if let Err(error) = tokio::task::spawn_blocking(work).await {
+            tracing::error!("purges were not put in force: {error}");
+        }
+    }
+}
+
+fn max_object(settings: &Settings, memory: &Memory) -> u64 {
+    settings.memory.max_object.unwrap_or(u64::MAX).min(memory.largest())
+}

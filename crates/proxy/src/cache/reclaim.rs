@@ -5,6 +5,7 @@
 //! is wanted or not; without a count nothing but the request to look once more is kept.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -13,8 +14,9 @@ use larder_store::reclaim::{Count, Reached};
 use larder_store::{Effect, Generation, Scope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::Cache;
 use crate::base::clock;
-use crate::flow::worker::Shared;
+use crate::base::schedule::Schedule;
 
 /// Purges that may wait for their counts. What comes beyond is in force and freed, but not counted.
 const MOST: usize = 1_024;
@@ -32,6 +34,10 @@ pub(crate) struct Reclaim {
     changed: Condvar,
     room: Arc<Semaphore>,
     room_on_disks: Arc<Semaphore>,
+    /// Objects on the disks that are looked at in a second.
+    rate: AtomicU64,
+    /// The process ends: what is on the disks is freed by the next one.
+    ends: AtomicBool,
 }
 
 #[derive(Default)]
@@ -104,11 +110,22 @@ pub(crate) enum Counted {
 impl Default for Reclaim {
     fn default() -> Self {
         let [room, room_on_disks] = [MOST, MOST_ON_DISKS].map(|most| Arc::new(Semaphore::new(most)));
-        Self { queue: Mutex::default(), changed: Condvar::new(), room, room_on_disks }
+        let (rate, ends) = (AtomicU64::new(Schedule::default().rate), AtomicBool::new(false));
+        Self { queue: Mutex::default(), changed: Condvar::new(), room, room_on_disks, rate, ends }
     }
 }
 
 impl Reclaim {
+    /// Looks at so many objects on the disks in a second from now on.
+    pub(crate) fn set_rate(&self, rate: u64) {
+        self.rate.store(rate, Ordering::Relaxed);
+    }
+
+    /// Ends looks through the disks: the process does.
+    pub(crate) fn end(&self) {
+        self.ends.store(true, Ordering::Relaxed);
+    }
+
     fn permits(&self, with_disks: bool) -> Option<Permits> {
         let any = Arc::clone(&self.room).try_acquire_owned().ok()?;
         let on_disks = with_disks.then(|| Arc::clone(&self.room_on_disks).try_acquire_owned()).transpose();
@@ -119,81 +136,81 @@ impl Reclaim {
     /// counted.
     pub(crate) fn enforce(
         &self,
-        shared: &Arc<Shared>,
+        cache: &Arc<Cache>,
         scopes: Vec<Scope>,
         effect: Effect,
         counted: Counted,
     ) -> Option<oneshot::Receiver<Reached>> {
         // Locked until the purge waits for its count: so no look goes beyond its generation before.
         let mut queue = self.queue();
-        let with_disks = counted == Counted::Everywhere && !shared.store.disks.is_empty();
+        let with_disks = counted == Counted::Everywhere && !cache.store.disks.is_empty();
         let permits = (counted != Counted::Nowhere).then(|| self.permits(with_disks)).flatten();
         let counts = if let Some(permits) = permits {
-            let count = Count::of(shared.fills.enforce(scopes, effect, clock::now()), with_disks);
+            let count = Count::of(cache.fills.enforce(scopes, effect, clock::now()), with_disks);
             let (told, counts) = oneshot::channel();
             queue.memory.counts.push_back(Waiting { count, with_disks, told, _permits: permits });
             Some(counts)
         } else {
-            shared.fills.order(&scopes, effect, clock::now());
+            cache.fills.order(&scopes, effect, clock::now());
             None
         };
-        self.free_with(queue, shared, effect == Effect::Remove);
+        self.free_with(queue, cache, effect == Effect::Remove);
         counts
     }
 
     /// Has a purge counted on the disks that is in force, and was counted in memory. `None` if too many wait.
     pub(crate) fn count_on_disks(
         &self,
-        shared: &Arc<Shared>,
+        cache: &Arc<Cache>,
         count: Count,
     ) -> Option<oneshot::Receiver<Reached>> {
         let permits = self.permits(true)?;
         let (told, counts) = oneshot::channel();
         self.queue().disks.counts.push_back(Waiting { count, with_disks: true, told, _permits: permits });
-        self.start_on_disks(shared);
+        self.start_on_disks(cache);
         Some(counts)
     }
 
     /// Has freed what purges in force reach: those that change what memory has, and on the disks too if one `removes`.
-    pub(crate) fn free(&self, shared: &Arc<Shared>, removes: bool) {
-        self.free_with(self.queue(), shared, removes);
+    pub(crate) fn free(&self, cache: &Arc<Cache>, removes: bool) {
+        self.free_with(self.queue(), cache, removes);
     }
 
     /// The same on the disks only.
-    pub(crate) fn free_on_disks(&self, shared: &Arc<Shared>) {
+    pub(crate) fn free_on_disks(&self, cache: &Arc<Cache>) {
         self.queue().disks.is_due = true;
-        self.start_on_disks(shared);
+        self.start_on_disks(cache);
     }
 
-    fn free_with(&self, mut queue: MutexGuard<'_, Queue>, shared: &Arc<Shared>, removes: bool) {
-        let on_disks = removes && !shared.store.disks.is_empty();
+    fn free_with(&self, mut queue: MutexGuard<'_, Queue>, cache: &Arc<Cache>, removes: bool) {
+        let on_disks = removes && !cache.store.disks.is_empty();
         queue.memory.is_due = true;
         queue.disks.is_due |= on_disks;
         drop(queue);
         self.changed.notify_all();
-        self.start(shared, "reclaim", |queue| &mut queue.memory, Self::look_through_memory);
+        self.start(cache, "reclaim", |queue| &mut queue.memory, Self::look_through_memory);
         if on_disks {
-            self.start_on_disks(shared);
+            self.start_on_disks(cache);
         }
     }
 
-    fn start_on_disks(&self, shared: &Arc<Shared>) {
+    fn start_on_disks(&self, cache: &Arc<Cache>) {
         self.changed.notify_all();
-        self.start(shared, "reclaim-disks", |queue| &mut queue.disks, Self::look_through_disks);
+        self.start(cache, "reclaim-disks", |queue| &mut queue.disks, Self::look_through_disks);
     }
 
     fn start(
         &self,
-        shared: &Arc<Shared>,
+        cache: &Arc<Cache>,
         name: &str,
         looks: fn(&mut Queue) -> &mut Looks,
-        look: fn(&Self, &Arc<Shared>),
+        look: fn(&Self, &Arc<Cache>),
     ) {
         let mut queue = self.queue();
         if looks(&mut queue).is_under_way {
             return;
         }
-        let this = Arc::clone(shared);
+        let this = Arc::clone(cache);
         let thread = thread::Builder::new().name(name.to_owned());
         let run = move || {
             let ended = Ended { reclaim: &this.reclaim, looks };
@@ -210,10 +227,10 @@ impl Reclaim {
         }
     }
 
-    fn look_through_memory(&self, shared: &Arc<Shared>) {
-        while let Some((mut batch, until)) = self.next_in_memory(shared) {
+    fn look_through_memory(&self, cache: &Arc<Cache>) {
+        while let Some((mut batch, until)) = self.next_in_memory(cache) {
             let mut counts: Vec<_> = batch.iter_mut().map(|waiting| &mut waiting.count).collect();
-            shared.store.sweep_memory(&mut counts, until);
+            cache.store.sweep_memory(&mut counts, until);
             let mut queue = self.queue();
             queue.moving = None;
             let (on, done): (Vec<_>, Vec<_>) = batch.into_iter().partition(|waiting| waiting.with_disks);
@@ -222,7 +239,7 @@ impl Reclaim {
             drop(queue);
             done.into_iter().for_each(Waiting::tell);
             if for_disks {
-                self.start_on_disks(shared);
+                self.start_on_disks(cache);
             }
             self.changed.notify_all();
             if rests {
@@ -239,7 +256,7 @@ impl Reclaim {
 
     /// The purges to be counted in memory next, and up to which generation rules are applied; `None` if there is
     /// nothing to do.
-    fn next_in_memory(&self, shared: &Shared) -> Option<(Vec<Waiting>, Generation)> {
+    fn next_in_memory(&self, cache: &Cache) -> Option<(Vec<Waiting>, Generation)> {
         let mut queue = self.queue();
         let looks = &mut queue.memory;
         looks.counts.retain(|waiting| !waiting.told.is_closed());
@@ -248,7 +265,7 @@ impl Reclaim {
             return None;
         }
         let batch: Vec<_> = looks.counts.drain(..looks.counts.len().min(BATCH)).collect();
-        let now = shared.store.purges.now();
+        let now = cache.store.purges.now();
         // What waits is in the order of its generations.
         let until = looks.counts.front().map_or(now, |next| next.generation().before());
         looks.is_due = until < now;
@@ -256,22 +273,23 @@ impl Reclaim {
         Some((batch, until))
     }
 
-    fn look_through_disks(&self, shared: &Arc<Shared>) {
-        while let Some((mut batch, until)) = self.next_on_disks(shared) {
-            let rate = shared.plan().settings.schedule.rate;
+    fn look_through_disks(&self, cache: &Arc<Cache>) {
+        while let Some((mut batch, until)) = self.next_on_disks(cache) {
+            let rate = self.rate.load(Ordering::Relaxed);
             let mut counts: Vec<_> = batch.iter_mut().map(|waiting| &mut waiting.count).collect();
-            let freed = shared.store.sweep_disks(&mut counts, until, rate, &mut || !shared.is_draining());
+            let freed =
+                cache.store.sweep_disks(&mut counts, until, rate, &mut || !self.ends.load(Ordering::Relaxed));
             let Reached { objects, bytes } = freed;
             tracing::info!("freed what was purged on disk: {objects} objects, {bytes} bytes");
             for waiting in batch {
-                shared.store.forget_pages(waiting.count.ordered());
+                cache.store.forget_pages(waiting.count.ordered());
                 waiting.tell();
             }
         }
     }
 
     /// The same on the disks.
-    fn next_on_disks(&self, shared: &Shared) -> Option<(Vec<Waiting>, Generation)> {
+    fn next_on_disks(&self, cache: &Cache) -> Option<(Vec<Waiting>, Generation)> {
         let mut queue = self.queue();
         loop {
             queue.disks.counts.retain(|waiting| !waiting.told.is_closed());
@@ -280,7 +298,7 @@ impl Reclaim {
             if !queue.disks.counts.is_empty() || (queue.disks.is_due && coming.is_none()) {
                 let looks = &mut queue.disks;
                 let batch: Vec<_> = looks.counts.drain(..looks.counts.len().min(BATCH)).collect();
-                let now = shared.store.purges.now();
+                let now = cache.store.purges.now();
                 let next = looks.counts.iter().map(Waiting::generation).chain(coming).min();
                 let until = next.map_or(now, Generation::before);
                 looks.is_due &= until < now;

@@ -15,7 +15,6 @@ use larder_tags::Segment;
 use super::Cluster;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::flow::worker::Shared;
 
 /// A change on its way, and those who are to hear of it.
 pub(crate) struct Change {
@@ -24,7 +23,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    pub(crate) fn new(shared: &Shared, request: &Request, held: larder_tags::Change) -> Self {
+    pub(crate) fn new(cluster: Option<&Arc<Cluster>>, request: &Request, held: larder_tags::Change) -> Self {
         let pools = |site: &str| Pools {
             site: site.to_owned(),
             pool: match held.segment() {
@@ -32,7 +31,7 @@ impl Change {
                 Segment::Anywhere => None,
             },
         };
-        let others = match (&shared.cluster, &request.route) {
+        let others = match (cluster, &request.route) {
             (Some(cluster), Route::Site(site)) => Some((Arc::clone(cluster), pools(&site.settings.name))),
             _ => None,
         };

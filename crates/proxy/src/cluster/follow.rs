@@ -16,11 +16,11 @@ use larder_store::Scope;
 
 use super::engine::{EngineError, Link};
 use super::stream::{BATCH, Entry};
-use super::trust::{distrust, on_a_thread};
+use super::trust::distrust;
 use super::{Cluster, scopes, tier};
 use crate::base::clock;
+use crate::cache::Cache;
 use crate::cache::doubt;
-use crate::flow::worker::Shared;
 
 /// How long a start waits for what was purged meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,23 +30,22 @@ const ANSWER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Begins to follow; waits for what was purged while this node was away, though not long.
-pub(crate) fn start(shared: &Arc<Shared>) {
-    let Some(cluster) = &shared.cluster else { return };
-    if let Some(drive) = shared.store.disks.drives().first() {
+pub(crate) fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
+    if let Some(drive) = cache.store.disks.drives().first() {
         cluster.news.stream.keep_note(drive.path());
     }
     let (first, heard) = channel();
-    cluster.spawn(run(Arc::clone(shared), Arc::clone(cluster), first));
+    cluster.spawn(run(Arc::clone(cache), Arc::clone(cluster), first));
     cluster.spawn(Arc::clone(cluster).add_what_waits());
-    cluster.spawn(tier::keep::run(Arc::clone(shared)));
+    cluster.spawn(tier::keep::run(Arc::clone(cluster), Arc::clone(&cache.store)));
     // Without it, stored responses are revalidated.
     let _ = heard.recv_timeout(PATIENCE);
 }
 
-async fn run(shared: Arc<Shared>, cluster: Arc<Cluster>, first: Sender<()>) {
+async fn run(cache: Arc<Cache>, cluster: Arc<Cluster>, first: Sender<()>) {
     let mut first = Some(first);
     loop {
-        let Err(error) = follow(&shared, &cluster, &mut first).await;
+        let Err(error) = follow(&cache, &cluster, &mut first).await;
         tracing::debug!("invalidations are not followed: {error}");
         first = None;
         tokio::time::sleep(PAUSE).await;
@@ -54,14 +53,14 @@ async fn run(shared: Arc<Shared>, cluster: Arc<Cluster>, first: Sender<()>) {
 }
 
 async fn follow(
-    shared: &Arc<Shared>,
-    cluster: &Cluster,
+    cache: &Arc<Cache>,
+    cluster: &Arc<Cluster>,
     first: &mut Option<Sender<()>>,
 ) -> Result<Infallible, EngineError> {
     let wait = cluster.news.trust.lag().wait();
     let mut link = cluster.engine.dedicated(wait + ANSWER).await?;
     loop {
-        if let Some(position) = read(shared, cluster, &mut link).await? {
+        if let Some(position) = read(cache, cluster, &mut link).await? {
             *first = None;
             cluster.wait_for_news(&mut link, position, wait).await?;
         }
@@ -70,12 +69,12 @@ async fn follow(
 
 /// Obeys what is new, if there is something. The last position, if there is not.
 async fn read(
-    shared: &Arc<Shared>,
-    cluster: &Cluster,
+    cache: &Arc<Cache>,
+    cluster: &Arc<Cluster>,
     link: &mut Link,
 ) -> Result<Option<Position>, EngineError> {
     let news = &cluster.news;
-    let is_late = news.bookmarks.take(shared.store.disks.drives(), &news.follower);
+    let is_late = news.bookmarks.take(cache.store.disks.drives(), &news.follower);
     let follower = news.follower.borrow().clone();
     let asked = clock::millis();
     let missed = match follower.position() {
@@ -83,7 +82,7 @@ async fn read(
             let (engine, entries) = cluster.read(link, position).await?;
             let numbers: Vec<_> = entries.iter().map(|entry| entry.position).collect();
             match follower.check(&engine, &numbers) {
-                Ok(known) => return Ok(obey(shared, cluster, entries, known, asked).await),
+                Ok(known) => return Ok(obey(cache, cluster, entries, known, asked).await),
                 Err(missed) => missed,
             }
         }
@@ -94,15 +93,15 @@ async fn read(
     // Until everything is distrusted, nobody may take this node for being there.
     news.sees(restarted.clone());
     news.follower.send_replace(Follower::default());
-    give_up(shared, missed).await;
+    give_up(cluster, cache, missed).await;
     news.follower.send_replace(restarted);
     Ok(None)
 }
 
 /// Obeys all `entries` but those `known`, which were read at `asked`.
 async fn obey(
-    shared: &Arc<Shared>,
-    cluster: &Cluster,
+    cache: &Arc<Cache>,
+    cluster: &Arc<Cluster>,
     mut entries: Vec<Entry>,
     known: usize,
     asked: u64,
@@ -124,15 +123,14 @@ async fn obey(
                 tracing::warn!(
                     "{by} could not say what was purged; what is stored is validated before it is used"
                 );
-                let this = Arc::clone(shared);
-                on_a_thread(shared, move || distrust(&this)).await;
+                distrust_all(cluster, cache).await;
             }
             Ok(message) => {
-                let this = Arc::clone(shared);
-                on_a_thread(shared, move || put_in_force(&this, message.order)).await;
+                let this = Arc::clone(cache);
+                cache.on_a_thread(move || put_in_force(&this, message.order)).await;
                 news.obeyed();
             }
-            Err(missed) => give_up(shared, missed).await,
+            Err(missed) => give_up(cluster, cache, missed).await,
         }
     }
     news.follower.send_if_modified(|follower| {
@@ -146,8 +144,8 @@ async fn obey(
 }
 
 /// Distrusts everything, since something was missed.
-async fn give_up(shared: &Arc<Shared>, missed: Missed) {
-    if missed == Missed::New && shared.store.disks.is_empty() {
+async fn give_up(cluster: &Arc<Cluster>, cache: &Arc<Cache>, missed: Missed) {
+    if missed == Missed::New && cache.store.disks.is_empty() {
         tracing::debug!("purges of other nodes are followed from now on");
     } else {
         let why = missed.name();
@@ -155,46 +153,50 @@ async fn give_up(shared: &Arc<Shared>, missed: Missed) {
             "what other nodes purged is not known ({why}); what is stored is validated before it is used"
         );
     }
-    let this = Arc::clone(shared);
-    on_a_thread(shared, move || distrust(&this)).await;
+    distrust_all(cluster, cache).await;
     // A change with an unknown end may be among it.
-    shared.gateways.start_in_doubt();
+    cache.gateways.start_in_doubt();
 }
 
-fn put_in_force(shared: &Arc<Shared>, order: Order) {
+async fn distrust_all(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
+    let (this, held) = (Arc::clone(cluster), Arc::clone(cache));
+    cache.on_a_thread(move || distrust(&this, &held)).await;
+}
+
+fn put_in_force(cache: &Arc<Cache>, order: Order) {
     match order {
         // What is gone need not be remembered as a rule.
         Order::Purge(Effect::Remove, scopes) => {
             let (urls, others): (Vec<_>, Vec<_>) =
-                heard(shared, scopes).into_iter().partition(|scope| matches!(scope, Scope::Url(_)));
+                heard(cache, scopes).into_iter().partition(|scope| matches!(scope, Scope::Url(_)));
             for scope in urls {
                 if let Scope::Url(key) = scope {
-                    shared.fills.purge(&key);
+                    cache.fills.purge(&key);
                 }
             }
-            enforce(shared, Effect::Remove, &others);
+            enforce(cache, Effect::Remove, &others);
         }
-        Order::Purge(effect, scopes) => enforce(shared, effect, &heard(shared, scopes)),
+        Order::Purge(effect, scopes) => enforce(cache, effect, &heard(cache, scopes)),
         Order::Unsure(seconds, scopes) => {
-            doubt::begin(shared, seconds, scopes.into_iter().map(scopes::heard).collect());
+            doubt::begin(cache, seconds, scopes.into_iter().map(scopes::heard).collect());
         }
-        Order::Blank(pools) => shared.gateways.changed_elsewhere(&pools, true),
-        Order::Doubt(pools) => shared.gateways.changed_elsewhere(&pools, false),
+        Order::Blank(pools) => cache.gateways.changed_elsewhere(&pools, true),
+        Order::Doubt(pools) => cache.gateways.changed_elsewhere(&pools, false),
         Order::Distrust | Order::Begin => {}
     }
 }
 
 /// The cache keys of these, and of stored responses to equivalent queries.
-fn heard(shared: &Shared, scopes: Vec<message::Scope>) -> Vec<Scope> {
-    shared.fills.with_equivalents(scopes.into_iter().map(scopes::heard).collect())
+fn heard(cache: &Cache, scopes: Vec<message::Scope>) -> Vec<Scope> {
+    cache.fills.with_equivalents(scopes.into_iter().map(scopes::heard).collect())
 }
 
-fn enforce(shared: &Arc<Shared>, effect: Effect, scopes: &[Scope]) {
+fn enforce(cache: &Arc<Cache>, effect: Effect, scopes: &[Scope]) {
     if scopes.is_empty() {
         return;
     }
-    shared.fills.order(scopes, scopes::effect(effect), clock::now());
+    cache.fills.order(scopes, scopes::effect(effect), clock::now());
     if effect == Effect::Remove {
-        shared.reclaim.free(shared, true);
+        cache.reclaim.free(cache, true);
     }
 }

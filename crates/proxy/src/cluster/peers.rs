@@ -21,12 +21,9 @@ use serde::Serialize;
 use super::alive::{self, Life};
 use super::members::Standing;
 use super::{Cluster, asker};
-use crate::base::clock;
 use crate::base::settings::{Origin, Timeouts};
-use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::request::interims_of;
-use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::response::Head;
 use crate::origin::{Client, Download, OriginError, Outgoing};
@@ -116,17 +113,11 @@ pub(crate) fn timeouts(origins: &Timeouts) -> Timeouts {
 /// # Errors
 /// When it has waited for the origin in vain.
 pub(crate) async fn ask(
-    worker: &Worker,
-    plan: &Plan,
+    cluster: &Arc<Cluster>,
+    client: impl FnOnce() -> Client,
     request: &Request,
     fields: &HeaderMap,
 ) -> Result<Asked, OriginError> {
-    let Some(cluster) = &worker.shared.cluster else { return Ok(Asked::Continue(None)) };
-    // What could not be stored of late gains nothing by the detour.
-    let shared = &worker.shared;
-    if shared.markers.marked(request.hash, clock::now()) {
-        return Ok(Asked::Continue(None));
-    }
     let node = match Turn::of(cluster, &request.key) {
         Some(Turn::Other(node)) => node,
         Some(Turn::This(busy)) => return Ok(Asked::Continue(Some(busy))),
@@ -139,7 +130,7 @@ pub(crate) async fn ask(
     }
     let Some(place) = cluster.news.place() else { return Ok(Asked::Continue(None)) };
     cluster.figures.asked.fetch_add(1, Ordering::Relaxed);
-    let client = worker.clients(plan).peers.clone();
+    let client = client();
     let asked = node.ask(&client, cluster, request, fields, &place).await;
     let failed = |why: &dyn std::fmt::Display| {
         cluster.figures.failed.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,13 @@
 //! Purges in the words of the cache, and in those of the stream.
 
+use std::sync::Arc;
+
 use http::HeaderValue;
 use larder_cluster::message;
 use larder_store::{Effect, Scope};
 
+use super::Cluster;
 use super::stream::Telling;
-use crate::flow::worker::Shared;
 
 /// What the stream calls a purge.
 pub(crate) fn order(effect: Effect, scopes: &[Scope]) -> message::Order {
@@ -59,15 +61,18 @@ pub(super) fn effect(effect: message::Effect) -> Effect {
 }
 
 /// Says that something is about to be put in force of which the other nodes are [told](tell) next.
-pub(crate) fn telling(shared: &Shared) -> Option<Telling<'_>> {
-    shared.cluster.as_ref().map(|cluster| cluster.news.stream.telling())
+pub(crate) fn telling(cluster: Option<&Cluster>) -> Option<Telling<'_>> {
+    cluster.map(|cluster| cluster.news.stream.telling())
 }
 
 /// Tells the other nodes of purges that are in force here; returns when they are in the stream, if they can be. The field
 /// line by which a client that moves to another node is answered with nothing older; `None`: there is nothing to tell, or
 /// it is not in the stream.
-pub(crate) async fn tell(shared: &Shared, purges: &[(Effect, Vec<Scope>)]) -> Option<HeaderValue> {
-    let cluster = shared.cluster.as_ref()?;
+pub(crate) async fn tell(
+    cluster: Option<&Arc<Cluster>>,
+    purges: &[(Effect, Vec<Scope>)],
+) -> Option<HeaderValue> {
+    let cluster = cluster?;
     let (mut last, mut is_told) = (None, true);
     for (effect, scopes) in purges.iter().filter(|(_, scopes)| !scopes.is_empty()) {
         match cluster.tell(order(*effect, scopes)).await {

@@ -17,7 +17,6 @@ use super::Cluster;
 use super::engine::EngineError;
 use crate::exchange::position::{Awaited, Shown};
 use crate::exchange::request::Request;
-use crate::flow::worker::Shared;
 
 /// No value is longer.
 const LONGEST: usize = 128;
@@ -37,8 +36,8 @@ struct Looked {
 
 /// Waits, though not long, until this node has obeyed what `request` awaits; false: it has not, and another node waits for
 /// that. What a client waits for is asked of the origin then.
-pub(crate) async fn catch_up(shared: &Shared, request: &mut Request) -> bool {
-    let (Some(cluster), Some(awaited)) = (&shared.cluster, request.awaited.take()) else { return true };
+pub(crate) async fn catch_up(cluster: Option<&Cluster>, request: &mut Request) -> bool {
+    let (Some(cluster), Some(awaited)) = (cluster, request.awaited.take()) else { return true };
     match &awaited {
         Awaited::Place(place) => cluster.news.reach(place).await,
         Awaited::Shown(shown) => {

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use larder_cluster::Lag;
 use larder_store::{Effect, Scope};
 
+use super::Cluster;
 use crate::base::clock;
 use crate::base::settings::cluster::{Settings, WithoutEngine};
-use crate::flow::worker::Shared;
+use crate::cache::Cache;
 
 /// Until when a node relies on what it knows.
 #[derive(Debug)]
@@ -95,52 +96,39 @@ impl Trust {
     }
 }
 
-impl Shared {
+impl Cluster {
     /// Whether what is stored may answer, as far as other nodes have a say in that.
     #[inline]
     pub(crate) fn is_sure(&self) -> bool {
-        self.cluster.as_ref().is_none_or(|cluster| cluster.news.trust.holds())
+        self.news.trust.holds()
     }
 }
 
 /// Waits until what is stored may be looked at for a request: if other nodes have not been heard of for too long,
 /// everything is to be validated.
-pub(crate) async fn confirm(shared: &Arc<Shared>) {
-    let Some(cluster) = shared.cluster.as_ref().filter(|_| !shared.is_sure()) else { return };
+pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     if !cluster.news.trust.is_said.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             "purges of other nodes are not heard of; what is stored is validated before it is used, once in {:?}",
             cluster.settings.max_invalidation_lag
         );
     }
-    let this = Arc::clone(shared);
-    on_a_thread(shared, move || {
-        let trust = this.cluster.as_ref().map(|cluster| &cluster.news.trust);
-        if let Some(trust) = trust {
-            let _turn = trust.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            if !trust.holds() {
-                distrust(&this);
-            }
+    let (this, held) = (Arc::clone(cluster), Arc::clone(cache));
+    let confirmed = move || {
+        let trust = &this.news.trust;
+        let _turn = trust.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if !trust.holds() {
+            distrust(&this, &held);
         }
-    })
-    .await;
+    };
+    cache.on_a_thread(confirmed).await;
 }
 
 /// Lets nothing that is stored, or being fetched, answer before it was validated; no tag of a gateway counts.
-pub(super) fn distrust(shared: &Shared) {
-    let Some(cluster) = &shared.cluster else { return };
+pub(super) fn distrust(cluster: &Cluster, cache: &Cache) {
     let since = clock::millis();
-    shared.fills.order(&[Scope::All], Effect::Invalid, clock::now());
-    shared.gateways.blank_all();
+    cache.fills.order(&[Scope::All], Effect::Invalid, clock::now());
+    cache.gateways.blank_all();
     cluster.news.trust.distrusted.fetch_add(1, Ordering::Relaxed);
     cluster.news.trust.extend(since);
-}
-
-/// Does what is written down on the disks, if there are some: nobody who serves waits for them.
-pub(crate) async fn on_a_thread(shared: &Shared, work: impl FnOnce() + Send + 'static) {
-    if shared.store.disks.is_empty() {
-        work();
-    } else if let Err(error) = tokio::task::spawn_blocking(work).await {
-        tracing::error!("purges were not put in force: {error}");
-    }
 }

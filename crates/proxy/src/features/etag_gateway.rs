@@ -58,7 +58,7 @@ pub(crate) async fn serve(
         }
         Asked::Forward(ticket) => forward(worker, plan, request, &ticket).await,
         Asked::Change(held) => {
-            let held = Change::new(&worker.shared, request, held);
+            let held = Change::new(worker.shared.cluster.as_ref(), request, held);
             change(worker, plan, request, held).await
         }
         Asked::Pass(lines) => {

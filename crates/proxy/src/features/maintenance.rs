@@ -82,10 +82,15 @@ impl Upkeep {
     /// # Errors
     /// A directory that cannot become usable by itself: its path is wrong. Others are served without, and tried
     /// again.
-    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, Error> {
+    pub(crate) fn start(shared: &Arc<Shared>, done: &Arc<Done>) -> Result<Self, Error> {
         let (end, told) = channel();
         let (first, tried) = channel();
-        let keeper = Keeper { shared: Arc::clone(shared), tell: Arc::new(log), said: Vec::new() };
+        let keeper = Keeper {
+            shared: Arc::clone(shared),
+            done: Arc::clone(done),
+            tell: Arc::new(log),
+            said: Vec::new(),
+        };
         let thread =
             thread::Builder::new().name("upkeep".to_owned()).spawn(move || keeper.run(&told, &first));
         let thread = thread.map_err(|error| Error::new("cannot start the upkeep", error))?;
@@ -105,6 +110,7 @@ impl Upkeep {
 
 struct Keeper {
     shared: Arc<Shared>,
+    done: Arc<Done>,
     tell: Tell,
     /// The troubles that were logged.
     said: Vec<String>,
@@ -164,14 +170,14 @@ impl Keeper {
     }
 
     fn store(&self) -> &Store {
-        &self.shared.store
+        &self.shared.cache.store
     }
 
     /// Takes the directories in use that are not yet; an error that will not go away by itself.
     fn open(&mut self) -> Option<Error> {
         let mut hopeless = None;
         let shared = Arc::clone(&self.shared);
-        for drive in shared.store.disks.drives() {
+        for drive in shared.cache.store.disks.drives() {
             if drive.disk().is_some() {
                 continue;
             }
@@ -193,7 +199,7 @@ impl Keeper {
 
     /// Forgets what is due, in memory and on the disks.
     fn look_through(&self, schedule: &Schedule, told: &Receiver<()>) {
-        let (now, done) = (clock::now(), &self.shared.done);
+        let (now, done) = (clock::now(), &*self.done);
         let seconds = |patience: Duration| patience.as_secs().min(u64::from(u32::MAX)) as u32;
         let unused = schedule.unused.map(|patience| now.saturating_sub(seconds(patience)));
         let spent = |freshness: &Freshness| {
@@ -219,8 +225,8 @@ impl Keeper {
             schedule.everything.as_ref().and_then(|times| times.next(since)).is_some_and(|at| at <= now);
         *since = now;
         if due {
-            self.shared.fills.purge_all();
-            self.shared.done.cleared.fetch_add(1, Ordering::Relaxed);
+            self.shared.cache.fills.purge_all();
+            self.done.cleared.fetch_add(1, Ordering::Relaxed);
             tracing::info!("everything stored was forgotten, as scheduled");
         }
     }

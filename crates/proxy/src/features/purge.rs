@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
 use crate::base::clock;
+use crate::cache::Cache;
 use crate::cache::reclaim::Counted;
 use crate::cluster::acknowledge::Nodes;
 use crate::cluster::scopes;
@@ -185,16 +186,16 @@ struct Begun {
 /// # Errors
 /// When it was not done.
 pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purged, JoinError> {
-    asked.scopes = shared.fills.with_equivalents(asked.scopes);
+    asked.scopes = shared.cache.fills.with_equivalents(asked.scopes);
     let patience = asked.waits.then_some(asked.patience);
     let order = scopes::order(asked.effect, &asked.scopes);
-    let telling = scopes::telling(shared);
+    let telling = scopes::telling(shared.cluster.as_deref());
     let here = async {
         // Only what is written down may take time.
-        let begun = match shared.store.disks.is_empty() {
-            true => begin(shared, asked),
+        let begun = match shared.cache.store.disks.is_empty() {
+            true => begin(&shared.cache, asked),
             false => {
-                let this = Arc::clone(shared);
+                let this = Arc::clone(&shared.cache);
                 tokio::task::spawn_blocking(move || begin(&this, asked)).await?
             }
         };
@@ -214,22 +215,22 @@ pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purg
 }
 
 /// Puts a purge in force here, whatever comes of the count.
-fn begin(shared: &Arc<Shared>, asked: Asked) -> Begun {
+fn begin(cache: &Arc<Cache>, asked: Asked) -> Begun {
     let begun = match asked.scopes.iter().all(|scope| matches!(scope, Scope::Url(_))) {
-        true => begin_with_urls(shared, asked),
-        false => begin_with_more(shared, asked),
+        true => begin_with_urls(cache, asked),
+        false => begin_with_more(cache, asked),
     };
-    if let Err(error) = shared.store.disks.sync_purges() {
+    if let Err(error) = cache.store.disks.sync_purges() {
         tracing::warn!("a crash of the machine may bring back what was purged: {error}");
     }
     begun
 }
 
 /// What a purge of URLs reaches needs no look at everything, unless responses on a disk vary.
-fn begin_with_urls(shared: &Arc<Shared>, asked: Asked) -> Begun {
+fn begin_with_urls(cache: &Arc<Cache>, asked: Asked) -> Begun {
     let Asked { scopes, effect, counts, waits, .. } = asked;
     let (store, mut count) =
-        (&shared.store, Count::of(shared.fills.enforce(scopes, effect, clock::now()), true));
+        (&cache.store, Count::of(cache.fills.enforce(scopes, effect, clock::now()), true));
     store.count_urls(&mut count);
     let is_all = store.count_urls_on_disks(&mut count);
     let has_disks = !store.disks.is_empty();
@@ -240,25 +241,25 @@ fn begin_with_urls(shared: &Arc<Shared>, asked: Asked) -> Begun {
         return Begun { purged: purged.counted(reached), counts: None };
     }
     if counts && waits {
-        let counts = shared.reclaim.count_on_disks(shared, count);
+        let counts = cache.reclaim.count_on_disks(cache, count);
         return Begun::counting(purged, counts);
     }
     store.forget_pages(count.ordered());
     if count.ordered().removes() {
-        shared.reclaim.free_on_disks(shared);
+        cache.reclaim.free_on_disks(cache);
     }
     Begun { purged: Purged { disk: Some("under-way"), ..purged.counted(reached) }, counts: None }
 }
 
-fn begin_with_more(shared: &Arc<Shared>, asked: Asked) -> Begun {
+fn begin_with_more(cache: &Arc<Cache>, asked: Asked) -> Begun {
     let Asked { scopes, effect, counts, waits, .. } = asked;
     let counted = match (counts, waits) {
         (false, _) => Counted::Nowhere,
         (true, false) => Counted::InMemory,
         (true, true) => Counted::Everywhere,
     };
-    let counts = shared.reclaim.enforce(shared, scopes, effect, counted);
-    let has_disks = !shared.store.disks.is_empty();
+    let counts = cache.reclaim.enforce(cache, scopes, effect, counted);
+    let has_disks = !cache.store.disks.is_empty();
     match counted {
         Counted::Nowhere => Begun { purged: Purged::by(effect), counts: None },
         Counted::InMemory => {

@@ -114,7 +114,7 @@ fn run(
     let read = match head::parse(text.as_bytes(), &mut lines, &plan.settings.limits) {
         Ok(Parsed::Whole(head, _)) => {
             let has_content = head.framing != Framing::Length(0);
-            Request::take(&head, &shared.store.memory, plan, role, client)
+            Request::take(&head, &shared.cache.store.memory, plan, role, client)
                 .map(|request| (request, has_content))
         }
         Ok(Parsed::Partial) => Err(Refusal::bad("this is no whole request")),
@@ -172,7 +172,7 @@ impl Run<'_> {
         let rules = request.route.rules(&self.plan.settings.forward.rules);
         let standard = Rules::default();
         let shown = rules.unwrap_or(&standard);
-        let verdict = self.shared.verdicts.of(hash);
+        let verdict = self.shared.observers.verdicts.of(hash);
         let answer = match (&held.entry, verdict) {
             // What was refused later is the origin's newer word.
             (Some(entry), verdict)
@@ -206,13 +206,13 @@ impl Run<'_> {
 
     /// What the flow finds, without counting as a use.
     fn look(&self, hash: u64) -> Held {
-        let (store, request) = (&self.shared.store, &self.request);
+        let (store, request) = (&self.shared.cache.store, &self.request);
         let resident = store.memory.peek(&request.key, hash);
         let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
         match selected.and_then(|entry| store.left(entry)) {
             Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
             None => match store.look_on_disk(&request.key, &request.fields) {
-                None => equivalent::look_only(self.shared, request).unwrap_or(Held {
+                None => equivalent::look_only(&self.shared.cache, request).unwrap_or(Held {
                     entry: None,
                     tier: Tier::Disk,
                     resident,
@@ -227,7 +227,7 @@ impl Run<'_> {
         let (cluster, request) = (self.shared.cluster.as_deref()?, &self.request);
         let may_be_shared = request.method == Method::GET
             && decision.outcome == Kind::Miss.word()
-            && !serve::goes_alone(self.shared, request);
+            && !serve::goes_alone(&self.shared.cache, request);
         let passed_by = match &held.entry {
             Some(_) => Some("what is stored here is used first"),
             None if may_be_shared => None,
@@ -275,7 +275,7 @@ impl Run<'_> {
     fn last(&self, url: &str) -> Vec<Ended> {
         let (key, mut last) = (self.request.logged_url(), Vec::new());
         let url = self.plan.settings.statistics.query.kept(url);
-        self.shared.watch.last(|seen| {
+        self.shared.observers.watch.last(|seen| {
             let target = seen.memo.target();
             if target == url || target == key {
                 let outcome = seen.ended.outcome;
@@ -289,7 +289,7 @@ impl Run<'_> {
             }
             last.len() < LAST
         });
-        match &self.shared.ledger {
+        match &self.shared.observers.ledger {
             Some(ledger) if last.is_empty() => {
                 ledger.latest([url, &key], LAST).into_iter().map(Ended::of).collect()
             }

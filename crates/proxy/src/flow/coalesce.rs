@@ -33,7 +33,7 @@ impl Context<'_> {
         (stored, looked): (Option<Entry>, Moment),
         resident: Option<Resident>,
     ) -> Reply {
-        let fills = &self.worker.shared.fills;
+        let fills = &self.worker.cache.fills;
         let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
         let patience = follow::patience(self.plan);
         let (mut tries, mut join): (_, Join) = (0, Fills::join);
@@ -117,7 +117,7 @@ impl Context<'_> {
         (stored, looked): (Option<Entry>, Moment),
     ) -> Reply {
         let stored =
-            stored.and_then(|entry| self.worker.shared.fills.left_since((request.hash, looked), entry));
+            stored.and_then(|entry| self.worker.cache.fills.left_since((request.hash, looked), entry));
         let is_late = reply.status == StatusCode::GATEWAY_TIMEOUT;
         let stand_in = stored.filter(|entry| is_late && self.may_stand_in(entry, request));
         let stale = stand_in.and_then(|entry| self.share(request, entry, Kind::StaleHit, Why::StaleIfError));
@@ -126,12 +126,12 @@ impl Context<'_> {
 
     /// What a fetch has stored that ended after the tiers were looked at, and before this request could wait for it.
     fn stored_meanwhile(&self, request: &Request) -> Option<(Entry, Reply)> {
-        let store = &self.worker.shared.store;
+        let store = &self.worker.cache.store;
         let resident = store.memory.peek(&request.key, request.hash);
         let entry = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields)).cloned();
         let (entry, tier) = match entry.and_then(|entry| store.current(entry)) {
             Some(entry) => (entry, Tier::Memory),
-            None => equivalent::at_once(&self.worker.shared, &request.key, &request.fields, clock::now())?,
+            None => equivalent::at_once(&self.worker.cache, &request.key, &request.fields, clock::now())?,
         };
         let held = Held { entry: Some(entry.clone()), tier, resident };
         match find(request, &held) {
@@ -142,9 +142,8 @@ impl Context<'_> {
 
     /// What the cluster's engine keeps, if this node is the one to ask it.
     async fn recalled(&self, request: &Request, lead: &mut Lead) -> Option<(Entry, Reply)> {
-        let shared = &self.worker.shared;
-        shared.cluster.as_ref()?.tier.as_ref()?;
-        let entry = Box::pin(recall::recall(shared, request, lead)).await?;
+        let cluster = self.worker.shared.cluster.as_deref().filter(|cluster| cluster.tier.is_some())?;
+        let entry = Box::pin(recall::recall(cluster, &self.worker.cache, request, lead)).await?;
         let held = Held { entry: Some(entry.clone()), tier: Tier::Engine, resident: None };
         match find(request, &held) {
             Found::Reply(reply) => Some((entry, reply)),

@@ -8,36 +8,36 @@ use larder_store::{Entry, Resident, equivalents};
 
 use crate::base::clock;
 use crate::base::outcome::Tier;
+use crate::cache::Cache;
 use crate::exchange::request::Request;
 use crate::flow::answer;
 use crate::flow::serve::Held;
-use crate::flow::worker::Shared;
 
 /// What a disk has at hand under `key`, or else what is stored for an equivalent query; and the reason to use that while it
 /// is fresh.
 pub(crate) fn not_in_memory(
-    shared: &Shared,
+    cache: &Cache,
     key: &[u8],
     request: &impl Fields,
     now: u32,
 ) -> Option<(Entry, Tier, Why)> {
-    match shared.fills.recall_at_once(key, request, now) {
+    match cache.fills.recall_at_once(key, request, now) {
         Some(entry) => Some((entry, Tier::Disk, Why::Fresh)),
         None => {
-            let (entry, tier) = at_once(shared, key, request, now)?;
+            let (entry, tier) = at_once(cache, key, request, now)?;
             Some((entry, tier, Why::EquivalentQuery))
         }
     }
 }
 
 /// The response that is stored for an equivalent query, if it is found without waiting.
-pub(crate) fn at_once(shared: &Shared, key: &[u8], request: &impl Fields, now: u32) -> Option<(Entry, Tier)> {
-    let store = &shared.store;
+pub(crate) fn at_once(cache: &Cache, key: &[u8], request: &impl Fields, now: u32) -> Option<(Entry, Tier)> {
+    let store = &cache.store;
     store.equivalents.others(key).into_iter().find_map(|other| {
         let resident = store.memory.find(&other.key, store.memory.hash(&other.key), now);
         let (entry, tier) = match resident.and_then(|resident| answer::take(resident, request)) {
             Some(entry) => (store.current(entry)?, Tier::Memory),
-            None => (shared.fills.recall_at_once(&other.key, request, now)?, Tier::Disk),
+            None => (cache.fills.recall_at_once(&other.key, request, now)?, Tier::Disk),
         };
         if tier == Tier::Memory {
             store.used(&entry, now);
@@ -48,24 +48,24 @@ pub(crate) fn at_once(shared: &Shared, key: &[u8], request: &impl Fields, now: u
 
 /// What is `held` under the key of `request`, unless that is nothing and something is stored for an equivalent query. Where each
 /// use is validated it stays with that: a validator belongs to one URL.
-pub(crate) async fn unless(shared: &Shared, request: &Request, held: Held) -> Held {
+pub(crate) async fn unless(cache: &Cache, request: &Request, held: Held) -> Held {
     if held.entry.is_some() || request.route.is_validated() {
         return held;
     }
-    match look(shared, request).await {
+    match look(cache, request).await {
         Some(other) if other.entry.is_some() || held.resident.is_none() => other,
         _ => held,
     }
 }
 
 /// Without an entry, what memory has of other variants.
-async fn look(shared: &Shared, request: &Request) -> Option<Held> {
-    let (store, mut beside) = (&shared.store, None);
+async fn look(cache: &Cache, request: &Request) -> Option<Held> {
+    let (store, mut beside) = (&cache.store, None);
     for other in store.equivalents.others(&request.key) {
-        let (resident, selected) = selected(shared, &other.key, request);
+        let (resident, selected) = selected(cache, &other.key, request);
         let (entry, tier) = match selected.and_then(|entry| store.current(entry)) {
             Some(entry) => (Some(entry), Tier::Memory),
-            None => (shared.fills.recall(&other.key, &request.fields, clock::now()).await, Tier::Disk),
+            None => (cache.fills.recall(&other.key, &request.fields, clock::now()).await, Tier::Disk),
         };
         let entry = entry.and_then(|entry| store.for_other(entry, &other, &request.key));
         if entry.is_some() {
@@ -77,13 +77,13 @@ async fn look(shared: &Shared, request: &Request) -> Option<Held> {
 }
 
 /// [`unless`] as a dry run: nothing changes. Waits for the disk.
-pub(crate) fn look_only(shared: &Shared, request: &Request) -> Option<Held> {
-    let store = &shared.store;
+pub(crate) fn look_only(cache: &Cache, request: &Request) -> Option<Held> {
+    let store = &cache.store;
     if request.route.is_validated() {
         return None;
     }
     store.equivalents.others(&request.key).into_iter().find_map(|other| {
-        let (resident, selected) = selected(shared, &other.key, request);
+        let (resident, selected) = selected(cache, &other.key, request);
         let (entry, tier) = match selected.and_then(|entry| store.left(&entry)) {
             Some(entry) => (entry, Tier::Memory),
             None => (store.look_on_disk(&other.key, &request.fields)?, Tier::Disk),
@@ -115,8 +115,8 @@ pub(crate) fn is_entry_for(request: &Request, entry: &Entry) -> bool {
 }
 
 /// What memory has under `key`, and of this what `request` selects.
-fn selected(shared: &Shared, key: &[u8], request: &Request) -> (Option<Resident>, Option<Entry>) {
-    let memory = &shared.store.memory;
+fn selected(cache: &Cache, key: &[u8], request: &Request) -> (Option<Resident>, Option<Entry>) {
+    let memory = &cache.store.memory;
     let resident = memory.peek(key, memory.hash(key));
     let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
     let selected = selected.cloned();

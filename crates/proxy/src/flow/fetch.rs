@@ -62,7 +62,7 @@ impl Fetching {
     fn into_lead(self, worker: &Worker, key: &[u8]) -> Lead {
         match self {
             Self::Leads(lead) => *lead,
-            Self::Alone(began) => worker.shared.fills.alone(key, began),
+            Self::Alone(began) => worker.cache.fills.alone(key, began),
         }
     }
 }
@@ -76,7 +76,7 @@ pub(crate) async fn fetch(
     (stored, looked): (Option<Entry>, Moment),
 ) -> Reply {
     // After the fetch has its place among the fills: what is purged from now on concerns it.
-    let stored = stored.and_then(|entry| cx.worker.shared.fills.left_since((request.hash, looked), entry));
+    let stored = stored.and_then(|entry| cx.worker.cache.fills.left_since((request.hash, looked), entry));
     let wants_part = request.fields.contains("range");
     // Validators and parts belong to one URL; a response that is stored for an equivalent one may only stand in.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
@@ -90,7 +90,7 @@ pub(crate) async fn fetch(
         if let (Some(tag), Question::Validate(_)) = (&own_tag, &question) {
             generated_etag::show(asked.to_mut(), tag);
         }
-        let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.shared, &request.key));
+        let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.cache, &request.key));
         let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
         let mut nothing = Upload::Empty;
         let sent = pin!(upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing));
@@ -107,7 +107,7 @@ pub(crate) async fn fetch(
         let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
         let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
         if let Question::Validate(entry) = &question {
-            cx.worker.shared.couplings.validated(cx, request, entry, &answer);
+            cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
         match fetched.understand(&question, &answer) {
             Meaning::AskAgain => question = Question::Whole,
@@ -210,7 +210,7 @@ impl Fetched<'_> {
     /// Remembers why the answer is not stored, for who asks about it.
     fn note(&self, why: Why, status: StatusCode, fields: &impl Fields) {
         let answer = Some((status, fields));
-        self.cx.worker.shared.verdicts.note(self.request.hash, why, answer, &self.cx.rules.targeted);
+        self.cx.observers().verdicts.note(self.request.hash, why, answer, &self.cx.rules.targeted);
     }
 
     fn may_stand_in(&self, entry: &Entry, failure: Failure) -> bool {
@@ -231,7 +231,7 @@ impl Fetched<'_> {
         let refused = freshness.as_ref().err().filter(|why| !is_by_request(**why)).is_some();
         let storable = freshness.is_ok();
         let fresh = freshness.ok().and_then(|freshness| {
-            let fields = shared.store.memory.keep(&updated, freshness.date);
+            let fields = shared.cache.store.memory.keep(&updated, freshness.date);
             entry.refreshed(&fields, freshness, lead.born())
         });
         let fresh = match fresh {
@@ -244,7 +244,7 @@ impl Fetched<'_> {
             }
             None => {
                 if refused {
-                    shared.store.remove(&self.request.key);
+                    shared.cache.store.remove(&self.request.key);
                 }
                 entry
             }
@@ -326,7 +326,7 @@ impl Fetched<'_> {
     ) -> Arc<Head> {
         let Keeping { freshness, signature } = keeping;
         let stored = storable::storable_fields(self.cx.rules, fields);
-        let fields = self.cx.worker.shared.store.memory.keep(&stored, freshness.date);
+        let fields = self.cx.worker.cache.store.memory.keep(&stored, freshness.date);
         let cost = self.request.origin.micros();
         Arc::new(Head { status, fields, signature, freshness, cost, length })
     }
@@ -348,7 +348,7 @@ impl Fetched<'_> {
         (download, beginning): (Box<Download>, Option<Entry>),
     ) -> Reply {
         let shared = &self.cx.worker.shared;
-        shared.markers.clear(self.request.hash);
+        shared.cache.markers.clear(self.request.hash);
         let mut reader = carrier.lead.reader();
         if let Some(whole) = carrier.whole {
             reader.narrow(0, whole);
@@ -371,7 +371,7 @@ impl Fetched<'_> {
     fn kept(&self, head: &Head) -> Kept {
         match self.cx.worker.shared.cluster.as_deref().filter(|_| self.by_peer) {
             None => Kept::Everywhere,
-            Some(cluster) => cluster.kept(&self.cx.worker.shared.store, &self.request.key, head.length),
+            Some(cluster) => cluster.kept(&self.cx.worker.cache.store, &self.request.key, head.length),
         }
     }
 
@@ -393,10 +393,10 @@ impl Fetched<'_> {
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
         // What this client's own fields brought about says nothing of others.
         if !is_by_request(why) && why != Why::StatusNotStorable && !self.would_spoil(status) {
-            shared.markers.mark(self.request.hash, self.times.received + MARK);
+            shared.cache.markers.mark(self.request.hash, self.times.received + MARK);
             // The origin's newer word on this URL is that nothing of it be kept.
             if self.stored.is_some() && !status.is_server_error() {
-                shared.store.remove(&self.request.key);
+                shared.cache.store.remove(&self.request.key);
                 if let Some(tier) = self.tier() {
                     tier.forget(&self.request.key, &[]);
                 }
@@ -444,12 +444,12 @@ fn failed(
     // What this client's request may have brought about is nothing for others: one of them asks next.
     let fetching = match error.unconnected {
         true => fetching,
-        false => Fetching::Alone(cx.worker.shared.fills.now_for(request.hash)),
+        false => Fetching::Alone(cx.worker.cache.fills.now_for(request.hash)),
     };
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
         Some(entry) => fetched.stale(fetching, entry, None),
         None => {
-            cx.worker.shared.verdicts.note(request.hash, error.why, None::<(_, &HeaderMap)>, &[]);
+            cx.observers().verdicts.note(request.hash, error.why, None::<(_, &HeaderMap)>, &[]);
             fetching.settle(Verdict::Failed(error.status, error.why));
             failure(error.status, error.why)
         }

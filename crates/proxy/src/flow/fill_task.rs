@@ -121,8 +121,8 @@ impl Carrier {
     fn note_unstored(&self) {
         let Some((unstored, head)) = self.lead.unstored().zip(self.lead.head()) else { return };
         let (shared, why) = (&self.worker.shared, self::unstored(unstored));
-        let hash = shared.store.memory.hash(self.lead.key());
-        shared.verdicts.note(hash, why, Some((head.status, &head.fields.view())), &[]);
+        let hash = shared.cache.store.memory.hash(self.lead.key());
+        shared.observers.verdicts.note(hash, why, Some((head.status, &head.fields.view())), &[]);
     }
 
     async fn copy(&mut self, body: &Body) -> std::io::Result<()> {
@@ -160,10 +160,10 @@ impl Carrier {
             return self.lead.finish_unstored();
         }
         // Begun before the part is published, so that no purge comes between unseen.
-        let fills = &self.worker.shared.fills;
+        let fills = &self.worker.cache.fills;
         let joining = fills.alone(self.lead.key(), fills.now(self.lead.key()));
         let part = self.lead.finish(None);
-        let memory = &self.worker.shared.store.memory;
+        let memory = &self.worker.cache.store.memory;
         if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {
             joining.put(&joined, None);
         }
@@ -174,7 +174,7 @@ impl Carrier {
     async fn publish_beginning(self) {
         let is_whole = self.expected.is_none() && self.whole.is_none();
         let Some(head) = self.lead.head().filter(|_| is_whole && !self.lead.is_empty()) else { return };
-        let memory = &self.worker.shared.store.memory;
+        let memory = &self.worker.cache.store.memory;
         let Some(part) = combine::beginning(memory, &head, self.lead.len()) else { return };
         if self.held().await.is_none() {
             self.lead.break_off(&part);
@@ -185,11 +185,11 @@ impl Carrier {
     async fn held(&self) -> Option<Entry> {
         let (shared, key) = (&self.worker.shared, self.lead.key());
         let signature = self.lead.head()?.signature.clone();
-        let resident = shared.store.memory.peek(key, shared.store.memory.hash(key));
+        let resident = shared.cache.store.memory.peek(key, shared.cache.store.memory.hash(key));
         let variants = resident.as_ref().map_or(&[][..], |resident| resident.variants());
         let held = match variants.iter().find(|entry| entry.signature() == signature) {
-            Some(entry) => shared.store.current(entry.clone()),
-            None => shared.fills.recall_variant(key, |_| signature.clone(), clock::now()).await,
+            Some(entry) => shared.cache.store.current(entry.clone()),
+            None => shared.cache.fills.recall_variant(key, |_| signature.clone(), clock::now()).await,
         };
         held.filter(|held| held.freshness().is_fresh(clock::now()))
     }

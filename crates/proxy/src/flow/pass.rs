@@ -23,13 +23,14 @@ use larder_store::{Effect, Entry, Scope};
 use crate::base::clock;
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Outcome};
-use crate::cache::doubt::{Change, Doubt};
+use crate::cache::doubt::Doubt;
 use crate::cluster::scopes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
+use crate::flow::change::Change;
 use crate::flow::fill_task::Carrier;
 use crate::flow::follow::left;
 use crate::flow::serve::{Context, failure};
@@ -92,8 +93,8 @@ pub(crate) async fn through(
         return connect(worker, plan, request).await;
     }
     count_down_forwards(&mut request.fields);
-    let (requested, began) = (clock::now(), worker.shared.fills.now_for(request.hash));
-    let doubt = Doubt::about(&worker.shared, &request.key);
+    let (requested, began) = (clock::now(), worker.cache.fills.now_for(request.hash));
+    let doubt = Doubt::about(&worker.cache, &request.key);
     let mut content = std::mem::take(&mut request.content);
     let change = Change::of(&worker.shared, request);
     let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content));
@@ -118,21 +119,21 @@ pub(crate) async fn through(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return upgraded(&fields, download, outcome);
     }
-    let mut moment = worker.shared.fills.now_for(request.hash);
+    let mut moment = worker.cache.fills.now_for(request.hash);
     let is_cancelled = moment.is_cancelled_since(began);
     let mut position = None;
     if invalidate::is_unsafe(&request.method) {
-        let _telling = scopes::telling(&worker.shared);
+        let _telling = scopes::telling(worker.shared.cluster.as_deref());
         let mut spoiled = invalidate(worker, request, status, &*fields);
         // The change by this request is none to its own answer.
-        moment = worker.shared.fills.now_for(request.hash);
+        moment = worker.cache.fills.now_for(request.hash);
         let groups = invalidate_groups(worker, request, &fields).await;
         if request.route.rules(&plan.settings.forward.rules).is_none() {
             spoiled.clear();
         }
         let purges = [(Effect::Remove, spoiled), (Effect::Invalid, groups)];
-        position = scopes::tell(&worker.shared, &purges).await;
-        worker.shared.couplings.answered(plan, request, status);
+        position = scopes::tell(worker.shared.cluster.as_ref(), &purges).await;
+        worker.shared.observers.couplings.answered(plan, request, status);
     }
     if request.method == Method::POST
         && is_over
@@ -171,14 +172,14 @@ fn count_down_forwards(fields: &mut HeaderMap) {
 fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) -> Vec<Scope> {
     let targets = invalidate::targets(request.target(), status, fields);
     let urls = targets.iter().map(|target| Scope::Url(request.key_of(target))).collect();
-    let urls = worker.shared.fills.with_equivalents(urls);
+    let urls = worker.cache.fills.with_equivalents(urls);
     let may_stay = |stored: &Entry| {
         let date = stored.freshness().date;
         invalidate::may_be_validated(&request.method, stored.status(), &stored.fields(), date)
     };
     for url in &urls {
         if let Scope::Url(key) = url {
-            worker.shared.fills.spoil(key, may_stay);
+            worker.cache.fills.spoil(key, may_stay);
         }
     }
     urls
@@ -198,9 +199,9 @@ async fn invalidate_groups(worker: &Worker, request: &Request, fields: &Lines) -
         }
         _ => vec![Scope::Origin(origin.to_vec())],
     };
-    let (fills, ordered) = (Arc::clone(&worker.shared.fills), scopes.clone());
+    let (fills, ordered) = (Arc::clone(&worker.cache.fills), scopes.clone());
     let order = move || fills.order(&ordered, Effect::Invalid, clock::now());
-    if worker.shared.store.disks.is_empty() {
+    if worker.cache.store.disks.is_empty() {
         order();
     } else if let Err(error) = tokio::task::spawn_blocking(order).await {
         tracing::error!("{}: groups not invalidated: {error}", request.logged_url());
@@ -225,9 +226,9 @@ fn posted(
         return upstream::pass_on(false, status, fields, download, outcome);
     };
     let freshness = doubt.temper(freshness, &*fields);
-    let mut lead = cx.worker.shared.fills.alone(&request.key, began);
+    let mut lead = cx.worker.cache.fills.alone(&request.key, began);
     let stored = storable::storable_fields(cx.rules, &fields.to_map());
-    let stored = cx.worker.shared.store.memory.keep(&stored, freshness.date);
+    let stored = cx.worker.cache.store.memory.keep(&stored, freshness.date);
     let (cost, length) = (request.origin.micros(), download.length());
     let head = Arc::new(Head { status, fields: stored, signature, freshness, cost, length });
     let reader = lead.reader();
@@ -240,8 +241,8 @@ fn posted(
 /// A HEAD that nothing stored answers.
 pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
     // Noted as for a fetch, so that a purge in between is noticed.
-    let began = cx.worker.shared.fills.now_for(request.hash);
-    let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.shared, &request.key));
+    let began = cx.worker.cache.fills.now_for(request.hash);
+    let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.cache, &request.key));
     let mut nothing = Upload::Empty;
     let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing));
     let answer = match request.unless_left(sent, no_use(request)).await {
@@ -254,7 +255,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
     };
     let times = Times { requested, received: clock::now(), by_age: false };
     if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
-        let lead = cx.worker.shared.fills.alone(&request.key, began);
+        let lead = cx.worker.cache.fills.alone(&request.key, began);
         learn(cx, &lead, request, &stored, answer.status, &answer.written(), (times, doubt));
     }
     let Answer { status, fields, download, .. } = answer;
@@ -283,7 +284,7 @@ fn learn(
     fields: &HeaderMap,
     (times, doubt): (Times, Doubt),
 ) {
-    let store = &cx.worker.shared.store;
+    let store = &cx.worker.cache.store;
     match revalidate::head(&stored.fields(), stored.body().len(), status, fields) {
         Revealed::Unrelated => {}
         // That nothing speaks against it is too little for a response that was purged, or that a change has spoiled.

@@ -17,6 +17,7 @@ use larder_store::{Entry, Resident};
 
 use crate::base::clock;
 use crate::base::outcome::Kind;
+use crate::cache::Cache;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::fetch::{self, Fetching};
@@ -32,7 +33,7 @@ pub(crate) fn is_one(request: &Request) -> bool {
 /// Whether a request that wants nothing special would be answered with a stored response that is no error: the one that
 /// `request` selects, or another variant.
 pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
-    let store = &cx.worker.shared.store;
+    let store = &cx.worker.cache.store;
     let serves = |entry: &Entry| {
         let is_answer = entry.status().is_success() || entry.status().is_redirection();
         is_answer && is_fresh(&request.freshness(entry)) && store.current(entry.clone()).is_some()
@@ -56,7 +57,7 @@ impl Context<'_> {
         stored: (Option<Entry>, Moment),
         resident: Option<Resident>,
     ) -> Reply {
-        let (fills, arrived) = (&self.worker.shared.fills, Instant::now());
+        let (fills, arrived) = (&self.worker.cache.fills, Instant::now());
         let patience = follow::patience(self.plan);
         let signature = resident.map(|resident| serve::expected(&resident, request)).unwrap_or_default();
         loop {
@@ -106,10 +107,10 @@ impl Context<'_> {
 }
 
 /// Whether the answer to `request` is of use to no other, whatever it asks of the cache.
-pub(crate) fn is_for_itself(shared: &crate::flow::worker::Shared, request: &Request) -> bool {
+pub(crate) fn is_for_itself(cache: &Cache, request: &Request) -> bool {
     request.route.is_validated()
         || request.fields.contains("authorization")
         || request.fields.contains("range")
         || request.asked.no_store
-        || shared.markers.marked(request.hash, clock::now())
+        || cache.markers.marked(request.hash, clock::now())
 }

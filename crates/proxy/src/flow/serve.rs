@@ -19,15 +19,16 @@ use larder_store::{Entry, Joined, Resident};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
 use crate::base::settings::Role;
+use crate::cache::Cache;
 use crate::cluster::{session, trust};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::{Address, Request, asked, cached_site, write_key};
-use crate::features::{etag_gateway, purge_method, validator};
 use crate::flow::fetch::{self, Fetching};
-use crate::flow::worker::{Shared, Worker};
+use crate::flow::worker::Worker;
 use crate::flow::{answer, equivalent, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
+use crate::observe::Observers;
 
 /// What the cache answers without waiting.
 pub(crate) struct Answer {
@@ -57,7 +58,7 @@ pub(crate) fn at_once(
     let (site, rules) = cached_site(plan, role, address.authority)?;
     key.clear();
     write_key(key, role, &address);
-    let store = &worker.shared.store;
+    let store = &worker.cache.store;
     let hash = store.memory.hash(key);
     let found = store.memory.find(key, hash, now);
     let (entry, tier, why) = match found.and_then(|resident| answer::take(resident, &head.fields)) {
@@ -66,7 +67,7 @@ pub(crate) fn at_once(
             store.used(&entry, now);
             (entry, Tier::Memory, Why::Fresh)
         }
-        None => equivalent::not_in_memory(&worker.shared, key, &head.fields, now)?,
+        None => equivalent::not_in_memory(&worker.cache, key, &head.fields, now)?,
     };
     let outcome = match reuse(entry.freshness(), &asked(&head.fields, rules), now) {
         Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
@@ -77,36 +78,12 @@ pub(crate) fn at_once(
     Some(Answer { reply: Reply { site, ..reply }, hash })
 }
 
-/// The reply to any request.
-pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Reply {
-    let mut reply = flow(worker, plan, &mut request).await;
-    reply.outcome.origin_time = request.origin.sum();
-    reply.site = request.route.number();
-    if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
-        validator::check(worker, plan, &request, &reply);
-    }
-    reply
-}
-
-/// [`serve`] for internal callers.
+/// The reply to a request that is for the cache or for an origin, and for no feature of this proxy.
 pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
-    if let Some(reply) = pass::answer_ourselves(plan, request) {
-        return reply;
+    if let Err(reply) = catch_up(worker, request).await {
+        return *reply;
     }
-    if let Some(reply) = pass::refuse_port(plan, request) {
-        return reply;
-    }
-    if let Some(site) = purge_method::site(request) {
-        return Box::pin(purge_method::answer(worker, plan, site, request)).await;
-    }
-    if request.awaited.is_some() && !Box::pin(session::catch_up(&worker.shared, request)).await {
-        return refusal(BEHIND);
-    }
-    trust::confirm(&worker.shared).await;
     let route = request.route.clone();
-    if let Some(pools) = route.tags() {
-        return Box::pin(etag_gateway::serve(worker, plan, pools, request)).await;
-    }
     let Some(rules) = route.rules(&plan.settings.forward.rules) else {
         return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
     };
@@ -119,6 +96,21 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
         None if request.method == Method::HEAD => Box::pin(cx.head(request)).await,
         None => cx.get(request).await,
     }
+}
+
+/// Waits until what this node keeps may answer `request`, as far as that depends on other nodes.
+///
+/// # Errors
+/// The reply if it may not: another node asks, and this one has not heard of all purges that it should have.
+pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(), Box<Reply>> {
+    let cluster = worker.shared.cluster.as_ref();
+    if request.awaited.is_some() && !Box::pin(session::catch_up(cluster.map(Arc::as_ref), request)).await {
+        return Err(Box::new(refusal(BEHIND)));
+    }
+    if let Some(cluster) = cluster.filter(|cluster| !cluster.is_sure()) {
+        trust::confirm(cluster, &worker.cache).await;
+    }
+    Ok(())
 }
 
 /// Why a request is not the cache's business even where there is one; `None` if it is.
@@ -172,8 +164,12 @@ pub(crate) struct Held {
 }
 
 impl Context<'_> {
+    pub(crate) fn observers(&self) -> &Observers {
+        &self.worker.shared.observers
+    }
+
     async fn get(&self, request: &Request) -> Reply {
-        let looked = self.worker.shared.fills.now_for(request.hash);
+        let looked = self.worker.cache.fills.now_for(request.hash);
         if self.rules.validated {
             self.use_up(request);
         }
@@ -191,7 +187,7 @@ impl Context<'_> {
             let text = "504: nothing stored answers this request, and it asked for nothing else\n";
             return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
         }
-        let for_itself = reload::is_for_itself(&self.worker.shared, request);
+        let for_itself = reload::is_for_itself(&self.worker.cache, request);
         if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
             return fetch::fetch(*self, request, Fetching::Alone(looked), why, (stored, looked)).await;
         }
@@ -214,7 +210,7 @@ impl Context<'_> {
 
     /// Counts a use of what each use of is validated: `at_once`, which counts others, has not looked.
     fn use_up(&self, request: &Request) {
-        let store = &self.worker.shared.store;
+        let store = &self.worker.cache.store;
         let now = clock::now();
         let found = store.memory.find(&request.key, request.hash, now);
         if let Some(entry) = found.and_then(|resident| answer::take(resident, &request.fields)) {
@@ -224,14 +220,14 @@ impl Context<'_> {
 
     /// What the tiers have for `request`.
     pub(crate) async fn look(&self, request: &Request) -> Held {
-        let shared = &self.worker.shared;
-        let resident = shared.store.memory.peek(&request.key, request.hash);
+        let cache = &self.worker.cache;
+        let resident = cache.store.memory.peek(&request.key, request.hash);
         let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
-        match selected.cloned().and_then(|entry| shared.store.current(entry)) {
+        match selected.cloned().and_then(|entry| cache.store.current(entry)) {
             Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
             None => {
-                let entry = shared.fills.recall(&request.key, &request.fields, clock::now()).await;
-                equivalent::unless(shared, request, Held { entry, tier: Tier::Disk, resident }).await
+                let entry = cache.fills.recall(&request.key, &request.fields, clock::now()).await;
+                equivalent::unless(cache, request, Held { entry, tier: Tier::Disk, resident }).await
             }
         }
     }
@@ -264,10 +260,10 @@ impl Context<'_> {
     }
 
     fn refresh(&self, request: &Request, stored: Entry, looked: Moment) {
-        let fills = &self.worker.shared.fills;
+        let fills = &self.worker.cache.fills;
         let Joined::Lead(lead) = fills.join_own(stored.key(), stored.signature()) else { return };
         let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
-        let hash = worker.shared.store.memory.hash(stored.key());
+        let hash = worker.cache.store.memory.hash(stored.key());
         let request = request.in_background_for(stored.key(), hash);
         tokio::spawn(async move {
             let route = request.route.clone();
@@ -321,8 +317,8 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
 
 /// Whether an answer to this request is of no use to other requests for the same URL that do not want a newer response than
 /// the stored one.
-pub(crate) fn goes_alone(shared: &Shared, request: &Request) -> bool {
-    reload::is_for_itself(shared, request) || reload::is_one(request)
+pub(crate) fn goes_alone(cache: &Cache, request: &Request) -> bool {
+    reload::is_for_itself(cache, request) || reload::is_one(request)
 }
 
 /// The reply when there is nothing to pass on.

@@ -11,6 +11,7 @@ use larder_semantics::fields::{Fields, members};
 use larder_semantics::status::Why;
 use larder_store::lines::{write_line, write_name};
 
+use crate::base::clock;
 use crate::base::outcome::Outcome;
 use crate::base::settings::{ClientAddress, HostHeader};
 use crate::cluster::peers;
@@ -97,9 +98,13 @@ async fn ask_peers(
     fields: &HeaderMap,
     content: &mut Upload,
 ) -> Result<(Head, Box<Download>, bool), OriginError> {
-    let _busy = match request.asks_peers {
-        false => None,
-        true => match Box::pin(peers::ask(worker, plan, request, fields)).await? {
+    // What could not be stored of late gains nothing by the detour.
+    let gains = || !worker.cache.markers.marked(request.hash, clock::now());
+    let cluster = worker.shared.cluster.as_ref().filter(|_| request.asks_peers && gains());
+    let client = || worker.clients(plan).peers.clone();
+    let _busy = match cluster {
+        None => None,
+        Some(cluster) => match Box::pin(peers::ask(cluster, client, request, fields)).await? {
             ControlFlow::Break((head, download)) => return Ok((head, download, true)),
             ControlFlow::Continue(busy) => busy,
         },

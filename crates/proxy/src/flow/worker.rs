@@ -16,82 +16,35 @@ use http::HeaderMap;
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_stats::{Sheet, Tally};
-use larder_store::{Arena, Disks, Fills, Markers, Memory, Store};
 use rustls::ClientConfig;
-use tokio::sync::Semaphore;
 
-use crate::admin::cache;
-use crate::admin::recent::Recent;
 use crate::base::error::Error;
 use crate::base::settings::{Door, Role, Settings};
-use crate::cache::doubt::Doubts;
-use crate::cache::reclaim::Reclaim;
+use crate::cache::Cache;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers};
-use crate::counts::accounts::Accounts;
 use crate::counts::histogram::{Distributions, Times};
-use crate::exchange::gateways::Gateways;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::key_role;
-use crate::exchange::settled::Settled;
-use crate::features::maintenance::Done;
-use crate::features::validator::{Sampler, Validator};
 use crate::http::head::Head;
-use crate::http1::idle::Lobby;
 use crate::net::own::OwnListeners;
-use crate::observe::access;
-use crate::observe::couplings::Couplings;
+use crate::observe::Observers;
 use crate::observe::ledger::Ledger;
 use crate::observe::memo::{Ended, Memo};
 use crate::observe::sums::Hit;
-use crate::observe::trace::Tracer;
-use crate::observe::verdicts::Verdicts;
-use crate::observe::watch::{Queue, Watch};
+use crate::observe::validation::limits::Sampler;
+use crate::observe::watch::Queue;
 use crate::origin::{Client, Connector, Destinations, connect};
-use crate::rpc::{Budget, Figures};
 
 /// One per process.
 pub(crate) struct Shared {
     plan: ArcSwap<Plan>,
     version: AtomicU64,
-    pub(crate) store: Arc<Store>,
-    pub(crate) fills: Arc<Fills>,
-    pub(crate) markers: Markers,
-    /// What hits were worth when they were compared with what the origin answers.
-    pub(crate) validator: Validator,
-    /// What writes seem to change.
-    pub(crate) couplings: Couplings,
-    /// Changes whose end is unknown.
-    pub(crate) doubts: Doubts,
-    /// What was said of answers that were not stored.
-    pub(crate) verdicts: Verdicts,
-    /// What the doors counted.
-    pub(crate) figures: Figures,
-    /// What the doors may hold.
-    pub(crate) budget: Budget,
-    /// What the purge schedule did.
-    pub(crate) done: Done,
-    /// Purges that are to free room on the disks.
-    pub(crate) reclaim: Reclaim,
-    /// Places for those who look through the disks.
-    pub(crate) looks: Arc<Semaphore>,
-    /// The statistics database, if there is one.
-    pub(crate) ledger: Option<Arc<Ledger>>,
-    /// What makes spans of requests, if they are traced.
-    pub(crate) tracer: Option<Tracer>,
-    /// The access log.
-    pub(crate) access: access::Log,
-    /// What was counted of each site.
-    pub(crate) accounts: Accounts,
-    /// The pools of tags of all gateways.
-    pub(crate) gateways: Gateways,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) observers: Observers,
     /// The cluster that this is a node of, if there is one.
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// Who watches.
-    pub(crate) watch: Watch,
-    /// What was counted of late.
-    pub(crate) recent: Recent,
     /// Where this process listens.
     pub(crate) own: OwnListeners,
     pub(crate) connections: AtomicUsize,
@@ -105,14 +58,14 @@ pub(crate) struct Shared {
 /// One per thread.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
-    /// Where its connections wait for requests.
-    pub(crate) lobby: Lobby,
+    /// That of `shared`, at hand for each hit.
+    pub(crate) cache: Arc<Cache>,
     /// Counted from 0.
     pub(crate) number: usize,
     /// What its requests took.
     pub(crate) times: Times,
     /// What it answered while somebody watches.
-    pub(crate) seen: Queue,
+    pub(crate) seen: Arc<Queue>,
     /// Which of its hits are validated.
     pub(crate) sampler: Sampler,
     /// Where it sums requests for the statistics database, if there is one.
@@ -137,43 +90,17 @@ pub(crate) struct Clients {
 impl Shared {
     /// What the workers of a process with these `own` listeners share.
     pub(crate) fn new(settings: Settings, own: OwnListeners) -> Result<Arc<Self>, Error> {
-        let tier = &settings.memory;
-        let memory = Memory::new(tier.capacity, &tier.policy, tier.max_variants);
-        let arena = Arena::new().map_err(|error| Error::new("cannot make a memory file", error))?;
-        let max_object = max_object(&settings, &memory);
-        let node = |cluster| Cluster::new(cluster, memory.capacity()).map(Arc::new);
+        let cache = Cache::new(&settings)?;
+        let node = |cluster| Cluster::new(cluster, cache.store.memory.capacity()).map(Arc::new);
         let cluster = settings.cluster.as_ref().map(node).transpose()?;
-        let store = Arc::new(Store::new(memory, Disks::new(&settings.disks)));
-        let fills = Arc::new(Fills::new(Arc::clone(&store), arena, max_object));
-        let access = access::Log::open(settings.access_log_file.as_deref())?;
-        let ledger = Ledger::open(&settings.statistics)?.map(Arc::new);
-        let tracer = Tracer::start(&settings)?;
-        let accounts = Accounts::new(settings.threads.max(1));
-        let gateways = Gateways::new(Settled::take(&settings));
+        let observers = Observers::new(&settings)?;
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         let shared = Arc::new(Self {
-            plan: ArcSwap::from_pointee(Plan::new(settings, &accounts, &gateways)),
+            plan: ArcSwap::from_pointee(Plan::new(settings, &observers.accounts, &cache.gateways)),
             version: AtomicU64::new(0),
-            store,
-            fills,
-            markers: Markers::default(),
-            validator: Validator::default(),
-            couplings: Couplings::default(),
-            doubts: Doubts::default(),
-            verdicts: Verdicts::default(),
-            figures: Figures::default(),
-            budget: Budget::default(),
-            done: Done::default(),
-            reclaim: Reclaim::default(),
-            looks: Arc::new(Semaphore::new(cache::MOST)),
-            ledger,
-            tracer,
-            access,
-            accounts,
-            gateways,
+            cache,
+            observers,
             cluster,
-            watch: Watch::default(),
-            recent: Recent::default(),
             own,
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
@@ -182,7 +109,7 @@ impl Shared {
             workers: Mutex::default(),
         });
         let known = Arc::downgrade(&shared);
-        shared.store.purges.know_sites(Arc::new(move |key| known.upgrade()?.site_of(key)));
+        shared.cache.store.purges.know_sites(Arc::new(move |key| known.upgrade()?.site_of(key)));
         Ok(shared)
     }
 
@@ -200,16 +127,12 @@ impl Shared {
 
     /// Puts new settings in force, for every request that begins from now on.
     pub(crate) fn reload(&self, settings: Settings) {
-        self.fills.set_max_object(max_object(&settings, &self.store.memory));
-        self.store.memory.set_max_variants(settings.memory.max_variants);
-        if settings.memory.policy != self.plan().settings.memory.policy {
-            self.store.memory.set_policy(&settings.memory.policy);
-        }
-        self.store.disks.change(&settings.disks);
-        self.access.reopen(settings.access_log_file.as_deref());
         let old = self.plan();
+        self.cache.reload(&old.settings, &settings);
+        self.observers.access.reopen(settings.access_log_file.as_deref());
         let (trace, cluster) = (old.settings.trace.clone(), old.settings.cluster.clone());
-        let plan = old.next(Settings { trace, cluster, ..settings }, &self.accounts, &self.gateways);
+        let plan =
+            old.next(Settings { trace, cluster, ..settings }, &self.observers.accounts, &self.cache.gateways);
         let version = plan.version;
         self.plan.store(Arc::new(plan));
         self.version.store(version, Ordering::Release);
@@ -217,16 +140,23 @@ impl Shared {
 
     /// Goes on in a new file of the access log's name, so that the old one may be moved away.
     pub(crate) fn reopen(&self) {
-        self.access.reopen(self.plan().settings.access_log_file.as_deref());
+        self.observers.access.reopen(self.plan().settings.access_log_file.as_deref());
     }
 
     /// Lets connections end when their requests have.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+        self.cache.reclaim.end();
         for worker in self.workers() {
             let waiting = std::mem::take(&mut *locked(&worker.waiting));
             waiting.into_values().for_each(Waker::wake);
         }
+    }
+
+    /// Whether what is stored may answer, as far as other nodes have a say in that.
+    #[inline]
+    pub(crate) fn is_sure(&self) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| cluster.is_sure())
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -245,22 +175,18 @@ impl Shared {
     }
 }
 
-fn max_object(settings: &Settings, memory: &Memory) -> u64 {
-    settings.memory.max_object.unwrap_or(u64::MAX).min(memory.largest())
-}
-
 impl Worker {
     pub(crate) fn new(shared: &Arc<Shared>) -> Arc<Self> {
         let plan = shared.plan();
         let mut workers = locked(&shared.workers);
         let worker = Arc::new(Self {
             shared: Arc::clone(shared),
-            lobby: Lobby::default(),
+            cache: Arc::clone(&shared.cache),
             number: workers.len(),
             times: Times::default(),
-            seen: Queue::default(),
+            seen: shared.observers.watch.queue(),
             sampler: Sampler::default(),
-            tally: shared.ledger.as_deref().map(Ledger::tally),
+            tally: shared.observers.ledger.as_deref().map(Ledger::tally),
             clients: Mutex::new((plan.version, Arc::new(Clients::new(&plan.settings, shared)))),
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
@@ -314,12 +240,12 @@ impl Worker {
 
     /// The same with a span, if requests are traced.
     fn traced(&self, mut memo: Memo, fields: &impl Fields) -> Memo {
-        memo.trace = self.shared.tracer.as_ref().map(|tracer| tracer.begin(fields));
+        memo.trace = self.shared.observers.tracer.as_ref().map(|tracer| tracer.begin(fields));
         memo
     }
 
     fn takes_notes(&self, plan: &Plan) -> bool {
-        self.tells(plan) || self.shared.ledger.is_some()
+        self.tells(plan) || self.shared.observers.ledger.is_some()
     }
 
     /// The sheet on which hits are summed, to be held while some are answered.
@@ -350,7 +276,7 @@ impl Worker {
             memo.answered(plan, reply);
             self.tell(plan, &memo, &ended, memo.elapsed());
         }
-        if let (Some(ledger), Some(sheet)) = (&self.shared.ledger, sheet) {
+        if let (Some(ledger), Some(sheet)) = (&self.shared.observers.ledger, sheet) {
             ledger.record_hit(plan, sheet, hit, &ended);
         }
     }
@@ -367,7 +293,7 @@ impl Worker {
         let Some(memo) = memo else { return };
         let took = memo.elapsed();
         self.tell(plan, &memo, ended, took);
-        if let (Some(ledger), Some(mut sheet)) = (&self.shared.ledger, self.sheet()) {
+        if let (Some(ledger), Some(mut sheet)) = (&self.shared.observers.ledger, self.sheet()) {
             ledger.record(&mut sheet, memo, ended, took);
         }
     }
@@ -378,17 +304,17 @@ impl Worker {
 
     /// Whether somebody wants to be told of each request.
     fn tells(&self, plan: &Plan) -> bool {
-        plan.tells || self.shared.watch.is_on()
+        plan.tells || self.shared.observers.watch.is_on()
     }
 
     fn tell(&self, plan: &Plan, memo: &Memo, ended: &Ended, took: Duration) {
         if plan.logs() {
-            self.shared.access.write(plan.settings.access_log, memo, ended, took);
+            self.shared.observers.access.write(plan.settings.access_log, memo, ended, took);
         }
-        if let Some(tracer) = &self.shared.tracer {
+        if let Some(tracer) = &self.shared.observers.tracer {
             tracer.record(memo, ended, took);
         }
-        if self.shared.watch.is_on() {
+        if self.shared.observers.watch.is_on() {
             self.seen.put(memo.clone(), ended, took, plan.settings.threads);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A request that memory can answer is answered synchronously ([`Connection::look`]), with borrowed
 //! fields and no allocation; replies to pipelined requests gather in one write. Everything else
-//! becomes an owned [`Request`] and goes the long way through [`serve::serve`], in a task of its own
+//! becomes an owned [`Request`] and goes the long way through [`dispatch::serve`], in a task of its own
 //! ([`Connection::go_on`]), while its content is pumped beside the answer. Between requests the
 //! connection waits in the [lobby](crate::http1::idle).
 
@@ -19,6 +19,7 @@ use http::{Method, StatusCode};
 use larder_stats::Sheet;
 use tokio::net::TcpStream;
 
+use super::idle::Lobby;
 use super::upload::{self, Pumped};
 use super::watch::Watch;
 use crate::base::clock;
@@ -30,7 +31,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
 use crate::exchange::request::{Interim, Link, Request};
 use crate::exchange::send::{GATHER, SendError, gather, send, send_interim, send_stored};
-use crate::features::validator;
+use crate::features::{dispatch, validator};
 use crate::flow::drain::Seat;
 use crate::flow::serve::{self, Answer};
 use crate::flow::worker::Worker;
@@ -43,6 +44,8 @@ use crate::observe::sums::Hit;
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
+    /// Where it waits for requests.
+    lobby: Arc<Lobby>,
     /// What clients may ask here; `None`: it is for nodes of the cluster.
     role: Option<Role>,
     client: SocketAddr,
@@ -108,7 +111,7 @@ pub(super) struct Ask {
 
 impl Connection {
     pub(crate) fn new(
-        worker: Arc<Worker>,
+        (worker, lobby): (Arc<Worker>, Arc<Lobby>),
         role: Option<Role>,
         stream: TcpStream,
         client: SocketAddr,
@@ -117,7 +120,7 @@ impl Connection {
         let (read, write) = stream.into_split();
         let writing = Writing::new(write, &worker.plan().settings.timeouts);
         let reading = Reading::new(read);
-        Self { worker, role, client, reading, writing, key: Vec::new(), untimed: 0, seat }
+        Self { worker, lobby, role, client, reading, writing, key: Vec::new(), untimed: 0, seat }
     }
 
     /// Reads the beginning of a request: how many bytes, 0 at the end of the stream.
@@ -184,7 +187,7 @@ impl Connection {
         let Some(Answer { reply, hash }) = answer else {
             let memo = self.worker.note(plan, role, &head, client, begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
-            let request = Request::take(&head, &self.worker.shared.store.memory, plan, role, client);
+            let request = Request::take(&head, &self.worker.cache.store.memory, plan, role, client);
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Break(match request {
@@ -273,7 +276,8 @@ impl Connection {
             worker.times.served_as_group(hits, begun.elapsed());
         }
         self.rest();
-        worker.lobby.enter(self);
+        let lobby = Arc::clone(&self.lobby);
+        lobby.enter(self);
     }
 
     async fn next(&mut self, plan: &Arc<Plan>, look: Look) -> io::Result<Next> {
@@ -449,7 +453,7 @@ async fn answer(
     framing: &mut Framing,
 ) -> (Reply, Result<(), SendError>) {
     // Large, and on its own: every future around it would be as large, and be moved.
-    let mut serve = Box::pin(serve::serve(worker, plan, request));
+    let mut serve = Box::pin(dispatch::serve(worker, plan, request));
     let mut reply = loop {
         let served = poll_fn(|cx| match serve.as_mut().poll(cx) {
             Poll::Pending if !link.is_empty() => Poll::Ready(None),

@@ -46,7 +46,7 @@ struct Desk {
 
 /// Tells the lobby that a guest has something to say.
 struct Bell {
-    worker: Arc<Worker>,
+    lobby: Arc<Lobby>,
     place: usize,
 }
 
@@ -60,6 +60,7 @@ struct Guest {
 /// The lobby's task.
 struct Host {
     worker: Arc<Worker>,
+    lobby: Arc<Lobby>,
     plan: Arc<Plan>,
     guests: Slab<Guest>,
     /// Calls that have not been answered.
@@ -103,16 +104,24 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.worker.lobby.call(self.place);
+        self.lobby.call(self.place);
     }
 }
 
 /// Serves the guests of a worker's lobby for ever.
-pub(crate) async fn host(worker: Arc<Worker>) {
+pub(crate) async fn host(worker: Arc<Worker>, lobby: Arc<Lobby>) {
     let plan = worker.plan();
     let (drain, sweep) = (Drain::new(&worker), Box::pin(sleep(plan.settings.timeouts.idle)));
-    let mut host =
-        Host { worker, plan, guests: Slab::new(), calls: Vec::new(), served: Vec::new(), drain, sweep };
+    let mut host = Host {
+        worker,
+        lobby,
+        plan,
+        guests: Slab::new(),
+        calls: Vec::new(),
+        served: Vec::new(),
+        drain,
+        sweep,
+    };
     // The runtime's own measure of a fair share would end a turn in the middle of a group.
     unconstrained(poll_fn(|cx| host.poll(cx))).await
 }
@@ -141,7 +150,7 @@ impl Host {
     /// Takes from the desk what has come in.
     fn attend(&mut self, cx: &Context<'_>) {
         let arrivals = {
-            let mut desk = self.worker.lobby.desk();
+            let mut desk = self.lobby.desk();
             if !desk.host.as_ref().is_some_and(|host| host.will_wake(cx.waker())) {
                 desk.host = Some(cx.waker().clone());
             }
@@ -152,7 +161,7 @@ impl Host {
         for connection in arrivals {
             let seat = self.guests.vacant_entry();
             let place = seat.key();
-            let bell = Waker::from(Arc::new(Bell { worker: Arc::clone(&self.worker), place }));
+            let bell = Waker::from(Arc::new(Bell { lobby: Arc::clone(&self.lobby), place }));
             seat.insert(Guest { connection, bell, since });
             self.calls.push(place);
         }
@@ -183,7 +192,7 @@ impl Host {
             Poll::Pending => false,
             Poll::Ready(Ok(1..)) => {
                 if guest.connection.poll_ready(cx).is_ready() {
-                    self.worker.lobby.call(place);
+                    self.lobby.call(place);
                 }
                 true
             }

@@ -10,12 +10,12 @@ use std::time::Duration;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::key;
 use larder_stats::Content;
-use larder_store::{Disks, Memory};
+use larder_store::{Disks, Memory, Store};
 
 use super::ledger::Ledger;
 use crate::base::error::Error;
 use crate::base::outcome::Tier;
-use crate::flow::worker::Shared;
+use crate::base::settings::{QueryStrings, Statistics};
 
 /// Objects of a tier that are shown.
 const MOST: usize = 25_000;
@@ -28,26 +28,28 @@ const PAUSE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// The thread cannot be started.
-pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
-    let every = shared.plan().settings.statistics.contents;
-    let (Some(ledger), Some(every)) = (shared.ledger.clone(), every) else { return Ok(()) };
-    let shared = Arc::clone(shared);
+pub(crate) fn start(
+    ledger: Option<Arc<Ledger>>,
+    store: Arc<Store>,
+    settings: &Statistics,
+) -> Result<(), Error> {
+    let (Some(ledger), Some(every)) = (ledger, settings.contents) else { return Ok(()) };
+    let query = settings.query;
     let thread = thread::Builder::new().name("contents".to_owned());
-    let started = thread.spawn(move || keep_up(&shared, &ledger, every));
+    let started = thread.spawn(move || keep_up(&store, &ledger, every, query));
     started.map(drop).map_err(|error| Error::new("cannot start to write down the cache's contents", error))
 }
 
 /// Works until the process ends.
-fn keep_up(shared: &Shared, ledger: &Ledger, every: Duration) {
+fn keep_up(store: &Store, ledger: &Ledger, every: Duration, query: QueryStrings) {
     let mut recorded = 0;
     loop {
         thread::sleep(every);
         let now = ledger.recorded();
         // Where nobody asks, nothing comes and hardly anything goes.
         if now != recorded {
-            let mut contents = in_memory(&shared.store.memory);
-            contents.extend(on_disks(&shared.store.disks));
-            let query = shared.plan().settings.statistics.query;
+            let mut contents = in_memory(&store.memory);
+            contents.extend(on_disks(&store.disks));
             contents.iter_mut().for_each(|content| content.url = query.kept(&content.url).to_owned());
             ledger.record_contents(contents);
         }

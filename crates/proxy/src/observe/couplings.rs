@@ -24,8 +24,7 @@ use crate::base::findings::{self, Coupling, Proposal};
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::{Route, first_segment};
-use crate::flow::serve::Context;
-use crate::flow::upstream::Answer;
+use crate::http::response::Lines;
 
 /// Looks after a write below which nothing is said.
 const SUPPORT: u64 = 20;
@@ -336,8 +335,13 @@ impl Default for Couplings {
 impl Couplings {
     /// Notes what an origin answered when it was asked whether `entry` is still good. Some send all of it again though
     /// nothing changed, and some have no validators, and cannot tell.
-    pub(crate) fn validated(&self, cx: Context<'_>, request: &Request, entry: &Entry, answer: &Answer) {
-        let (status, news) = (answer.status, &*answer.fields);
+    pub(crate) fn validated(
+        &self,
+        plan: &Plan,
+        request: &Request,
+        entry: &Entry,
+        (status, news): (StatusCode, &Lines),
+    ) {
         let is_same = same_representation(&entry.fields(), news);
         let changed = match status {
             StatusCode::NOT_MODIFIED if is_same => false,
@@ -345,16 +349,16 @@ impl Couplings {
             _ if status.is_success() && has_validator(&entry.fields()) && has_validator(news) => !is_same,
             _ => return,
         };
-        self.looked(cx, request, Look::Changed(changed));
+        self.looked(plan, request, Look::Changed(changed));
     }
 
     /// Notes what an origin answers, as a number.
-    pub(crate) fn fetched(&self, cx: Context<'_>, request: &Request, content: u64) {
-        self.looked(cx, request, Look::Content(content));
+    pub(crate) fn fetched(&self, plan: &Plan, request: &Request, content: u64) {
+        self.looked(plan, request, Look::Content(content));
     }
 
-    fn looked(&self, cx: Context<'_>, request: &Request, look: Look) {
-        if let Some(at) = place(cx.plan, request) {
+    fn looked(&self, plan: &Plan, request: &Request, look: Look) {
+        if let Some(at) = place(plan, request) {
             let url = request.hash;
             self.history().looked(at, url, look, micros(self.since.elapsed()));
         }

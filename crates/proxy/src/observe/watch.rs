@@ -1,7 +1,7 @@
 //! The live log: requests as they end, for those who watch.
 //!
 //! While nobody does, a request costs one comparison. Else each worker puts what it answered into a queue of its
-//! own, which has a limit, and [`pump`] empties the queues ten times a second and hands what was in them to all who
+//! own, which has a limit, and [`Watch::pump`] empties the queues ten times a second and hands what was in them to all who
 //! watch. Requests are numbered, those that found no place included: who sees a gap knows how many are missing.
 
 use std::collections::VecDeque;
@@ -15,7 +15,6 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::memo::{Ended, Memo, Visit};
-use crate::flow::worker::Shared;
 
 /// Who may watch at once.
 pub(crate) const MOST: usize = 16;
@@ -81,12 +80,21 @@ pub(crate) struct Watch {
     /// The last batches, for who asks what became of a URL.
     last: Mutex<VecDeque<Arc<Batch>>>,
     seats: Arc<Semaphore>,
+    /// Those of all workers.
+    queues: Mutex<Vec<Arc<Queue>>>,
 }
 
 impl Default for Watch {
     fn default() -> Self {
         let (count, begun, (batches, _)) = (Arc::default(), Notify::new(), channel(BATCHES));
-        Self { count, begun, batches, last: Mutex::default(), seats: Arc::new(Semaphore::new(MOST)) }
+        Self {
+            count,
+            begun,
+            batches,
+            last: Mutex::default(),
+            seats: Arc::new(Semaphore::new(MOST)),
+            queues: Mutex::default(),
+        }
     }
 }
 
@@ -125,11 +133,49 @@ impl Watch {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self) -> Watcher {
+    /// The queue of another worker.
+    pub(crate) fn queue(&self) -> Arc<Queue> {
+        let queue = Arc::<Queue>::default();
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&queue));
+        queue
+    }
+
+    /// Begins to watch what happens from now on.
+    pub(crate) fn begin(&self) -> Watcher {
+        if !self.is_on() {
+            // What was still put there when the last one had left is old by now.
+            self.collect();
+        }
         let batches = self.batches.subscribe();
         self.count.0.fetch_add(1, Ordering::Relaxed);
         self.begun.notify_one();
         Watcher { count: Arc::clone(&self.count), batches, next: None, missed: 0 }
+    }
+
+    /// Carries what workers saw to those who watch, for as long as the process lives.
+    pub(crate) async fn pump(&self) {
+        let mut first = 0;
+        loop {
+            self.begun.notified().await;
+            while self.is_on() {
+                tokio::time::sleep(EVERY).await;
+                let batch = Batch { first, ..self.collect() };
+                first = batch.end();
+                self.hand_out(Arc::new(batch));
+            }
+            self.batches_of_late().clear();
+        }
+    }
+
+    fn collect(&self) -> Batch {
+        let mut batch = Batch::default();
+        for queue in &*self.queues.lock().unwrap_or_else(PoisonError::into_inner) {
+            let Queued { seen, dropped } = queue.take();
+            batch.seen.extend(seen);
+            batch.dropped += dropped;
+        }
+        batch.seen.sort_by_key(|seen| seen.memo.begun);
+        batch
     }
 }
 
@@ -161,41 +207,6 @@ fn shorten(url: &mut String) {
         end -= 1;
     }
     url.truncate(end);
-}
-
-/// Begins to watch what happens from now on.
-pub(crate) fn begin(shared: &Shared) -> Watcher {
-    if !shared.watch.is_on() {
-        // What was still put there when the last one had left is old by now.
-        collect(shared);
-    }
-    shared.watch.begin()
-}
-
-/// Carries what workers saw to those who watch, for as long as the process lives.
-pub(crate) async fn pump(shared: Arc<Shared>) {
-    let (watch, mut first) = (&shared.watch, 0);
-    loop {
-        watch.begun.notified().await;
-        while watch.is_on() {
-            tokio::time::sleep(EVERY).await;
-            let batch = Batch { first, ..collect(&shared) };
-            first = batch.end();
-            watch.hand_out(Arc::new(batch));
-        }
-        watch.batches_of_late().clear();
-    }
-}
-
-fn collect(shared: &Shared) -> Batch {
-    let mut batch = Batch::default();
-    for worker in shared.workers() {
-        let Queued { seen, dropped } = worker.seen.take();
-        batch.seen.extend(seen);
-        batch.dropped += dropped;
-    }
-    batch.seen.sort_by_key(|seen| seen.memo.begun);
-    batch
 }
 
 /// Somebody who watches.

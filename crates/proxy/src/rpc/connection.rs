@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 use super::deliver::Delivery;
 use super::page::{self, Page};
-use super::{Visitor, limits, statistics};
+use super::{State, Visitor, limits, statistics};
 use crate::base::settings::Door;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::send::{GATHER, SendError};
@@ -56,7 +56,13 @@ enum Ending {
 }
 
 /// Serves a client until it leaves.
-pub(crate) fn welcome(worker: &Arc<Worker>, door: Door, stream: TcpStream, client: SocketAddr, seat: Seat) {
+pub(crate) fn welcome(
+    (worker, doors): (&Arc<Worker>, &Arc<State>),
+    door: Door,
+    stream: TcpStream,
+    client: SocketAddr,
+    seat: Seat,
+) {
     let (read, write) = stream.into_split();
     let connection = Connection {
         reading: Reading::new(read),
@@ -64,7 +70,7 @@ pub(crate) fn welcome(worker: &Arc<Worker>, door: Door, stream: TcpStream, clien
         buffer: BytesMut::new(),
         begun: false,
         drain: Drain::new(worker),
-        visitor: Visitor { worker: Arc::clone(worker), door, client },
+        visitor: Visitor { worker: Arc::clone(worker), doors: Arc::clone(doors), door, client },
         _seat: seat,
     };
     tokio::spawn(connection.run());
@@ -169,14 +175,13 @@ impl Connection {
 
     async fn answer<R: Replying>(&mut self, asked: Asked<R>) -> Result<(), SendError> {
         let Asked { call, reply } = asked;
-        let shared = &self.visitor.worker.shared;
         let answer = match call {
             // The flow needs much room, which a connection that waits should not hold.
             Call::Fetch { url } => return Box::pin(self.fetch(&url, &reply)).await,
             Call::Ping => reply.done(),
-            Call::Statistics => reply.statistics(&statistics(shared, self.visitor.door)),
+            Call::Statistics => reply.statistics(&statistics(&self.visitor)),
             Call::Reset => {
-                shared.figures.of(self.visitor.door).reset();
+                self.visitor.doors.figures.of(self.visitor.door).reset();
                 reply.done()
             }
         };

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::content::collect;
 use super::page::{self, Page};
 use super::rate::Rate;
-use super::{Visitor, deliver, failure, statistics};
+use super::{State, Visitor, deliver, failure, statistics};
 use crate::base::settings::Door;
 use crate::base::{clock, networks};
 use crate::exchange::plan::Plan;
@@ -32,7 +32,7 @@ const CALLS: usize = 64;
 const LONGEST: usize = 64 << 10;
 
 /// Answers calls until the drain begins.
-pub(crate) async fn serve(worker: Arc<Worker>, socket: UdpSocket) {
+pub(crate) async fn serve(worker: Arc<Worker>, doors: Arc<State>, socket: UdpSocket) {
     let (socket, places) = (Arc::new(socket), Arc::new(Semaphore::new(CALLS)));
     let mut drain = Drain::new(&worker);
     let (mut buffer, mut rate) = (vec![0; LONGEST], Rate::default());
@@ -51,17 +51,18 @@ pub(crate) async fn serve(worker: Arc<Worker>, socket: UdpSocket) {
             }
         };
         let plan = worker.plan();
-        let doors = &plan.settings.doors;
-        if !networks::have(&doors.clients, client.ip()) {
+        let settings = &plan.settings.doors;
+        if !networks::have(&settings.clients, client.ip()) {
             tracing::debug!(%client, "dropped: not among the clients of this listener");
             continue;
         }
-        if !rate.admits(client.ip(), clock::now(), doors.onc_udp_rate) {
+        if !rate.admits(client.ip(), clock::now(), settings.onc_udp_rate) {
             tracing::debug!(%client, "dropped: too many calls in a second");
             continue;
         }
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        let visitor = Visitor { worker: Arc::clone(&worker), door: Door::Onc, client };
+        let visitor =
+            Visitor { worker: Arc::clone(&worker), doors: Arc::clone(&doors), door: Door::Onc, client };
         // The process does not end in the middle of a call.
         let seat = Seat::take(&worker.shared);
         let (socket, call) = (Arc::clone(&socket), buffer[..length].to_vec());
@@ -76,7 +77,7 @@ async fn answer(visitor: &Visitor, socket: &UdpSocket, client: SocketAddr, call:
     let answer = match onc::datagram(call) {
         Ok(Asked { call, reply: encoder }) => match call {
             Call::Fetch { url } => fetch(visitor, &url, &encoder).await,
-            Call::Statistics => encoder.statistics(&statistics(&visitor.worker.shared, visitor.door)),
+            Call::Statistics => encoder.statistics(&statistics(visitor)),
             Call::Ping | Call::Reset => encoder.done(),
         },
         Err(rejected) => {
@@ -130,7 +131,7 @@ async fn whole(
         return Err(too_long());
     }
     let most = plan.settings.doors.max_page.min(LONGEST as u64);
-    let page = collect(reply, coding, most, &visitor.worker.shared.budget).await;
+    let page = collect(reply, coding, most, &visitor.doors.budget).await;
     let page = page.map_err(|obstacle| obstacle.failure(url))?.bytes;
     let envelope = encoder.page(page.len()).ok_or_else(too_long)?;
     Ok(envelope.around(page).concat().into())

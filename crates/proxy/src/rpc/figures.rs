@@ -8,10 +8,10 @@ use larder_evict::By;
 use larder_rpc::Statistics;
 use serde::Serialize;
 
+use super::Visitor;
 use crate::base::outcome::Outcome;
 use crate::base::settings::Door;
 use crate::counts::counters::{Counters, Counts as Sum, Totals};
-use crate::flow::worker::Shared;
 
 /// The longest time that is told from longer ones, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
@@ -103,10 +103,11 @@ impl Tally {
     }
 }
 
-/// What a client of `door` is told: the door's numbers and the cache's.
-pub(crate) fn statistics(shared: &Shared, door: Door) -> Statistics {
-    let report = shared.figures.of(door).report();
-    let (usage, capacity) = (shared.store.memory.usage(), shared.store.memory.capacity());
+/// What a client is told: the numbers of its door, and those of the cache.
+pub(super) fn statistics(visitor: &Visitor) -> Statistics {
+    let report = visitor.doors.figures.of(visitor.door).report();
+    let shared = &visitor.worker.shared;
+    let (usage, capacity) = (shared.cache.store.memory.usage(), shared.cache.store.memory.capacity());
     let unit = match capacity.by {
         By::Bytes => "bytes",
         By::Entries => "entries",

@@ -27,14 +27,25 @@ mod rate;
 mod rpcbind;
 
 pub(crate) use connection::welcome;
-pub(crate) use content::Budget;
+use content::Budget;
 pub(crate) use datagram::serve as serve_datagrams;
-pub(crate) use figures::{Figures, Report, statistics};
+pub(crate) use figures::Report;
+use figures::{Figures, statistics};
 pub(crate) use rpcbind::Registration;
+
+/// What all workers share of the doors.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// What the doors counted.
+    pub(crate) figures: Figures,
+    /// What the doors may hold.
+    budget: Budget,
+}
 
 /// Who asks, and through which door.
 struct Visitor {
     worker: Arc<Worker>,
+    doors: Arc<State>,
     door: Door,
     client: SocketAddr,
 }
@@ -47,7 +58,7 @@ impl Visitor {
 
     /// Counts a call that came at `begun`.
     fn record(&self, plan: &Plan, begun: Instant, ended: &Ended, memo: Option<Memo>) {
-        let tally = self.worker.shared.figures.of(self.door);
+        let tally = self.doors.figures.of(self.door);
         let took = begun.elapsed();
         tally.record(&ended.outcome, ended.bytes, took);
         self.worker.times.served(ended.outcome.kind, took);

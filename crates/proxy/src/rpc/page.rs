@@ -19,7 +19,7 @@ use crate::counts::span::Trace;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
-use crate::features::validator;
+use crate::features::{dispatch, validator};
 use crate::flow::serve;
 use crate::http::head::{self, Parsed, Refusal};
 
@@ -78,7 +78,7 @@ pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look
     loop {
         let mut reply = match step {
             Step::Reply(reply) => reply,
-            Step::Ask(request) => Box::new(serve::serve(&visitor.worker, plan, request).await),
+            Step::Ask(request) => Box::new(dispatch::serve(&visitor.worker, plan, request).await),
         };
         // A call is a hit only if no redirect on its way asked an origin.
         let times =
@@ -155,7 +155,7 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
             Step::Reply(Box::new(answer.reply))
         }
         None => {
-            let memory = &visitor.worker.shared.store.memory;
+            let memory = &visitor.worker.cache.store.memory;
             let request = Request::take(&read, memory, plan, Role::Forward, visitor.client)?;
             Step::Ask(Box::new(Request { trace: trace.clone(), ..request }))
         }

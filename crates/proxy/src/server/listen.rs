@@ -21,9 +21,10 @@ use crate::base::error::Error;
 use crate::base::networks;
 use crate::base::settings::{Door, Listener, Role, Settings};
 use crate::cluster::follow;
-use crate::features::maintenance::Upkeep;
+use crate::features::maintenance::{Done, Upkeep};
 use crate::flow::drain::{Drain, Seat};
 use crate::flow::worker::{Shared, Worker};
+use crate::http1::idle::Lobby;
 use crate::http1::{self, Connection};
 use crate::net::own::OwnListeners;
 use crate::observe::contents;
@@ -44,7 +45,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// A proxy that is bound to its addresses.
 pub struct Server {
     shared: Arc<Shared>,
+    doors: Arc<rpc::State>,
     upkeep: Upkeep,
+    done: Arc<Done>,
     /// For each worker.
     sockets: Vec<Sockets>,
     addresses: Vec<(Front, SocketAddr)>,
@@ -115,14 +118,19 @@ impl Server {
         let at_admin = admin.as_ref().and_then(|listener| listener.local_addr().ok());
         let own = OwnListeners::new(addresses.iter().map(|(_, address)| *address).chain(at_admin));
         let shared = Shared::new(settings, own)?;
-        let upkeep = Upkeep::start(&shared)?;
-        contents::start(&shared)?;
+        let (doors, done) = (Arc::default(), Arc::default());
+        let upkeep = Upkeep::start(&shared, &done)?;
+        contents::start(
+            shared.observers.ledger.clone(),
+            Arc::clone(&shared.cache.store),
+            &shared.plan().settings.statistics,
+        )?;
         let peers = addresses.iter().find(|(front, _)| *front == Front::Peer);
         if let (Some(cluster), Some((_, address))) = (&shared.cluster, peers) {
             cluster.start(*address)?;
-            follow::start(&shared);
+            follow::start(cluster, &shared.cache);
         }
-        Ok(Self { admin, upkeep, shared, sockets, addresses })
+        Ok(Self { admin, upkeep, done, doors, shared, sockets, addresses })
     }
 
     /// Where clients connect.
@@ -137,12 +145,12 @@ impl Server {
 
     /// What is stored.
     pub fn store(&self) -> &Arc<Store> {
-        &self.shared.store
+        &self.shared.cache.store
     }
 
     /// Where statistics are kept, without a password; `None` if they are not.
     pub fn statistics(&self) -> Option<&str> {
-        self.shared.ledger.as_deref().map(Ledger::place)
+        self.shared.observers.ledger.as_deref().map(Ledger::place)
     }
 
     /// Serves until told to end.
@@ -150,25 +158,26 @@ impl Server {
     /// # Errors
     /// When a thread or a runtime cannot be made.
     pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
-        let Self { shared, upkeep, sockets, admin, addresses } = self;
+        let Self { shared, doors, upkeep, done, sockets, admin, addresses } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
-            let worker = Worker::new(&shared);
+            let (worker, doors) = (Worker::new(&shared), Arc::clone(&doors));
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            let work = move || runtime.block_on(work(worker, sockets));
+            let work = move || runtime.block_on(work(Host { worker, lobby: Arc::default(), doors }, sockets));
             thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
         let is_onc = |(front, _): &&(Front, SocketAddr)| *front == Front::Door(Door::Onc);
-        let doors = shared.plan().settings.doors.clone();
-        let carried = |address: SocketAddr| (address, doors.takes_datagrams(address.ip()));
+        let settings = shared.plan().settings.doors.clone();
+        let carried = |address: SocketAddr| (address, settings.takes_datagrams(address.ip()));
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
+        let admin = admin.map(|listener| (listener, admin::State::new(Arc::clone(&shared), doors, done)));
         runtime.block_on(async {
             if supervise(&shared, admin, &onc, &mut control).await {
                 if shared.connections.load(Ordering::Acquire) == 0 {
-                    shared.gateways.ended();
+                    shared.cache.gateways.ended();
                 }
                 upkeep.finish();
                 end_traces(&shared).await;
@@ -183,9 +192,9 @@ impl Server {
 
 /// Waits until the last spans are sent, for a short while.
 async fn end_traces(shared: &Arc<Shared>) {
-    if shared.tracer.is_some() {
+    if shared.observers.tracer.is_some() {
         let shared = Arc::clone(shared);
-        let finish = move || shared.tracer.as_ref().map(Tracer::finish);
+        let finish = move || shared.observers.tracer.as_ref().map(Tracer::finish);
         // A panic has been told by the thread itself.
         let _ = tokio::task::spawn_blocking(finish).await;
     }
@@ -193,7 +202,7 @@ async fn end_traces(shared: &Arc<Shared>) {
 
 /// Waits until the statistics are written, or the process must end at once.
 async fn close_ledger(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) {
-    let Some(ledger) = shared.ledger.clone() else { return };
+    let Some(ledger) = shared.observers.ledger.clone() else { return };
     let closer = Arc::clone(&ledger);
     let mut closing = tokio::task::spawn_blocking(move || closer.close());
     tokio::select! {
@@ -236,28 +245,41 @@ fn explain(error: io::Error) -> String {
     }
 }
 
+/// A worker, and what takes the connections of its listeners.
+#[derive(Clone)]
+struct Host {
+    worker: Arc<Worker>,
+    lobby: Arc<Lobby>,
+    doors: Arc<rpc::State>,
+}
+
 /// A worker's life.
-async fn work(worker: Arc<Worker>, sockets: Sockets) {
+async fn work(host: Host, sockets: Sockets) {
     let cannot = |error| tracing::error!("a worker cannot listen: {error}");
     for (front, socket) in sockets.streams {
         match TcpListener::from_std(socket) {
-            Ok(listener) => drop(tokio::spawn(accept(Arc::clone(&worker), front, listener))),
+            Ok(listener) => drop(tokio::spawn(accept(host.clone(), front, listener))),
             Err(error) => cannot(error),
         }
     }
     for socket in sockets.datagrams {
         match UdpSocket::from_std(socket) {
-            Ok(socket) => drop(tokio::spawn(rpc::serve_datagrams(Arc::clone(&worker), socket))),
+            Ok(socket) => drop(tokio::spawn(rpc::serve_datagrams(
+                Arc::clone(&host.worker),
+                Arc::clone(&host.doors),
+                socket,
+            ))),
             Err(error) => cannot(error),
         }
     }
-    while let Err(error) = tokio::spawn(http1::host(Arc::clone(&worker))).await {
+    while let Err(error) = tokio::spawn(http1::host(Arc::clone(&host.worker), Arc::clone(&host.lobby))).await
+    {
         tracing::error!("a worker lost its idle connections: {error}");
     }
 }
 
-async fn accept(worker: Arc<Worker>, front: Front, listener: TcpListener) {
-    let mut drain = Drain::new(&worker);
+async fn accept(host: Host, front: Front, listener: TcpListener) {
+    let mut drain = Drain::new(&host.worker);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -265,7 +287,7 @@ async fn accept(worker: Arc<Worker>, front: Front, listener: TcpListener) {
             () = drain.begun() => break,
         };
         match accepted {
-            Ok((stream, client)) => welcome(&worker, front, stream, client),
+            Ok((stream, client)) => welcome(&host, front, stream, client),
             Err(error) => {
                 // Out of descriptors, mostly: the clients that are here get a chance to leave.
                 tracing::warn!("cannot accept a connection: {error}");
@@ -275,7 +297,7 @@ async fn accept(worker: Arc<Worker>, front: Front, listener: TcpListener) {
     }
 }
 
-fn welcome(worker: &Arc<Worker>, front: Front, stream: TcpStream, client: SocketAddr) {
+fn welcome(Host { worker, lobby, doors }: &Host, front: Front, stream: TcpStream, client: SocketAddr) {
     let (seat, plan) = (Seat::take(&worker.shared), worker.plan());
     if seat.number > plan.settings.limits.connections {
         tracing::debug!(%client, "closed on arrival: too many connections");
@@ -293,10 +315,11 @@ fn welcome(worker: &Arc<Worker>, front: Front, stream: TcpStream, client: Socket
     match front {
         Front::Http(_) | Front::Peer => {
             let role = if let Front::Http(role) = front { Some(role) } else { None };
-            let connection = Connection::new(Arc::clone(worker), role, stream, client, seat);
-            worker.lobby.enter(Box::new(connection));
+            let connection =
+                Connection::new((Arc::clone(worker), Arc::clone(lobby)), role, stream, client, seat);
+            lobby.enter(Box::new(connection));
         }
-        Front::Door(door) => rpc::welcome(worker, door, stream, client, seat),
+        Front::Door(door) => rpc::welcome((worker, doors), door, stream, client, seat),
     }
 }
 
@@ -332,12 +355,14 @@ async fn turn_away(mut stream: TcpStream, ip: IpAddr, _seat: Seat) {
 /// Serves until told to end; whether there is time to put things in order.
 async fn supervise(
     shared: &Arc<Shared>,
-    admin: Option<StdListener>,
+    admin: Option<(StdListener, admin::State)>,
     onc: &[(SocketAddr, bool)],
     control: &mut UnboundedReceiver<Control>,
 ) -> bool {
-    if let Some(listener) = admin.and_then(|listener| TcpListener::from_std(listener).ok()) {
-        tokio::spawn(admin::serve(Arc::clone(shared), listener));
+    if let Some((listener, state)) = admin
+        && let Ok(listener) = TcpListener::from_std(listener)
+    {
+        tokio::spawn(admin::serve(Arc::new(state), listener));
     }
     let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
     let drains = until_told(shared, control).await;

@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use self::table::METRICS;
 use self::text::{Metric, Samples};
-use super::Stats;
+use super::{State, Stats};
 use crate::base::findings::Validation;
 use crate::counts::counters::Counts;
 use crate::counts::histogram::Distributions;
-use crate::flow::worker::Shared;
 
 /// What the answer is, in the words of HTTP.
 pub(super) const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -58,17 +57,18 @@ struct Moment {
 }
 
 impl Moment {
-    fn gather(shared: &Shared) -> Self {
-        let accounts = shared.accounts.all();
+    fn gather(state: &State) -> Self {
+        let shared = &state.shared;
+        let accounts = shared.observers.accounts.all();
         let sites = accounts.iter().map(|account| (Arc::clone(account.site()), account.counts()));
-        let validation = shared.validator.report(&shared.plan());
-        Self { sites: sites.collect(), times: shared.times(), stats: Stats::gather(shared), validation }
+        let validation = shared.observers.validator.report(&shared.plan());
+        Self { sites: sites.collect(), times: shared.times(), stats: Stats::gather(state), validation }
     }
 }
 
 /// The page that Prometheus reads.
-pub(super) fn page(shared: &Shared) -> String {
-    let moment = Moment::gather(shared);
+pub(super) fn page(state: &State) -> String {
+    let moment = Moment::gather(state);
     let mut page = String::new();
     for metric in METRICS {
         (metric.collect)(&moment, &mut Samples::of(metric, &mut page));

@@ -13,14 +13,13 @@ use larder_cluster::Follower;
 use larder_cluster::record::{CHUNK, Content, INLINE, Piece, Record, Response, chunks, sum};
 use larder_cluster::seal::Kind;
 use larder_semantics::fields::Fields;
-use larder_store::Entry;
+use larder_store::{Entry, Store};
 use tokio::sync::Notify;
 
 use super::{Tier, chunk};
 use crate::base::clock;
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
-use crate::flow::worker::Shared;
 
 /// As many bytes of content wait.
 const WAITING: u64 = 32 << 20;
@@ -131,8 +130,7 @@ impl Tier {
 }
 
 /// Gives what waits to the engine, for ever.
-pub(crate) async fn run(shared: Arc<Shared>) {
-    let Some(cluster) = &shared.cluster else { return };
+pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
     let Some(tier) = &cluster.tier else { return };
     loop {
         let job = tier.queue.pop().await;
@@ -141,10 +139,10 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             tier.figures.dropped.fetch_add(is_lost, Ordering::Relaxed);
             continue;
         }
-        let writing = Writing { cluster, tier };
+        let writing = Writing { cluster: &cluster, tier };
         let written = match &job {
             // What was purged meanwhile would be found to be.
-            Job::Keep(entry, _) if shared.store.reach(entry).is_some() => {
+            Job::Keep(entry, _) if store.reach(entry).is_some() => {
                 writing.forget(entry.key(), entry.signature()).await
             }
             Job::Keep(entry, place) => writing.keep(entry, place).await,

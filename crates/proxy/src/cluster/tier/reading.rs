@@ -19,11 +19,11 @@ use larder_store::{Body, Effect, Entry, Purges};
 
 use super::{Side, Tier, chunk};
 use crate::base::clock;
+use crate::cache::Cache;
 use crate::cluster::engine::EngineError;
 use crate::cluster::sealed::Forged;
 use crate::cluster::{Cluster, scopes};
 use crate::exchange::request::Request;
-use crate::flow::worker::Shared;
 
 /// As many entries of the stream are read to judge a response; one that is older than these is not used.
 const MOST: usize = 4_096;
@@ -98,7 +98,7 @@ pub(super) struct Reading<'r> {
 
 impl Reading<'_> {
     /// The response, which becomes `lead`'s.
-    pub(super) async fn response(&self, shared: &Shared, lead: &mut Lead) -> Result<Entry, Unfit> {
+    pub(super) async fn response(&self, cache: &Cache, lead: &mut Lead) -> Result<Entry, Unfit> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
         let position = self.judge(&response, &freshness).await?;
@@ -106,8 +106,8 @@ impl Reading<'_> {
         if !lead.takes(response.content.len()) {
             return Err(Unfit::NoRoom);
         }
-        let body = self.body(shared, &found.name, &response.content).await?;
-        entry(shared, lead, &response, freshness, body).ok_or(Unfit::Damaged)
+        let body = self.body(cache, &found.name, &response.content).await?;
+        entry(cache, lead, &response, freshness, body).ok_or(Unfit::Damaged)
     }
 
     /// What is kept of the response that the request selects.
@@ -222,7 +222,7 @@ impl Reading<'_> {
     }
 
     /// The content, if it is what was written.
-    async fn body(&self, shared: &Shared, name: &str, content: &Content<'_>) -> Result<Body, Unfit> {
+    async fn body(&self, cache: &Cache, name: &str, content: &Content<'_>) -> Result<Body, Unfit> {
         let (number, len, sums) = match content {
             Content::Inline(len, piece) => {
                 let bytes = plain(*piece, *len as usize).ok_or(Unfit::Damaged)?;
@@ -230,7 +230,7 @@ impl Reading<'_> {
             }
             Content::Chunks { number, len, sums } => (*number, *len, sums),
         };
-        let extent = shared.fills.arena().extent(Some(len)).map_err(|_| Unfit::NoRoom)?;
+        let extent = cache.fills.arena().extent(Some(len)).map_err(|_| Unfit::NoRoom)?;
         for (at, expected) in sums.iter().enumerate() {
             let (mut commands, name) = (redis::pipe(), chunk(name, number, at));
             commands.cmd("GET").arg(&name);
@@ -246,7 +246,7 @@ impl Reading<'_> {
 }
 
 fn entry(
-    shared: &Shared,
+    cache: &Cache,
     lead: &Lead,
     response: &Response<'_>,
     freshness: Freshness,
@@ -260,7 +260,7 @@ fn entry(
         freshness,
         cost: response.cost,
         born: lead.born(),
-        fields: &shared.store.memory.keep(&fields, freshness.date),
+        fields: &cache.store.memory.keep(&fields, freshness.date),
         body,
     })
 }

@@ -6,12 +6,17 @@ use larder_store::Entry;
 use larder_store::fill::Lead;
 
 use super::reading::{Reading, Unfit};
+use crate::cache::Cache;
+use crate::cluster::Cluster;
 use crate::exchange::request::Request;
-use crate::flow::worker::Shared;
 
 /// What the second tier has for `request`, whose fill `lead` leads.
-pub(crate) async fn recall(shared: &Shared, request: &Request, lead: &mut Lead) -> Option<Entry> {
-    let cluster = shared.cluster.as_deref()?;
+pub(crate) async fn recall(
+    cluster: &Cluster,
+    cache: &Cache,
+    request: &Request,
+    lead: &mut Lead,
+) -> Option<Entry> {
     let tier = cluster.tier_for(request)?;
     let figures = &tier.figures;
     if !tier.reads.admits() {
@@ -20,7 +25,7 @@ pub(crate) async fn recall(shared: &Shared, request: &Request, lead: &mut Lead) 
     }
     figures.asked.fetch_add(1, Ordering::Relaxed);
     let ordered = cluster.news.stream.ordered();
-    let found = Reading { cluster, tier, request }.response(shared, lead).await;
+    let found = Reading { cluster, tier, request }.response(cache, lead).await;
     tier.reads.went(match &found {
         Err(Unfit::Failed(error)) => Err(error),
         _ => Ok(()),

@@ -10,8 +10,6 @@
 //!    would ask the origin: it changed meanwhile.
 //! 4. Else the hit was stale. So is one, whatever the cache does next, that was known to be stale when it was given.
 
-mod limits;
-pub(crate) mod record;
 mod refetch;
 
 use std::net::SocketAddr;
@@ -23,14 +21,10 @@ use larder_semantics::fields::Fields;
 use larder_store::Entry;
 use tokio::sync::OwnedSemaphorePermit;
 
-use self::limits::Limits;
-use self::record::{Record, Verdict};
 use self::refetch::{Content, LARGEST, MARK, Refetched, refetch};
 use crate::base::clock;
-use crate::base::findings::Validation;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::Role;
-use crate::base::settings::Validate;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
@@ -38,28 +32,10 @@ use crate::exchange::route::first_segment;
 use crate::flow::serve::{self, Context, Found};
 use crate::flow::worker::{Shared, Worker};
 use crate::http::head::Head;
-
-pub(crate) use self::limits::Sampler;
+use crate::observe::validation::record::Verdict;
 
 /// When the cache is asked again, each counted from the time before.
 const ASKED: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), Duration::from_millis(750)];
-
-/// What the validator counts, and what bounds it.
-#[derive(Debug, Default)]
-pub(crate) struct Validator {
-    limits: Limits,
-    record: Record,
-}
-
-impl Validator {
-    /// What was found out, by the settings of `plan`.
-    pub(crate) fn report(&self, plan: &Plan) -> Validation {
-        let Validate { sample, rate, cookies } = plan.settings.validate;
-        let (verdicts, routes) = self.record.report();
-        let (under_way, skipped) = (self.limits.under_way(), self.limits.skipped());
-        Validation { sample, rate, cookies, under_way, verdicts, skipped, routes }
-    }
-}
 
 /// Whether a request is a validator's, who wants to know what lies behind whatever is kept here.
 pub(crate) fn is_marked(fields: &impl Fields) -> bool {
@@ -98,7 +74,7 @@ pub(crate) fn check_hit(
     let plan = worker.plan();
     let Some(served) = Served::of(&head.method, &head.fields, reply) else { return };
     if let Some(permit) = admit(worker, &plan, &head.fields, &served)
-        && let Ok(request) = Request::take(head, &worker.shared.store.memory, &plan, role, client)
+        && let Ok(request) = Request::take(head, &worker.cache.store.memory, &plan, role, client)
     {
         let request = request.in_background();
         tokio::spawn(Check { worker: Arc::clone(worker), plan, request, served, _permit: permit }.run());
@@ -121,7 +97,7 @@ fn admit(
     fields: &impl Fields,
     served: &Served,
 ) -> Option<OwnedSemaphorePermit> {
-    let (limits, settings) = (&worker.shared.validator.limits, &plan.settings.validate);
+    let (limits, settings) = (&worker.shared.observers.validator.limits, &plan.settings.validate);
     if !settings.cookies && (fields.contains("cookie") || fields.contains("authorization")) {
         return limits.skip_credentials();
     }
@@ -152,7 +128,7 @@ impl Check {
             self.tell(seconds);
         }
         let age = self.served.entry.freshness().age(self.served.at);
-        self.shared().validator.record.count(self.place(), age, verdict.ok());
+        self.shared().observers.validator.record.count(self.place(), age, verdict.ok());
     }
 
     /// What became of the hit.
@@ -167,7 +143,7 @@ impl Check {
             self.look(given);
             return Ok(Verdict::Ok);
         }
-        self.shared().validator.limits.spend(clock::now());
+        self.shared().observers.validator.limits.spend(clock::now());
         if refetch(&self.worker, &self.plan, &self.request).await?.content != first.content {
             return Ok(Verdict::Unstable);
         }
@@ -230,8 +206,8 @@ impl Check {
 
     /// Notes what the origin answers, for who looks for couplings.
     fn look(&self, content: Content) {
-        if let Some(cx) = self.context() {
-            self.shared().couplings.fetched(cx, &self.request, content.digest());
+        if self.context().is_some() {
+            self.shared().observers.couplings.fetched(&self.plan, &self.request, content.digest());
         }
     }
 
@@ -242,7 +218,7 @@ impl Check {
     }
 
     fn tell(&self, seconds: u32) {
-        if !self.shared().validator.limits.may_tell(clock::now()) {
+        if !self.shared().observers.validator.limits.may_tell(clock::now()) {
             return;
         }
         let (url, (site, route), outcome) = (self.request.url(), self.place(), self.served.outcome);

@@ -54,7 +54,7 @@ impl Window {
 
 /// What bounds the checks of all workers, and counts those that were not made.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     window: Window,
     told: Window,
     places: Arc<Semaphore>,
@@ -80,7 +80,7 @@ impl Default for Limits {
 
 impl Limits {
     /// A place for a check that begins in the second `now`, if there is one.
-    pub(super) fn admit(&self, rate: u32, origins_are_busy: bool, now: u32) -> Option<OwnedSemaphorePermit> {
+    pub(crate) fn admit(&self, rate: u32, origins_are_busy: bool, now: u32) -> Option<OwnedSemaphorePermit> {
         if origins_are_busy {
             return skip(&self.busy);
         }
@@ -90,29 +90,29 @@ impl Limits {
         Arc::clone(&self.places).try_acquire_owned().ok().or_else(|| skip(&self.busy))
     }
 
-    pub(super) fn skip_credentials(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) fn skip_credentials(&self) -> Option<OwnedSemaphorePermit> {
         skip(&self.credentials)
     }
 
-    pub(super) fn skip_large(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) fn skip_large(&self) -> Option<OwnedSemaphorePermit> {
         skip(&self.large)
     }
 
     /// Counts a fetch that a check needs besides.
-    pub(super) fn spend(&self, now: u32) {
+    pub(crate) fn spend(&self, now: u32) {
         self.window.take(now, u32::MAX);
     }
 
     /// Whether the log may tell of a stale hit in the second `now`.
-    pub(super) fn may_tell(&self, now: u32) -> bool {
+    pub(crate) fn may_tell(&self, now: u32) -> bool {
         self.told.take(now, TOLD)
     }
 
-    pub(super) fn under_way(&self) -> usize {
+    pub(crate) fn under_way(&self) -> usize {
         AT_ONCE - self.places.available_permits()
     }
 
-    pub(super) fn skipped(&self) -> Skipped {
+    pub(crate) fn skipped(&self) -> Skipped {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Skipped {
             rate: of(&self.rate),

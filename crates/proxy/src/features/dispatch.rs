@@ -1,0 +1,47 @@
+//! Gives each request to what answers it: this proxy itself, a feature, or the flow.
+
+use std::sync::Arc;
+
+use larder_tags::Pools;
+
+use super::{etag_gateway, purge_method, validator};
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::Reply;
+use crate::exchange::request::Request;
+use crate::flow::worker::Worker;
+use crate::flow::{pass, serve};
+
+/// The reply to any request.
+pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Reply {
+    let mut reply = answer(worker, plan, &mut request).await;
+    reply.outcome.origin_time = request.origin.sum();
+    reply.site = request.route.number();
+    if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
+        validator::check(worker, plan, &request, &reply);
+    }
+    reply
+}
+
+async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
+    if let Some(reply) = pass::answer_ourselves(plan, request) {
+        return reply;
+    }
+    if let Some(reply) = pass::refuse_port(plan, request) {
+        return reply;
+    }
+    if let Some(site) = purge_method::site(request) {
+        return Box::pin(purge_method::answer(worker, plan, site, request)).await;
+    }
+    match request.route.tags().cloned() {
+        // In a box: the state of all other requests would be larger otherwise.
+        Some(pools) => Box::pin(gateway(worker, plan, &pools, request)).await,
+        None => serve::flow(worker, plan, request).await,
+    }
+}
+
+async fn gateway(worker: &Arc<Worker>, plan: &Arc<Plan>, pools: &Arc<Pools>, request: &mut Request) -> Reply {
+    match serve::catch_up(worker, request).await {
+        Ok(()) => etag_gateway::serve(worker, plan, pools, request).await,
+        Err(reply) => *reply,
+    }
+}
