@@ -10,9 +10,9 @@ use larder_evict::By;
 
 use super::{Memory, lock};
 
-/// Beyond the budget, the memory that may be held without being used: an eighth of the budget, and 12 MiB.
-const SPARE_SHARE: u64 = 8;
-const SPARE_LEAST: u64 = 12 << 20;
+/// Beyond the budget, the memory that may be held without being used: a tenth of the budget, and 10 MiB.
+const SPARE_SHARE: u64 = 10;
+const SPARE_LEAST: u64 = 10 << 20;
 /// The part of the capacity that is withheld at most.
 const WITHHELD_MOST: (u64, u64) = (7, 8);
 /// The part of the capacity by which it changes at once. A shard is locked while it evicts as much, about a millisecond.
@@ -81,16 +81,16 @@ mod tests {
 
     #[test]
     fn what_is_held_beyond_the_budget_is_withheld_step_by_step_and_given_back() {
-        let (budget, kept) = (256 * MIB, 224 * MIB);
+        let (budget, kept) = (250 * MIB, 224 * MIB);
         for (before, held, after) in [
             (0, 256, 0),
-            (0, 300, 0),
-            (0, 301, 1),
-            (3, 306, 9),
+            (0, 285, 0),
+            (0, 286, 1),
+            (3, 291, 9),
             (3, 999, 10),
             (196, 999, 196),
-            (8, 300, 8),
-            (8, 296, 7),
+            (8, 285, 8),
+            (8, 281, 7),
             (8, 100, 1),
             (1, 100, 0),
         ] {
