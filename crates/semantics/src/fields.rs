@@ -47,6 +47,16 @@ impl<'h> HeadLines<'h> {
             .map(|(name, rest)| (name, trim(&rest[1..])))
     }
 
+    /// The values of all lines called `name` (lower case), in order.
+    pub fn called<'n>(self, name: &'n str) -> impl Iterator<Item = &'h [u8]> + use<'h, 'n> {
+        // The colon must stand right behind the name: most lines are passed over at a glance.
+        self.split().filter_map(move |line| {
+            let (start, rest) = line.split_at_checked(name.len())?;
+            let value = rest.strip_prefix(b":")?;
+            start.eq_ignore_ascii_case(name.as_bytes()).then(|| trim(value))
+        })
+    }
+
     fn split(self) -> impl Iterator<Item = &'h [u8]> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -71,12 +81,7 @@ impl<'h> HeadLines<'h> {
 
 impl Fields for HeadLines<'_> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        // The colon must stand right behind the name: most lines are passed over at a glance.
-        self.split().filter_map(move |line| {
-            let (start, rest) = line.split_at_checked(name.len())?;
-            let value = rest.strip_prefix(b":")?;
-            start.eq_ignore_ascii_case(name.as_bytes()).then(|| trim(value))
-        })
+        self.called(name)
     }
 }
 

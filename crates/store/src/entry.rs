@@ -10,14 +10,15 @@ use larder_semantics::{groups, no_vary_search};
 use triomphe::ThinArc;
 
 use crate::Body;
-use crate::lines::{Lines, LinesRef, SharedLines};
+use crate::lines::{Dates, Lines, LinesRef, Modified, SharedLines};
 use crate::purges::Generation;
 
 /// A stored response. Cloning it is one atomic increment.
 #[derive(Clone, Debug)]
 pub struct Entry(ThinArc<Fixed, u8>);
 
-/// What an entry is besides its bytes; those are `key`, then `signature`, then its own field lines.
+/// What an entry is besides its bytes; those are `key`, then `signature`, then the time and place of `Last-Modified` if
+/// that is a number, then its own field lines.
 #[derive(Debug)]
 struct Fixed {
     body: Body,
@@ -27,11 +28,20 @@ struct Fixed {
     freshness: Freshness,
     cost: u32,
     status: StatusCode,
-    is_tagged: bool,
-    says_queries: bool,
+    /// Those of [`TAGGED`], [`SAYS_QUERIES`], [`DATED`] and [`MODIFIED`] that hold.
+    marks: u8,
     key_len: u16,
     signature_len: u16,
 }
+
+/// It names groups or tags.
+const TAGGED: u8 = 1;
+/// It says which queries it answers.
+const SAYS_QUERIES: u8 = 2;
+/// Its `Date` is no line: the freshness knows it.
+const DATED: u8 = 4;
+/// Its `Last-Modified` is no line.
+const MODIFIED: u8 = 8;
 
 /// The parts of a new entry.
 #[derive(Debug)]
@@ -59,30 +69,40 @@ pub const LONGEST_HEAD: usize = 64 << 10;
 
 impl Entry {
     /// Whether key, signature and field lines are short enough for an entry.
-    pub(crate) fn has_room(key: &[u8], signature: &[u8], fields: LinesRef<'_>) -> bool {
-        key.len().max(signature.len()) <= usize::from(u16::MAX)
-            && fields.shared.0.len() + fields.own.0.len() <= LONGEST_HEAD
+    pub(crate) fn has_room(key: &[u8], signature: &[u8], fields: &LinesRef<'_>) -> bool {
+        key.len().max(signature.len()) <= usize::from(u16::MAX) && fields.len() <= LONGEST_HEAD
     }
 
     /// Assembles an entry; `None` when key or signature are longer than 65,535 bytes, or the field lines longer than
     /// [`LONGEST_HEAD`].
     pub fn new(parts: Parts<'_>) -> Option<Self> {
-        if !Self::has_room(parts.key, parts.signature, parts.fields.view()) {
+        let (lines, freshness) = (parts.fields.view(), parts.freshness);
+        if !Self::has_room(parts.key, parts.signature, &lines) {
             return None;
         }
+        let Dates { date, modified } = parts.fields.dates;
+        let marks = [
+            (TAGGED, groups::is_tagged(&lines)),
+            (SAYS_QUERIES, lines.contains(no_vary_search::FIELD)),
+            (DATED, date == Some(freshness.date)),
+            (MODIFIED, modified.is_some()),
+        ];
+        let marks = marks.iter().filter(|(_, holds)| *holds).fold(0, |marks, (mark, _)| marks | mark);
         let fixed = Fixed {
             body: parts.body,
             shared: parts.fields.shared.clone(),
             checked: AtomicU64::new(parts.born.0),
-            freshness: parts.freshness,
+            freshness,
             cost: parts.cost,
             status: parts.status,
-            is_tagged: groups::is_tagged(&parts.fields.view()),
-            says_queries: parts.fields.view().contains(no_vary_search::FIELD),
+            marks,
             key_len: parts.key.len().try_into().ok()?,
             signature_len: parts.signature.len().try_into().ok()?,
         };
-        let bytes = [parts.key, parts.signature, &parts.fields.own].concat();
+        let modified = modified.map(Modified::to_bytes);
+        let modified = modified.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+        let date = if marks & DATED == 0 { lines.date_line() } else { &[] };
+        let bytes = [parts.key, parts.signature, modified, &parts.fields.own, date].concat();
         Some(Self(ThinArc::from_header_and_slice(fixed, &bytes)))
     }
 
@@ -99,6 +119,7 @@ impl Entry {
         let old = &self.0.header.header;
         let checked = AtomicU64::new(checked.0);
         let (body, shared) = (old.body.duplicate(), old.shared.clone());
+        let freshness = Freshness { date: old.freshness.date, ..freshness };
         let fixed = Fixed { body, shared, checked, freshness, ..*old };
         Self(ThinArc::from_header_and_slice(fixed, &self.0.slice))
     }
@@ -120,12 +141,12 @@ impl Entry {
 
     /// Its fields, if they name groups or tags.
     pub(crate) fn tagged(&self) -> Option<LinesRef<'_>> {
-        self.0.header.header.is_tagged.then(|| self.fields())
+        self.has(TAGGED).then(|| self.fields())
     }
 
     /// Whether it says which queries it answers (`No-Vary-Search`).
     pub(crate) fn says_queries(&self) -> bool {
-        self.0.header.header.says_queries
+        self.has(SAYS_QUERIES)
     }
 
     /// The cache key.
@@ -140,8 +161,14 @@ impl Entry {
 
     /// The stored field lines.
     pub fn fields(&self) -> LinesRef<'_> {
-        let own = &self.0.slice[self.key_len() + usize::from(self.0.header.header.signature_len)..];
-        LinesRef::of(self.0.header.header.shared.as_ref(), own)
+        let Fixed { shared, freshness, signature_len, .. } = &self.0.header.header;
+        let rest = &self.0.slice[self.key_len() + usize::from(*signature_len)..];
+        let (modified, own) = match rest.split_first_chunk() {
+            Some((bytes, own)) if self.has(MODIFIED) => (Some(Modified::from_bytes(*bytes)), own),
+            _ => (None, rest),
+        };
+        let date = self.has(DATED).then_some(freshness.date);
+        LinesRef::of(shared.as_ref(), own, Dates { date, modified })
     }
 
     /// The stored status code.
@@ -169,6 +196,10 @@ impl Entry {
     pub fn charge(&self) -> u64 {
         const COUNTS: usize = 2 * size_of::<usize>();
         self.body().charge() + allocated(COUNTS + size_of::<Fixed>() + self.0.slice.len()) as u64
+    }
+
+    fn has(&self, mark: u8) -> bool {
+        self.0.header.header.marks & mark != 0
     }
 
     fn key_len(&self) -> usize {

@@ -468,7 +468,7 @@ impl Fill {
 
     /// What has arrived, under `head`; readers read it from there from now on. Nothing more may be appended.
     fn seal(&self, head: &Head) -> Option<Entry> {
-        if !Entry::has_room(&self.key, &head.signature, head.fields.view()) {
+        if !Entry::has_room(&self.key, &head.signature, &head.fields.view()) {
             return None;
         }
         let parts = |body| Parts {

@@ -1,15 +1,20 @@
 //! Field lines at rest. Those that many responses have in common (`Server`, `Content-Type`, security
 //! policies) are kept once for all of them ([`pool`]); the others are a response's own.
 //!
-//! Lines are kept as they leave, `Name: value\r\n`, so that sending them is two copies. Left out are
-//! those that differ from reply to reply: `Age` and `Content-Length` are made from integers.
+//! Lines are kept as they leave, `Name: value\r\n`, so that sending them is plain copying. Left out are those that
+//! differ from reply to reply: `Age` and `Content-Length` are made from integers. So are `Date` and `Last-Modified`
+//! ([`dates`]): as lines they would be most of what an ordinary response has of its own.
 
-use http::HeaderMap;
+use std::cell::OnceCell;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_semantics::fields::{Fields, HeadLines};
 
+mod dates;
 mod pool;
 mod repeats;
 
+pub(crate) use dates::{Dates, Modified};
 pub use pool::LinePool;
 pub(crate) use pool::SharedLines;
 
@@ -17,47 +22,144 @@ pub(crate) use pool::SharedLines;
 #[derive(Clone, Debug)]
 pub struct Lines {
     pub(crate) shared: Option<SharedLines>,
+    /// Its own lines, without those that are numbers.
     pub(crate) own: Vec<u8>,
+    pub(crate) dates: Dates,
 }
 
 /// The lines of one response, to be read or sent: first those it shares, then its own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LinesRef<'l> {
-    /// What others may have as well.
-    pub shared: HeadLines<'l>,
-    /// What is its own.
-    pub own: HeadLines<'l>,
+    shared: HeadLines<'l>,
+    /// Its own lines up to the place of `Last-Modified`.
+    before: HeadLines<'l>,
+    /// Those behind that place; behind them comes `Date`.
+    after: HeadLines<'l>,
+    modified: Option<u32>,
+    date: Option<u32>,
+    /// The two lines, once they were asked for by name.
+    modified_line: OnceCell<[u8; dates::MODIFIED.len()]>,
+    date_line: OnceCell<[u8; dates::DATE.len()]>,
 }
 
 impl Lines {
+    /// Lines that are all shared or `own`.
+    pub(crate) fn new(shared: Option<SharedLines>, mut own: Vec<u8>) -> Self {
+        let dates = dates::take(&mut own);
+        Self { shared, own, dates }
+    }
+
     /// The lines, to be read or sent.
     pub fn view(&self) -> LinesRef<'_> {
-        LinesRef::of(self.shared.as_ref(), &self.own)
+        LinesRef::of(self.shared.as_ref(), &self.own, self.dates)
     }
 }
 
 impl<'l> LinesRef<'l> {
-    pub(crate) fn of(shared: Option<&'l SharedLines>, own: &'l [u8]) -> Self {
-        let shared = shared.map_or(&[][..], SharedLines::bytes);
-        Self { shared: HeadLines(shared), own: HeadLines(own) }
+    pub(crate) fn of(shared: Option<&'l SharedLines>, own: &'l [u8], dates: Dates) -> Self {
+        let at = dates.modified.map_or(own.len(), |modified| usize::from(modified.at));
+        let (before, after) = own.split_at_checked(at).unwrap_or((own, &[]));
+        Self {
+            before: HeadLines(before),
+            after: HeadLines(after),
+            modified: dates.modified.map(|modified| modified.time),
+            date: dates.date,
+            ..Self::written(shared.map_or(&[][..], SharedLines::bytes), &[])
+        }
+    }
+
+    /// Lines none of which is a number.
+    pub(crate) fn written(shared: &'l [u8], own: &'l [u8]) -> Self {
+        Self {
+            shared: HeadLines(shared),
+            before: HeadLines(own),
+            after: HeadLines(&[]),
+            modified: None,
+            date: None,
+            modified_line: OnceCell::new(),
+            date_line: OnceCell::new(),
+        }
+    }
+
+    /// Appends all lines.
+    #[inline]
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.shared.0);
+        self.write_own(out);
+    }
+
+    /// The lines that other responses may have as well.
+    pub(crate) fn shared(&self) -> &'l [u8] {
+        self.shared.0
+    }
+
+    /// The others, as they are sent.
+    pub(crate) fn own(&self) -> Vec<u8> {
+        let mut own = Vec::with_capacity(self.len() - self.shared.0.len());
+        self.write_own(&mut own);
+        own
+    }
+
+    fn write_own(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.before.0);
+        if let Some(time) = self.modified {
+            out.extend_from_slice(&dates::modified_line(time));
+        }
+        out.extend_from_slice(self.after.0);
+        if let Some(time) = self.date {
+            out.extend_from_slice(&dates::date_line(time));
+        }
+    }
+
+    /// Bytes of all lines, as they are sent.
+    pub(crate) fn len(&self) -> usize {
+        let modified = self.modified.map_or(0, |_| dates::MODIFIED.len());
+        let date = self.date.map_or(0, |_| dates::DATE.len());
+        self.shared.0.len() + self.before.0.len() + modified + self.after.0.len() + date
     }
 
     /// All lines as name and value.
-    pub fn iter(self) -> impl Iterator<Item = (&'l [u8], &'l [u8])> {
-        self.shared.iter().chain(self.own.iter())
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let own = self.before.iter().chain(self.modified().iter()).chain(self.after.iter());
+        self.shared.iter().chain(own).chain(self.date().iter())
     }
 
     /// The same fields as a map.
-    pub fn to_map(self) -> HeaderMap {
-        let mut map = self.shared.to_map();
-        map.extend(self.own.to_map());
+    pub fn to_map(&self) -> HeaderMap {
+        let field =
+            |(name, value)| Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?));
+        let mut map = HeaderMap::new();
+        for (name, value) in self.iter().filter_map(field) {
+            map.append(name, value);
+        }
         map
+    }
+
+    /// The line `Date`, if that is a number.
+    pub(crate) fn date_line(&self) -> &[u8] {
+        self.date().0
+    }
+
+    fn modified(&self) -> HeadLines<'_> {
+        let line = |time| &self.modified_line.get_or_init(|| dates::modified_line(time))[..];
+        HeadLines(self.modified.map_or(&[], line))
+    }
+
+    fn date(&self) -> HeadLines<'_> {
+        let line = |time| &self.date_line.get_or_init(|| dates::date_line(time))[..];
+        HeadLines(self.date.map_or(&[], line))
     }
 }
 
 impl Fields for LinesRef<'_> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        self.shared.lines(name).chain(self.own.lines(name))
+        let (modified, date) = match name {
+            "last-modified" => (self.modified(), HeadLines(&[])),
+            "date" => (HeadLines(&[]), self.date()),
+            _ => (HeadLines(&[]), HeadLines(&[])),
+        };
+        let parts = [self.shared, self.before, modified, self.after, date];
+        parts.into_iter().flat_map(move |lines| lines.called(name))
     }
 }
 
@@ -91,7 +193,7 @@ pub fn write_name(out: &mut Vec<u8>, name: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderName;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -113,6 +215,37 @@ mod tests {
     fn names_get_their_customary_capitals_and_varying_lines_stay_out() {
         let all = fields(&[("content-type", "v"), ("etag", "v"), ("age", "1"), ("content-length", "1")]);
         let lines = LinePool::default().keep(&all, 0);
-        assert_eq!(lines.own, b"Content-Type: v\r\nETag: v\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
+        let own = b"Content-Type: v\r\nETag: v\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+        assert_eq!(lines.view().own(), own);
+        assert_eq!(lines.own.len(), own.len() - dates::DATE.len());
+    }
+
+    /// Lines as a disk may have them: also such as we never wrote.
+    fn lines() -> impl Strategy<Value = Vec<u8>> {
+        let line = prop_oneof![
+            any::<u32>().prop_map(|time| dates::modified_line(time).to_vec()),
+            any::<u32>().prop_map(|time| dates::date_line(time).to_vec()),
+            any::<u32>().prop_map(|time| dates::date_line(time).to_ascii_lowercase()),
+            Just(b"Last-Modified: -1\r\n".to_vec()),
+            "[A-Z][a-z]{0,9}: [ -~]{0,20}\r\n".prop_map(String::into_bytes),
+            prop::collection::vec(any::<u8>(), 0..9),
+        ];
+        prop::collection::vec(line, 0..6).prop_map(|lines| lines.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_record_says_is_read_as_it_is(shared in lines(), own in lines()) {
+            let read = LinePool::default().share(&shared, own.clone());
+            let view = read.view();
+            let all = [&shared[..], &own].concat();
+            prop_assert_eq!([view.shared(), &view.own()].concat(), all.clone());
+            prop_assert_eq!(view.len(), all.len());
+            let plain = LinesRef::written(&shared, &own);
+            prop_assert_eq!(view.lines("date").collect::<Vec<_>>(), plain.lines("date").collect::<Vec<_>>());
+            let modified: Vec<_> = plain.lines("last-modified").collect();
+            prop_assert_eq!(view.lines("last-modified").collect::<Vec<_>>(), modified);
+            prop_assert_eq!(view.to_map(), plain.to_map());
+        }
     }
 }

@@ -239,7 +239,7 @@ impl Reply {
 
     fn write_fields(&self, out: &mut Vec<u8>) {
         match &self.fields {
-            Source::Entry(entry) => write_stored(out, entry.fields(), self.content_range.is_some()),
+            Source::Entry(entry) => write_stored(out, &entry.fields(), self.content_range.is_some()),
             Source::NotModified(entry) => {
                 let has_etag = entry.fields().contains("etag");
                 let kept = |(name, _): &(&[u8], &[u8])| revalidate::in_not_modified(name, has_etag);
@@ -247,7 +247,7 @@ impl Reply {
                     write_line(out, name, value);
                 }
             }
-            Source::Fill(head) => write_stored(out, head.fields.view(), self.content_range.is_some()),
+            Source::Fill(head) => write_stored(out, &head.fields.view(), self.content_range.is_some()),
             Source::Answer(lines) => {
                 let concerns_hop = storable::is_hop_by_hop(&**lines);
                 let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
@@ -286,10 +286,9 @@ impl Reply {
 }
 
 /// Stored lines as they are; without the stored `Content-Range` where another one follows.
-fn write_stored(out: &mut Vec<u8>, lines: LinesRef<'_>, without_range: bool) {
+fn write_stored(out: &mut Vec<u8>, lines: &LinesRef<'_>, without_range: bool) {
     if !without_range {
-        out.extend_from_slice(lines.shared.0);
-        out.extend_from_slice(lines.own.0);
+        lines.write(out);
         return;
     }
     for (name, value) in lines.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range")) {

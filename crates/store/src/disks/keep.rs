@@ -54,7 +54,7 @@ impl Keeping {
     /// Publishes what has come of a response that broke off, under the head `part` has for that; false when it is not
     /// stored.
     pub(crate) fn finish_early(self, part: &Head) -> bool {
-        let mut meta = Meta::Response(record_of(part)).encode();
+        let mut meta = Meta::Response(record_of(part, &part.fields.view().own())).encode();
         if meta.len() > self.meta_len {
             return false;
         }
@@ -88,7 +88,7 @@ impl Disks {
         let disk = drive.disk()?;
         let place = self.place(disk, key, &head.signature, now).await;
         let about = About { len: head.length, stored: now, cost: head.cost };
-        begin_at(drive, disk, place, record_of(head), about)
+        begin_at(drive, disk, place, record_of(head, &head.fields.view().own()), about)
     }
 
     /// Stores `entry`, a response whose head has changed or that was put together, if that can be done without
@@ -101,7 +101,8 @@ impl Disks {
         let Some(drive) = self.drive(entry.key()) else { return true };
         let Some(disk) = drive.disk() else { return true };
         let place = Place { key: page_key(entry.key()), varies: None };
-        if let Some(mut keeping) = begin_at(drive, disk, place, record_of_entry(entry), about(entry))
+        if let Some(mut keeping) =
+            begin_at(drive, disk, place, record_of_entry(entry, &entry.fields().own()), about(entry))
             && keeping.write(content)
         {
             keeping.finish();
@@ -122,12 +123,13 @@ impl Disks {
             Body::File(_) | Body::Heap(_) => None,
         };
         if let Some(serial) = serial {
-            let meta = Meta::Newer(serial, record_of_entry(entry)).encode();
+            let meta = Meta::Newer(serial, record_of_entry(entry, &entry.fields().own())).encode();
             Note { disk: Arc::clone(disk), key: head_key(&place.key), meta, now }.write();
             return;
         }
         let len = entry.body().len();
-        let keeping = begin_at(drive, disk, place, record_of_entry(entry), about(entry));
+        let keeping =
+            begin_at(drive, disk, place, record_of_entry(entry, &entry.fields().own()), about(entry));
         let Some(mut keeping) = keeping else { return };
         let mut at = 0;
         while at < len {
@@ -239,24 +241,24 @@ fn about(entry: &Entry) -> About {
     About { len: Some(entry.body().len()), stored: entry.freshness().received, cost: entry.cost() }
 }
 
-fn record_of(head: &Head) -> meta::Head<'_> {
-    let lines = head.fields.view();
+/// What a disk keeps of `head`, whose own lines are `own`.
+fn record_of<'h>(head: &'h Head, own: &'h [u8]) -> meta::Head<'h> {
     meta::Head {
         status: head.status,
         freshness: head.freshness,
         signature: &head.signature,
-        shared: lines.shared.0,
-        own: lines.own.0,
+        shared: head.fields.view().shared(),
+        own,
     }
 }
 
-fn record_of_entry(entry: &Entry) -> meta::Head<'_> {
-    let lines = entry.fields();
+/// The same of `entry`.
+fn record_of_entry<'e>(entry: &'e Entry, own: &'e [u8]) -> meta::Head<'e> {
     meta::Head {
         status: entry.status(),
         freshness: *entry.freshness(),
         signature: entry.signature(),
-        shared: lines.shared.0,
-        own: lines.own.0,
+        shared: entry.fields().shared(),
+        own,
     }
 }

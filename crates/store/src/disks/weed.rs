@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use larder_disk::{Disk, Listed};
-use larder_semantics::fields::HeadLines;
 
 use super::Disks;
 use super::inventory::{is_found, newer_head};
@@ -31,7 +30,7 @@ impl<'d> Lying<'d> {
     fn of(disk: &'d Arc<Disk>, listed: &'d Listed) -> Option<Self> {
         let key = cache_key(&listed.key)?;
         let Some(Meta::Response(head)) = Meta::decode(&listed.meta) else { return None };
-        let fields = LinesRef { shared: HeadLines(head.shared), own: HeadLines(head.own) };
+        let fields = LinesRef::written(head.shared, head.own);
         let (signature, received, size) = (head.signature, head.freshness.received, listed.size);
         Some(Self { disk, listed, received, key, signature, fields, size })
     }

@@ -184,7 +184,8 @@ impl Writing<'_> {
             },
         };
         let expires = self.time(entry);
-        let fields = [entry.fields().shared.0, entry.fields().own.0].concat();
+        let mut fields = Vec::new();
+        entry.fields().write(&mut fields);
         let response = content.and_then(|content| response(entry, place, expires, &fields, content));
         let Some(response) = response.filter(|_| !expires.is_zero()) else { return Ok(()) };
         let value = Record::Response(Box::new(response)).encode();
