@@ -13,29 +13,54 @@ pub fn parse(value: &[u8]) -> Option<u32> {
 
 /// Writes a date in the preferred form, `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub fn format(time: u32) -> [u8; 29] {
+    let mut out = [0; 29];
+    write(time, &mut out);
+    out
+}
+
+/// The same, in the place of `out`.
+#[inline]
+pub fn write(time: u32, out: &mut [u8; 29]) {
     let (days, seconds) = (time / 86_400, time % 86_400);
     let (year, month, day) = civil(days);
-    let mut out = *b"Thu, 00 Jan 0000 00:00:00 GMT";
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
     let weekday = (days as usize + 4) % 7;
-    out[..3].copy_from_slice(&WEEKDAYS[weekday][..3]);
-    two_digits(&mut out[5..], day);
+    out[..4].copy_from_slice(ABBREVIATED[weekday]);
+    out[4] = b' ';
+    out[5..7].copy_from_slice(two_digits(day));
+    out[7] = b' ';
     out[8..11].copy_from_slice(MONTHS[month as usize - 1]);
-    two_digits(&mut out[12..], year / 100);
-    two_digits(&mut out[14..], year % 100);
-    two_digits(&mut out[17..], seconds / 3600);
-    two_digits(&mut out[20..], seconds / 60 % 60);
-    two_digits(&mut out[23..], seconds % 60);
-    out
+    out[11] = b' ';
+    out[12..14].copy_from_slice(two_digits(year / 100));
+    out[14..16].copy_from_slice(two_digits(year % 100));
+    out[16] = b' ';
+    out[17..19].copy_from_slice(two_digits(hours));
+    out[19] = b':';
+    out[20..22].copy_from_slice(two_digits(minutes % 60));
+    out[22] = b':';
+    out[23..25].copy_from_slice(two_digits(seconds % 60));
+    out[25..].copy_from_slice(b" GMT");
 }
 
 const WEEKDAYS: [&[u8]; 7] =
     [b"Sunday", b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday"];
+const ABBREVIATED: [&[u8; 4]; 7] = [b"Sun,", b"Mon,", b"Tue,", b"Wed,", b"Thu,", b"Fri,", b"Sat,"];
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-fn two_digits(out: &mut [u8], value: u32) {
-    out[0] = b'0' + (value / 10) as u8;
-    out[1] = b'0' + (value % 10) as u8;
+/// The numbers below 100.
+static NUMBERS: [[u8; 2]; 100] = {
+    let (mut all, mut n) = ([[0; 2]; 100], 0);
+    while n < 100 {
+        all[n] = [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
+        n += 1;
+    }
+    all
+};
+
+#[inline]
+fn two_digits(value: u32) -> &'static [u8; 2] {
+    &NUMBERS[value as usize % 100]
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
@@ -121,16 +146,17 @@ fn days_from_civil(year: u32, month: u32, day: u32) -> i64 {
     year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
 }
 
-/// Year, month and day of a day since 1970.
+/// Year, month and day of a day from 1970 to 2106. Years are counted from March 1968, so that the leap day is the last of
+/// every fourth; 2100, which has none, is given one that no day falls on.
+#[inline]
 fn civil(days: u32) -> (u32, u32, u32) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (era * 400 + year_of_era + u32::from(month <= 2), month, day)
+    const MARCH_2100: u32 = 47_541;
+    let days = 4 * (days + 671 + u32::from(days >= MARCH_2100)) + 3;
+    let (year, day_of_year) = (1968 + days / 1461, days % 1461 / 4);
+    // From March on, a day is 2,141 of the 65,536 parts of a month, rounded so that each month gets its days.
+    let parts = 2141 * day_of_year + 197_913;
+    let (month, day) = (parts >> 16, (parts & 0xFFFF) / 2141 + 1);
+    if month > 12 { (year + 1, month - 12, day) } else { (year, month, day) }
 }
 
 #[cfg(test)]
@@ -208,6 +234,14 @@ mod tests {
             let mut text = format(time);
             text[at] = byte;
             parse(&text);
+        }
+    }
+
+    #[test]
+    fn every_day_is_read_as_written() {
+        for day in 0..=u32::MAX / 86_400 {
+            let time = (day * 86_400).saturating_add(day % 86_400);
+            assert_eq!(parse(&format(time)), Some(time), "day {day}");
         }
     }
 

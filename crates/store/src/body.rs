@@ -13,14 +13,21 @@ use crate::{Extent, Record};
 /// write as their head.
 pub const SENDFILE_FROM: u64 = 64 << 10;
 
-/// Content at rest: three words, whatever its size.
+/// Content at rest: two words, whatever its size.
 #[derive(Debug)]
 pub enum Body {
     /// Up to [`SENDFILE_FROM`] bytes.
     Heap(Box<[u8]>),
-    /// More, in a memory file.
+    /// More. A word of its own, which short bodies then need not have room for.
+    Long(Box<Long>),
+}
+
+/// Content of more than [`SENDFILE_FROM`] bytes.
+#[derive(Clone, Debug)]
+pub enum Long {
+    /// In a memory file.
     File(Arc<Extent>),
-    /// More, on a disk.
+    /// On a disk.
     Disk(Arc<Record>),
 }
 
@@ -30,12 +37,35 @@ impl Body {
         Self::Heap(Box::default())
     }
 
+    /// Content in a memory file.
+    pub fn file(extent: Arc<Extent>) -> Self {
+        Self::Long(Box::new(Long::File(extent)))
+    }
+
+    /// Content on a disk.
+    pub fn disk(record: Arc<Record>) -> Self {
+        Self::Long(Box::new(Long::Disk(record)))
+    }
+
+    /// Where on a disk it is, if it is there.
+    pub fn record(&self) -> Option<&Arc<Record>> {
+        match self {
+            Self::Long(long) => match &**long {
+                Long::Disk(record) => Some(record),
+                Long::File(_) => None,
+            },
+            Self::Heap(_) => None,
+        }
+    }
+
     /// Bytes of content.
     pub fn len(&self) -> u64 {
         match self {
             Self::Heap(bytes) => bytes.len() as u64,
-            Self::File(extent) => extent.len(),
-            Self::Disk(record) => record.len(),
+            Self::Long(long) => match &**long {
+                Long::File(extent) => extent.len(),
+                Long::Disk(record) => record.len(),
+            },
         }
     }
 
@@ -48,10 +78,7 @@ impl Body {
     pub fn charge(&self) -> u64 {
         match self {
             Self::Heap(bytes) => allocated(bytes.len()) as u64,
-            Self::File(extent) => {
-                extent.len().next_multiple_of(4096) + allocated(size_of::<Extent>() + 16) as u64
-            }
-            Self::Disk(_) => allocated(size_of::<Record>() + 16) as u64,
+            Self::Long(long) => allocated(size_of::<Long>()) as u64 + long.charge(),
         }
     }
 
@@ -63,12 +90,14 @@ impl Body {
         let range = self.clamp(from, max);
         match self {
             Self::Heap(bytes) => Ok(Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize])),
-            Self::File(extent) => {
-                let mut copy = vec![0; (range.end - range.start) as usize];
-                extent.read(range.start, &mut copy)?;
-                Ok(copy.into())
-            }
-            Self::Disk(record) => record.read(range),
+            Self::Long(long) => match &**long {
+                Long::File(extent) => {
+                    let mut copy = vec![0; (range.end - range.start) as usize];
+                    extent.read(range.start, &mut copy)?;
+                    Ok(copy.into())
+                }
+                Long::Disk(record) => record.read(range),
+            },
         }
     }
 
@@ -77,9 +106,9 @@ impl Body {
     /// # Errors
     /// As there.
     pub async fn load(&self, from: u64, max: usize) -> io::Result<Bytes> {
-        match self {
-            Self::Disk(record) => record.load(self.clamp(from, max)).await,
-            Self::Heap(_) | Self::File(_) => self.copy(from, max),
+        match self.record() {
+            Some(record) => record.load(self.clamp(from, max)).await,
+            None => self.copy(from, max),
         }
     }
 
@@ -87,13 +116,23 @@ impl Body {
     pub fn duplicate(&self) -> Self {
         match self {
             Self::Heap(bytes) => Self::Heap(bytes.clone()),
-            Self::File(extent) => Self::File(Arc::clone(extent)),
-            Self::Disk(record) => Self::Disk(Arc::clone(record)),
+            Self::Long(long) => Self::Long(long.clone()),
         }
     }
 
     fn clamp(&self, from: u64, max: usize) -> Range<u64> {
         let from = from.min(self.len());
         from..from.saturating_add(max as u64).min(self.len())
+    }
+}
+
+impl Long {
+    fn charge(&self) -> u64 {
+        match self {
+            Self::File(extent) => {
+                extent.len().next_multiple_of(4096) + allocated(size_of::<Extent>() + 16) as u64
+            }
+            Self::Disk(_) => allocated(size_of::<Record>() + 16) as u64,
+        }
     }
 }

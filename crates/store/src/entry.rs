@@ -1,11 +1,11 @@
 //! One stored response, compact: a reference is one word, and beyond key, field lines
-//! ([`crate::lines`]) and content an entry costs some 100 bytes.
+//! ([`crate::lines`]) and content an entry costs 72 bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
 use larder_semantics::fields::Fields;
-use larder_semantics::freshness::Freshness;
+use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::{groups, no_vary_search};
 use triomphe::ThinArc;
 
@@ -17,21 +17,25 @@ use crate::purges::Generation;
 #[derive(Clone, Debug)]
 pub struct Entry(ThinArc<Fixed, u8>);
 
-/// What an entry is besides its bytes; those are `key`, then `signature`, then the time and place of `Last-Modified` if
-/// that is a number, then its own field lines.
+/// What an entry is besides its bytes. Those are, in this order: the key; [`Rare`], if it is [`MARKED_RARE`]; the time of
+/// `Last-Modified`, if that is a number; the length of the signature and the signature, if there is one; its own field
+/// lines.
 #[derive(Debug)]
 struct Fixed {
     body: Body,
     shared: Option<SharedLines>,
     /// No purge up to this generation reaches it.
     checked: AtomicU64,
-    freshness: Freshness,
+    received: u32,
+    lifetime: u32,
+    date: u32,
     cost: u32,
-    status: StatusCode,
-    /// Those of [`TAGGED`], [`SAYS_QUERIES`], [`DATED`] and [`MODIFIED`] that hold.
-    marks: u8,
     key_len: u16,
-    signature_len: u16,
+    /// Where the line `Last-Modified` stands among its own lines.
+    modified_at: u16,
+    status: StatusCode,
+    flags: Flags,
+    marks: u8,
 }
 
 /// It names groups or tags.
@@ -42,6 +46,38 @@ const SAYS_QUERIES: u8 = 2;
 const DATED: u8 = 4;
 /// Its `Last-Modified` is no line.
 const MODIFIED: u8 = 8;
+/// It has a signature.
+const SELECTED: u8 = 16;
+/// Its freshness says more than most do.
+const MARKED_RARE: u8 = 32;
+
+/// What of a freshness is seldom worth its place: `initial_age`, `stale_while_revalidate`, `stale_if_error`.
+type Rare = [u32; 3];
+
+/// What an entry is made of.
+struct Source<'e> {
+    body: Body,
+    shared: Option<SharedLines>,
+    checked: Generation,
+    freshness: Freshness,
+    cost: u32,
+    status: StatusCode,
+    /// Those of [`TAGGED`], [`SAYS_QUERIES`] and [`DATED`] that hold.
+    marks: u8,
+    key: &'e [u8],
+    signature: &'e [u8],
+    modified: Option<Modified>,
+    /// Its own lines, one behind the other.
+    own: [&'e [u8]; 2],
+}
+
+/// What stands behind an entry's key.
+struct Tail<'e> {
+    rare: Option<[u8; size_of::<Rare>()]>,
+    modified: Option<u32>,
+    signature: &'e [u8],
+    own: &'e [u8],
+}
 
 /// The parts of a new entry.
 #[derive(Debug)]
@@ -85,24 +121,55 @@ impl Entry {
             (TAGGED, groups::is_tagged(&lines)),
             (SAYS_QUERIES, lines.contains(no_vary_search::FIELD)),
             (DATED, date == Some(freshness.date)),
-            (MODIFIED, modified.is_some()),
         ];
         let marks = marks.iter().filter(|(_, holds)| *holds).fold(0, |marks, (mark, _)| marks | mark);
-        let fixed = Fixed {
+        let date = if marks & DATED == 0 { lines.date_line() } else { &[] };
+        Self::assemble(Source {
             body: parts.body,
             shared: parts.fields.shared.clone(),
-            checked: AtomicU64::new(parts.born.0),
+            checked: parts.born,
             freshness,
             cost: parts.cost,
             status: parts.status,
             marks,
-            key_len: parts.key.len().try_into().ok()?,
-            signature_len: parts.signature.len().try_into().ok()?,
+            key: parts.key,
+            signature: parts.signature,
+            modified,
+            own: [&parts.fields.own, date],
+        })
+    }
+
+    /// `None` if key or signature are too long.
+    fn assemble(source: Source<'_>) -> Option<Self> {
+        let Source { key, signature, freshness, modified, .. } = source;
+        let signature_len = u16::try_from(signature.len()).ok()?.to_le_bytes();
+        let rare = rare(&freshness).map(bytes_of);
+        let time = modified.map(|modified| modified.time.to_le_bytes());
+        let marks = [
+            (MODIFIED, modified.is_some()),
+            (SELECTED, !signature.is_empty()),
+            (MARKED_RARE, rare.is_some()),
+        ];
+        let set = marks.iter().filter(|(_, holds)| *holds);
+        let fixed = Fixed {
+            body: source.body,
+            shared: source.shared,
+            checked: AtomicU64::new(source.checked.0),
+            received: freshness.received,
+            lifetime: freshness.lifetime,
+            date: freshness.date,
+            cost: source.cost,
+            key_len: key.len().try_into().ok()?,
+            modified_at: modified.map_or(0, |modified| modified.at),
+            status: source.status,
+            flags: freshness.flags,
+            marks: set.fold(source.marks, |marks, (mark, _)| marks | mark),
         };
-        let modified = modified.map(Modified::to_bytes);
-        let modified = modified.as_ref().map_or(&[][..], |bytes| &bytes[..]);
-        let date = if marks & DATED == 0 { lines.date_line() } else { &[] };
-        let bytes = [parts.key, parts.signature, modified, &parts.fields.own, date].concat();
+        let signature_len = if signature.is_empty() { &[][..] } else { &signature_len[..] };
+        let rare = rare.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+        let time = time.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+        let [own, more] = source.own;
+        let bytes = [key, rare, time, signature_len, signature, own, more].concat();
         Some(Self(ThinArc::from_header_and_slice(fixed, &bytes)))
     }
 
@@ -115,13 +182,21 @@ impl Entry {
     }
 
     /// The same response as a purge leaves it, that no purge up to `checked` reaches further.
-    pub(crate) fn aged(&self, freshness: Freshness, checked: Generation) -> Self {
-        let old = &self.0.header.header;
-        let checked = AtomicU64::new(checked.0);
-        let (body, shared) = (old.body.duplicate(), old.shared.clone());
-        let freshness = Freshness { date: old.freshness.date, ..freshness };
-        let fixed = Fixed { body, shared, checked, freshness, ..*old };
-        Self(ThinArc::from_header_and_slice(fixed, &self.0.slice))
+    pub(crate) fn aged(&self, freshness: Freshness, checked: Generation) -> Option<Self> {
+        let (old, tail) = (&self.0.header.header, self.tail());
+        Self::assemble(Source {
+            body: old.body.duplicate(),
+            shared: old.shared.clone(),
+            checked,
+            freshness: Freshness { date: old.date, ..freshness },
+            cost: old.cost,
+            status: old.status,
+            marks: old.marks & (TAGGED | SAYS_QUERIES | DATED),
+            key: self.key(),
+            signature: tail.signature,
+            modified: tail.modified.map(|time| Modified { time, at: old.modified_at }),
+            own: [tail.own, &[]],
+        })
     }
 
     /// Whether both are one and the same.
@@ -156,19 +231,32 @@ impl Entry {
 
     /// The selecting request fields; empty when the response does not vary.
     pub fn signature(&self) -> &[u8] {
-        &self.0.slice[self.key_len()..][..usize::from(self.0.header.header.signature_len)]
+        self.tail().signature
     }
 
     /// The stored field lines.
     pub fn fields(&self) -> LinesRef<'_> {
-        let Fixed { shared, freshness, signature_len, .. } = &self.0.header.header;
-        let rest = &self.0.slice[self.key_len() + usize::from(*signature_len)..];
-        let (modified, own) = match rest.split_first_chunk() {
-            Some((bytes, own)) if self.has(MODIFIED) => (Some(Modified::from_bytes(*bytes)), own),
-            _ => (None, rest),
-        };
-        let date = self.has(DATED).then_some(freshness.date);
+        let Fixed { shared, date, modified_at, .. } = &self.0.header.header;
+        let Tail { modified, own, .. } = self.tail();
+        let modified = modified.map(|time| Modified { time, at: *modified_at });
+        let date = self.has(DATED).then_some(*date);
         LinesRef::of(shared.as_ref(), own, Dates { date, modified })
+    }
+
+    fn tail(&self) -> Tail<'_> {
+        let mut rest = &self.0.slice[self.key_len()..];
+        let rare = self.take(MARKED_RARE, &mut rest);
+        let modified = self.take(MODIFIED, &mut rest).map(u32::from_le_bytes);
+        let signature_len = self.take(SELECTED, &mut rest).map_or(0, u16::from_le_bytes);
+        let (signature, own) = rest.split_at(usize::from(signature_len));
+        Tail { rare, modified, signature, own }
+    }
+
+    /// The first bytes of `rest`, which are there if it has this mark.
+    fn take<const N: usize>(&self, mark: u8, rest: &mut &[u8]) -> Option<[u8; N]> {
+        let (first, behind) = rest.split_first_chunk().filter(|_| self.has(mark))?;
+        *rest = behind;
+        Some(*first)
     }
 
     /// The stored status code.
@@ -177,8 +265,11 @@ impl Entry {
     }
 
     /// Age and lifetime.
-    pub fn freshness(&self) -> &Freshness {
-        &self.0.header.header.freshness
+    pub fn freshness(&self) -> Freshness {
+        let Fixed { received, lifetime, date, flags, .. } = self.0.header.header;
+        let rare = self.tail().rare.map_or([ordinary_age(received, date), 0, 0], numbers);
+        let [initial_age, stale_while_revalidate, stale_if_error] = rare;
+        Freshness { received, initial_age, lifetime, date, stale_while_revalidate, stale_if_error, flags }
     }
 
     /// What fetching it took, in microseconds.
@@ -207,6 +298,34 @@ impl Entry {
     }
 }
 
+/// What of `freshness` an entry has to note beside the rest; `None` if that follows from the rest.
+fn rare(freshness: &Freshness) -> Option<Rare> {
+    let Freshness { received, date, initial_age, stale_while_revalidate, stale_if_error, .. } = *freshness;
+    let rare = [initial_age, stale_while_revalidate, stale_if_error];
+    (rare != [ordinary_age(received, date), 0, 0]).then_some(rare)
+}
+
+/// How old a response is that was made at its `date` and came on the straight way.
+fn ordinary_age(received: u32, date: u32) -> u32 {
+    received.saturating_sub(date)
+}
+
+fn bytes_of(numbers: Rare) -> [u8; size_of::<Rare>()] {
+    let mut bytes = [0; size_of::<Rare>()];
+    for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+        *place = number.to_le_bytes();
+    }
+    bytes
+}
+
+fn numbers(bytes: [u8; size_of::<Rare>()]) -> Rare {
+    let mut numbers = Rare::default();
+    for (number, place) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+        *number = u32::from_le_bytes(*place);
+    }
+    numbers
+}
+
 /// What an allocator of four size classes a doubling (jemalloc, mimalloc) hands out for `size` bytes.
 pub(crate) fn allocated(size: usize) -> usize {
     match size {
@@ -231,7 +350,7 @@ mod tests {
     #[test]
     fn an_entry_is_small() {
         assert_eq!(size_of::<Entry>(), 8);
-        assert_eq!(size_of::<Body>(), 24);
-        assert!(size_of::<Fixed>() <= 80, "{}", size_of::<Fixed>());
+        assert_eq!(size_of::<Body>(), 16);
+        assert!(size_of::<Fixed>() <= 56, "{}", size_of::<Fixed>());
     }
 }

@@ -296,7 +296,8 @@ impl Fills {
         self.store.disks.remove(key);
         self.table(key).now.cancelled += 1;
         self.store.memory.change(key, |entry| {
-            may_stay(entry).then(|| entry.aged(entry.freshness().invalid(), entry.checked()))
+            let is_kept = may_stay(entry);
+            is_kept.then(|| entry.aged(entry.freshness().invalid(), entry.checked())).flatten()
         });
     }
 

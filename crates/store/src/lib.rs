@@ -19,7 +19,7 @@ pub mod reclaim;
 pub mod store;
 
 pub use arena::{Arena, Extent};
-pub use body::Body;
+pub use body::{Body, Long};
 pub use disks::{DiskTier, Disks, Drive, Record};
 pub use entry::Entry;
 pub use equivalents::Equivalents;

@@ -103,11 +103,11 @@ impl<'l> LinesRef<'l> {
     fn write_own(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.before.0);
         if let Some(time) = self.modified {
-            out.extend_from_slice(&dates::modified_line(time));
+            dates::write_modified(out, time);
         }
         out.extend_from_slice(self.after.0);
         if let Some(time) = self.date {
-            out.extend_from_slice(&dates::date_line(time));
+            dates::write_date(out, time);
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
             any::<u32>().prop_map(|time| dates::date_line(time).to_ascii_lowercase()),
             Just(b"Last-Modified: -1\r\n".to_vec()),
             "[A-Z][a-z]{0,9}: [ -~]{0,20}\r\n".prop_map(String::into_bytes),
-            prop::collection::vec(any::<u8>(), 0..9),
+            prop::collection::vec(any::<u8>(), 0..9).prop_map(|bytes| [&bytes[..], b"\n"].concat()),
         ];
         prop::collection::vec(line, 0..6).prop_map(|lines| lines.concat())
     }

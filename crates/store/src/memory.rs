@@ -33,7 +33,7 @@ const SHARD_ENTRIES: u64 = 1 << 16;
 const MOST_SHARDS: u64 = 64;
 /// What a shard's index and slots, the policy that takes most and the allocator's own notes take for one resident, in
 /// bytes.
-const BOOKKEEPING: u64 = 88;
+const BOOKKEEPING: u64 = 96;
 /// The part of the budget kept for responses on their way in and for field lines that responses share.
 const FILLING_SHARE: u64 = 8;
 /// That part when the budget counts entries, in bytes.

@@ -15,7 +15,7 @@ use crate::disks::Glance;
 use crate::equivalents::Source;
 use crate::fill::{Fills, Moment};
 use crate::purges::{Effect, Generation, Reach, Since};
-use crate::{Body, Disks, Entry, Equivalents, Memory, Purges};
+use crate::{Disks, Entry, Equivalents, Memory, Purges};
 
 /// One in so many hits in memory counts as a use on the disk.
 const TOUCHED: u32 = 16;
@@ -121,7 +121,7 @@ impl Store {
         let mut pruned = Pruned::default();
         pruned.looked = self.memory.prune(&mut |variants, used| {
             let is_unused = unused.is_some_and(|since| used < since);
-            let is_spent = variants.iter().all(|entry| is_spent(entry.freshness()));
+            let is_spent = variants.iter().all(|entry| is_spent(&entry.freshness()));
             pruned.unused += u64::from(is_unused);
             pruned.spent += u64::from(is_spent && !is_unused);
             is_unused || is_spent
@@ -220,7 +220,7 @@ impl Fills {
     /// Puts one in so many of what was found on a disk into memory, unless its body leaves by `sendfile`. What was
     /// stored or purged since `began` wins.
     fn promoted(&self, entry: Entry, began: Moment) -> Entry {
-        if !matches!(entry.body(), Body::Disk(_)) && fastrand::u32(..PROMOTED) == 0 {
+        if entry.body().record().is_none() && fastrand::u32(..PROMOTED) == 0 {
             self.store().memory.put(entry.clone(), None);
             if !self.now(entry.key()).is_like(began) {
                 self.store().memory.remove(entry.key());
@@ -239,6 +239,6 @@ impl Reach {
             Effect::Invalid => freshness.invalid(),
             Effect::Remove => return None,
         };
-        Some(entry.aged(freshness, now))
+        entry.aged(freshness, now)
     }
 }

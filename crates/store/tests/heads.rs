@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use larder_semantics::date;
 use larder_semantics::fields::Fields;
-use larder_semantics::freshness::Freshness;
+use larder_semantics::freshness::{Flags, Freshness};
 use larder_store::entry::Parts;
 use larder_store::{Body, Entry, Generation, LinePool, LinesRef};
 use proptest::prelude::*;
@@ -37,6 +37,22 @@ fn field() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
         2 => (other.clone(), a_date()),
         4 => (other, "[ -~]{0,40}".prop_map(String::into_bytes)),
     ]
+}
+
+/// Ages and lifetimes: ordinary ones, and any.
+fn freshness() -> impl Strategy<Value = Freshness> {
+    let window = || prop_oneof![2 => Just(0), 1 => any::<u32>()];
+    (any::<[u32; 3]>(), any::<bool>(), any::<u32>(), window(), window()).prop_map(
+        |([received, date, lifetime], is_ordinary, age, stale_while_revalidate, stale_if_error)| Freshness {
+            received,
+            initial_age: if is_ordinary { received.saturating_sub(date) } else { age },
+            lifetime,
+            date,
+            stale_while_revalidate,
+            stale_if_error,
+            flags: Flags::IMMUTABLE,
+        },
+    )
 }
 
 fn map(fields: &[(&'static str, Vec<u8>)]) -> HeaderMap {
@@ -101,17 +117,17 @@ fn check(
 proptest! {
     #[test]
     fn a_head_is_read_as_it_was_stored(
-        fields in prop::collection::vec(field(), 0..8), date: u32, of_freshness in prop::option::of(any::<u32>())
+        fields in prop::collection::vec(field(), 0..8), freshness in freshness(), other in prop::option::of(any::<u32>())
     ) {
-        let (pool, fields) = (LinePool::default(), map(&fields));
+        let (pool, fields, date) = (LinePool::default(), map(&fields), other.unwrap_or(freshness.date));
         // The first has all lines to itself; of the third and fourth, lines are shared.
         for turn in 0..4 {
             let lines = pool.keep(&fields, date);
             check(&lines.view(), &fields, date, turn == 0)?;
-            let freshness = Freshness { date: of_freshness.unwrap_or(date), ..Freshness::default() };
+            let signature: &[u8] = if turn % 2 == 0 { b"" } else { b"v" };
             let parts = Parts {
                 key: b"http://h/",
-                signature: b"v",
+                signature,
                 status: StatusCode::OK,
                 freshness,
                 cost: 0,
@@ -120,8 +136,8 @@ proptest! {
                 body: Body::empty(),
             };
             let entry = Entry::new(parts).expect("a short head");
-            prop_assert_eq!((entry.key(), entry.signature()), (&b"http://h/"[..], &b"v"[..]));
-            prop_assert_eq!(*entry.freshness(), freshness);
+            prop_assert_eq!((entry.key(), entry.signature()), (&b"http://h/"[..], signature));
+            prop_assert_eq!(entry.freshness(), freshness);
             prop_assert_eq!(written(&entry.fields()), written(&lines.view()));
             check(&entry.fields(), &fields, date, turn == 0)?;
         }

@@ -348,7 +348,7 @@ impl Request {
     pub(crate) fn freshness(&self, entry: &Entry) -> Freshness {
         match self.route.is_validated() {
             true => entry.freshness().unproven(),
-            false => *entry.freshness(),
+            false => entry.freshness(),
         }
     }
 

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use larder_semantics::storable;
 use larder_store::fill::{self, Ending, Reader};
 use larder_store::lines::write_line;
-use larder_store::{Body, Entry, Extent, Record};
+use larder_store::{Body, Entry, Extent, Long, Record};
 
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
 use crate::exchange::request::Interim;
@@ -53,7 +53,7 @@ pub(crate) fn gather(out: &mut Vec<u8>, reply: &Reply, framing: &Framing, banner
         (Content::Bytes(bytes), _) => &bytes[..],
         (Content::Stored(from, to), Source::Entry(entry)) => match entry.body() {
             Body::Heap(bytes) => &bytes[*from as usize..*to as usize],
-            Body::File(_) | Body::Disk(_) => return false,
+            Body::Long(_) => return false,
         },
         _ => return false,
     };
@@ -130,8 +130,10 @@ async fn bytes_out(writing: &mut Writing, bytes: &[u8]) -> Result<(), SendError>
 async fn stored(writing: &mut Writing, entry: &Entry, from: u64, to: u64) -> Result<(), SendError> {
     match entry.body() {
         Body::Heap(bytes) => bytes_out(writing, &bytes[from as usize..to as usize]).await,
-        Body::File(extent) => file(writing, extent, from, to - from).await,
-        Body::Disk(record) => recorded(writing, record, from, to).await,
+        Body::Long(long) => match &**long {
+            Long::File(extent) => file(writing, extent, from, to - from).await,
+            Long::Disk(record) => recorded(writing, record, from, to).await,
+        },
     }
 }
 

@@ -226,7 +226,7 @@ impl Object {
 
     /// The same for what is in memory.
     fn in_memory(entry: &Entry, used: Used, now: u32) -> Option<Self> {
-        let object = Self::named(entry.key(), entry.signature(), entry.freshness(), now)?;
+        let object = Self::named(entry.key(), entry.signature(), &entry.freshness(), now)?;
         let (status, bytes, stored) =
             (entry.status().as_u16(), entry.body().len(), entry.freshness().received);
         let (tier, used, hits) = (Where::Memory, used.last, Some(used.hits));

@@ -48,11 +48,11 @@ pub(crate) fn from_entry(
         return Some(stored.whole());
     }
     let (fields, freshness) = (entry.fields(), entry.freshness());
-    if precondition(method, request, entry.status(), &fields, freshness) == Precondition::NotModified {
+    if precondition(method, request, entry.status(), &fields, &freshness) == Precondition::NotModified {
         return Some(stored.not_modified());
     }
     let wanted = request.first("range").filter(|_| *method == Method::GET);
-    match wanted.and_then(range::parse).filter(|_| range::if_range(request, &fields, freshness)) {
+    match wanted.and_then(range::parse).filter(|_| range::if_range(request, &fields, &freshness)) {
         Some(specs) => {
             let resolved = range::resolve(&specs, entry.body().len());
             Some(stored.ranges(resolved))
@@ -153,7 +153,7 @@ impl Stored {
         let (fields, freshness) = (self.entry.fields(), self.entry.freshness());
         let held = ContentRange::of(&fields)?;
         let specs = request.first("range").filter(|_| *method == Method::GET).and_then(range::parse)?;
-        if !range::if_range(request, &fields, freshness) {
+        if !range::if_range(request, &fields, &freshness) {
             return None;
         }
         match range::resolve(&specs, held.complete()?) {

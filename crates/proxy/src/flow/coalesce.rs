@@ -67,7 +67,7 @@ impl Context<'_> {
                     // Another variant is on its way. Now we know by what they differ.
                     signature = vary::again(&head.signature, &request.fields);
                 }
-                Verdict::Stored(entry) if may_share(entry.freshness(), request) => {
+                Verdict::Stored(entry) if may_share(&entry.freshness(), request) => {
                     match self.share(request, entry, Kind::Coalesced, why) {
                         Some(reply) => return reply,
                         None => break,

@@ -35,7 +35,7 @@ pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
         key: new.key(),
         signature: new.signature(),
         status,
-        freshness: *new.freshness(),
+        freshness: new.freshness(),
         cost: new.cost().max(old.cost()),
         born: new.checked().min(old.checked()),
         fields: &memory.keep(&fields, new.freshness().date),

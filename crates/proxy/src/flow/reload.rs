@@ -98,7 +98,7 @@ impl Context<'_> {
                     && head.status != StatusCode::PARTIAL_CONTENT;
                 is_shared.then(|| self.follow(request, &head, reader, why))
             }
-            Verdict::Stored(entry) if is_fresh(entry.freshness()) => {
+            Verdict::Stored(entry) if is_fresh(&entry.freshness()) => {
                 self.share(request, entry, Kind::Coalesced, why)
             }
             _ => None,

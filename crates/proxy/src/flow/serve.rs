@@ -69,7 +69,7 @@ pub(crate) fn at_once(
         }
         None => equivalent::not_in_memory(&worker.cache, key, &head.fields, now)?,
     };
-    let outcome = match reuse(entry.freshness(), &asked(&head.fields, rules), now) {
+    let outcome = match reuse(&entry.freshness(), &asked(&head.fields, rules), now) {
         Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
@@ -295,7 +295,7 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
         let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now)).from(held.tier);
         answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
     };
-    let reply = match reuse(entry.freshness(), &request.asked, now) {
+    let reply = match reuse(&entry.freshness(), &request.asked, now) {
         Reuse::Fresh if *entry.key() != *request.key => reply(Kind::Hit, Why::EquivalentQuery),
         Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
         Reuse::MaxStale => reply(Kind::StaleHit, Why::MaxStale),
@@ -347,7 +347,7 @@ pub(crate) fn may_share(freshness: &Freshness, request: &Request) -> bool {
 
 /// Whether each use of a stored response has to be validated by itself.
 fn is_for_one_use(entry: &Entry) -> bool {
-    let Freshness { lifetime, flags, .. } = *entry.freshness();
+    let Freshness { lifetime, flags, .. } = entry.freshness();
     // A purge may have ended a lifetime in the second in which it began.
     (lifetime == 0 && !flags.contains(Flags::PURGED)) || flags.contains(Flags::NO_CACHE)
 }

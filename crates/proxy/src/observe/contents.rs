@@ -64,7 +64,7 @@ fn in_memory(memory: &Memory) -> Vec<Content> {
         for entry in variants {
             largest.add(entry.charge(), || {
                 let freshness = entry.freshness();
-                let content = content(entry.key(), freshness, Tier::Memory)?;
+                let content = content(entry.key(), &freshness, Tier::Memory)?;
                 let (hash, hits) = (format!("{:016x}", memory.hash(entry.key())), u64::from(used.hits));
                 Some(Content { hash, hits, stored: millis(freshness.received), ..content })
             });

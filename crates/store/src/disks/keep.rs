@@ -117,10 +117,10 @@ impl Disks {
         let Some(disk) = drive.disk() else { return };
         let now = entry.freshness().received;
         let place = self.place(disk, entry.key(), entry.signature(), now).await;
-        let serial = match entry.body() {
-            Body::Disk(record) => Some(record.serial()),
-            Body::File(_) if place.varies.is_none() => same_body(disk, &place.key, entry).await,
-            Body::File(_) | Body::Heap(_) => None,
+        let serial = match (entry.body(), entry.body().record()) {
+            (_, Some(record)) => Some(record.serial()),
+            (Body::Long(_), None) if place.varies.is_none() => same_body(disk, &place.key, entry).await,
+            _ => None,
         };
         if let Some(serial) = serial {
             let meta = Meta::Newer(serial, record_of_entry(entry, &entry.fields().own())).encode();
@@ -256,7 +256,7 @@ fn record_of<'h>(head: &'h Head, own: &'h [u8]) -> meta::Head<'h> {
 fn record_of_entry<'e>(entry: &'e Entry, own: &'e [u8]) -> meta::Head<'e> {
     meta::Head {
         status: entry.status(),
-        freshness: *entry.freshness(),
+        freshness: entry.freshness(),
         signature: entry.signature(),
         shared: entry.fields().shared(),
         own,

@@ -30,7 +30,7 @@ pub(crate) use weed::Lying;
 
 use crate::body::SENDFILE_FROM;
 use crate::purges::Written;
-use crate::{Body, Entry, LinePool, Pruned, Purges};
+use crate::{Entry, LinePool, Pruned, Purges};
 use meta::{Meta, page_key, variant_key};
 use search::{Search, Step};
 
@@ -132,8 +132,8 @@ impl Disks {
             match search.take(found, |varies| vary::again(varies, request), lines) {
                 Step::Look => {}
                 Step::Done(None) => return Glance::Absent,
-                Step::Done(Some(entry)) => match entry.body() {
-                    Body::Disk(record) if !record.is_ready() => return Glance::Waits,
+                Step::Done(Some(entry)) => match entry.body().record() {
+                    Some(record) if !record.is_ready() => return Glance::Waits,
                     _ => return Glance::Entry(entry),
                 },
             }
@@ -169,9 +169,9 @@ impl Disks {
                 Step::Done(entry) => break entry?,
             }
         };
-        match entry.body() {
-            Body::Disk(record) => record.check().await.ok().map(|()| entry),
-            _ => Some(entry),
+        match entry.body().record() {
+            Some(record) => record.check().await.ok().map(|()| entry),
+            None => Some(entry),
         }
     }
 

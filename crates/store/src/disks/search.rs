@@ -48,7 +48,7 @@ impl<'k> Search<'k> {
                 let is_long = content.is_none();
                 let body = match content {
                     Some(content) => Body::Heap(content.into()),
-                    None => Body::Disk(Record::new(body, serial).into()),
+                    None => Body::disk(Record::new(body, serial).into()),
                 };
                 let entry = entry(self.key, &head, cost, body, lines);
                 match entry {

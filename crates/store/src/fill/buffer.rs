@@ -126,7 +126,7 @@ impl Growing {
     fn take(&mut self) -> Option<Body> {
         match &self.file {
             _ if self.is_refused => None,
-            Some(file) => Some(Body::File(Arc::clone(file))),
+            Some(file) => Some(Body::file(Arc::clone(file))),
             None => Some(Body::Heap(std::mem::take(&mut self.heap).into_boxed_slice())),
         }
     }

@@ -12,7 +12,7 @@ use crate::disks::Keeping;
 use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
 use crate::purges::Generation;
-use crate::{Body, Entry, Memory};
+use crate::{Entry, Memory};
 
 /// A response to be stored books so many bytes beyond what has arrived.
 const AHEAD: u64 = 64 << 10;
@@ -274,7 +274,7 @@ impl Lead {
         if self.fills.store.reach(entry).is_none() {
             self.fills.keep(entry, began);
         }
-        let is_on_disk = matches!(entry.body(), Body::Disk(_));
+        let is_on_disk = entry.body().record().is_some();
         let stored = !is_on_disk && self.publish(entry, replaces);
         self.fills.note_stored(&self.fill);
         self.fills.store.learned(&self.fill.key, entry.freshness().received, learned);

@@ -99,7 +99,7 @@ fn valid(
     let entry = resident.variants().iter().find(|entry| entry.signature() == signature)?.clone();
     let entry = leaves(store.current(entry)?)?;
     let fresh = Freshness { received: entry.freshness().received, lifetime: 60, ..Freshness::default() };
-    (*entry.freshness() == fresh).then(|| version(&entry))
+    (entry.freshness() == fresh).then(|| version(&entry))
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn body(rng: &mut Rng, arena: &Arena, key: &[u8], version: u64) -> Body {
     let bytes = content(key, version, 0, rng.u64(..100_000));
     let extent = arena.extent(rng.bool().then_some(bytes.len() as u64)).expect("numbers");
     extent.append(&bytes).expect("room");
-    Body::File(Arc::new(extent))
+    Body::file(Arc::new(extent))
 }
 
 fn work(memory: &Memory, arena: &Arena, seed: u64) {

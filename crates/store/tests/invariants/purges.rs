@@ -73,9 +73,9 @@ pub(super) fn put_unknown(store: &Store, key: &[u8], fields: &[(&'static str, &s
 pub(super) fn find(store: &Store, key: &[u8]) -> Option<Entry> {
     let first = |resident: &larder_store::Resident| resident.variants().first().cloned();
     let found = store.memory.find(key, store.memory.hash(key), 0).as_ref().and_then(first)?;
-    let looked = store.left(&found).map(|entry| *entry.freshness());
+    let looked = store.left(&found).map(|entry| entry.freshness());
     let left = store.current(found);
-    assert_eq!(left.as_ref().map(|entry| *entry.freshness()), looked, "looking says the same");
+    assert_eq!(left.as_ref().map(|entry| entry.freshness()), looked, "looking says the same");
     left
 }
 
@@ -163,7 +163,7 @@ fn an_effect_is_the_strongest_of_all_and_lasts() {
         }
         fills.order(&[Scope::Url(other.clone())], Effect::Remove, 1_020);
         for _ in 0..2 {
-            assert_eq!(find(&store, &key).map(|entry| *entry.freshness()), left, "{orders:?}");
+            assert_eq!(find(&store, &key).map(|entry| entry.freshness()), left, "{orders:?}");
         }
     }
 }
@@ -243,7 +243,7 @@ async fn what_was_fetched_before_a_purge_takes_no_place_of_what_was_fetched_sinc
         fills.order(&[group("a", "g")], effect, THEN);
         finish(lead(&fills, &key), fields).await;
         early.finish(None);
-        assert_eq!(find(&store, &key).map(|entry| *entry.freshness()), Some(freshness()), "{effect:?}");
+        assert_eq!(find(&store, &key).map(|entry| entry.freshness()), Some(freshness()), "{effect:?}");
     }
 }
 
@@ -252,7 +252,7 @@ pub(super) async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> 
     let (store, fills) = open(disks(&[directory]));
     eventually(async || store.disks.unknown().is_none().then_some(())).await;
     let found = fills.recall(key, &HeaderMap::new(), THEN).await;
-    found.map(|entry| *entry.freshness())
+    found.map(|entry| entry.freshness())
 }
 
 /// Stores a response on a disk, and waits until it is found there.
@@ -279,7 +279,7 @@ async fn a_purge_reaches_disks_and_outlives_the_process() {
         let (store, fills) = open(disks(&[directory.path()]));
         store_there(&fills, &key, &fields).await;
         fills.order(std::slice::from_ref(&scope), effect, THEN);
-        let found = fills.recall(&key, &HeaderMap::new(), THEN).await.map(|entry| *entry.freshness());
+        let found = fills.recall(&key, &HeaderMap::new(), THEN).await.map(|entry| entry.freshness());
         assert_eq!(found, left, "{scope:?}");
         drop((fills, store));
         assert_eq!(recalled(directory.path(), &key).await, left, "{scope:?}, after a start");

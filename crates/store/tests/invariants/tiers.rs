@@ -138,7 +138,7 @@ async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
         keep(&store, &fills, KEY, head(1, len, Some(len)), 1, len).await;
         let (memory, disk) = (find(&store.memory, KEY), recall(&fills, &HeaderMap::new()).await);
         let entry = memory.map(|resident| resident.variants()[0].clone()).or(disk).expect("stored");
-        let later = Freshness { lifetime: 1_000, ..*entry.freshness() };
+        let later = Freshness { lifetime: 1_000, ..entry.freshness() };
         let newer = entry.refreshed(&fields(1, len), later, entry.checked()).expect("a short key");
         let written = store.disks.drives()[0].disk().unwrap().usage().written_bytes;
         fills.alone(KEY, fills.now(KEY)).put(&newer, Some(&entry));

@@ -241,7 +241,7 @@ impl Reading<'_> {
             let bytes = bytes.filter(|bytes| sum(bytes) == *expected).ok_or(Unfit::Damaged)?;
             extent.append(&bytes).map_err(|_| Unfit::NoRoom)?;
         }
-        Ok(Body::File(Arc::new(extent)))
+        Ok(Body::file(Arc::new(extent)))
     }
 }
 
