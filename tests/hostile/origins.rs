@@ -7,10 +7,10 @@ use rustix::net;
 
 use crate::support::{Answer, Client, Gate, Larder, Origin};
 
-/// Two sites, `a.test` and `b.test`, with 8 permits for both.
-fn two_sites(a: &Origin, b: &Origin) -> Larder {
+/// Two sites, `a.test` and `b.test`, with 8 permits for both, and room for so many requests that wait.
+fn two_sites(a: &Origin, b: &Origin, queue: usize) -> Larder {
     Larder::start(&format!(
-        "[limits]\nin_flight = 8\nqueue = 0\n\
+        "[limits]\nin_flight = 8\nqueue = {queue}\n\
          [[site]]\nhosts = ['a.test']\norigin = '{}'\n[[site]]\nhosts = ['b.test']\norigin = '{}'\n",
         a.url(),
         b.url()
@@ -30,7 +30,7 @@ const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 #[test]
 fn clients_that_announce_content_and_send_none_hold_no_permit() {
     let (a, b) = (Origin::always("200 OK\n\na"), Origin::always("200 OK\n\nb"));
-    let larder = two_sites(&a, &b);
+    let larder = two_sites(&a, &b, 0);
     let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
     for client in &mut clients {
         client.send("POST /\nHost: a.test\nExpect: 100-continue\nContent-Length: 100");
@@ -44,7 +44,7 @@ fn clients_that_announce_content_and_send_none_hold_no_permit() {
 #[test]
 fn one_clients_slow_uploads_leave_permits_for_other_clients_at_every_site() {
     let (a, b) = (Origin::always("200 OK\n\na"), Origin::always("200 OK\n\nb"));
-    let larder = two_sites(&a, &b);
+    let larder = two_sites(&a, &b, 0);
     let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
     for client in &mut clients {
         client.send("POST /\nHost: a.test\nContent-Length: 100");
@@ -58,10 +58,33 @@ fn one_clients_slow_uploads_leave_permits_for_other_clients_at_every_site() {
 }
 
 #[test]
+fn a_client_does_not_wait_for_the_permit_of_another_that_asked_for_the_same() {
+    let (gate, b) = (Gate::default(), Origin::always("200 OK\nCache-Control: max-age=100\n\nb"));
+    let a = slow(&gate);
+    let larder = two_sites(&a, &b, 8);
+    let mut greedy: Vec<_> = (0..4).map(|_| larder.client()).collect();
+    for (number, client) in greedy.iter_mut().enumerate() {
+        client.send(&format!("GET /{number}\nHost: a.test"));
+    }
+    a.wait_for(4);
+    // One by a request that anybody may share, one by a reload.
+    for request in ["GET /\nHost: b.test", "GET /reload\nHost: b.test\nCache-Control: no-cache"] {
+        let mut first = larder.client();
+        first.send(request);
+        larder.wait_for("queued", 1);
+        assert_eq!(Client::from(OTHER, larder.address()).ask(request).text(), "b");
+        assert_eq!(first.receive("GET").text(), "b");
+    }
+    assert!(!gate.is_open());
+    assert_eq!(b.count_of("/"), 1);
+    gate.open();
+}
+
+#[test]
 fn clients_that_asked_and_left_hold_no_permit() {
     let (gate, b) = (Gate::default(), Origin::always("200 OK\n\nb"));
     let a = slow(&gate);
-    let larder = two_sites(&a, &b);
+    let larder = two_sites(&a, &b, 0);
     let mut clients: Vec<_> = (0..4).map(|_| larder.client()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
         client.send(&format!("GET /{number}\nHost: a.test"));

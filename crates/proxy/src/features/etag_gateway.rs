@@ -74,7 +74,7 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
     request.upgrade = None;
     let mut content = std::mem::take(&mut request.content);
     let lines = held.lines();
-    let sent = upstream::send(worker, plan, request, &request.fields, &mut content).await;
+    let sent = upstream::send(worker, plan, request, &request.fields, &mut content, None).await;
     let reply = match sent {
         Ok(Answer { status, fields, download, .. }) => {
             // An earlier try may still be carried out, whatever the answer to the last one says.
@@ -100,7 +100,7 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
         Pools::leave_tags(fields.to_mut());
     }
     let mut nothing = Upload::Empty;
-    let sent = pin!(upstream::send(worker, plan, request, &fields, &mut nothing));
+    let sent = pin!(upstream::send(worker, plan, request, &fields, &mut nothing, None));
     let Answer { status, fields, download, .. } = match request.unless_left(sent, ready(())).await {
         Some(Ok(answer)) => answer,
         Some(Err(error)) => return pass::failed(request, &error),

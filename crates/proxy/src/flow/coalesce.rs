@@ -13,7 +13,8 @@ use crate::base::outcome::{Kind, Tier};
 use crate::cluster::tier::recall;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
-use crate::flow::fetch::{self, Fetching};
+use crate::flow::fetch;
+use crate::flow::fetching::Fetching;
 use crate::flow::serve::{Context, Found, Held, expected, failure, find, may_share, selects};
 use crate::flow::{answer, equivalent, follow};
 
@@ -42,7 +43,7 @@ impl Context<'_> {
                 Joined::Lead(lead) => return self.lead(request, lead, why, (stored, looked)).await,
                 Joined::Follow(reader) => reader,
             };
-            let verdict = match follow::verdict(request, &reader, patience).await {
+            let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
                 // The next who looks leads, or follows another who was faster.
                 Ok(Verdict::Abandoned) => continue,
                 Ok(verdict) => verdict,

@@ -25,47 +25,17 @@ use crate::cache::doubt::Doubt;
 use crate::cluster::tier::Tier;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
+use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{self, Carrier};
 use crate::flow::revalidation::Question;
 use crate::flow::serve::{Context, failure};
 use crate::flow::upstream::{self, Answer};
-use crate::flow::worker::Worker;
 use crate::flow::{answer, follow, generated_etag, reload};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
 
 /// How long a URL whose answer could not be stored is remembered, in seconds.
 const MARK: u32 = 120;
-
-/// For whom a fetch is made.
-pub(crate) enum Fetching {
-    /// For all who follow. The lead is large, and each function that passes it on would have room for it.
-    Leads(Box<Lead>),
-    /// For one request, begun then; it costs a fill only if there is something to store.
-    Alone(Moment),
-}
-
-impl Fetching {
-    fn settle(self, verdict: Verdict) {
-        if let Self::Leads(lead) = self {
-            lead.settle(verdict);
-        }
-    }
-
-    /// Ends when nobody but the request waits for it.
-    async fn deserted(&self) {
-        if let Self::Leads(lead) = self {
-            lead.deserted().await;
-        }
-    }
-
-    fn into_lead(self, worker: &Worker, key: &[u8]) -> Lead {
-        match self {
-            Self::Leads(lead) => *lead,
-            Self::Alone(began) => worker.cache.fills.alone(key, began),
-        }
-    }
-}
 
 /// Fetches for `request` and the followers of `fetching`. `stored` is the response that the tiers had, and `looked` when.
 pub(crate) async fn fetch(
@@ -93,7 +63,7 @@ pub(crate) async fn fetch(
         let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.cache, &request.key));
         let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
         let mut nothing = Upload::Empty;
-        let sent = pin!(upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing));
+        let sent = pin!(upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing, fetching.id()));
         let sent = request.unless_left(sent, fetching.deserted()).await;
         let received = clock::now();
         let answer = match sent {

@@ -2,16 +2,21 @@
 
 use std::future::ready;
 use std::pin::pin;
+use std::time::Duration;
 
 use http::StatusCode;
 use larder_semantics::status::Why;
 use larder_store::fill::{Reader, Verdict};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::serve::failure;
+use crate::flow::upstream;
+
+/// How soon a claim to a permit is lent again: the fetch may have begun to wait since.
+const LEND_AGAIN: Duration = Duration::from_millis(500);
 
 /// How long to wait for another request's fetch: what that may spend waiting for a permit, connecting, and waiting for the
 /// answer.
@@ -21,13 +26,22 @@ pub(crate) fn patience(plan: &Plan) -> Instant {
 }
 
 /// What the fetch that `reader` follows turns out to be, by `patience` at the latest; the reply if that passes, or the
-/// client leaves.
+/// client leaves. While the fetch waits for a permit, it may have that of this client.
 pub(crate) async fn verdict(
+    plan: &Plan,
     request: &Request,
     reader: &Reader,
     patience: Instant,
 ) -> Result<Verdict, Box<Reply>> {
-    match timeout_at(patience, request.unless_left(pin!(reader.verdict()), ready(()))).await {
+    let verdict = async {
+        loop {
+            plan.gate.lend(reader.fetch(), upstream::claim(plan, request));
+            if let Ok(verdict) = timeout(LEND_AGAIN, reader.verdict()).await {
+                return verdict;
+            }
+        }
+    };
+    match timeout_at(patience, request.unless_left(pin!(verdict), ready(()))).await {
         Ok(Some(verdict)) => Ok(verdict),
         Ok(None) => Err(Box::new(left())),
         Err(_) => Err(Box::new(failure(StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout))),

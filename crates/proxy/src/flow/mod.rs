@@ -7,6 +7,7 @@ pub(crate) mod combine;
 pub(crate) mod drain;
 pub(crate) mod equivalent;
 pub(crate) mod fetch;
+pub(crate) mod fetching;
 pub(crate) mod fill_task;
 pub(crate) mod follow;
 pub(crate) mod generated_etag;

@@ -97,7 +97,7 @@ pub(crate) async fn through(
     let doubt = Doubt::about(&worker.cache, &request.key);
     let mut content = std::mem::take(&mut request.content);
     let change = Change::of(&worker.shared, request);
-    let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content));
+    let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content, None));
     let Answer { status, fields, download, .. } = match request.unless_left(sent, no_use(request)).await {
         Some(Ok(answer)) => answer,
         Some(Err(error)) => {
@@ -244,7 +244,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
     let began = cx.worker.cache.fills.now_for(request.hash);
     let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.cache, &request.key));
     let mut nothing = Upload::Empty;
-    let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing));
+    let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing, None));
     let answer = match request.unless_left(sent, no_use(request)).await {
         None => return left(),
         Some(Ok(answer)) => answer,

@@ -20,7 +20,8 @@ use crate::base::outcome::Kind;
 use crate::cache::Cache;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
-use crate::flow::fetch::{self, Fetching};
+use crate::flow::fetch;
+use crate::flow::fetching::Fetching;
 use crate::flow::follow;
 use crate::flow::serve::{self, Context};
 
@@ -68,12 +69,12 @@ impl Context<'_> {
                 }
                 // It began before this request came, of which there are only so many.
                 Reloading::Wait(reader) => {
-                    if let Err(reply) = follow::verdict(request, &reader, patience).await {
+                    if let Err(reply) = follow::verdict(self.plan, request, &reader, patience).await {
                         return *reply;
                     }
                 }
                 Reloading::Follow(reader) => {
-                    let verdict = match follow::verdict(request, &reader, patience).await {
+                    let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
                         Ok(Verdict::Abandoned) => continue,
                         Ok(verdict) => verdict,
                         Err(reply) => return *reply,

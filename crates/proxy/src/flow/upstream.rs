@@ -54,7 +54,8 @@ const HEAD: usize = 1 << 10;
 /// As often as a request may pass through proxies of this name before that is a loop.
 const MOST_PASSES: usize = 8;
 
-/// Sends `request` with `fields` instead of its own. Its content can be sent once only.
+/// Sends `request` with `fields` instead of its own. Its content can be sent once only. `fetch` names the fetch that this
+/// is for, if others may follow it.
 ///
 /// # Errors
 /// Why there is no answer.
@@ -64,6 +65,7 @@ pub(crate) async fn send(
     request: &Request,
     fields: &HeaderMap,
     content: &mut Upload,
+    fetch: Option<usize>,
 ) -> Result<Answer, OriginError> {
     refuse_loop(plan, fields)?;
     // A client that announces content and sends none holds nothing that others need.
@@ -71,7 +73,7 @@ pub(crate) async fn send(
     let claim = claim(plan, request);
     let place = match plan.gate.try_enter(claim) {
         Some(place) => place,
-        None => Box::pin(queue_up(plan, claim)).await?,
+        None => Box::pin(queue_up(plan, claim, fetch)).await?,
     };
     let begun = Instant::now();
     let answered = ask_peers(worker, plan, request, fields, content).await;
@@ -131,7 +133,7 @@ async fn ask(
 }
 
 /// For whom a permit for `request` is: among what clients of the forward proxy name, each host counts as a site.
-fn claim(plan: &Plan, request: &Request) -> Claim {
+pub(crate) fn claim(plan: &Plan, request: &Request) -> Claim {
     let host = match &request.route {
         Route::Anywhere => request.authority.as_str(),
         Route::Site(_) => "",
@@ -139,9 +141,9 @@ fn claim(plan: &Plan, request: &Request) -> Claim {
     plan.gate.claim((request.route.number(), host), request.client.ip())
 }
 
-async fn queue_up(plan: &Plan, claim: Claim) -> Result<Place, OriginError> {
+async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Place, OriginError> {
     let patience = plan.settings.timeouts.first_byte;
-    let place = tokio::time::timeout(patience, plan.gate.enter(claim)).await;
+    let place = tokio::time::timeout(patience, plan.gate.enter(claim, fetch)).await;
     place.ok().and_then(Result::ok).ok_or_else(|| OriginError {
         status: StatusCode::SERVICE_UNAVAILABLE,
         why: Why::Overloaded,

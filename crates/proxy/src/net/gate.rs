@@ -3,6 +3,9 @@
 //! Neither slow origins nor greedy clients keep others out. A site may take a further permit while it holds fewer than
 //! three times as many as are free, a client while it holds fewer than are free. So one client gets half of all
 //! permits at most, several greedy ones less each, and some permits stay free for those who hold none.
+//!
+//! A fetch may be for many clients. While it waits, each of them may [lend](Gate::lend) it its own claim, so that nobody
+//! waits for the sake of the client that happened to ask first.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -17,6 +20,8 @@ const OF_A_SITE: usize = 3;
 const OF_A_CLIENT: usize = 1;
 /// Waiting requests that are looked at when a permit becomes free and one of them took it.
 const LOOKED_AT: usize = 32;
+/// Claims with which one request waits.
+const CLAIMS: usize = 8;
 
 /// Permits for requests to origins, shared by all workers.
 #[derive(Debug)]
@@ -50,7 +55,7 @@ struct Counts {
 }
 
 /// For which site and which client a permit is wanted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     site: Holder,
     client: Holder,
@@ -58,7 +63,10 @@ pub struct Claim {
 
 #[derive(Debug)]
 struct Waiter {
-    claim: Claim,
+    /// The fetch that it is for, if others may share it.
+    fetch: Option<usize>,
+    /// Its own, and those that were lent.
+    claims: Vec<Claim>,
     sender: oneshot::Sender<Place>,
 }
 
@@ -68,6 +76,9 @@ pub struct Place {
     gate: Arc<Gate>,
     claim: Claim,
 }
+
+/// A waiting request, and its permit.
+type Served = (oneshot::Sender<Place>, Place);
 
 /// No permit is to be had, and the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +104,11 @@ impl Gate {
         self.state().try_take(self, claim)
     }
 
-    /// A permit: at once, after waiting, or never.
+    /// A permit: at once, after waiting, or never. `fetch` names the fetch that it is for, if others may share that.
     ///
     /// # Errors
     /// [`Full`] when the queue is, or this client's share of it.
-    pub async fn enter(self: &Arc<Self>, claim: Claim) -> Result<Place, Full> {
+    pub async fn enter(self: &Arc<Self>, claim: Claim, fetch: Option<usize>) -> Result<Place, Full> {
         let (receiver, _waiting) = {
             let mut state = self.state();
             if let Some(place) = state.try_take(self, claim) {
@@ -113,10 +124,18 @@ impl Gate {
             if state.line.len() > 2 * self.queue {
                 state.line.retain(|waiter| !waiter.sender.is_closed());
             }
-            state.line.push_back(Waiter { claim, sender });
+            state.line.push_back(Waiter { fetch, claims: vec![claim], sender });
             (receiver, Waiting { gate: self, client: claim.client })
         };
         receiver.await.map_err(|_| Full)
+    }
+
+    /// Lets `fetch`, if it waits for a permit, have one with `claim`, too: at once, or later.
+    pub fn lend(self: &Arc<Self>, fetch: usize, claim: Claim) {
+        let served = self.state().lend(self, fetch, claim);
+        if let Some((sender, place)) = served {
+            let _ = sender.send(place);
+        }
     }
 
     /// Requests under way, and waiting.
@@ -149,6 +168,19 @@ impl State {
         Some(Place { gate: Arc::clone(gate), claim })
     }
 
+    fn lend(&mut self, gate: &Arc<Gate>, fetch: usize, claim: Claim) -> Option<Served> {
+        let waits = |waiter: &Waiter| waiter.fetch == Some(fetch) && !waiter.sender.is_closed();
+        let at = self.line.iter().position(waits)?;
+        if let Some(place) = self.try_take(gate, claim) {
+            return self.line.remove(at).map(|waiter| (waiter.sender, place));
+        }
+        let claims = &mut self.line[at].claims;
+        if claims.len() < CLAIMS && !claims.contains(&claim) {
+            claims.push(claim);
+        }
+        None
+    }
+
     fn give_back(&mut self, claim: Claim) {
         self.held -= 1;
         for holder in [claim.site, claim.client] {
@@ -166,7 +198,7 @@ impl State {
 
     /// Gives free permits to waiting requests. A request that may not have one yet moves to the end of the line, so that
     /// all are checked in turn.
-    fn serve_line(&mut self, gate: &Arc<Gate>) -> Vec<(oneshot::Sender<Place>, Place)> {
+    fn serve_line(&mut self, gate: &Arc<Gate>) -> Vec<Served> {
         let (mut served, mut looked_at) = (Vec::new(), 0);
         for _ in 0..self.line.len() {
             // As long as none was served, the permit may be the last that is given back for long.
@@ -178,7 +210,7 @@ impl State {
                 continue;
             }
             looked_at += 1;
-            match self.try_take(gate, waiter.claim) {
+            match waiter.claims.iter().find_map(|claim| self.try_take(gate, *claim)) {
                 Some(place) => served.push((waiter.sender, place)),
                 None => self.line.push_back(waiter),
             }
@@ -230,15 +262,15 @@ mod tests {
     async fn beyond_the_queue_requests_are_refused_at_once() {
         let gate = Arc::new(Gate::new(1, 1));
         let claim = claim(&gate, 1, 1);
-        let place = gate.enter(claim).await.unwrap();
+        let place = gate.enter(claim, None).await.unwrap();
         let waiting = tokio::spawn({
             let gate = Arc::clone(&gate);
-            async move { gate.enter(claim).await.map(drop) }
+            async move { gate.enter(claim, None).await.map(drop) }
         });
         while gate.occupancy() != (1, 1) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(gate.enter(claim).await.unwrap_err(), Full);
+        assert_eq!(gate.enter(claim, None).await.unwrap_err(), Full);
         drop(place);
         assert_eq!(waiting.await.unwrap(), Ok(()));
         assert_eq!(gate.occupancy(), (0, 0));
@@ -278,7 +310,7 @@ mod tests {
         assert_eq!((greedy.len(), gate.occupancy().0), (2, 4));
         let wait = |client| {
             let gate = Arc::clone(&gate);
-            tokio::spawn(async move { gate.enter(claim(&gate, 9, client)).await })
+            tokio::spawn(async move { gate.enter(claim(&gate, 9, client), None).await })
         };
         let (left, waiting) = (wait(4), wait(5));
         while gate.occupancy().1 < 2 {
@@ -290,6 +322,34 @@ mod tests {
         let place = waiting.await.unwrap().unwrap();
         assert_eq!(gate.occupancy(), (4, 0));
         drop((place, greedy, other));
+        assert_eq!(gate.occupancy(), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_fetch_gets_a_permit_by_the_claim_of_any_client_that_waits_for_it() {
+        let gate = Arc::new(Gate::new(4, 100));
+        let greedy = hold(&gate, 1, 1);
+        let wait = |fetch| {
+            let gate = Arc::clone(&gate);
+            tokio::spawn(async move { gate.enter(claim(&gate, 9, 1), Some(fetch)).await })
+        };
+        let waiting = [wait(7), wait(8), wait(9)];
+        while gate.occupancy().1 < 3 {
+            tokio::task::yield_now().await;
+        }
+        gate.lend(8, claim(&gate, 9, 2));
+        let [first, second, third] = waiting;
+        let place = second.await.unwrap().unwrap();
+        assert_eq!((greedy.len(), gate.occupancy()), (2, (3, 2)));
+        // Where none is free, the claim counts later; one of the same client does not.
+        let last = hold(&gate, 9, 3);
+        gate.lend(7, claim(&gate, 9, 1));
+        gate.lend(9, claim(&gate, 9, 4));
+        drop(last);
+        let other = third.await.unwrap().unwrap();
+        assert_eq!(gate.occupancy(), (4, 1));
+        drop((place, other, greedy));
+        drop(first.await);
         assert_eq!(gate.occupancy(), (0, 0));
     }
 }

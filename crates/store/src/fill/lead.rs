@@ -141,6 +141,11 @@ impl Lead {
         self.disk = self.fills.store.disks.begin(&self.fill.key, &head).await;
     }
 
+    /// Tells the fetch from all others that are in progress.
+    pub fn fetch(&self) -> usize {
+        Arc::as_ptr(&self.fill).addr()
+    }
+
     /// Ends the fill with a verdict that needs no content.
     pub fn settle(self, verdict: Verdict) {
         self.fills.forget(&self.fill);

@@ -39,6 +39,11 @@ impl Reader {
         Self { fill, position: 0, to: u64::MAX, id }
     }
 
+    /// Tells the fetch from all others that are in progress.
+    pub fn fetch(&self) -> usize {
+        Arc::as_ptr(&self.fill).addr()
+    }
+
     pub(super) fn fill(&self) -> &Fill {
         &self.fill
     }

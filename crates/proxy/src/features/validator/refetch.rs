@@ -73,7 +73,7 @@ pub(super) async fn refetch(
     let mut fields = request.fields.clone();
     fields.remove(RANGE);
     fields.insert(MARK, HeaderValue::from_static("1"));
-    let answer = upstream::send(worker, plan, request, &fields, &mut Upload::Empty).await;
+    let answer = upstream::send(worker, plan, request, &fields, &mut Upload::Empty, None).await;
     let answer = answer.map_err(|error| error.to_string())?;
     let status = answer.status;
     if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {

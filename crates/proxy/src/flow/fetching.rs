@@ -1,0 +1,43 @@
+//! For whom a response is fetched.
+
+use larder_store::fill::{Lead, Moment, Verdict};
+
+use crate::flow::worker::Worker;
+
+/// For whom a fetch is made.
+pub(crate) enum Fetching {
+    /// For all who follow. The lead is large, and each function that passes it on would have room for it.
+    Leads(Box<Lead>),
+    /// For one request, begun then; it costs a fill only if there is something to store.
+    Alone(Moment),
+}
+
+impl Fetching {
+    pub(super) fn settle(self, verdict: Verdict) {
+        if let Self::Leads(lead) = self {
+            lead.settle(verdict);
+        }
+    }
+
+    /// Tells a fetch that others may follow from all others.
+    pub(super) fn id(&self) -> Option<usize> {
+        match self {
+            Self::Leads(lead) => Some(lead.fetch()),
+            Self::Alone(_) => None,
+        }
+    }
+
+    /// Ends when nobody but the request waits for it.
+    pub(super) async fn deserted(&self) {
+        if let Self::Leads(lead) = self {
+            lead.deserted().await;
+        }
+    }
+
+    pub(super) fn into_lead(self, worker: &Worker, key: &[u8]) -> Lead {
+        match self {
+            Self::Leads(lead) => *lead,
+            Self::Alone(began) => worker.cache.fills.alone(key, began),
+        }
+    }
+}
