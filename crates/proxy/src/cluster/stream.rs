@@ -81,7 +81,7 @@ return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), id}";
 /// What this node has to tell others.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    waiting: Mutex<VecDeque<Order>>,
+    waiting: Mutex<Waiting>,
     more: Notify,
     added: AtomicU64,
     failed: AtomicU64,
@@ -89,6 +89,25 @@ pub(crate) struct Stream {
     note: Note,
     /// Orders that are being told.
     telling: watch::Sender<UnderWay>,
+}
+
+/// Orders that wait to be added, each with a number: orders may be equal.
+#[derive(Debug, Default)]
+struct Waiting {
+    orders: VecDeque<(u64, Order)>,
+    next: u64,
+}
+
+/// Orders that are being told. What is left of them when the flow of a request is dropped is told later.
+struct Untold<'c> {
+    stream: &'c Stream,
+    parts: VecDeque<Order>,
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        self.parts.drain(..).for_each(|part| self.stream.wait(part));
+    }
 }
 
 /// Orders that have begun to be put in force and told, by number, until they are in the stream or wait.
@@ -130,7 +149,7 @@ impl Stream {
 
     /// How many of them wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.queue().len()
+        self.queue().orders.len()
     }
 
     /// How many orders this node has given, if all of them are in the stream.
@@ -161,12 +180,12 @@ impl Stream {
 
     fn wait(&self, order: Order) {
         let mut queue = self.queue();
-        if queue.len() >= WAITING {
+        if queue.orders.len() >= WAITING {
             tracing::warn!("{WAITING} purges wait for the engine; the other nodes will validate everything");
-            queue.clear();
-            queue.push_back(Order::Distrust);
+            queue.orders.clear();
+            queue.push(Order::Distrust);
         }
-        queue.push_back(order);
+        queue.push(order);
         drop(queue);
         self.more.notify_one();
     }
@@ -181,16 +200,28 @@ impl Stream {
         }
     }
 
-    /// Forgets what was added, unless the queue has been given up meanwhile.
-    fn done(&self, order: &Order) {
+    /// The order that has waited longest, and its number.
+    fn first(&self) -> Option<(u64, Order)> {
+        self.queue().orders.front().cloned()
+    }
+
+    /// Forgets the order of this number, which was added, unless the queue has been given up meanwhile.
+    fn done(&self, number: u64) {
         let mut queue = self.queue();
-        if queue.front() == Some(order) {
-            queue.pop_front();
+        if queue.orders.front().is_some_and(|(first, _)| *first == number) {
+            queue.orders.pop_front();
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Order>> {
+    fn queue(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn push(&mut self, order: Order) {
+        self.orders.push_back((self.next, order));
+        self.next += 1;
     }
 }
 
@@ -208,14 +239,20 @@ impl Cluster {
     /// # Errors
     /// Why it is not. It is tried again, until this process ends.
     pub(crate) async fn tell(self: &Arc<Self>, order: Order) -> Result<Point, EngineError> {
-        let _telling = self.news.stream.telling();
-        let (mut last, mut parts) = (None, parts(order).into_iter());
-        while let Some(part) = parts.next() {
-            match self.add(&part).await {
-                Ok(point) => last = Some(point),
+        let stream = &self.news.stream;
+        let _telling = stream.telling();
+        // Dropped before `_telling`: what is left waits before it counts as told.
+        let mut untold = Untold { stream, parts: parts(order).into() };
+        let mut last = None;
+        while let Some(part) = untold.parts.front() {
+            match self.add(part).await {
+                Ok(point) => {
+                    last = Some(point);
+                    untold.parts.pop_front();
+                }
                 Err(error) => {
-                    self.news.stream.failed.fetch_add(1, Ordering::Relaxed);
-                    std::iter::once(part).chain(parts).for_each(|part| self.news.stream.wait(part));
+                    stream.failed.fetch_add(1, Ordering::Relaxed);
+                    drop(untold);
                     self.write_note().await;
                     return Err(error);
                 }
@@ -233,14 +270,13 @@ impl Cluster {
     pub(super) async fn add_what_waits(self: Arc<Self>) {
         let stream = &self.news.stream;
         loop {
-            let first = stream.queue().front().cloned();
-            let Some(order) = first else {
+            let Some((number, order)) = stream.first() else {
                 self.write_note().await;
                 stream.more.notified().await;
                 continue;
             };
             match self.add(&order).await {
-                Ok(_) => stream.done(&order),
+                Ok(_) => stream.done(number),
                 Err(_) => {
                     self.write_note().await;
                     tokio::time::sleep(PAUSE).await;
@@ -425,4 +461,35 @@ fn parts(mut order: Order) -> Vec<Order> {
 
 fn strange(what: &str) -> EngineError {
     EngineError::Refused(format!("{what} is not as the engine writes it").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_was_added_is_no_other_one_that_is_equal() {
+        let stream = Stream::default();
+        stream.wait(Order::Distrust);
+        let (added, _) = stream.first().expect("it waits");
+        // While it is being added, the queue is given up: another `Distrust` now stands for what was in it.
+        (0..WAITING).for_each(|_| stream.wait(Order::Begin));
+        assert_eq!(stream.first().map(|(_, order)| order), Some(Order::Distrust));
+        stream.done(added);
+        let (number, order) = stream.first().expect("it waits");
+        assert_eq!(order, Order::Distrust, "it is not the one that was added");
+        stream.done(number);
+        assert_eq!(stream.first().map(|(_, order)| order), Some(Order::Begin));
+    }
+
+    #[test]
+    fn what_is_left_of_an_order_that_is_dropped_waits_before_it_counts_as_told() {
+        let stream = Stream::default();
+        {
+            let _telling = stream.telling();
+            let _untold = Untold { stream: &stream, parts: [Order::Begin, Order::Distrust].into() };
+            assert_eq!((stream.waiting(), stream.ordered()), (0, None));
+        }
+        assert_eq!((stream.waiting(), stream.ordered()), (2, None));
+    }
 }

@@ -62,7 +62,7 @@ impl Change {
         if self.is_over {
             return true;
         }
-        self.is_over = true;
+        // If this is dropped on the way, all of it happens once more.
         let (cache, seconds, scopes) = (Arc::clone(&self.cache), self.seconds, self.scopes());
         let told = scopes::unsure(seconds, &scopes);
         self.cache.on_a_thread(move || doubt::begin(&cache, seconds, scopes)).await;
@@ -71,12 +71,13 @@ impl Change {
         {
             tracing::debug!("other nodes do not hear at once of a change with an unknown end: {error}");
         }
+        self.is_over = true;
         false
     }
 
-    fn scopes(&mut self) -> Vec<Scope> {
-        let url = Scope::Url(std::mem::take(&mut self.url));
-        std::iter::once(url).chain(self.origin.take().map(Scope::Origin)).collect()
+    fn scopes(&self) -> Vec<Scope> {
+        let url = Scope::Url(self.url.clone());
+        std::iter::once(url).chain(self.origin.clone().map(Scope::Origin)).collect()
     }
 }
 

@@ -93,9 +93,13 @@ pub(crate) async fn through(
         return connect(worker, plan, request).await;
     }
     count_down_forwards(&mut request.fields);
-    let (requested, began) = (clock::now(), worker.cache.fills.now_for(request.hash));
-    let doubt = Doubt::about(&worker.cache, &request.key);
+    let requested = clock::now();
     let mut content = std::mem::take(&mut request.content);
+    // Only what may be stored is compared with what happens to the cache meanwhile.
+    let rules = request.route.rules(&plan.settings.forward.rules);
+    let rules = rules.filter(|rules| request.method == Method::POST && rules.stores_posts);
+    let now = || worker.cache.fills.now_for(request.hash);
+    let before = rules.map(|rules| (rules, now(), Doubt::about(&worker.cache, &request.key)));
     let change = Change::of(&worker.shared, request);
     let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content, None));
     let Answer { status, fields, download, .. } = match request.unless_left(sent, no_use(request)).await {
@@ -119,27 +123,29 @@ pub(crate) async fn through(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return upgraded(&fields, download, outcome);
     }
-    let mut moment = worker.cache.fills.now_for(request.hash);
-    let is_cancelled = moment.is_cancelled_since(began);
-    let mut position = None;
+    let (mut moment, mut position) = (None, None);
     if invalidate::is_unsafe(&request.method) {
         let _telling = scopes::telling(worker.shared.cluster.as_deref());
         let mut spoiled = invalidate(worker, request, status, &*fields);
-        // The change by this request is none to its own answer.
-        moment = worker.cache.fills.now_for(request.hash);
-        let groups = invalidate_groups(worker, request, &fields).await;
+        // The change by this request is none to its own answer; any other one is.
+        moment = before.map(|_| now()).filter(|now| {
+            let own = worker.cache.fills.cancellations(&spoiled, request.hash);
+            before.is_some_and(|(_, began, _)| !now.is_cancelled_since(began.after(own)))
+        });
+        let groups = groups(request, &fields);
         if request.route.rules(&plan.settings.forward.rules).is_none() {
             spoiled.clear();
         }
-        let purges = [(Effect::Remove, spoiled), (Effect::Invalid, groups)];
-        position = scopes::tell(worker.shared.cluster.as_ref(), &purges).await;
+        // From here on other nodes are told, even if the client leaves.
+        let purges = [(Effect::Remove, &*spoiled), (Effect::Invalid, &*groups)];
+        let untold = scopes::untold(worker.shared.cluster.as_ref(), &purges);
+        invalidate_groups(worker, request, &groups).await;
+        position = untold.tell().await;
         worker.shared.observers.couplings.answered(plan, request, status);
     }
-    if request.method == Method::POST
+    if let Some((rules, began, doubt)) = before
+        && let Some(moment) = moment
         && is_over
-        && let Some(rules) = request.route.rules(&plan.settings.forward.rules)
-        && rules.stores_posts
-        && !is_cancelled
     {
         let cx = Context { worker, plan, rules };
         let answer = Answer { status, fields, download, by_peer: false };
@@ -185,28 +191,33 @@ fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &i
     urls
 }
 
-/// Puts in force that the groups that the answer to an unsafe request names are invalid, before anybody has the
-/// answer; says what that is.
-async fn invalidate_groups(worker: &Worker, request: &Request, fields: &Lines) -> Vec<Scope> {
+/// The groups that the answer to an unsafe request invalidates.
+fn groups(request: &Request, fields: &Lines) -> Vec<Scope> {
     let groups = groups::invalidated(&request.method, fields);
     let Some(origin) = key::origin(request.target()).filter(|_| !groups.is_empty()) else {
         return Vec::new();
     };
-    let scopes: Vec<_> = match groups.len() {
+    match groups.len() {
         0..=MOST_GROUPS => {
             let group = |name| Scope::Group { origin: origin.to_vec(), name };
             groups.into_iter().map(group).collect()
         }
         _ => vec![Scope::Origin(origin.to_vec())],
-    };
-    let (fills, ordered) = (Arc::clone(&worker.cache.fills), scopes.clone());
+    }
+}
+
+/// Puts in force that these groups are invalid, before anybody has the answer.
+async fn invalidate_groups(worker: &Worker, request: &Request, groups: &[Scope]) {
+    if groups.is_empty() {
+        return;
+    }
+    let (fills, ordered) = (Arc::clone(&worker.cache.fills), groups.to_vec());
     let order = move || fills.order(&ordered, Effect::Invalid, clock::now());
     if worker.cache.store.disks.is_empty() {
         order();
     } else if let Err(error) = tokio::task::spawn_blocking(order).await {
         tracing::error!("{}: groups not invalidated: {error}", request.logged_url());
     }
-    scopes
 }
 
 /// The answer to a POST, stored for later GETs if it may be (RFC 9110 section 9.3.3).

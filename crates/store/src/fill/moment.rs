@@ -1,8 +1,13 @@
 //! The state of purges at the begin of a fetch.
 
+use super::Fills;
+use crate::Scope;
 use crate::purges::Generation;
 
-/// A moment, as far as what is stored is concerned: of a key, from [`Fills::now`](super::Fills::now).
+/// How often [`Fills::spoil`] counts its key as cancelled.
+const CANCELLED_BY_SPOIL: u64 = 2;
+
+/// A moment, as far as what is stored is concerned: of a key, from [`Fills::now`](Fills::now).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// How often a key of this part of the table was cancelled.
@@ -27,6 +32,12 @@ impl Moment {
         Self { generation: began.generation, removals: began.removals, ..self }
     }
 
+    /// The same, after so many further cancellations.
+    #[must_use]
+    pub fn after(self, cancelled: u64) -> Self {
+        Self { cancelled: self.cancelled + cancelled, ..self }
+    }
+
     /// Whether this key, or rarely another, was cancelled after `earlier`.
     pub fn is_cancelled_since(self, earlier: Self) -> bool {
         self.cancelled != earlier.cancelled
@@ -35,5 +46,18 @@ impl Moment {
     /// Whether nothing was stored or cancelled between the two.
     pub(crate) fn is_like(self, other: Self) -> bool {
         (self.cancelled, self.stored) == (other.cancelled, other.stored)
+    }
+}
+
+impl Fills {
+    /// How many cancellations of the key with this hash it counts as that these URLs were [spoilt](Self::spoil), each
+    /// once.
+    pub fn cancellations(&self, urls: &[Scope], hash: u64) -> u64 {
+        let part = |hash: u64| hash as usize % self.table.len();
+        let of = |url: &Scope| match url {
+            Scope::Url(key) if part(self.store.memory.hash(key)) == part(hash) => CANCELLED_BY_SPOIL,
+            _ => 0,
+        };
+        urls.iter().map(of).sum()
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 
 use larder_evict::{By, Capacity};
 use larder_store::fill::{Lead, WINDOW};
-use larder_store::{Ending, Fills, Joined, Store};
+use larder_store::{Ending, Fills, Joined, Scope, Store};
 use tokio::task::{JoinHandle, yield_now};
 
 use super::{Read, assert_genuine, content, find, head, read, store};
@@ -195,4 +195,19 @@ fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
         assert_eq!(find(&store.memory, KEY).is_none(), purged);
         assert_nothing_under_way(&store, &fills);
     }
+}
+
+#[test]
+fn ones_own_change_is_told_from_any_other() {
+    let (kept, fills) = store(Capacity { by: By::Bytes, amount: 1 << 20 }, 1 << 16);
+    // More keys than the table has parts, so that some share one.
+    let keys: Vec<_> = (0..100).map(|number| format!("http://site.test/{number}").into_bytes()).collect();
+    let hash = kept.memory.hash(&keys[0]);
+    let urls: Vec<_> = keys.iter().cloned().map(Scope::Url).collect();
+    let began = fills.now_for(hash);
+    keys.iter().for_each(|key| fills.spoil(key, |_| false));
+    let own = fills.cancellations(&urls, hash);
+    assert!(!fills.now_for(hash).is_cancelled_since(began.after(own)));
+    fills.spoil(&keys[0], |_| false);
+    assert!(fills.now_for(hash).is_cancelled_since(began.after(own)));
 }
