@@ -8,13 +8,12 @@ use http::{Method, StatusCode};
 use larder_cluster::seal::Kind;
 use larder_semantics::fields::Fields;
 
-use super::Cluster;
 use super::sealed::Forged;
+use super::{Cluster, session};
 use crate::base::settings::Role;
 use crate::exchange::position::Awaited;
 use crate::exchange::request::Request;
 use crate::http::head::{Head, Refusal, Target};
-use crate::http::names::POSITION;
 
 /// The field by which one node tells another for whom it asks: role and address; how far it has followed what is purged;
 /// and the seal of this request.
@@ -45,7 +44,7 @@ impl Asker {
         head: &Head<'_>,
     ) -> Self {
         let shown = || {
-            let (cluster, value) = (cluster?, head.fields.first(POSITION)?);
+            let (cluster, value) = (cluster?, session::last_shown(&head.fields)?);
             let is_read = matches!(head.method, Method::GET | Method::HEAD);
             is_read.then(|| cluster.awaited(value))?
         };

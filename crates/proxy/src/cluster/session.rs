@@ -1,5 +1,5 @@
 //! Clients that move from node to node: a response to a change tells its position in the stream of purges
-//! ([`POSITION`](crate::http::names::POSITION)), and the node that is shown it next answers with nothing older.
+//! ([`POSITION`]), and the node that is shown it next answers with nothing older.
 //!
 //! A node that has obeyed the stream up to there goes on at once. Any other one asks the engine where the stream ends now,
 //! and waits until it has obeyed that: so whatever a client shows, it waits no longer than for one look at the stream and
@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use larder_cluster::seal::Kind;
 use larder_cluster::{Follower, Point};
+use larder_semantics::fields::Fields;
 use tokio::sync::Mutex;
 
 use super::Cluster;
 use super::engine::EngineError;
 use crate::exchange::position::{Awaited, Shown};
 use crate::exchange::request::Request;
+use crate::http::names::POSITION;
 
 /// No value is longer.
 const LONGEST: usize = 128;
@@ -48,6 +50,12 @@ pub(crate) async fn catch_up(cluster: Option<&Cluster>, request: &mut Request) -
             true
         }
     }
+}
+
+/// The last position that a request shows: of several lines, of which somebody in between may have made one.
+pub(super) fn last_shown(fields: &impl Fields) -> Option<&[u8]> {
+    let line = fields.lines(POSITION).last()?;
+    line.rsplit(|byte| *byte == b',').next().map(<[u8]>::trim_ascii)
 }
 
 impl Cluster {
@@ -109,6 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     use larder_cluster::Position;
+    use larder_semantics::fields::HeadLines;
 
     use super::*;
 
@@ -144,6 +153,20 @@ mod tests {
             String::new(),
         ] {
             assert_eq!(Shown::read(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn of_several_positions_the_last_one_counts() {
+        let last = |lines: &str| last_shown(&HeadLines(lines.as_bytes())).map(<[u8]>::to_vec);
+        assert_eq!(last("Host: a\r\n"), None);
+        for lines in [
+            "Larder-Position: b\r\n",
+            "Larder-Position: a\r\nlarder-position: b\r\n",
+            "Larder-Position: a, b\r\n",
+            "Larder-Position: c\r\nLarder-Position: a ,b\r\n",
+        ] {
+            assert_eq!(last(lines).as_deref(), Some(&b"b"[..]), "{lines}");
         }
     }
 
