@@ -108,6 +108,24 @@ fn an_owner_with_too_much_to_do_is_spared() {
 }
 
 #[test]
+fn a_reload_is_not_answered_with_what_the_owner_has_stored() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let nodes = ["a", "b"].map(|name| node(&engine, &origin, name, ""));
+    wait_for(&nodes, &["a", "b"]);
+    let path = path_of(&nodes[1], &nodes[0]);
+    for ask in ["Cache-Control: no-cache", "Cache-Control: max-age=30", "Cache-Control: min-fresh=5"] {
+        for node in &nodes {
+            assert_eq!(node.ask_admin("POST /purge?all&hard\nLarder-Admin: 1").status, 200);
+        }
+        nodes[1].get(&path);
+        let (before, to_owner) = (origin.count_of(&path), asked(&nodes[0], "asked"));
+        assert_eq!(nodes[0].ask(&format!("GET {path}\n{ask}")).text(), "body");
+        let (after, to_owner_after) = (origin.count_of(&path), asked(&nodes[0], "asked"));
+        assert_eq!((after, to_owner_after), (before + 1, to_owner + 1), "{ask}");
+    }
+}
+
+#[test]
 fn an_owner_that_died_is_done_without() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let mut nodes = three(&engine, &origin, "");

@@ -314,6 +314,11 @@ impl Request {
         })
     }
 
+    /// Whether it wants a newer response than the stored one.
+    pub(crate) fn is_reload(&self) -> bool {
+        self.asked.no_cache || self.asked.max_age.is_some() || self.asked.min_fresh.is_some()
+    }
+
     /// Notes that a try got no answer, though it may have reached an origin.
     pub(crate) fn lose_try(&self) {
         self.lost_try.store(true, Ordering::Relaxed);

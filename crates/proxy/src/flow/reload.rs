@@ -25,12 +25,6 @@ use crate::flow::fetching::Fetching;
 use crate::flow::follow;
 use crate::flow::serve::{self, Context};
 
-/// Whether `request` wants a newer response than the stored one.
-pub(crate) fn is_one(request: &Request) -> bool {
-    let asked = &request.asked;
-    asked.no_cache || asked.max_age.is_some() || asked.min_fresh.is_some()
-}
-
 /// Whether a request that wants nothing special would be answered with a stored response that is no error: the one that
 /// `request` selects, or another variant.
 pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {

@@ -192,7 +192,7 @@ impl Context<'_> {
         if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
             return fetch::fetch(*self, request, Fetching::Alone(looked), why, (stored, looked)).await;
         }
-        if reload::is_one(request) {
+        if request.is_reload() {
             return Box::pin(self.reload(request, why, (stored, looked), held.resident)).await;
         }
         self.coalesce(request, why, (stored, looked), held.resident).await
@@ -319,7 +319,7 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
 /// Whether an answer to this request is of no use to other requests for the same URL that do not want a newer response than
 /// the stored one.
 pub(crate) fn goes_alone(cache: &Cache, request: &Request) -> bool {
-    reload::is_for_itself(cache, request) || reload::is_one(request)
+    reload::is_for_itself(cache, request) || request.is_reload()
 }
 
 /// The reply when there is nothing to pass on.
