@@ -154,13 +154,14 @@ async fn give_up(cluster: &Arc<Cluster>, cache: &Arc<Cache>, missed: Missed) {
         );
     }
     distrust_all(cluster, cache).await;
-    // A change with an unknown end may be among it.
-    cache.gateways.start_in_doubt();
 }
 
+/// Distrusts what is stored. A change with an unknown end may be among what is not known: gateways make no tags for a
+/// while.
 async fn distrust_all(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     let (this, held) = (Arc::clone(cluster), Arc::clone(cache));
     cache.on_a_thread(move || distrust(&this, &held)).await;
+    cache.gateways.start_in_doubt();
 }
 
 fn put_in_force(cache: &Arc<Cache>, order: Order) {
