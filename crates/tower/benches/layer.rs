@@ -24,7 +24,7 @@ fn main() {
     let rounds: u32 = if std::env::args().any(|word| word == "--bench") { 1_000_000 } else { 100 };
     let content = Bytes::from(vec![b'x'; CONTENT]);
     let answer = move |_: Asked| -> Answering { ready(Ok(Response::new(Full::new(content.clone())))) };
-    let layer = TagLayer::new(Settings::default());
+    let layer = TagLayer::settled(Settings::default());
     let (mut bare, mut tagged) = (service_fn(answer.clone()), layer.layer(service_fn(answer)));
     let first = call(&mut tagged, request(""));
     let tag = first.headers()[ETAG].to_str().expect("a tag is text").to_owned();

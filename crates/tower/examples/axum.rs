@@ -29,8 +29,9 @@ async fn change(State(changes): State<Changes>) {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
     let couplings = BTreeMap::from([("users".into(), vec!["paths".into()])]);
+    // The data is in this process, so nothing of an earlier one can still be in progress.
     let tags =
-        TagLayer::new(Settings { couplings: Couplings::new(&couplings, false), ..Settings::default() });
+        TagLayer::settled(Settings { couplings: Couplings::new(&couplings, false), ..Settings::default() });
     let app = Router::new()
         .route("/users/{id}", get(show).put(change))
         .route("/paths/{id}", get(show))

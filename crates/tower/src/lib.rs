@@ -5,6 +5,16 @@
 //! A cache in front, one with `validate = "always"`, then asks for each use and is answered from the pools; with
 //! [`Push`] it need not ask.
 //!
+//! Three things differ:
+//!
+//! - An earlier process that was killed may have left a change that the database still commits. The layer keeps no file
+//!   about that, so [`TagLayer::new`] starts in doubt: for [`Settings::doubt`] it makes no tags. Use
+//!   [`TagLayer::settled`] where nothing of an earlier process can still be in progress.
+//! - Layers in several processes do not hear of each other's changes. Run one process, or call
+//!   [`Pools::changed_elsewhere`] for each change that another one has made.
+//! - The layer does not remove `Upgrade` from an unsafe request. What is changed over a connection that has left HTTP, it
+//!   does not see.
+//!
 //! ```
 //! use larder_tower::{Couplings, Settings, TagLayer};
 //! # use std::collections::BTreeMap;
@@ -38,8 +48,16 @@ pub struct TagLayer {
 }
 
 impl TagLayer {
-    /// A layer with empty pools.
+    /// A layer with empty pools, which makes no tags for [`Settings::doubt`]: a change that an earlier process has begun
+    /// may still be in progress.
     pub fn new(settings: Settings) -> Self {
+        let layer = Self::settled(settings);
+        layer.pools.start_in_doubt();
+        layer
+    }
+
+    /// A layer with empty pools, which makes tags at once: no change that an earlier process has begun is in progress.
+    pub fn settled(settings: Settings) -> Self {
         Self { pools: Arc::new(Pools::new(settings, seconds)) }
     }
 

@@ -19,7 +19,7 @@ type Asked = Request<Full<Bytes>>;
 
 fn layer() -> TagLayer {
     let couplings = BTreeMap::from([("users".into(), vec!["paths".into()])]);
-    TagLayer::new(Settings { couplings: Couplings::new(&couplings, false), ..Settings::default() })
+    TagLayer::settled(Settings { couplings: Couplings::new(&couplings, false), ..Settings::default() })
 }
 
 /// A service that says how often it was called to change something.
@@ -72,7 +72,7 @@ async fn a_current_tag_is_answered_without_the_service() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn content_that_is_too_long_arrives_whole() {
-    let layer = TagLayer::new(Settings { content: 5, ..Settings::default() });
+    let layer = TagLayer::settled(Settings { content: 5, ..Settings::default() });
     let service = layer.layer(service_fn(|_: Asked| {
         ready(Ok::<_, Infallible>(Response::new(Pieces(vec!["ghi", "def", "abc"]))))
     }));
@@ -111,8 +111,19 @@ async fn a_change_that_is_given_up_leaves_doubt() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn a_layer_starts_in_doubt_unless_it_is_said_to_be_settled() {
+    let get = || request(Method::GET, "/users", "");
+    for (layer, is_tagged) in
+        [(TagLayer::new(Settings::default()), false), (TagLayer::settled(Settings::default()), true)]
+    {
+        let (_, tag, content) = ask(&counting(&layer), get()).await;
+        assert_eq!((!tag.is_empty(), &content[..]), (is_tagged, &b"0 changes"[..]));
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn caches_are_told_if_they_are_to_be() {
-    let layer = TagLayer::new(Settings { push: Some(Push { lifetime: 60 }), ..Settings::default() });
+    let layer = TagLayer::settled(Settings { push: Some(Push { lifetime: 60 }), ..Settings::default() });
     let service = counting(&layer);
     let answer = service.clone().oneshot(request(Method::GET, "/users/1", "")).await.expect("an answer");
     assert_eq!(answer.headers()["cache-groups"], "\"users\", \"*\"");
