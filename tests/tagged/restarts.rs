@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::is_current;
 use crate::late::Data;
-use crate::support::{Larder, Origin, site};
+use crate::support::{Larder, Origin, eventually, site};
 
 /// A gateway before `origin` that remembers in `state` how it ended.
 fn gateway(origin: &Origin, state: &Path, keys: &str) -> Larder {
@@ -89,6 +89,24 @@ fn a_gateway_without_a_state_directory_starts_in_doubt() {
     assert!(makes_tags(&Larder::start_in(&config, &nowhere)), "no doubt is what was configured");
     let config = site(&[&origin], "role = 'tags'");
     assert!(!makes_tags(&Larder::start_in(&config, &nowhere)));
+}
+
+#[test]
+fn a_gateway_that_was_out_of_the_config_for_a_while_has_no_old_tags() {
+    let (data, state) = (Data::default(), state());
+    let origin = data.origin("200 OK");
+    pretend_order(&origin, state.path());
+    let larder = gateway(&origin, state.path(), "");
+    let tag = larder.get("/users/1").field("etag").map(str::to_owned).expect("it makes tags");
+    assert!(is_current(&larder, "/users/1", &tag));
+    let ask = || larder.ask(&format!("GET /users/1\nIf-None-Match: {tag}"));
+    larder.reload(&site(&[&origin], ""));
+    eventually("a cache", || (!ask().cache().contains("tag-")).then_some(()));
+    assert_eq!(larder.ask("PUT /users/1\n\nx").status, 200);
+    larder.reload(&site(&[&origin], "role = 'tags'"));
+    let response =
+        eventually("a gateway", || Some(ask()).filter(|response| response.cache().contains("tag-")));
+    assert_eq!((response.status, response.field("etag")), (200, None));
 }
 
 /// Changes, kills and orderly ends at random; how often a tag of old content is called current. If it `pretends`, each

@@ -75,10 +75,10 @@ impl Pools {
     }
 
     /// Puts other settings in force and blanks everything: the backend may be another one. As long as requests may
-    /// still be under way to the old one, no tags are made.
+    /// still be under way to the old one, no tags are made, even if changes leave no doubt.
     pub fn change(&self, settings: Settings) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let until = self.end_of_doubt(&settings);
+        let until = self.end_of_doubt(settings.doubt.max(Settings::default().doubt));
         state.all().for_each(|pool| {
             pool.doubt_all(until);
             pool.change(&settings);
@@ -190,17 +190,18 @@ impl Pools {
 
     pub(crate) fn doubt(&self, segment: &Segment) {
         let state = self.state();
-        let until = self.end_of_doubt(&state.settings);
+        let until = self.end_of_doubt(state.settings.doubt);
         match segment {
             Segment::Named(name) => state.concerned(name).for_each(|(name, pool)| pool.doubt(name, until)),
             Segment::Anywhere => state.all().for_each(|pool| pool.doubt_all(until)),
         }
     }
 
-    /// The second in which a doubt that begins now ends. The present second may be nearly over, and does not count.
-    fn end_of_doubt(&self, settings: &Settings) -> u32 {
+    /// The second in which a doubt of so many seconds that begins now ends. The present second may be nearly over, and
+    /// does not count.
+    fn end_of_doubt(&self, seconds: u32) -> u32 {
         let now = (self.clock)();
-        if settings.doubt == 0 { now } else { now.saturating_add(settings.doubt).saturating_add(1) }
+        if seconds == 0 { now } else { now.saturating_add(seconds).saturating_add(1) }
     }
 
     pub(crate) fn change_began(&self) {

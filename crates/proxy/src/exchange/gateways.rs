@@ -1,5 +1,6 @@
 //! The tag pools of all gateways, which outlive a reload.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_cluster::message;
@@ -8,19 +9,24 @@ use serde::Serialize;
 
 use super::settled::Settled;
 use crate::base::clock;
-use crate::base::settings::{Origin, Site};
+use crate::base::settings::{HostHeader, Origin, Site};
 
 /// The pools of all gateways. A site is known by its name, and keeps them when the config is read again.
 pub(crate) struct Gateways {
     all: Mutex<Vec<Gateway>>,
     settled: Settled,
+    /// Nothing that may change something is forwarded any more.
+    closed: AtomicBool,
 }
 
 struct Gateway {
     site: String,
     origins: Vec<Origin>,
+    host: HostHeader,
     settings: Settings,
     pools: Arc<Pools>,
+    /// It is in the config. One that is not is remembered, since changes that it has forwarded may be in progress.
+    is_configured: bool,
 }
 
 /// What a gateway's pools hold and did.
@@ -33,7 +39,24 @@ pub(crate) struct Holdings {
 impl Gateways {
     /// None yet; `settled` is what the last process said of those that it had.
     pub(crate) fn new(settled: Settled) -> Self {
-        Self { all: Mutex::default(), settled }
+        Self { all: Mutex::default(), settled, closed: AtomicBool::new(false) }
+    }
+
+    /// Empties the pools of gateways that are not among `sites`, which are those of a new config. They hear nothing of
+    /// changes until they are in a config again.
+    pub(crate) fn retain(&self, sites: &[Site]) {
+        let is_known =
+            |known: &Gateway| sites.iter().any(|site| site.name == known.site && site.tags.is_some());
+        for known in self.all().iter_mut().filter(|known| !is_known(known)) {
+            known.pools.change(known.settings.clone());
+            known.is_configured = false;
+        }
+    }
+
+    /// To be called when the gateways of the first config are open: what the last process said is of no worth for those
+    /// that a later config adds.
+    pub(crate) fn forget_last_process(&self) {
+        self.settled.forget();
     }
 
     /// The pools of `site`, if it is a gateway. Those of one that has changed are emptied. A gateway starts in doubt,
@@ -42,9 +65,15 @@ impl Gateways {
         let settings = site.tags.as_ref()?;
         let mut all = self.all();
         if let Some(known) = all.iter_mut().find(|known| known.site == site.name) {
-            if known.origins != site.origins || known.settings != *settings {
+            let is_same = known.is_configured
+                && known.origins == site.origins
+                && known.host == site.host
+                && known.settings == *settings;
+            if !is_same {
                 known.pools.change(settings.clone());
-                (known.origins, known.settings) = (site.origins.clone(), settings.clone());
+                known.is_configured = true;
+                (known.origins, known.host) = (site.origins.clone(), site.host.clone());
+                known.settings = settings.clone();
             }
             return Some(Arc::clone(&known.pools));
         }
@@ -52,8 +81,14 @@ impl Gateways {
         if !self.settled.has(&site.name, &site.origins) {
             pools.start_in_doubt();
         }
-        let (origins, settings) = (site.origins.clone(), settings.clone());
-        all.push(Gateway { site: site.name.clone(), origins, settings, pools: Arc::clone(&pools) });
+        all.push(Gateway {
+            site: site.name.clone(),
+            origins: site.origins.clone(),
+            host: site.host.clone(),
+            settings: settings.clone(),
+            pools: Arc::clone(&pools),
+            is_configured: true,
+        });
         Some(pools)
     }
 
@@ -80,8 +115,15 @@ impl Gateways {
     /// are no connections any more.
     pub(crate) fn ended(&self) {
         let all = self.all();
-        let settled = all.iter().filter(|known| known.pools.is_settled());
+        // First: a change that a worker takes up now either counts as open below, or finds this closed.
+        self.closed.store(true, Ordering::SeqCst);
+        let settled = all.iter().filter(|known| known.is_configured && known.pools.is_settled());
         self.settled.write(settled.map(|known| (known.site.as_str(), known.origins.as_slice())));
+    }
+
+    /// Whether it is too late for a change: to be asked when the change counts as open.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<Gateway>> {
@@ -92,6 +134,7 @@ impl Gateways {
     pub(crate) fn report(&self) -> Vec<Holdings> {
         self.all()
             .iter()
+            .filter(|known| known.is_configured)
             .map(|known| Holdings { site: known.site.clone(), pools: known.pools.report() })
             .collect()
     }

@@ -57,6 +57,7 @@ pub(crate) enum Route {
 impl Sites {
     /// The sites, which go on counting where others of their names ended.
     pub(crate) fn new(sites: &[Site], accounts: &Accounts, gateways: &Gateways) -> Self {
+        gateways.retain(sites);
         let mut opened = vec![accounts.open(""), accounts.open(FORWARD)];
         let state = |site: &Site| {
             let number = SiteNumber(opened.len());
@@ -65,7 +66,9 @@ impl Sites {
             let tags = gateways.open(site);
             Arc::new(SiteState { settings: site.clone(), pool: Pool::new(site), number, answers, tags })
         };
-        Self { all: sites.iter().map(state).collect(), accounts: opened }
+        let all = sites.iter().map(state).collect();
+        gateways.forget_last_process();
+        Self { all, accounts: opened }
     }
 
     /// The first site that speaks for `authority` (`host` or `host:port`, any case).

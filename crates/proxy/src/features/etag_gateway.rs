@@ -7,7 +7,7 @@ use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, header};
 use larder_semantics::status::Why;
 use larder_tags::{Asked, Pools, Ticket, Verdict};
 
@@ -61,9 +61,14 @@ pub(crate) async fn serve(
             let held = Change::new(worker.shared.cluster.as_ref(), request, held);
             change(worker, plan, request, held).await
         }
-        Asked::Pass(lines) => {
+        Asked::Pass(mut lines) => {
             let why = if is_plain && request.method != Method::GET { Why::Method } else { Why::Bypass };
-            with(pass::through(worker, plan, request, why).await, lines)
+            let reply = pass::through(worker, plan, request, why).await;
+            // A doubt may have begun meanwhile. One that is over by now counts as well.
+            if !lines.is_empty() && !lines.contains_key(header::CACHE_CONTROL) {
+                lines = pools.pass(&request.method, request.path.as_bytes());
+            }
+            with(reply, lines)
         }
     }
 }
@@ -74,6 +79,10 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
     request.upgrade = None;
     let mut content = std::mem::take(&mut request.content);
     let lines = held.lines();
+    if worker.cache.gateways.is_closed() {
+        held.never_sent();
+        return ending();
+    }
     let sent = upstream::send(worker, plan, request, &request.fields, &mut content, None).await;
     let reply = match sent {
         Ok(Answer { status, fields, download, .. }) => {
@@ -91,6 +100,13 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
         }
     };
     with(reply, lines)
+}
+
+/// The refusal of a change that arrives when it was already written down that none is in progress.
+fn ending() -> Reply {
+    let outcome = Outcome::forwarded(Kind::Failed, Why::Method);
+    let text = "503: this process is about to end; send the request again\n";
+    Reply::text(StatusCode::SERVICE_UNAVAILABLE, text.to_owned(), outcome)
 }
 
 /// Asks the backend for what no tag is known for.
