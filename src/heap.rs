@@ -48,9 +48,8 @@ pub(crate) fn watch(store: Arc<Store>) -> std::io::Result<()> {
     thread::Builder::new().name("heap".to_owned()).spawn(watch).map(drop)
 }
 
-/// Bytes in memory that the allocator holds and that are not allocated: parts of pages, its own bookkeeping, and pages
-/// that it has not given back yet.
+/// Bytes of pages in use that are not allocated. Without freed pages, which the allocator gives back within a second.
 fn unused() -> Result<u64, Error> {
     epoch::advance()?;
-    Ok(stats::resident::read()?.saturating_sub(stats::allocated::read()?) as u64)
+    Ok(stats::active::read()?.saturating_sub(stats::allocated::read()?) as u64)
 }

@@ -313,7 +313,7 @@ impl Memory {
     /// Bytes of the largest response that can be stored.
     pub fn largest(&self) -> u64 {
         match self.capacity.by {
-            By::Bytes => self.kept() / self.shards.len() as u64,
+            By::Bytes => (self.kept() - self.withheld.bytes()) / self.shards.len() as u64,
             By::Entries => FILLING_BYTES,
         }
     }

@@ -51,11 +51,11 @@ fn resident() -> u64 {
     (all - of_files) * 4096
 }
 
-/// Bytes that the allocator holds and that are not allocated.
+/// Bytes of pages in use that are not allocated.
 fn unused() -> u64 {
     epoch::advance().expect("figures");
-    let (resident, allocated) = (stats::resident::read(), stats::allocated::read());
-    resident.expect("a figure").saturating_sub(allocated.expect("a figure")) as u64
+    let (active, allocated) = (stats::active::read(), stats::allocated::read());
+    active.expect("a figure").saturating_sub(allocated.expect("a figure")) as u64
 }
 
 /// Stores responses of one kind after the other, and validates some. How far the memory of the process went beyond

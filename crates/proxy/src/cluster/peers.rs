@@ -282,10 +282,6 @@ fn write_head(
     out.extend_from_slice(b" HTTP/1.1\r\n");
     write_line(out, b"host", authority);
     introduce(out);
-    // Other reloads, and requests that show a position, may share the answer: it has to be newer than this question.
-    if request.is_reload() && !request.asked.no_cache {
-        write_line(out, b"cache-control", b"no-cache");
-    }
     for (name, value) in fields {
         write_line(out, name.as_str().as_bytes(), value.as_bytes());
     }

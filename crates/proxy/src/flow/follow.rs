@@ -16,7 +16,7 @@ use crate::flow::serve::failure;
 use crate::flow::upstream;
 
 /// How soon a claim to a permit is lent again: the fetch may have begun to wait since.
-const LEND_AGAIN: Duration = Duration::from_millis(500);
+const LEND_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long to wait for another request's fetch: what that may spend waiting for a permit, connecting, and waiting for the
 /// answer.

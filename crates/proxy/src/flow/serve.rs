@@ -188,7 +188,9 @@ impl Context<'_> {
             let text = "504: nothing stored answers this request, and it asked for nothing else\n";
             return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
         }
-        let for_itself = reload::is_for_itself(&self.worker.cache, request);
+        // The owner of the key may answer a reload with what it has stored. Other reloads want something newer.
+        let by_owner = request.is_reload() && request.asks_peers && !request.asked.no_cache;
+        let for_itself = by_owner || reload::is_for_itself(&self.worker.cache, request);
         if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
             return fetch::fetch(*self, request, Fetching::Alone(looked), why, (stored, looked)).await;
         }

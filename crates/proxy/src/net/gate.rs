@@ -175,7 +175,11 @@ impl State {
             return self.line.remove(at).map(|waiter| (waiter.sender, place));
         }
         let claims = &mut self.line[at].claims;
-        if claims.len() < CLAIMS && !claims.contains(&claim) {
+        if !claims.contains(&claim) {
+            // The client that lent the oldest may have left. If not, it lends its claim again.
+            if claims.len() == CLAIMS {
+                claims.remove(1);
+            }
             claims.push(claim);
         }
         None

@@ -10,9 +10,10 @@ use larder_evict::By;
 
 use super::{Memory, lock};
 
-/// Beyond the budget, the memory that may be held without being used: a tenth of the budget, and 10 MiB.
-const SPARE_SHARE: u64 = 10;
-const SPARE_LEAST: u64 = 10 << 20;
+/// Beyond the budget, the memory that may be held without being used: a sixteenth of the budget, and 8 MiB. Freed pages
+/// that the allocator has not given back yet come on top.
+const SPARE_SHARE: u64 = 16;
+const SPARE_LEAST: u64 = 8 << 20;
 /// The part of the capacity that is withheld at most.
 const WITHHELD_MOST: (u64, u64) = (7, 8);
 /// The part of the capacity by which it changes at once. A shard is locked while it evicts as much, about a millisecond.
@@ -29,7 +30,7 @@ impl Withheld {
 }
 
 impl Memory {
-    /// Makes room for `unused` bytes that the allocator holds besides what is allocated: withholds some more of the
+    /// Makes room for `unused` bytes of pages that are in use in part only: withholds some more of the
     /// capacity while they and what is stored are clearly beyond the budget together, and some less otherwise. For a
     /// caller that asks several times a second; a capacity of entries stays as it is.
     pub fn make_room(&self, unused: u64) {
@@ -39,7 +40,7 @@ impl Memory {
         let usage = self.usage();
         let (held, kept) = (usage.bytes + usage.filling + unused, self.kept());
         let before = self.withheld.bytes();
-        let after = withheld(before, held, self.capacity.amount, kept);
+        let after = withheld(before, held, self.capacity.amount, kept).min(unused);
         if after != before {
             self.withheld.0.store(after, Ordering::Relaxed);
             self.share_out(kept - after);
@@ -81,16 +82,16 @@ mod tests {
 
     #[test]
     fn what_is_held_beyond_the_budget_is_withheld_step_by_step_and_given_back() {
-        let (budget, kept) = (250 * MIB, 224 * MIB);
+        let (budget, kept) = (256 * MIB, 224 * MIB);
         for (before, held, after) in [
             (0, 256, 0),
-            (0, 285, 0),
-            (0, 286, 1),
-            (3, 291, 9),
+            (0, 280, 0),
+            (0, 281, 1),
+            (3, 286, 9),
             (3, 999, 10),
             (196, 999, 196),
-            (8, 285, 8),
-            (8, 281, 7),
+            (8, 280, 8),
+            (8, 276, 7),
             (8, 100, 1),
             (1, 100, 0),
         ] {
