@@ -110,16 +110,12 @@ fn an_owner_with_too_much_to_do_is_spared() {
 #[test]
 fn a_reload_asks_the_owner_which_answers_with_what_it_has_stored_if_that_is_allowed() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
-    let nodes = ["a", "b"].map(|name| node(&engine, &origin, name, ""));
+    let nodes = ["a", "b"].map(|name| node(&engine, &origin, name, "hot = 0.0"));
     wait_for(&nodes, &["a", "b"]);
     let path = path_of(&nodes[1], &nodes[0]);
     for (ask, by_origin) in
         [("Cache-Control: no-cache", 1), ("Cache-Control: max-age=30", 0), ("Cache-Control: min-fresh=5", 0)]
     {
-        for node in &nodes {
-            assert_eq!(node.ask_admin("POST /purge?all&hard\nLarder-Admin: 1").status, 200);
-        }
-        nodes[1].get(&path);
         let (before, to_owner) = (origin.count_of(&path), asked(&nodes[0], "asked"));
         assert_eq!(nodes[0].ask(&format!("GET {path}\n{ask}")).text(), "body");
         let (after, to_owner_after) = (origin.count_of(&path), asked(&nodes[0], "asked"));
