@@ -8,6 +8,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("larder-semantics", &[]),
     ("larder-rpc", &[]),
     ("larder-cluster", &[]),
+    ("larder-http2", &[]),
     ("larder-disk", &["larder-evict"]),
     ("larder-store", &["larder-disk", "larder-evict", "larder-semantics"]),
     ("larder-stats", &[]),
@@ -47,6 +48,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-cluster",
             "larder-disk",
             "larder-evict",
+            "larder-http2",
             "larder-lab",
             "larder-proxy",
             "larder-rpc",
@@ -57,7 +59,8 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide without touching the world.
-const PURE: &[&str] = &["larder-evict", "larder-semantics", "larder-rpc", "larder-cluster", "larder-tags"];
+const PURE: &[&str] =
+    &["larder-evict", "larder-semantics", "larder-rpc", "larder-cluster", "larder-http2", "larder-tags"];
 
 /// What a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
 const IMPURE: &[&str] = &[

@@ -1,0 +1,57 @@
+//! How often a client may cause work that brings nothing forward.
+
+/// Tokens that are spent by such work and come back with time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// Thousandths of a token.
+    left: u64,
+    most: u64,
+    /// Thousandths that come back in a millisecond: tokens in a second.
+    rate: u64,
+    /// When they were counted last, in milliseconds.
+    at: u64,
+}
+
+impl Budget {
+    pub(crate) const fn new(burst: u32, rate: u32) -> Self {
+        let most = burst as u64 * 1_000;
+        Self { left: most, most, rate: rate as u64, at: 0 }
+    }
+
+    /// Takes a token; false when none is left.
+    pub(crate) fn spend(&mut self, now: u64) -> bool {
+        let elapsed = now.saturating_sub(self.at);
+        self.at = now.max(self.at);
+        self.left = self.left.saturating_add(elapsed.saturating_mul(self.rate)).min(self.most);
+        match self.left.checked_sub(1_000) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Gives tokens back.
+    pub(crate) fn earn(&mut self, tokens: u32) {
+        self.left = (self.left + u64::from(tokens) * 1_000).min(self.most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back_with_time_and_do_not_gather() {
+        let mut budget = Budget::new(3, 10);
+        let spent = |budget: &mut Budget, now| (0..100).take_while(|_| budget.spend(now)).count();
+        assert_eq!(spent(&mut budget, 5), 3);
+        assert_eq!(spent(&mut budget, 105), 1);
+        assert_eq!(spent(&mut budget, 60_000), 3);
+        // A clock that goes back gives nothing.
+        assert_eq!(spent(&mut budget, 0), 0);
+        budget.earn(2);
+        assert_eq!(spent(&mut budget, 60_000), 2);
+    }
+}

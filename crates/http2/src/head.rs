@@ -1,0 +1,165 @@
+//! The head of a request: which pseudo-header fields it has, and whether it is well-formed (RFC 9113 section 8).
+
+use crate::hpack::{Fields, List};
+use crate::priority::Priority;
+
+/// A request's head, borrowed from the memory that it was decoded into.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'s> {
+    /// A token, case-sensitive.
+    pub method: &'s str,
+    /// As sent; empty for `CONNECT`.
+    pub scheme: &'s str,
+    /// `:authority`, or `host` if that is missing. For `CONNECT`: the target.
+    pub authority: &'s str,
+    /// Path and query; empty for `CONNECT`.
+    pub path: &'s str,
+    /// The other fields. Names are in lower case; several `cookie` lines are one. A `host` is that of `authority`.
+    pub fields: Fields<'s>,
+    /// `content-length`, if it is known; 0 when the request has ended.
+    pub length: Option<u64>,
+}
+
+/// Why a head is malformed, for logs.
+pub(crate) type Fault = &'static str;
+
+/// Where the parts of a head are in a list.
+#[derive(Default)]
+struct Parts<'l> {
+    method: Option<&'l str>,
+    scheme: Option<&'l str>,
+    authority: Option<&'l str>,
+    path: Option<&'l str>,
+    /// How many pseudo-header fields there are.
+    count: usize,
+}
+
+/// What fields outside of the pseudo-header fields say of the message.
+struct Said<'l> {
+    host: Option<&'l [u8]>,
+    length: Option<u64>,
+    priority: Priority,
+}
+
+/// Reads the head of a request from `list`; `end` says that it has no content.
+pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority), Fault> {
+    if list.is_unsound() {
+        return Err("a field has bytes or a place that it must not have");
+    }
+    list.join_cookies();
+    let list = &*list;
+    let parts = Parts::collect(list.fields())?;
+    let fields = list.behind(parts.count);
+    let said = Said::collect(fields)?;
+    let method = parts.method.filter(|method| is_token(method)).ok_or("no :method")?;
+    let authority = match (parts.authority, said.host) {
+        (Some(authority), Some(host)) if !authority.as_bytes().eq_ignore_ascii_case(host) => {
+            return Err(":authority and host differ");
+        }
+        (Some(authority), _) => authority,
+        (None, Some(host)) => visible(host)?,
+        (None, None) => return Err("neither :authority nor host"),
+    };
+    if authority.is_empty() {
+        return Err("an empty :authority");
+    }
+    let (scheme, path) = match (method, parts.scheme, parts.path) {
+        ("CONNECT", None, None) if parts.authority.is_some() => ("", ""),
+        ("CONNECT", ..) => return Err("CONNECT has :authority and nothing else"),
+        ("OPTIONS", Some(scheme), Some("*")) => (scheme, "*"),
+        (_, Some(scheme), Some(path)) if path.starts_with('/') => (scheme, path),
+        (_, None, _) => return Err("no :scheme"),
+        (_, _, None) => return Err("no :path"),
+        _ => return Err("a malformed :path"),
+    };
+    let length = match (said.length, end) {
+        (Some(1..), true) => return Err("content-length without content"),
+        (_, true) => Some(0),
+        (length, false) => length,
+    };
+    Ok((Head { method, scheme, authority, path, fields, length }, said.priority))
+}
+
+/// Reads the trailer section of a request from `list`.
+pub(crate) fn trailers(list: &List) -> Result<Fields<'_>, Fault> {
+    if list.is_unsound() {
+        return Err("a field has bytes or a place that it must not have");
+    }
+    let fields = list.fields();
+    for (name, value) in fields.iter() {
+        if name.starts_with(':') {
+            return Err("a pseudo-header field in a trailer section");
+        }
+        of_connection(name, value)?;
+    }
+    Ok(fields)
+}
+
+impl<'l> Parts<'l> {
+    fn collect(fields: Fields<'l>) -> Result<Self, Fault> {
+        let mut parts = Self::default();
+        for (name, value) in fields.iter() {
+            let part = match name {
+                ":method" => &mut parts.method,
+                ":scheme" => &mut parts.scheme,
+                ":authority" => &mut parts.authority,
+                ":path" => &mut parts.path,
+                _ if name.starts_with(':') => return Err("an unknown pseudo-header field"),
+                _ => break,
+            };
+            if part.replace(visible(value)?).is_some() {
+                return Err("a repeated pseudo-header field");
+            }
+            parts.count += 1;
+        }
+        Ok(parts)
+    }
+}
+
+impl<'l> Said<'l> {
+    fn collect(fields: Fields<'l>) -> Result<Self, Fault> {
+        let mut said = Self { host: None, length: None, priority: Priority::default() };
+        for (name, value) in fields.iter() {
+            of_connection(name, value)?;
+            match name {
+                "host" if said.host.replace(value).is_some() => return Err("more than one host"),
+                "content-length" => {
+                    let length = length(value).ok_or("a malformed content-length")?;
+                    if said.length.replace(length).is_some() {
+                        return Err("more than one content-length");
+                    }
+                }
+                "priority" => said.priority = said.priority.update(value),
+                _ => {}
+            }
+        }
+        Ok(said)
+    }
+}
+
+/// Refuses fields that concern an HTTP/1 connection (RFC 9113 section 8.2.2).
+fn of_connection(name: &str, value: &[u8]) -> Result<(), Fault> {
+    match name {
+        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => {
+            Err("a field of HTTP/1 connections")
+        }
+        "te" if !value.eq_ignore_ascii_case(b"trailers") => Err("te may only say trailers"),
+        _ => Ok(()),
+    }
+}
+
+/// Digits only, as a number of at most 63 bits.
+fn length(value: &[u8]) -> Option<u64> {
+    let digits = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok().filter(|length| i64::try_from(*length).is_ok())
+}
+
+fn visible(value: &[u8]) -> Result<&str, Fault> {
+    let text = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
+    text.ok_or("a pseudo-header field has bytes that it must not have")
+}
+
+fn is_token(text: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_token)
+}

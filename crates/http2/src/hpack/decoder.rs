@@ -1,0 +1,152 @@
+//! Decodes field sections (RFC 7541 section 6).
+
+use super::dynamic::Dynamic;
+use super::list::{Bounds, List, is_sound};
+use super::table::STATIC;
+use super::{huffman, integer};
+
+/// A block that cannot be decoded. The tables of both sides differ from here on, so the connection must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// Decodes the field sections of one connection.
+#[derive(Debug)]
+pub struct Decoder {
+    dynamic: Dynamic,
+}
+
+/// The flag of a string that is Huffman-coded.
+const HUFFMAN: u8 = 0x80;
+
+impl Decoder {
+    /// For an encoder that may use a dynamic table of `table` bytes.
+    pub fn new(table: usize) -> Self {
+        Self { dynamic: Dynamic::new(table) }
+    }
+
+    /// Decodes the whole section `block` into `list`. Fields beyond `bounds` are left out, but reach the dynamic table.
+    ///
+    /// # Errors
+    /// When the block is malformed.
+    pub fn decode(&mut self, mut block: &[u8], list: &mut List, bounds: &Bounds) -> Result<(), Malformed> {
+        list.clear();
+        let mut begins = true;
+        while let Some(&first) = block.first() {
+            match first {
+                0x80.. => {
+                    let index = integer::read(&mut block, 7)?;
+                    self.indexed(index, list, bounds)?;
+                }
+                0x40.. => self.literal(&mut block, 6, list, bounds)?,
+                0x20.. => {
+                    let size = integer::read(&mut block, 5)?;
+                    // Only the beginning of a block may change the table (RFC 7541 section 4.2).
+                    if !begins || !self.dynamic.resize(size) {
+                        return Err(Malformed);
+                    }
+                    continue;
+                }
+                _ => self.literal(&mut block, 4, list, bounds)?,
+            }
+            begins = false;
+        }
+        Ok(())
+    }
+
+    fn indexed(&mut self, index: usize, list: &mut List, bounds: &Bounds) -> Result<(), Malformed> {
+        let (name, value, sound) = self.get(index)?;
+        // A byte on the wire must not cost a copy once there is too much.
+        if list.is_too_large() {
+            return Ok(());
+        }
+        let at = list.bytes().len();
+        list.bytes().extend_from_slice(name);
+        list.bytes().extend_from_slice(value);
+        list.push(at, name.len(), sound, bounds);
+        Ok(())
+    }
+
+    /// A literal whose index has a prefix of `bits` bits; it enters the table if those are 6.
+    fn literal(
+        &mut self,
+        block: &mut &[u8],
+        bits: u32,
+        list: &mut List,
+        bounds: &Bounds,
+    ) -> Result<(), Malformed> {
+        let index = integer::read(block, bits)?;
+        let at = list.bytes().len();
+        match index {
+            0 => string(block, list.bytes())?,
+            _ => list.bytes().extend_from_slice(self.get(index)?.0),
+        }
+        let name = list.bytes().len() - at;
+        string(block, list.bytes())?;
+        let (text, value) = list.bytes()[at..].split_at(name);
+        let sound = is_sound(text, value);
+        if bits == 6 {
+            self.dynamic.insert(text, value, sound);
+        }
+        list.push(at, name, sound, bounds);
+        Ok(())
+    }
+
+    fn get(&self, index: usize) -> Result<(&[u8], &[u8], bool), Malformed> {
+        let place = index.checked_sub(1).ok_or(Malformed)?;
+        match STATIC.get(place) {
+            Some((name, value)) => Ok((name.as_bytes(), value.as_bytes(), true)),
+            None => self.dynamic.get(place - STATIC.len()).ok_or(Malformed),
+        }
+    }
+
+    /// Bytes that it has allocated.
+    pub fn allocated(&self) -> usize {
+        self.dynamic.allocated()
+    }
+
+    /// Checks what always holds of the table.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        self.dynamic.validate()
+    }
+}
+
+/// Appends a string to `out`.
+fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let is_coded = block.first().is_some_and(|first| first & HUFFMAN != 0);
+    let length = integer::read(block, 7)?;
+    let (text, rest) = block.split_at_checked(length).ok_or(Malformed)?;
+    *block = rest;
+    match is_coded {
+        true => huffman::decode(text, out),
+        false => {
+            out.extend_from_slice(text);
+            Ok(())
+        }
+    }
+}
+
+/// The bytes of a token in lower case.
+const IN_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let text = byte as u8;
+        table[byte] = text.is_ascii_lowercase() || text.is_ascii_digit();
+        byte += 1;
+    }
+    let mut others = b"!#$%&'*+-.^_`|~".as_slice();
+    while let [first, rest @ ..] = others {
+        table[*first as usize] = true;
+        others = rest;
+    }
+    table
+};
+
+/// A token in lower case, perhaps with a colon in front.
+pub(super) fn is_name(name: &[u8]) -> bool {
+    let name = name.strip_prefix(b":").unwrap_or(name);
+    !name.is_empty() && name.iter().all(|&byte| IN_NAME[usize::from(byte)])
+}

@@ -1,0 +1,113 @@
+//! The dynamic table (RFC 7541 section 2.3.2), as the peer's encoder fills it.
+
+use std::collections::VecDeque;
+
+use super::list::OVERHEAD;
+
+/// A dynamic table. It allocates nothing before its first entry, and no more than about twice its limit.
+#[derive(Debug)]
+pub(super) struct Dynamic {
+    /// Names and values of all entries, oldest first.
+    bytes: Vec<u8>,
+    /// The position of the first byte, where 0 is the first one that was ever inserted.
+    base: usize,
+    /// Oldest first.
+    entries: VecDeque<Entry>,
+    /// As the RFC counts it.
+    size: usize,
+    /// What the peer's encoder has chosen.
+    limit: usize,
+    /// What it was allowed to choose.
+    most: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// The position of its name; its value follows.
+    at: usize,
+    name: usize,
+    value: usize,
+    sound: bool,
+}
+
+impl Dynamic {
+    pub(super) fn new(most: usize) -> Self {
+        Self { bytes: Vec::new(), base: 0, entries: VecDeque::new(), size: 0, limit: most, most }
+    }
+
+    /// Changes the limit; false if that is more than is allowed.
+    pub(super) fn resize(&mut self, limit: usize) -> bool {
+        if limit > self.most {
+            return false;
+        }
+        self.limit = limit;
+        self.evict(limit);
+        true
+    }
+
+    /// Name, value, and whether both are sound; the newest entry has index 0.
+    pub(super) fn get(&self, index: usize) -> Option<(&[u8], &[u8], bool)> {
+        let place = self.entries.len().checked_sub(index + 1)?;
+        let entry = self.entries[place];
+        let start = entry.at - self.base;
+        let (name, value) = self.bytes[start..start + entry.len()].split_at(entry.name);
+        Some((name, value, entry.sound))
+    }
+
+    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], sound: bool) {
+        let size = name.len() + value.len() + OVERHEAD;
+        if size > self.limit {
+            return self.evict(0);
+        }
+        self.evict(self.limit - size);
+        if self.evicted() > self.most {
+            let evicted = self.evicted();
+            self.bytes.drain(..evicted);
+            self.base += evicted;
+        }
+        let at = self.base + self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        self.entries.push_back(Entry { at, name: name.len(), value: value.len(), sound });
+        self.size += size;
+    }
+
+    /// Removes the oldest entries until at most `size` is left.
+    fn evict(&mut self, size: usize) {
+        while self.size > size
+            && let Some(entry) = self.entries.pop_front()
+        {
+            self.size -= entry.len() + OVERHEAD;
+        }
+    }
+
+    /// Bytes at the beginning that belong to no entry any more.
+    fn evicted(&self) -> usize {
+        self.entries.front().map_or(self.bytes.len(), |oldest| oldest.at - self.base)
+    }
+
+    pub(super) fn allocated(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    pub(super) fn validate(&self) -> Result<(), &'static str> {
+        let bytes: usize = self.entries.iter().map(Entry::len).sum();
+        let size = bytes + self.entries.len() * OVERHEAD;
+        if bytes != self.bytes.len() - self.evicted() {
+            return Err("the bytes of the dynamic table are not those of its entries");
+        }
+        if size != self.size || self.size > self.limit || self.limit > self.most {
+            return Err("the size of the dynamic table is wrong");
+        }
+        if self.bytes.len() > 2 * self.most {
+            return Err("the dynamic table keeps evicted bytes");
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn len(&self) -> usize {
+        self.name + self.value
+    }
+}

@@ -1,0 +1,106 @@
+//! Encodes field sections without a dynamic table and without Huffman codes: names by their index in the static table, values
+//! as they are. A stored section can so be copied into any connection's stream.
+
+use super::integer;
+
+/// The index of `:status 200` in the static table.
+const STATUS_200: u8 = 8;
+
+/// Appends that the encoder's table has no room (RFC 7541 section 6.3). It must be the beginning of a section.
+pub fn no_table(out: &mut Vec<u8>) {
+    out.push(0x20);
+}
+
+/// Appends `:status`. It must be the first field.
+pub fn status(out: &mut Vec<u8>, status: u16) {
+    let place = [200, 204, 206, 304, 400, 404, 500].iter().position(|known| *known == status);
+    if let Some(place) = place {
+        out.push(0x80 | (STATUS_200 + place as u8));
+        return;
+    }
+    let digit = |divisor: u16| b'0' + (status / divisor % 10) as u8;
+    out.extend_from_slice(&[STATUS_200, 3, digit(100), digit(10), digit(1)]);
+}
+
+/// Appends a field, its name in lower case. Fields that concern an HTTP/1 connection are left out.
+pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    match Name::of(name) {
+        Name::OfConnection => return,
+        Name::Known(index) => integer::write(out, 4, 0, index.into()),
+        Name::Other(name) => {
+            out.push(0);
+            integer::write(out, 7, 0, name.len());
+            out.extend(name.iter().map(u8::to_ascii_lowercase));
+        }
+    }
+    integer::write(out, 7, 0, value.len());
+    out.extend_from_slice(value);
+}
+
+/// Appends the field lines of an HTTP/1 message (`Name: value\r\n`, any number of them), as [`field`] does. Lines without a
+/// colon are left out.
+pub fn lines(out: &mut Vec<u8>, mut lines: &[u8]) {
+    while !lines.is_empty() {
+        let end = memchr::memchr(b'\n', lines).unwrap_or(lines.len());
+        let line = &lines[..end];
+        lines = lines.get(end + 1..).unwrap_or_default();
+        if let Some(colon) = memchr::memchr(b':', line).filter(|colon| *colon > 0) {
+            field(out, &line[..colon], line[colon + 1..].trim_ascii());
+        }
+    }
+}
+
+/// What the name of a response's field is.
+enum Name<'n> {
+    /// In the static table, with this index.
+    Known(u8),
+    /// Of a field that HTTP/2 does not have (RFC 9113 section 8.2.2).
+    OfConnection,
+    Other(&'n [u8]),
+}
+
+impl<'n> Name<'n> {
+    fn of(name: &'n [u8]) -> Self {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let first = |known: &[(&str, u8)]| {
+            known
+                .iter()
+                .find(|(known, _)| is(known))
+                .map_or(Self::Other(name), |(_, index)| Self::Known(*index))
+        };
+        // Few names have the same length; the others cost one comparison.
+        match name.len() {
+            3 => first(&[("age", 21), ("via", 60)]),
+            4 => first(&[("date", 33), ("etag", 34), ("vary", 59), ("link", 45)]),
+            5 => first(&[("allow", 22)]),
+            6 => first(&[("server", 54)]),
+            7 if is("upgrade") => Self::OfConnection,
+            7 => first(&[("expires", 36), ("refresh", 52)]),
+            8 => first(&[("location", 46)]),
+            10 if is("connection") || is("keep-alive") => Self::OfConnection,
+            10 => first(&[("set-cookie", 55)]),
+            11 => first(&[("retry-after", 53)]),
+            12 => first(&[("content-type", 31)]),
+            13 => first(&[
+                ("cache-control", 24),
+                ("last-modified", 44),
+                ("accept-ranges", 18),
+                ("content-range", 30),
+            ]),
+            14 => first(&[("content-length", 28)]),
+            16 if is("proxy-connection") => Self::OfConnection,
+            16 => first(&[
+                ("content-encoding", 26),
+                ("content-language", 27),
+                ("content-location", 29),
+                ("www-authenticate", 61),
+            ]),
+            17 if is("transfer-encoding") => Self::OfConnection,
+            18 => first(&[("proxy-authenticate", 48)]),
+            19 => first(&[("content-disposition", 25)]),
+            25 => first(&[("strict-transport-security", 56)]),
+            27 => first(&[("access-control-allow-origin", 20)]),
+            _ => Self::Other(name),
+        }
+    }
+}

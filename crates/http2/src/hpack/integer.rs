@@ -1,0 +1,80 @@
+//! Integers with a prefix of some bits (RFC 7541 section 5.1).
+
+use super::decoder::Malformed;
+
+/// Bytes that may follow the prefix. No length or index here needs more than 28 bits.
+const MOST_BYTES: usize = 4;
+
+/// Reads an integer whose first byte has a prefix of `bits` bits, and advances `input`.
+pub(super) fn read(input: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
+    let mask = (1_usize << bits) - 1;
+    let (&first, mut rest) = input.split_first().ok_or(Malformed)?;
+    let mut value = usize::from(first) & mask;
+    if value == mask {
+        for number in 0.. {
+            let (&byte, behind) = rest.split_first().ok_or(Malformed)?;
+            if number == MOST_BYTES {
+                return Err(Malformed);
+            }
+            rest = behind;
+            value += (usize::from(byte) & 0x7f) << (7 * number);
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+    }
+    *input = rest;
+    Ok(value)
+}
+
+/// Appends `value` with a prefix of `bits` bits; `flags` are the other bits of the first byte.
+pub(super) fn write(out: &mut Vec<u8>, bits: u32, flags: u8, value: usize) {
+    let mask = (1_usize << bits) - 1;
+    if value < mask {
+        out.push(flags | value as u8);
+        return;
+    }
+    out.push(flags | mask as u8);
+    let mut left = value - mask;
+    while left >= 0x80 {
+        out.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    out.push(left as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc7541_c_1_examples() {
+        for (bits, value, wire) in [(5, 10, &[0x0a][..]), (5, 1337, &[0x1f, 0x9a, 0x0a]), (8, 42, &[0x2a])] {
+            let mut out = Vec::new();
+            write(&mut out, bits, 0, value);
+            assert_eq!(out, wire);
+            assert_eq!(read(&mut &out[..], bits), Ok(value));
+        }
+    }
+
+    #[test]
+    fn integers_end_and_have_a_limit() {
+        for wire in [&[][..], &[0x1f], &[0x1f, 0x80], &[0x1f, 0x80, 0x80, 0x80, 0x80, 0x00], &[0xff; 20]] {
+            assert_eq!(read(&mut &wire[..], 5), Err(Malformed), "{wire:?}");
+        }
+        assert_eq!(read(&mut &[0x1f, 0xff, 0xff, 0xff, 0x7f][..], 5), Ok(0x1f + 0x0fff_ffff));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for bits in 1..=8 {
+            for value in (0..300).chain([16_383, 16_384, 1 << 20, (1 << 28) - 1]) {
+                let mut out = Vec::new();
+                write(&mut out, bits, 0, value);
+                out.push(9);
+                let mut rest = &out[..];
+                assert_eq!((read(&mut rest, bits), rest), (Ok(value), &[9][..]));
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Connections by the bytes of a client: requests, windows, order, ends, attacks.
+
+mod attacks;
+mod client;
+mod flow;
+mod frames;
+mod pieces;
+mod requests;
