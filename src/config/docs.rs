@@ -99,7 +99,7 @@ fn lines<T>(file: &mut String, mark: &str, keys: &[Key<T>], defaults: &T) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Flags;
+    use crate::config::flags::Flags;
     use crate::config::{load, parse};
 
     const ROOT: &str = env!("CARGO_MANIFEST_DIR");

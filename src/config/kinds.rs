@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use crate::units;
-use crate::words::hint;
+use crate::cli::units;
+use crate::cli::words::hint;
 
 /// What the docs and the errors call a kind.
 pub(super) trait Words {

@@ -1,4 +1,4 @@
-//! The values of a config that have a syntax of their own: addresses, hosts, origins, tokens, policies.
+//! The values of a config that have a syntax of their own: addresses, hosts, origins, tokens, policies, databases.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,9 +7,10 @@ use http::Uri;
 use http::uri::Authority;
 use ipnet::IpNet;
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Origin};
+use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, HostHeader, Origin, Role};
 
-use crate::words::nearest;
+use super::draft::statistics::DatabasePlace;
+use crate::cli::words::{hint, nearest};
 
 /// The forms of the access log.
 pub(crate) const ACCESS_LOGS: &[(&str, AccessLog)] = &[
@@ -26,6 +27,23 @@ pub(super) const CLIENT_ADDRESSES: &[(&str, ClientAddress)] = &[
     ("x-forwarded-for", ClientAddress::XForwardedFor),
     ("forwarded", ClientAddress::Forwarded),
 ];
+
+/// The parts of clients' addresses that may be recorded.
+pub(super) const CLIENT_DETAILS: &[(&str, ClientDetail)] =
+    &[("whole", ClientDetail::Whole), ("truncated", ClientDetail::Truncated), ("off", ClientDetail::Off)];
+
+/// The word for the statistics database in the state directory.
+const DEFAULT_DATABASE: &str = "auto";
+/// The word for no statistics database.
+pub(super) const NO_DATABASE: &str = "none";
+
+/// The role's name in lists and logs.
+pub(crate) fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Reverse => "reverse",
+        Role::Forward => "forward",
+    }
+}
 
 /// `ADDRESS:PORT`, where clients connect.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -224,6 +242,27 @@ pub(super) fn user_agent(text: &str) -> Result<String, String> {
     }
 }
 
+/// The URL of a database, or a word.
+pub(crate) fn database(text: &str) -> Result<DatabasePlace, String> {
+    match text {
+        DEFAULT_DATABASE => Ok(DatabasePlace::Default),
+        NO_DATABASE => Ok(DatabasePlace::Off),
+        url => match larder_stats::describe(url) {
+            Ok(_) => Ok(DatabasePlace::At(url.to_owned())),
+            Err(error) => Err(format!("{error}{}", hint(url, [DEFAULT_DATABASE, NO_DATABASE]))),
+        },
+    }
+}
+
+/// How [`database`] reads it.
+pub(super) fn show_database(place: &DatabasePlace) -> String {
+    match place {
+        DatabasePlace::Default => DEFAULT_DATABASE.to_owned(),
+        DatabasePlace::Off => NO_DATABASE.to_owned(),
+        DatabasePlace::At(url) => url.clone(),
+    }
+}
+
 fn is_label(label: &str) -> bool {
     (1..=63).contains(&label.len())
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
@@ -317,5 +356,20 @@ mod tests {
             host_header("a b"),
             Err("'a b' is neither 'preserve', nor 'origin', nor a host".to_owned())
         );
+    }
+
+    #[test]
+    fn a_place_is_a_word_or_a_url() {
+        for text in ["auto", "none", "sqlite:a.db", "mysql://u:p@h/d", "postgres://h/d"] {
+            assert_eq!(database(text).map(|place| show_database(&place)), Ok(text.to_owned()));
+        }
+        for (text, problem) in [
+            ("non", "did you mean 'none'?"),
+            ("sqllite:a.db", "did you mean 'sqlite'?"),
+            ("mysql://u:secret@h", "names no database"),
+        ] {
+            let error = database(text).unwrap_err();
+            assert!(error.contains(problem) && !error.contains("secret"), "{text}: {error}");
+        }
     }
 }

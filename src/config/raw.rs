@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TOP};
-use crate::words::hint;
+use crate::cli::words::hint;
 
 /// Reads `text`, which stands in the file called `file`, on top of `draft`. Problems come in the order of their lines.
 pub(super) fn read(file: &str, text: &str, draft: &mut Draft) -> Result<(), Vec<String>> {

@@ -4,15 +4,17 @@ use clap::Parser;
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 
+use super::flags::Flags;
 use super::{needs_restart, parse, summary};
-use crate::args::{Command, Flags, Line};
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    flags: Flags,
+}
 
 fn flags(words: &[&str]) -> Flags {
-    let line = Line::try_parse_from(["larder", "serve"].iter().chain(words)).expect("valid words");
-    match line.command {
-        Command::Serve(run) => run.flags,
-        other => panic!("not serve: {other:?}"),
-    }
+    Line::try_parse_from(["serve"].iter().chain(words)).expect("valid words").flags
 }
 
 fn settings(text: &str, words: &[&str]) -> Settings {

@@ -2,6 +2,7 @@
 //!
 //! Each check is a function from what it reads to a list of problems; this file only gathers and prints.
 
+mod cycles;
 mod directions;
 mod documents;
 mod functions;
@@ -33,6 +34,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(sources::lengths(&files, sources::LONG_FILES));
     problems.extend(functions::lengths(&files));
     problems.extend(layers::check(&files, layers::CRATES));
+    problems.extend(cycles::check(&files, cycles::ROOTS));
     problems.extend(sources::leftovers(&files));
     problems.extend(sources::machine_paths(&files));
     problems.extend(words::private(&files));

@@ -1,0 +1,333 @@
+//! The client of a running larder's admin listener, and the arguments that name it.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use larder_proxy::settings::Token;
+use reqwest::Url;
+use serde::de::DeserializeOwned;
+use serde_json::from_slice;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::admin_token::{Secret, Shown};
+use super::output::Failure;
+use super::words::printable;
+
+/// The address of the admin listener by default.
+pub(crate) const ADMIN: &str = "127.0.0.1:9145";
+/// How long a connection may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may be silent: it may have to look through a slow disk before it finds something to say.
+const SILENCE: Duration = Duration::from_secs(120);
+/// As good as for ever.
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+/// Bytes of a line, which has a URL and request fields in it; a proxy takes no longer heads.
+const LONGEST: usize = 4 << 20;
+/// Characters of an explanation that are shown.
+const LONGEST_WHY: usize = 300;
+
+/// Takes the name and the data of a server-sent event, and says whether it wants more.
+pub(crate) type EventSink<'l> = dyn FnMut(&str, &[u8]) -> Result<bool, String> + 'l;
+
+/// Which admin listener, and the token for it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminListener {
+    /// Address of the admin listener
+    #[arg(long, value_name = "ADDRESS", default_value = ADMIN)]
+    pub(crate) admin: String,
+    /// Admin token to send [default: $LARDER_TOKEN, which other users of this machine cannot read]
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<Token>,
+}
+
+impl AdminListener {
+    /// The one at `admin`.
+    pub(crate) fn at(admin: &str) -> Self {
+        Self { admin: admin.to_owned(), token: None }
+    }
+
+    /// The token to show there, if one is known.
+    ///
+    /// # Errors
+    /// That the environment's is no token.
+    pub(crate) fn secret(&self) -> Result<Option<Secret>, String> {
+        Secret::of(self.token.as_ref())
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// It says so, with this status.
+    Refused(StatusCode, String),
+    /// There is none, or none that is understood.
+    Broken(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(_, why) | Self::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        match problem {
+            // It did not understand what the user wrote.
+            Problem::Refused(StatusCode::BAD_REQUEST, why) => Self::Refused(why),
+            Problem::Refused(_, why) | Problem::Broken(why) => Self::Failed(why),
+        }
+    }
+}
+
+/// Names and values of a query.
+type Query<'q> = &'q [(&'q str, String)];
+
+/// A client of an admin listener.
+pub(crate) struct AdminClient {
+    runtime: Runtime,
+    admin: String,
+    secret: Option<Secret>,
+}
+
+impl AdminClient {
+    /// The one that `listener` is.
+    ///
+    /// # Errors
+    /// When the system has no room for it.
+    pub(crate) fn new(listener: &AdminListener) -> Result<Self, String> {
+        let admin = listener.admin.clone();
+        let failed = |error: &dyn Error| format!("cannot ask {admin}: {error}");
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
+        Ok(Self { runtime, admin, secret: listener.secret()? })
+    }
+
+    /// What it answers to a GET.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Problem> {
+        self.whole(Method::GET, path, query)
+    }
+
+    /// What it answers to a POST.
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Problem> {
+        self.whole(Method::POST, path, query)
+    }
+
+    fn whole<T: DeserializeOwned>(&self, method: Method, path: &str, query: Query<'_>) -> Result<T, Problem> {
+        let mut text = Vec::new();
+        self.runtime.block_on(self.pieces_of(method, path, query, &mut |piece| {
+            text.extend_from_slice(piece);
+            text.len() <= LONGEST
+        }))?;
+        from_slice(&text).map_err(|error| self.said(&format!("an unexpected answer: {error}")))
+    }
+
+    /// Hands what it answers to `take`, in pieces, until that says false.
+    pub(crate) fn pieces(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), Problem> {
+        self.runtime.block_on(self.pieces_of(Method::GET, path, query, take))
+    }
+
+    async fn pieces_of(
+        &self,
+        method: Method,
+        path: &str,
+        query: Query<'_>,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), Problem> {
+        let mut response = self.ask(method, path, query).await?;
+        while let Some(piece) = next(&mut response).await.map_err(|error| self.broke(&error))? {
+            if !take(&piece) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands each line of an answer to `take`, until that says false.
+    pub(crate) fn lines(
+        &self,
+        method: Method,
+        path: &str,
+        query: Query<'_>,
+        take: &mut dyn FnMut(&[u8]) -> Result<bool, String>,
+    ) -> Result<(), Problem> {
+        let (mut line, mut outcome) = (Vec::new(), Ok(true));
+        let mut split = |piece: &[u8]| {
+            for part in piece.split_inclusive(|byte| *byte == b'\n') {
+                line.extend_from_slice(part);
+                if line.len() > LONGEST {
+                    outcome = Err(format!("{} sent a line of more than {LONGEST} bytes", self.admin));
+                } else if line.ends_with(b"\n") {
+                    outcome = take(&line);
+                    line.clear();
+                }
+                if !matches!(outcome, Ok(true)) {
+                    return false;
+                }
+            }
+            true
+        };
+        self.runtime.block_on(self.pieces_of(method, path, query, &mut split))?;
+        outcome.map(drop).map_err(Problem::Broken)
+    }
+
+    /// Hands the name and the data of each server-sent event to `take`, until that says false or `limit` has
+    /// passed. A sign of life has neither name nor data.
+    pub(crate) fn events(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        limit: Option<Duration>,
+        take: &mut EventSink<'_>,
+    ) -> Result<(), Problem> {
+        let mut name = String::new();
+        let mut event = |line: &[u8]| {
+            let line = line.trim_ascii_end();
+            if let Some(said) = line.strip_prefix(b"event: ") {
+                name = String::from_utf8_lossy(said).into_owned();
+                return Ok(true);
+            }
+            let name = if line.is_empty() { return Ok(true) } else { std::mem::take(&mut name) };
+            take(&name, line.strip_prefix(b"data: ").unwrap_or_default())
+        };
+        let until = Instant::now() + limit.unwrap_or(YEAR);
+        let (mut line, mut outcome) = (Vec::new(), Ok(true));
+        let mut take = |piece: &[u8]| {
+            for byte in piece {
+                line.push(*byte);
+                if *byte == b'\n' {
+                    outcome = event(&line);
+                    line.clear();
+                }
+                if !matches!(outcome, Ok(true)) || line.len() > LONGEST {
+                    return false;
+                }
+            }
+            true
+        };
+        let pieces = self.pieces_of(Method::GET, path, query, &mut take);
+        match self.runtime.block_on(async { timeout_at(until, pieces).await }) {
+            Ok(ended) => ended?,
+            Err(_) => return Ok(()),
+        }
+        match outcome {
+            Ok(true) => Err(Problem::Broken(format!("{} has ended", self.admin))),
+            Ok(false) => Ok(()),
+            Err(why) => Err(Problem::Broken(why)),
+        }
+    }
+
+    async fn ask(&self, method: Method, path: &str, query: Query<'_>) -> Result<Response<Incoming>, Problem> {
+        let unanswered = |why| Problem::Broken(unanswered(&self.admin, why));
+        let failed = |error: io::Error| unanswered(explain(&error));
+        let url = Url::parse_with_params(&format!("http://{}/{path}", self.admin), query)
+            .map_err(|error| unanswered(error.to_string()))?;
+        let target = [url.path(), url.query().unwrap_or_default()].join("?");
+        let stream = timeout(PATIENCE, TcpStream::connect(&self.admin)).await;
+        let stream = stream.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(failed)?;
+        let (here, there) = (stream.local_addr().map_err(failed)?, stream.peer_addr().map_err(failed)?);
+        let shown = Secret::at(self.secret.as_ref(), here, there);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header("host", &self.admin)
+            .header("larder-admin", "1");
+        if let Shown::Authorization(authorization) = &shown {
+            request = request.header("authorization", authorization);
+        }
+        let request = request.body(Empty::<Bytes>::new()).map_err(|error| unanswered(error.to_string()))?;
+        let broke = |error: hyper::Error| unanswered(cause(&error));
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broke)?;
+        // What goes wrong with it is told where its answer is awaited.
+        tokio::spawn(connection);
+        let response = match timeout(SILENCE, sender.send_request(request)).await {
+            Ok(answered) => answered.map_err(broke)?,
+            Err(_) => return Err(unanswered(silent())),
+        };
+        if response.status() == StatusCode::OK {
+            return Ok(response);
+        }
+        let (status, mut why) = words(response).await;
+        if let (StatusCode::UNAUTHORIZED, Shown::Withheld(reason)) = (status, shown) {
+            why = format!("{why}; {reason}");
+        }
+        Err(Problem::Refused(status, format!("{} says: {why}", self.admin)))
+    }
+
+    fn said(&self, why: &str) -> Problem {
+        Problem::Broken(format!("{} says: {why}", self.admin))
+    }
+
+    fn broke(&self, error: &str) -> Problem {
+        Problem::Broken(format!("{} broke off: {error}", self.admin))
+    }
+}
+
+/// The next piece of an answer's content; `None` at its end.
+async fn next(response: &mut Response<Incoming>) -> Result<Option<Bytes>, String> {
+    loop {
+        let frame = timeout(SILENCE, response.body_mut().frame()).await.map_err(|_| silent())?;
+        match frame.transpose().map_err(|error| cause(&error))?.map(hyper::body::Frame::into_data) {
+            None => return Ok(None),
+            Some(Ok(piece)) => return Ok(Some(piece)),
+            // Trailers say nothing here.
+            Some(Err(_)) => {}
+        }
+    }
+}
+
+fn silent() -> String {
+    format!("silent for {} seconds", SILENCE.as_secs())
+}
+
+/// What it says instead of what was asked for.
+async fn words(mut response: Response<Incoming>) -> (StatusCode, String) {
+    let status = response.status();
+    let text = next(&mut response).await.ok().flatten().unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).chars().take(LONGEST_WHY).collect::<String>();
+    let line = printable(text.lines().next().unwrap_or_default());
+    (status, if line.is_empty() { format!("status {}", status.as_u16()) } else { line })
+}
+
+/// The cause that has no cause of its own, which says most.
+fn cause(error: &hyper::Error) -> String {
+    let mut cause: &dyn Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.downcast_ref().map_or_else(|| cause.to_string(), explain)
+}
+
+/// That the admin listener at `admin` gave no answer.
+pub(super) fn unanswered(admin: &str, why: String) -> String {
+    format!("no larder answers at {admin}: {why}")
+}
+
+/// What an error of a connection to an admin listener means.
+pub(super) fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => {
+            "connection refused; is it running, or was it started with --admin elsewhere?".to_owned()
+        }
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("silent for {} seconds", PATIENCE.as_secs()),
+        ErrorKind::InvalidData => "not an HTTP server".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,166 @@
+//! The admin token that commands send: one from the environment is not sent to programs of other users.
+//!
+//! Any user of a machine can listen at a larder's usual address. The kernel reports the user of the program at the other
+//! end of a local connection; a token from the command line is sent to any program.
+
+use std::env;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use larder_proxy::settings::Token;
+
+/// The variable that has the admin token, where neither the command line nor the file has one.
+pub(crate) const TOKEN: &str = "LARDER_TOKEN";
+
+/// A token, and the programs that may receive it.
+#[derive(Clone, Debug)]
+pub(crate) struct Secret {
+    token: Token,
+    /// It comes from the environment.
+    is_ambient: bool,
+}
+
+/// What to show at a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Nothing.
+    Nothing,
+    /// This value of `Authorization`.
+    Authorization(String),
+    /// Nothing, for this reason.
+    Withheld(String),
+}
+
+impl Secret {
+    /// The token that was `written`, or else that of the environment.
+    ///
+    /// # Errors
+    /// That the environment's is no token.
+    pub(crate) fn of(written: Option<&Token>) -> Result<Option<Self>, String> {
+        match (written, env::var(TOKEN)) {
+            (Some(token), _) => Ok(Some(Self { token: token.clone(), is_ambient: false })),
+            (None, Ok(text)) if !text.is_empty() => {
+                let token = text.parse().map_err(|why| format!("${TOKEN}: {why}"))?;
+                Ok(Some(Self { token, is_ambient: true }))
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// What to show at a connection from `here` to `there`.
+    pub(crate) fn at(secret: Option<&Self>, here: SocketAddr, there: SocketAddr) -> Shown {
+        let Some(secret) = secret else { return Shown::Nothing };
+        let own = rustix::process::geteuid().as_raw();
+        match owner(here, there, own) {
+            Err(why) if secret.is_ambient => {
+                Shown::Withheld(format!("${TOKEN} was not shown: {why}; --token shows it nevertheless"))
+            }
+            _ => Shown::Authorization(format!("Bearer {}", secret.token.secret())),
+        }
+    }
+}
+
+/// Why the program at `there` may be another user's; `own` is this user.
+fn owner(here: SocketAddr, there: SocketAddr, own: u32) -> Result<(), String> {
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| std::fs::read_to_string(file).unwrap_or_default());
+    let ends: Vec<_> = tables.iter().flat_map(|table| table.lines()).filter_map(Row::of).collect();
+    judge(&ends, here, there, own)
+}
+
+fn judge(rows: &[Row], here: SocketAddr, there: SocketAddr, own: u32) -> Result<(), String> {
+    let (here, there) = (canonical(here), canonical(there));
+    let is_other_end = |row: &&Row| row.local == there && row.remote == here;
+    let Some(end) = rows.iter().find(is_other_end) else {
+        // It is on another machine, or nobody knows.
+        return match there.ip().is_loopback() || there.ip() == here.ip() {
+            true => Err(format!("the system does not say whose program is at {there}")),
+            false => Ok(()),
+        };
+    };
+    // A connection that has not been accepted belongs to no process yet; the listener will get it.
+    let listens = |row: &&Row| {
+        let ip = row.local.ip();
+        row.listens && row.local.port() == there.port() && (ip == there.ip() || ip.is_unspecified())
+    };
+    let mut owners = rows.iter().filter(listens).chain([end]).map(|row| row.uid);
+    match owners.find(|uid| *uid != 0 && *uid != own) {
+        Some(uid) => Err(format!("the program at {there} belongs to another user ({uid})")),
+        None => Ok(()),
+    }
+}
+
+/// A socket, as `/proc/net/tcp` describes it.
+struct Row {
+    local: SocketAddr,
+    remote: SocketAddr,
+    listens: bool,
+    uid: u32,
+}
+
+impl Row {
+    fn of(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (local, remote) = (address(words.next()?)?, address(words.next()?)?);
+        let listens = words.next()? == "0A";
+        let uid = words.nth(3)?.parse().ok()?;
+        Some(Self { local, remote, listens, uid })
+    }
+}
+
+/// `0100007F:23B9` is 127.0.0.1:9145: words of four bytes as the processor has them, in hexadecimal digits.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (digits, port) = text.split_once(':')?;
+    let word = |at: usize| u32::from_str_radix(digits.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let ip = match digits.len() {
+        8 => IpAddr::from(Ipv4Addr::from(word(0)?)),
+        32 => {
+            let words: Vec<_> = (0..4).map(|n| word(8 * n)).collect::<Option<_>>()?;
+            IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(words.concat()).ok()?))
+        }
+        _ => return None,
+    };
+    Some(canonical(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
+}
+
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn the_system_says_whose_program_is_at_the_other_end() {
+        let rows = |text: &str| text.lines().filter_map(Row::of).collect::<Vec<_>>();
+        let header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
+        let row = |local: &str, remote: &str, state: &str, uid: u32| {
+            format!(
+                "   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000 {uid:>5} 0 7 1 0 100 0"
+            )
+        };
+        let (server, client, none) = ("0100007F:23B9", "0100007F:8AE2", "00000000:0000");
+        let mapped = "0000000000000000FFFF00000100007F";
+        let (here, there) = ("127.0.0.1:35554".parse().unwrap(), "127.0.0.1:9145".parse().unwrap());
+        for (lines, expected) in [
+            (vec![row(server, none, "0A", 7), row(server, client, "01", 7)], true),
+            (vec![row(server, none, "0A", 0), row(server, client, "01", 0)], true),
+            (vec![row(server, none, "0A", 8), row(server, client, "01", 8)], false),
+            // Not accepted yet.
+            (vec![row(server, none, "0A", 8), row(server, client, "01", 0)], false),
+            (vec![row("00000000:23B9", none, "0A", 8), row(server, client, "01", 0)], false),
+            // Accepted by a program that listens no more.
+            (vec![row(server, none, "0A", 7), row(server, client, "01", 8)], false),
+            (vec![row(&format!("{mapped}:23B9"), &format!("{mapped}:8AE2"), "01", 8)], false),
+            (vec![row(&format!("{mapped}:23B9"), &format!("{mapped}:8AE2"), "01", 7)], true),
+            // This user's end of the same connection says nothing.
+            (vec![row(client, server, "01", 7)], false),
+            (Vec::new(), false),
+        ] {
+            let table = [&[header.to_owned()], &lines[..]].concat().join("\n");
+            assert_eq!(judge(&rows(&table), here, there, 7).is_ok(), expected, "{table}");
+        }
+        assert!(judge(&[], here, "192.0.2.1:9145".parse().unwrap(), 7).is_ok(), "another machine");
+    }
+}

@@ -1,0 +1,14 @@
+//! What commands share: arguments, units, tables, progress, the client of the admin listener, and how commands fail.
+
+pub(crate) mod admin;
+pub(crate) mod admin_token;
+pub(crate) mod counters;
+pub(crate) mod exit_with_parent;
+mod output;
+pub(crate) mod progress;
+pub(crate) mod tables;
+pub(crate) mod traces;
+pub(crate) mod units;
+pub(crate) mod words;
+
+pub(crate) use output::{Failure, say};

@@ -1,0 +1,90 @@
+//! The traces that commands read: the arguments that say how, their names, and the reader.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use larder_lab::trace::{self, Field, Format, Trace};
+
+use super::output::Failure;
+use super::{units, words};
+
+/// How to read traces.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Reading {
+    /// Format of the files [default: detected]
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    pub(crate) format: Option<Format>,
+    /// Columns of separated values, such as time,key,size; _ is ignored
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) columns: Vec<Field>,
+    /// Read the requests of this share of the objects, such as 0.01
+    #[arg(long, value_name = "SHARE", value_parser = sample, default_value = "1")]
+    pub(crate) sample: f64,
+    /// Largest accepted share of broken lines
+    #[arg(long, value_name = "SHARE", value_parser = units::parse_share, default_value = "1%")]
+    pub(crate) max_broken: f64,
+    /// Cut URLs to their scheme and host
+    #[arg(long)]
+    pub(crate) base_urls: bool,
+}
+
+impl Reading {
+    /// The same for the reader.
+    pub(crate) fn options(&self) -> trace::Options {
+        trace::Options {
+            format: self.format,
+            columns: self.columns.clone(),
+            sample: self.sample,
+            max_broken_share: self.max_broken,
+            base_urls: self.base_urls,
+        }
+    }
+}
+
+/// A short name for each trace: its file's, up to the first dot; the whole path where that is not enough to tell
+/// them apart.
+pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
+    let short = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let stem = name.as_deref().and_then(|name| name.split('.').find(|part| !part.is_empty()));
+        stem.map_or_else(|| path.display().to_string(), str::to_owned)
+    };
+    let short: Vec<_> = paths.iter().map(short).collect();
+    let is_alone = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
+    let named = short.iter().zip(paths);
+    named.map(|(name, path)| if is_alone(name) { name.clone() } else { path.display().to_string() }).collect()
+}
+
+/// The trace in the file at `path`; notes of what is wrong with it go to the user.
+pub(crate) fn read(path: &Path, options: &trace::Options) -> Result<Trace, Failure> {
+    let (trace, reading) = trace::read(path, options).map_err(|error| Failure::Refused(error.to_string()))?;
+    for note in reading.notes() {
+        eprintln!("larder: {}: {note}", path.display());
+    }
+    Ok(trace)
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    let names = Format::ALL.iter().map(|(name, _)| *name);
+    text.parse().map_err(|error: String| error + &words::hint(text, names))
+}
+
+fn sample(text: &str) -> Result<f64, String> {
+    match units::parse_share(text)? {
+        0.0 => Err("a sample of 0 selects nothing".to_owned()),
+        share => Ok(share),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_are_named_as_shortly_as_tells_them_apart() {
+        let paths = ["a/web.csv.zst", "b/shop.csv", "-"].map(PathBuf::from);
+        assert_eq!(names(&paths), ["web", "shop", "-"]);
+        let paths = ["a/web.csv", "b/web.csv", "c/.hidden.csv"].map(PathBuf::from);
+        assert_eq!(names(&paths), ["a/web.csv", "b/web.csv", "hidden"]);
+    }
+}

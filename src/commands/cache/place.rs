@@ -1,0 +1,117 @@
+//! The sources of `larder cache`: directories that no larder uses, or the answers of a running larder. Both use the words
+//! of [`inventory`].
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use larder_proxy::inventory::{self, Object, Progress};
+use larder_store::Disks;
+use larder_store::disks::{Event, Name, OpenError, Tell};
+
+use super::args;
+use super::remote;
+use crate::cli::Failure;
+use crate::cli::admin::ADMIN;
+use crate::cli::admin::AdminClient;
+use crate::cli::progress::Bar;
+
+/// Bytes of content that are read at once.
+const PIECE: usize = 256 << 10;
+
+/// A place to look at.
+pub(super) enum Place {
+    AtRest(Disks),
+    Serving(AdminClient),
+}
+
+impl Place {
+    /// What the user named.
+    ///
+    /// # Errors
+    /// Why it cannot be looked at.
+    pub(super) fn open(place: &args::Place) -> Result<Self, Failure> {
+        if place.disk.is_empty() {
+            return AdminClient::new(&place.listener).map(Self::Serving).map_err(Failure::Failed);
+        }
+        let reading = Bar::wait("reading the index".to_owned());
+        let tell: Tell = Arc::new(warn);
+        let disks = Disks::at_rest(&place.disk, &tell);
+        reading.finish();
+        disks.map(Self::AtRest).map_err(|error| match error {
+            OpenError::InUse { .. } => Failure::Failed(format!(
+                "{error}; to ask that one, write --admin {ADMIN}, or where its admin listener is, instead of --disk"
+            )),
+            OpenError::Io { error: ref cause, .. } if is_wrong_path(cause) => Failure::Refused(error.to_string()),
+            error => Failure::Failed(error.to_string()),
+        })
+    }
+
+    /// Shows all that is stored, or what is stored for `url`, until `see` says false.
+    ///
+    /// # Errors
+    /// Why not all of it could be shown.
+    pub(super) fn list(&self, url: Option<&str>, see: &mut dyn FnMut(Object) -> bool) -> Result<(), String> {
+        match self {
+            Self::AtRest(disks) => {
+                let keys = url.map(inventory::keys).transpose()?;
+                inventory::list(disks, None, keys.as_ref(), see);
+                Ok(())
+            }
+            Self::Serving(remote) => remote::list(remote, url, see),
+        }
+    }
+
+    /// Hands the object called `name` to `take`: its head and its content, in pieces, until `take` says false. False
+    /// if there is none.
+    ///
+    /// # Errors
+    /// Why not all of it could be read.
+    pub(super) fn get(&self, name: Name, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, String> {
+        let disks = match self {
+            Self::AtRest(disks) => disks,
+            Self::Serving(remote) => return remote::get(remote, name, take),
+        };
+        let Some(held) = disks.named(name) else { return Ok(false) };
+        let (len, mut goes_on) = (held.content.len(), take(&inventory::head(&held)));
+        for at in (0..len).step_by(PIECE) {
+            if !goes_on {
+                break;
+            }
+            let piece = held.content.read(at..len.min(at + PIECE as u64));
+            goes_on = take(&piece.map_err(|error| error.to_string())?);
+        }
+        Ok(true)
+    }
+
+    /// Reads everything, at most `rate` bytes a second, and tells `tell` how far it is.
+    ///
+    /// # Errors
+    /// Why it could not be done to the end.
+    pub(super) fn verify(&self, rate: u64, tell: &mut dyn FnMut(&Progress)) -> Result<Progress, String> {
+        let disks = match self {
+            Self::AtRest(disks) => disks,
+            Self::Serving(remote) => return remote::verify(remote, rate, tell),
+        };
+        let progress = inventory::verify(disks, rate, &mut |progress| {
+            tell(progress);
+            true
+        });
+        if progress.corrupt > 0 {
+            // So that the next start does not find again what is gone.
+            disks.snapshot().map_err(|error| format!("cannot record the removals: {error}"))?;
+        }
+        Ok(progress)
+    }
+}
+
+fn is_wrong_path(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// What is wrong with a directory's contents is worth a line; what a start does otherwise is not.
+fn warn(path: &Path, event: Event) {
+    if matches!(event, Event::Damaged { .. } | Event::Foreign { .. }) {
+        eprintln!("larder: {}: {event}", path.display());
+    }
+}

@@ -1,0 +1,146 @@
+//! The output of `larder cache`, for people.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use larder_proxy::inventory::{Object, Progress};
+
+use crate::cli::units::{about_count, about_size};
+
+/// What stands over the rows of a list.
+pub(super) const HEADING: &str = "name                    size  stored    used  status  url";
+
+/// Seconds and units, largest first.
+const AGES: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+
+/// Now, in seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// An object's line in a list.
+pub(super) fn row(object: &Object, now: u64) -> String {
+    let ago = |time: u32| about_age(now.saturating_sub(u64::from(time)));
+    let (size, stored, used) = (about_size(object.bytes), ago(object.stored), ago(object.used));
+    let name = if object.name.is_empty() { "in memory" } else { &object.name };
+    let (name, url) = (name.escape_debug().to_string(), object.url.escape_debug());
+    let row = format!("{name:<16}  {size:>10}  {stored:>6}  {used:>6}  {:>6}  {url}", object.status);
+    match object.vary.is_empty() {
+        true => row,
+        false => format!("{row} ({})", variant(object)),
+    }
+}
+
+/// What tells an object from others of its URL.
+pub(super) fn variant(object: &Object) -> String {
+    if object.vary.is_empty() {
+        return object.role.escape_debug().to_string();
+    }
+    let field = |(name, value): (&String, &Option<String>)| match value {
+        Some(value) => format!("{}: {}", name.escape_debug(), value.escape_debug()),
+        None => format!("no {}", name.escape_debug()),
+    };
+    object.vary.iter().map(field).collect::<Vec<_>>().join("; ")
+}
+
+/// An object as JSON, in one line.
+pub(super) fn json(object: &Object) -> String {
+    serde_json::to_string(object).unwrap_or_default()
+}
+
+/// What a check came to.
+pub(super) fn verified(end: &Progress) -> String {
+    let (objects, bytes) = (about_count(end.objects), about_size(end.bytes));
+    format!("{objects} objects with {bytes} of content are undamaged")
+}
+
+/// How long ago, in the largest unit of which there is a whole one.
+fn about_age(seconds: u64) -> String {
+    let (scale, unit) = AGES.into_iter().find(|(scale, _)| seconds >= *scale).unwrap_or((1, "s"));
+    format!("{}{unit}", seconds / scale)
+}
+
+/// What a list comes to.
+#[derive(Default)]
+pub(super) struct Total {
+    objects: u64,
+    bytes: u64,
+    bytes_on_disk: u64,
+}
+
+impl Total {
+    /// Whether nothing was added yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects == 0
+    }
+
+    pub(super) fn add(&mut self, object: &Object) {
+        self.objects += 1;
+        self.bytes = self.bytes.saturating_add(object.bytes);
+        self.bytes_on_disk = self.bytes_on_disk.saturating_add(object.bytes_on_disk);
+    }
+}
+
+impl fmt::Display for Total {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (objects, bytes) = (about_count(self.objects), about_size(self.bytes));
+        let noun = if self.objects == 1 { "object" } else { "objects" };
+        write!(f, "{objects} {noun}, {bytes} of content, {} on disk", about_size(self.bytes_on_disk))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_proxy::inventory::Where;
+
+    use super::*;
+
+    fn object() -> Object {
+        Object {
+            name: "00d1f8a2c43b7e96".to_owned(),
+            tier: Where::Disk,
+            url: "http://a/\u{1b}[31m\n".to_owned(),
+            role: "forward".to_owned(),
+            status: 200,
+            bytes: 123_456_789,
+            bytes_on_disk: 123_460_000,
+            stored: 1_000,
+            used: 4_599,
+            hits: None,
+            expires: 2_000,
+            fresh: true,
+            vary: Default::default(),
+            disk: "d".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_row_stands_under_its_heading_and_shows_no_control_characters() {
+        let row = row(&object(), 4_600);
+        assert_eq!(row, "00d1f8a2c43b7e96   117.7 MiB      1h      1s     200  http://a/\\u{1b}[31m\\n");
+        for column in ["size", "stored", "used", "status"] {
+            let end = HEADING.find(column).unwrap() + column.len();
+            assert!(!row[end - 1..end].trim().is_empty() && row[end..].starts_with("  "), "{column}");
+        }
+        assert_eq!(HEADING.find("url"), row.find("http"));
+    }
+
+    #[test]
+    fn a_variant_says_what_it_was_selected_by() {
+        let vary = [("accept-language".to_owned(), Some("de".to_owned())), ("foo".to_owned(), None)];
+        let object = Object { vary: vary.into_iter().collect(), ..object() };
+        assert!(row(&object, 0).ends_with(" (accept-language: de; no foo)"));
+    }
+
+    #[test]
+    fn an_object_is_read_back_from_its_line() {
+        let object = object();
+        assert!(!json(&object).contains('\n'));
+        assert_eq!(serde_json::from_str::<Object>(&json(&object)).ok(), Some(object));
+    }
+
+    #[test]
+    fn ages_are_told_in_one_unit() {
+        assert_eq!([0, 59, 60, 7_199, 86_400 * 400].map(about_age), ["0s", "59s", "1m", "1h", "400d"]);
+    }
+}

@@ -1,0 +1,178 @@
+//! `larder cluster`: the nodes of the cluster, from the view of one of them, and whether they own keys.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::tables::aligned;
+use crate::cli::words::printable;
+use crate::cli::{Failure, say};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  larder cluster
+      the nodes, as the larder with its admin listener on 127.0.0.1:9145 sees them
+  larder cluster drain c
+      moves the keys of node c to the others; it continues to serve, and is no longer ready
+  larder cluster resume c
+  larder cluster --json | jq '.nodes[].name'";
+
+/// Looks at the cluster, or changes it.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Line {
+    #[command(subcommand)]
+    change: Option<Change>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The admin listener.
+    #[command(flatten)]
+    listener: AdminListener,
+}
+
+#[derive(Debug, Subcommand)]
+enum Change {
+    /// Move the keys of a node to the others
+    Drain(Node),
+    /// Return the keys of a drained node
+    Resume(Node),
+}
+
+#[derive(Debug, Args)]
+struct Node {
+    /// Its name
+    #[arg(value_name = "NODE")]
+    name: String,
+    /// The admin listener.
+    #[command(flatten)]
+    listener: AdminListener,
+}
+
+/// Runs the command.
+pub(crate) fn run(line: &Line) -> Result<(), Failure> {
+    let change = |path, node: &Node, done| {
+        let told: Value = remote(&node.listener)?.post(path, &[("node", node.name.clone())])?;
+        say(&format!("{}: {done}", printable(told["node"].as_str().unwrap_or_default())));
+        Ok(())
+    };
+    match &line.change {
+        Some(Change::Drain(node)) => change("cluster/drain", node, "owns no keys from the next heartbeat on"),
+        Some(Change::Resume(node)) => change("cluster/resume", node, "owns keys from the next heartbeat on"),
+        None => {
+            let cluster: Value = remote(&line.listener)?.get("cluster", &[])?;
+            match line.json {
+                true => say(&cluster.to_string()),
+                false => lines(&cluster).iter().for_each(|line| say(line)),
+            }
+            Ok(())
+        }
+    }
+}
+
+fn remote(listener: &AdminListener) -> Result<AdminClient, Failure> {
+    AdminClient::new(listener).map_err(Failure::Failed)
+}
+
+/// The cluster, for people.
+fn lines(cluster: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map(printable).unwrap_or_default().to_string();
+    let engine = &cluster["engine"];
+    let health = match engine["up"].as_bool() {
+        Some(true) => format!("answers in {} us", engine["round_trip_micros"]),
+        _ => format!("does not answer: {}", text(&engine["trouble"])),
+    };
+    let nodes = cluster["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let rows = nodes.iter().map(|node| {
+        let is_self = node["is_self"] == true;
+        let state = match (node["draining"] == true, node["reachable"] == false) {
+            (_, true) => "unreachable",
+            (true, false) => "draining",
+            (false, false) => "serving",
+        };
+        let share = node["share"].as_f64().unwrap_or_default() * 100.0;
+        let name = format!("{}{}", text(&node["name"]), if is_self { " *" } else { "" });
+        let (advertise, version) = (text(&node["advertise"]), text(&node["version"]));
+        vec![name, state.to_owned(), advertise, version, node["weight"].to_string(), format!("{share:.1}%")]
+    });
+    let heading = ["NODE", "STATE", "ADDRESS", "VERSION", "WEIGHT", "SHARE"].map(str::to_owned).to_vec();
+    let rows: Vec<_> = [heading].into_iter().chain(rows).collect();
+    let standing = format!("node {}: {}", text(&cluster["node"]), text(&cluster["standing"]));
+    let engine = format!("engine {}: {health}", text(&engine["place"]));
+    let mut lines = vec![standing, engine];
+    lines.extend(cluster.get("tier").map(tier));
+    if rows.len() > 1 {
+        lines.extend(aligned(&rows, 4, "  "));
+    }
+    lines
+}
+
+/// What the engine keeps of responses.
+fn tier(tier: &Value) -> String {
+    let (asked, hits) = (&tier["asked"], &tier["hits"]);
+    let (written, dropped) = (&tier["written"], &tier["dropped"]);
+    let counts = format!("{hits} hits of {asked} requests, {written} responses kept, {dropped} dropped");
+    let side = |name: &str| tier[name].as_str().unwrap_or_default();
+    match (side("reads"), side("writes")) {
+        ("closed", "closed") => format!("second tier: {counts}"),
+        (reads, writes) => {
+            let (reads, writes) = (printable(reads), printable(writes));
+            format!("second tier: left alone for a while (reads {reads}, writes {writes}): {counts}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_nodes_are_shown_in_columns() {
+        let node = |name, is_self, draining| {
+            json!({"name": name, "is_self": is_self, "draining": draining, "reachable": name != "c", "share": 0.5,
+                "weight": 100, "advertise": "http://10.0.0.1:9146", "version": "0.1.0"})
+        };
+        let cluster = json!({
+            "node": "a", "standing": "member",
+            "engine": {"place": "redis://10.0.0.9:6379", "up": true, "round_trip_micros": 120},
+            "nodes": [node("a", true, false), node("b", false, true), node("c", false, false)],
+        });
+        assert_eq!(
+            lines(&cluster),
+            [
+                "node a: member",
+                "engine redis://10.0.0.9:6379: answers in 120 us",
+                "NODE  STATE        ADDRESS               VERSION  WEIGHT  SHARE",
+                "a *   serving      http://10.0.0.1:9146  0.1.0       100  50.0%",
+                "b     draining     http://10.0.0.1:9146  0.1.0       100  50.0%",
+                "c     unreachable  http://10.0.0.1:9146  0.1.0       100  50.0%",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_second_tier_is_told() {
+        for (reads, expected) in [
+            ("closed", "second tier: 3 hits of 5 requests, 7 responses kept, 1 dropped"),
+            (
+                "open",
+                "second tier: left alone for a while (reads open, writes closed): 3 hits of 5 requests, 7 responses kept, 1 dropped",
+            ),
+        ] {
+            let said = json!({"reads": reads, "writes": "closed", "asked": 5, "hits": 3, "written": 7, "dropped": 1});
+            assert_eq!(tier(&said), expected);
+        }
+    }
+
+    #[test]
+    fn an_engine_that_is_gone_is_told() {
+        let engine = json!({"place": "redis://a:1", "up": false, "trouble": "connection refused"});
+        let cluster = json!({"node": "a", "standing": "alone", "engine": engine, "nodes": []});
+        assert_eq!(
+            lines(&cluster),
+            ["node a: alone", "engine redis://a:1: does not answer: connection refused"]
+        );
+    }
+}

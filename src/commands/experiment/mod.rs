@@ -1,0 +1,309 @@
+//! `larder experiment`: runs the laboratory's live experiments, and writes the report.
+//!
+//! Measurements are written at once. So after an interruption or an error there is a report of the measurements so far,
+//! and `--resume` continues from there.
+
+mod prices;
+
+use std::cell::RefCell;
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use jiff::Zoned;
+use larder_lab::live::experiments::{EXPERIMENTS, Experiment};
+use larder_lab::live::{self, Bench, Halt, Head, Journal, Part, Prices, Provenance, Scale, Size, Watch};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::cli::progress::Bar;
+use crate::cli::{Failure, say, words};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  larder experiment list
+  larder experiment thrift -o report --quick
+      one experiment with all its figures, from few measurements
+  larder experiment all -o report
+      all of them
+  larder experiment all -o report --resume
+      continues where it was stopped
+  larder experiment prices > prices.toml
+      the table of machine prices; edit it and pass --prices prices.toml
+
+The report is DIR/report.html, a self-contained page. Beside it are the figures' numbers (CSV) and all measurements (JSON
+lines). Each measured proxy is a separate larder serve on free ports of loopback.
+Ctrl-C ends it with a report of the measurements so far and exits with 1; a second one stops at once.";
+
+/// Which experiments to run, and how much of them.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Line {
+    /// An experiment, all, list, or prices
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Directory for the report
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Every figure from few measurements: some five minutes for all
+    #[arg(long)]
+    quick: bool,
+    /// A few requests as a functional test: the numbers mean nothing
+    #[arg(long, hide = true, conflicts_with = "quick")]
+    smoke: bool,
+    /// Seed of all random numbers
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Python for the comparison with asyncio, by default python3 or the system's; aiohttp is measured if installed
+    #[arg(long, value_name = "PROGRAM")]
+    python: Option<PathBuf>,
+    /// Table of machine prices, as 'larder experiment prices' prints it
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// Measure this larder instead of the one that runs the experiment
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    larder: Option<PathBuf>,
+    /// Continue with the measurements in DIR
+    #[arg(long)]
+    resume: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(line: &Line) -> Result<(), Failure> {
+    match line.name.as_str() {
+        "list" => return show_list(),
+        "prices" => return show_prices(),
+        _ => {}
+    }
+    let chosen = chosen(&line.name).map_err(Failure::Refused)?;
+    let directory = line.output.as_deref();
+    let directory = directory
+        .ok_or_else(|| Failure::Refused("say where the report is to go: --output DIR".to_owned()))?;
+    let prices = prices::read(line.prices.as_deref()).map_err(Failure::Refused)?;
+    let stop = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
+    let journals = journals(line, directory, &chosen).map_err(|halt| Failure::Failed(halt.to_string()))?;
+    let mut machine = live::describe_machine();
+    let begun = Instant::now();
+    let estimate: Duration = chosen.iter().map(|experiment| experiment.estimate(line.size())).sum();
+    eprintln!("larder: {}: about {}", names(&chosen), about(estimate));
+    let (parts, halted) = measure(line, &chosen, journals, (&prices, &stop));
+    machine.push(("time", took(begun.elapsed(), estimate, line.resume)));
+    let size = line.size();
+    let provenance = Provenance {
+        commands: vec![env::args().collect::<Vec<_>>().join(" ")],
+        scale: Scale { size, seed: line.seed },
+        machine,
+        date: Zoned::now().strftime("%-d %B %Y").to_string(),
+    };
+    if let Err(unwritten) = live::write_report(directory, &parts, &provenance) {
+        // What came first is most often why nothing can be written, and else worth more.
+        let first = halted.map(|halt| format!("{halt}; and there is no report: ")).unwrap_or_default();
+        return Err(Failure::Failed(format!("{first}{unwritten}")));
+    }
+    say(&format!("report in {}", directory.join("report.html").display()));
+    match halted {
+        None => Ok(()),
+        Some(Halt::Stopped) => Err(Failure::Failed(
+            "stopped; the report has the measurements so far, and --resume continues".to_owned(),
+        )),
+        Some(Halt::Failed(why)) => Err(Failure::Failed(why)),
+    }
+}
+
+/// The duration of a run, for planning the next.
+fn took(time: Duration, estimate: Duration, is_resumed: bool) -> String {
+    let part = if is_resumed { ", for what was left of it" } else { "" };
+    format!("{} s{part}; the estimate for all was {} s", time.as_secs(), estimate.as_secs())
+}
+
+impl Line {
+    fn size(&self) -> Size {
+        match (self.smoke, self.quick) {
+            (true, _) => Size::Smoke,
+            (_, true) => Size::Quick,
+            _ => Size::Full,
+        }
+    }
+}
+
+fn show_prices() -> Result<(), Failure> {
+    say(prices::DEFAULT.trim_end());
+    Ok(())
+}
+
+fn show_list() -> Result<(), Failure> {
+    let widest = EXPERIMENTS.iter().map(|experiment| experiment.name.len()).max().unwrap_or(0);
+    for experiment in EXPERIMENTS {
+        let [quick, full] = [Size::Quick, Size::Full].map(|size| about(experiment.estimate(size)));
+        say(&format!("{:<widest$}  {} (quick: {quick}, full: {full})", experiment.name, experiment.title));
+        say(&format!("{:<widest$}  {}", "", experiment.shows));
+    }
+    Ok(())
+}
+
+/// The experiment of this name, or all for which this machine has what they take.
+fn chosen(name: &str) -> Result<Vec<&'static Experiment>, String> {
+    if name == "all" {
+        return Ok(EXPERIMENTS.iter().filter(|experiment| is_possible(experiment)).collect());
+    }
+    let known = || EXPERIMENTS.iter().map(|experiment| experiment.name);
+    if let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.name == name) {
+        let lacking = (experiment.missing)();
+        return lacking.map_or_else(|| Ok(vec![experiment]), |what| Err(format!("{name}: {what}")));
+    }
+    let hint = words::hint(name, known().chain(["all", "list", "prices"]));
+    let known: Vec<_> = known().collect();
+    Err(format!(
+        "unknown experiment '{}'{hint} known: all list prices {}",
+        name.escape_debug(),
+        known.join(" ")
+    ))
+}
+
+/// Whether this machine has what the experiment takes; says so if not.
+fn is_possible(experiment: &Experiment) -> bool {
+    let lacking = (experiment.missing)();
+    if let Some(what) = &lacking {
+        eprintln!("larder: {} is left out: {what}", experiment.name);
+    }
+    lacking.is_none()
+}
+
+/// A journal for each experiment, before anything is measured, so that what is wrong with one is said at once.
+fn journals(line: &Line, directory: &Path, chosen: &[&Experiment]) -> Result<Vec<Journal>, Halt> {
+    let failed =
+        |error: io::Error| Halt::Failed(format!("cannot write to '{}': {error}", directory.display()));
+    fs::create_dir_all(directory).map_err(failed)?;
+    let head = |experiment: &&Experiment| Head {
+        experiment: experiment.name.to_owned(),
+        seed: line.seed,
+        size: line.size(),
+    };
+    chosen.iter().map(|experiment| Journal::open(directory, &head(experiment), line.resume)).collect()
+}
+
+/// Runs them one after the other, until one cannot go on; says what all found, and why it ended early.
+fn measure(
+    line: &Line,
+    chosen: &[&'static Experiment],
+    journals: Vec<Journal>,
+    (prices, stop): (&Prices, &Arc<AtomicBool>),
+) -> (Vec<Part>, Option<Halt>) {
+    let (mut parts, mut halted) = (Vec::new(), None);
+    for (experiment, journal) in chosen.iter().zip(journals) {
+        let progress = Progress { name: experiment.name, bar: RefCell::new(None) };
+        let mut bench = Bench {
+            program: line
+                .larder
+                .clone()
+                .or_else(|| env::current_exe().ok())
+                .unwrap_or_else(|| "larder".into()),
+            python: line.python.clone(),
+            prices: prices.clone(),
+            scale: Scale { size: line.size(), seed: line.seed },
+            stop: Arc::clone(stop),
+            journal,
+            watch: &progress,
+        };
+        let outcome = if halted.is_none() { (experiment.measure)(&mut bench).err() } else { halted.clone() };
+        progress.end();
+        if bench.journal.is_empty() && outcome.is_some() {
+            halted = halted.or(outcome);
+            continue;
+        }
+        parts.push(Part {
+            name: experiment.name,
+            title: experiment.title,
+            shows: experiment.shows,
+            findings: (experiment.conclude)(&bench.journal),
+            halted: outcome.as_ref().map(Halt::to_string),
+        });
+        halted = halted.or(outcome);
+    }
+    (parts, halted)
+}
+
+/// A bar for each round of measurements.
+struct Progress {
+    name: &'static str,
+    bar: RefCell<Option<Bar>>,
+}
+
+impl Progress {
+    fn end(&self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish();
+        }
+    }
+}
+
+impl Watch for Progress {
+    fn begin(&self, measurements: usize) {
+        self.end();
+        *self.bar.borrow_mut() = Some(Bar::new(self.name, measurements));
+    }
+
+    fn advance(&self) {
+        if let Some(bar) = &*self.bar.borrow() {
+            bar.advance(1);
+        }
+    }
+
+    fn tell(&self, line: &str) {
+        self.end();
+        eprintln!("larder: {}: {line}", self.name);
+    }
+}
+
+/// Set once the user asks to stop; asking twice ends the process at once. Children hear Ctrl-C as well, and end.
+fn watch_for_interrupt() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn names(chosen: &[&Experiment]) -> String {
+    chosen.iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ")
+}
+
+/// A time as one says it.
+fn about(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..90 => format!("{seconds} s"),
+        seconds @ 90..5_400 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{:.1} h", seconds as f64 / 3_600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_roughly() {
+        let table = [(10, "10 s"), (100, "2 min"), (3_000, "50 min"), (9_000, "2.5 h")];
+        for (seconds, text) in table {
+            assert_eq!(about(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn the_nearest_experiment_is_proposed() {
+        let refused = chosen("thift").unwrap_err();
+        assert!(
+            refused.starts_with(
+                "unknown experiment 'thift'; did you mean 'thrift'? known: all list prices thrift"
+            ),
+            "{refused}"
+        );
+        let possible = EXPERIMENTS.iter().filter(|experiment| (experiment.missing)().is_none());
+        assert_eq!(chosen("all").unwrap().len(), possible.count());
+    }
+}

@@ -1,0 +1,236 @@
+//! The command line of `larder fetch`.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use larder_rpc::line::Form;
+use larder_rpc::thrift::{Protocol, Transport};
+
+use crate::cli::units;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  larder fetch http://example.com/
+      the page, through the forward proxy on 127.0.0.1:3128
+  larder fetch https://example.com/ --text
+      the page as text, as wide as the terminal
+  larder fetch http://example.com/ http://example.org/ --via thrift --save pages
+      two pages from a Thrift server, into files of a folder
+  larder fetch http://example.com/ --via line --server 127.0.0.1:3130 --repeat 1000
+      one page 1,000 times, with the server's counters and latencies
+  larder fetch --workload zipf.txt --origin http://127.0.0.1:3000 --connections 8 --reset --via thrift
+      every request of a workload, 8 at a time, and the server's statistics from then on
+  larder fetch --stats --via thrift
+      the server's statistics
+
+A status other than 2xx is a failure. A workload is sent as fast as answers arrive; its times are ignored. Failed requests
+are counted. A workload is any trace with URLs that larder describe reads. The exit code is 1 if a request failed.";
+
+/// What `fetch` asks for, where, and what becomes of it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Fetch {
+    /// Pages to fetch
+    #[arg(value_name = "URL", required_unless_present_any = ["workload", "stats"], value_parser = url)]
+    pub(super) urls: Vec<String>,
+    /// Protocol: HTTP to a forward proxy, or RPC to a server
+    #[arg(long, value_name = "DOOR", default_value = "http")]
+    pub(super) via: Via,
+    /// Server address [default: 127.0.0.1 with port 3128 by http, 9090 by thrift, 9111 by onc, 3130 by line]
+    #[arg(long, value_name = "HOST:PORT", value_parser = server)]
+    pub(super) server: Option<String>,
+    /// Admin listener for statistics, or off [default: the server by thrift and line, else 127.0.0.1:9145]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) admin: Option<String>,
+    /// Transport of thrift [default: framed]
+    #[arg(long, value_name = "TRANSPORT")]
+    pub(super) transport: Option<Messages>,
+    /// Protocol of thrift [default: binary]
+    #[arg(long, value_name = "PROTOCOL")]
+    pub(super) protocol: Option<Encoding>,
+    /// Form of the line protocol [default: framed]
+    #[arg(long, value_name = "FORM")]
+    pub(super) form: Option<Ending>,
+    /// Write the page to this file
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["workload", "save"])]
+    pub(super) output: Option<PathBuf>,
+    /// Write each page to a file in this folder, named after its URL
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) save: Option<PathBuf>,
+    /// Convert HTML to text
+    #[arg(long)]
+    pub(super) text: bool,
+    /// Fetch everything this many times, print no pages, and show statistics
+    #[arg(long, value_name = "N", conflicts_with = "output")]
+    pub(super) repeat: Option<NonZeroUsize>,
+    /// Send the requests of this trace in order, and show statistics; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "urls")]
+    pub(super) workload: Option<PathBuf>,
+    /// Prefix for the paths of a workload
+    #[arg(long, value_name = "URL", value_parser = url, requires = "workload")]
+    pub(super) origin: Option<String>,
+    /// Number of parallel connections
+    #[arg(long, value_name = "N", default_value = "1", value_parser = connections)]
+    pub(super) connections: usize,
+    /// Show the server's statistics and nothing else
+    #[arg(long, conflicts_with_all = ["urls", "workload"])]
+    pub(super) stats: bool,
+    /// Reset the server's statistics first
+    #[arg(long)]
+    pub(super) reset: bool,
+    /// Show statistics as JSON
+    #[arg(long, conflicts_with = "output")]
+    pub(super) json: bool,
+    /// Time limit for a page
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout)]
+    pub(super) timeout: Duration,
+}
+
+/// A door of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Via {
+    Http,
+    Thrift,
+    Onc,
+    Line,
+}
+
+impl Via {
+    /// What the user calls it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Thrift => "thrift",
+            Self::Onc => "onc",
+            Self::Line => "line",
+        }
+    }
+
+    /// Whether pages and statistics come by the same calls.
+    pub(super) fn has_statistics(self) -> bool {
+        matches!(self, Self::Thrift | Self::Line)
+    }
+
+    /// Where the server is unless told otherwise.
+    pub(super) fn address(self) -> SocketAddr {
+        let port = match self {
+            Self::Http => 3128,
+            Self::Thrift => 9090,
+            Self::Onc => 9111,
+            Self::Line => 3130,
+        };
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Messages {
+    Framed,
+    Buffered,
+}
+
+impl From<Messages> for Transport {
+    fn from(messages: Messages) -> Self {
+        match messages {
+            Messages::Framed => Self::Framed,
+            Messages::Buffered => Self::Buffered,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Encoding {
+    Binary,
+    Compact,
+}
+
+impl From<Encoding> for Protocol {
+    fn from(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Binary => Self::Binary,
+            Encoding::Compact => Self::Compact,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Ending {
+    Framed,
+    Bare,
+}
+
+impl From<Ending> for Form {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Framed => Self::Framed,
+            Ending::Bare => Self::Bare,
+        }
+    }
+}
+
+/// Whether `text` begins as URLs do that can be fetched.
+pub(super) fn is_url(text: &str) -> bool {
+    let begins =
+        |scheme: &str| text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme));
+    begins("http://") || begins("https://")
+}
+
+fn url(text: &str) -> Result<String, String> {
+    if !is_url(text) {
+        return Err(match text.contains("://") {
+            true => "only http and https can be fetched".to_owned(),
+            false => format!("write the scheme too, such as 'http://{}'", text.escape_debug()),
+        });
+    }
+    reqwest::Url::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn server(text: &str) -> Result<String, String> {
+    let parts = text.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
+    match parts.and_then(|(_, port)| port.parse::<u16>().ok()) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("expected a host and a port, such as 127.0.0.1:3128".to_owned()),
+    }
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let time = units::parse_duration(text)?;
+    if time.is_zero() { Err("must be greater than 0".to_owned()) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_have_a_scheme_that_can_be_fetched() {
+        let table = [
+            ("http://a/", Ok(())),
+            ("HTTPS://a", Ok(())),
+            ("a.test/x", Err("write the scheme too, such as 'http://a.test/x'")),
+            ("ftp://a/", Err("only http and https can be fetched")),
+            ("http://", Err("empty host")),
+            ("http://a:99999/", Err("invalid port number")),
+        ];
+        for (text, expected) in table {
+            assert_eq!(url(text).as_ref().map(|_| ()).map_err(String::as_str), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn servers_have_a_host_and_a_port() {
+        for text in ["127.0.0.1:80", "localhost:3128", "[::1]:9090"] {
+            assert_eq!(server(text).as_deref(), Ok(text));
+        }
+        for text in ["localhost", ":80", "a:", "a:70000", "http://a:80"] {
+            assert!(server(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A connection to a server of pages, over any protocol.
+
+use std::fmt::{self, Display};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use larder_rpc::line::Form;
+use larder_rpc::thrift::{Protocol, Transport};
+use larder_rpc::{Answer, Call, Calling, Limits, line, onc, thrift};
+
+/// Bytes read at once.
+const READ: usize = 64 << 10;
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// The connection broke: what was asked may be asked again on another.
+    Broken(String),
+    /// Asking again would not help.
+    Failed(String),
+}
+
+impl Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Broken(why) | Self::Failed(why)) = self;
+        f.write_str(why)
+    }
+}
+
+/// Asks a server, one call after the other, and connects when it has to.
+pub(super) trait Door {
+    /// The answer to `call`.
+    ///
+    /// # Errors
+    /// When there is none. The next call begins with a new connection.
+    fn ask(&mut self, call: &Call) -> Result<Answer, Problem>;
+}
+
+/// The answer to `call`, on a new connection if the one at hand breaks.
+pub(super) fn ask(door: &mut dyn Door, call: &Call) -> Result<Answer, Problem> {
+    match door.ask(call) {
+        Err(Problem::Broken(_)) => door.ask(call),
+        answer => answer,
+    }
+}
+
+/// The page at `url`.
+///
+/// # Errors
+/// Why there is none, in one line.
+pub(super) fn page(door: &mut dyn Door, url: &str) -> Result<Bytes, String> {
+    let why = match ask(door, &Call::Fetch { url: url.to_owned() }) {
+        Ok(Answer::Page(page)) => return Ok(page),
+        Ok(Answer::Failure(failure)) if failure.status > 0 => format!("{} {}", failure.status, failure.why),
+        Ok(Answer::Failure(failure)) => failure.why,
+        Ok(Answer::Statistics(_) | Answer::Done) => "no page, but an answer to another call".to_owned(),
+        Err(problem) => problem.to_string(),
+    };
+    Err(why.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect())
+}
+
+/// What is spoken on a TCP connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Speech {
+    Thrift(Transport, Protocol),
+    Onc,
+    Line(Form),
+}
+
+impl Speech {
+    fn codec(self) -> Box<dyn Calling> {
+        let limits = Limits::default();
+        match self {
+            Self::Thrift(transport, protocol) => Box::new(thrift::Client::new(transport, protocol, limits)),
+            Self::Onc => Box::new(onc::Client::new(std::process::id(), limits)),
+            Self::Line(form) => Box::new(line::Client::new(form, limits)),
+        }
+    }
+}
+
+/// A door of RPC.
+pub(super) struct Rpc {
+    server: String,
+    speech: Speech,
+    patience: Duration,
+    connection: Option<Connection>,
+}
+
+impl Rpc {
+    /// To `server`, a host and a port, where no answer may take longer than `patience`.
+    pub(super) fn new(server: &str, speech: Speech, patience: Duration) -> Self {
+        Self { server: server.to_owned(), speech, patience, connection: None }
+    }
+
+    fn connect(&self) -> Result<Connection, Problem> {
+        let failed = |error: io::Error| {
+            let why = if is_timeout(&error) { self.silence() } else { said(&error) };
+            Problem::Failed(format!("cannot connect to {}: {why}", self.server))
+        };
+        let mut outcome = Err(io::Error::other("no such address"));
+        for address in self.server.to_socket_addrs().map_err(failed)? {
+            outcome = TcpStream::connect_timeout(&address, self.patience);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        let stream = outcome.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        Ok(Connection { stream, codec: self.speech.codec(), buffer: BytesMut::new(), read: vec![0; READ] })
+    }
+
+    fn silence(&self) -> String {
+        format!("no answer in {}", crate::cli::units::show_duration(self.patience))
+    }
+
+    fn explain(&self, stop: Stop) -> Problem {
+        match stop {
+            Stop::Io(error) if is_timeout(&error) => Problem::Failed(self.silence()),
+            Stop::Io(error) => Problem::Broken(format!("the connection broke: {}", said(&error))),
+            Stop::Closed(why) => Problem::Broken(why),
+            Stop::Nonsense(why) => Problem::Failed(why),
+        }
+    }
+}
+
+impl Door for Rpc {
+    fn ask(&mut self, call: &Call) -> Result<Answer, Problem> {
+        let deadline = Instant::now() + self.patience;
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        let (answer, is_open) = connection.ask(call, deadline).map_err(|stop| self.explain(stop))?;
+        self.connection = is_open.then_some(connection);
+        Ok(answer)
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    codec: Box<dyn Calling>,
+    buffer: BytesMut,
+    /// What the system reads into.
+    read: Vec<u8>,
+}
+
+/// Why a connection is of no more use.
+enum Stop {
+    Io(io::Error),
+    /// It was closed in the middle of an answer.
+    Closed(String),
+    /// What was to be sent, or came, is not of the protocol.
+    Nonsense(String),
+}
+
+impl Connection {
+    /// The answer, and whether the connection is still open.
+    fn ask(&mut self, call: &Call, deadline: Instant) -> Result<(Answer, bool), Stop> {
+        let nonsense = |why: larder_rpc::Malformed| Stop::Nonsense(why.0);
+        let request = self.codec.encode(call).map_err(nonsense)?;
+        self.stream.set_write_timeout(Some(left(deadline)?)).map_err(Stop::Io)?;
+        self.stream.write_all(&request).map_err(Stop::Io)?;
+        loop {
+            if let Some(answer) = self.codec.decode(&mut self.buffer).map_err(nonsense)? {
+                return Ok((answer, true));
+            }
+            self.stream.set_read_timeout(Some(left(deadline)?)).map_err(Stop::Io)?;
+            match self.stream.read(&mut self.read) {
+                Ok(0) => {
+                    let answer = self.codec.close().map_err(|why| Stop::Closed(why.0))?;
+                    return Ok((answer, false));
+                }
+                Ok(read) => self.buffer.extend_from_slice(&self.read[..read]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Stop::Io(error)),
+            }
+        }
+    }
+}
+
+/// The time until `deadline`.
+fn left(deadline: Instant) -> Result<Duration, Stop> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(Stop::Io(ErrorKind::TimedOut.into())) } else { Ok(left) }
+}
+
+/// What the system says, as a user reads it.
+pub(super) fn said(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        ErrorKind::ConnectionReset => "reset by the server".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}

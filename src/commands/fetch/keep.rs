@@ -1,0 +1,126 @@
+//! Prints or saves a fetched page.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use super::args::Fetch;
+use super::names;
+use crate::cli::Failure;
+
+/// Characters in a line where there is no terminal.
+const WIDTH: usize = 80;
+
+/// Where pages go, and as what.
+pub(super) struct Keep {
+    place: Place,
+    /// Convert HTML to text.
+    text: bool,
+}
+
+enum Place {
+    Nowhere,
+    Output,
+    File(PathBuf),
+    Folder(PathBuf),
+}
+
+impl Keep {
+    /// As the user wants it; `measured` pages are for saving, not for looking at.
+    ///
+    /// # Errors
+    /// One file for several pages.
+    pub(super) fn new(args: &Fetch, measured: bool) -> Result<Self, Failure> {
+        let place = match (&args.output, &args.save) {
+            (Some(_), _) if args.urls.len() > 1 => {
+                let count = args.urls.len();
+                return Err(Failure::Refused(format!(
+                    "{count} pages do not go into one file; use --save FOLDER"
+                )));
+            }
+            (Some(file), _) => Place::File(file.clone()),
+            (None, Some(folder)) => Place::Folder(folder.clone()),
+            (None, None) if measured => Place::Nowhere,
+            (None, None) => Place::Output,
+        };
+        Ok(Self { place, text: args.text })
+    }
+
+    /// Whether pages have to come one after the other.
+    pub(super) fn in_order(&self) -> bool {
+        matches!(self.place, Place::Output)
+    }
+
+    /// Puts the page at `url` where it belongs.
+    ///
+    /// # Errors
+    /// When it cannot be written there, in one line.
+    pub(super) fn page(&self, url: &str, page: &[u8]) -> Result<(), String> {
+        let cannot = |path: &Path| {
+            let path = path.display().to_string();
+            move |error: io::Error| format!("cannot write to '{path}': {error}")
+        };
+        match &self.place {
+            Place::Nowhere => Ok(()),
+            Place::Output => print(&self.shape(page)).map_err(|error| format!("cannot print it: {error}")),
+            Place::File(file) => fs::write(file, self.shape(page)).map_err(cannot(file)),
+            Place::Folder(folder) => {
+                let file = folder.join(names::file(url));
+                let parent = file.parent().unwrap_or(folder);
+                fs::create_dir_all(parent).map_err(cannot(parent))?;
+                fs::write(&file, self.shape(page)).map_err(cannot(&file))
+            }
+        }
+    }
+
+    fn shape<'p>(&self, page: &'p [u8]) -> std::borrow::Cow<'p, [u8]> {
+        if self.text { as_text(page, width()).into_bytes().into() } else { page.into() }
+    }
+}
+
+/// A reader that has closed the pipe, as `head` does, is no failure.
+fn print(page: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(page).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Characters in a line of the terminal.
+fn width() -> usize {
+    let terminal = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    terminal.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(WIDTH)
+}
+
+/// `page` for a terminal of `width` characters. What begins with a tag is HTML; anything else stays as it is,
+/// without what would move a cursor.
+fn as_text(page: &[u8], width: usize) -> String {
+    let is_html = page.trim_ascii_start().starts_with(b"<");
+    let rendered = is_html.then(|| html2text::from_read(page, width).ok()).flatten();
+    let mut text = rendered.unwrap_or_else(|| String::from_utf8_lossy(page).into_owned());
+    text.retain(|letter| letter == '\n' || letter == '\t' || !letter.is_control());
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_text;
+
+    #[test]
+    fn html_becomes_lines_that_fit() {
+        let page = b" <html><body><h1>Pears</h1><p>One <b>two</b> three four</p><ul><li>five</li></ul></body></html>";
+        assert_eq!(as_text(page, 12), "# Pears\n\nOne **two**\nthree four\n* five\n");
+        assert_eq!(as_text(b"<p>\x1b[2Jgone &#27;[1m</p>", 40), "[2Jgone [1m\n");
+    }
+
+    #[test]
+    fn what_is_no_html_keeps_its_lines() {
+        assert_eq!(as_text(b"a  b\r\nc\x1b[2J\x07\0", 2), "a  b\nc[2J\n");
+        assert_eq!(as_text(b"", 80), "\n");
+        assert_eq!(as_text(b"\xff < \t.", 80), "\u{fffd} < \t.\n");
+    }
+}

@@ -1,0 +1,78 @@
+//! The server that pages come from, and the protocol.
+
+use std::time::Duration;
+
+use larder_rpc::line::Form;
+use larder_rpc::thrift::{Protocol, Transport};
+use larder_rpc::{Answer, Call};
+use rustls::ClientConfig;
+
+use super::args::{Fetch, Via};
+use super::door::{self, Door, Rpc, Speech};
+use super::http::{self, Http};
+use crate::cli::Failure;
+
+/// The server, and the protocol.
+pub(super) struct Server {
+    pub(super) via: Via,
+    pub(super) address: String,
+    way: Way,
+    patience: Duration,
+}
+
+enum Way {
+    Http(Box<ClientConfig>),
+    Rpc(Speech),
+}
+
+impl Server {
+    /// The server that the arguments name.
+    ///
+    /// # Errors
+    /// When they do not agree.
+    pub(super) fn new(args: &Fetch) -> Result<Self, Failure> {
+        let foreign = |is_there: bool, words: &str, via: Via| match is_there && args.via != via {
+            true => {
+                let (theirs, yours) = (via.name(), args.via.name());
+                Err(Failure::Refused(format!("{words} with --via {theirs} only, not with --via {yours}")))
+            }
+            false => Ok(()),
+        };
+        foreign(args.transport.is_some(), "--transport goes", Via::Thrift)?;
+        foreign(args.protocol.is_some(), "--protocol goes", Via::Thrift)?;
+        foreign(args.form.is_some(), "--form goes", Via::Line)?;
+        let way = match args.via {
+            Via::Http => Way::Http(Box::new(http::tls().map_err(Failure::Failed)?)),
+            Via::Thrift => Way::Rpc(Speech::Thrift(
+                args.transport.map_or(Transport::Framed, Transport::from),
+                args.protocol.map_or(Protocol::Binary, Protocol::from),
+            )),
+            Via::Onc => Way::Rpc(Speech::Onc),
+            Via::Line => Way::Rpc(Speech::Line(args.form.map_or(Form::Framed, Form::from))),
+        };
+        let address = args.server.clone().unwrap_or_else(|| args.via.address().to_string());
+        Ok(Self { via: args.via, address, way, patience: args.timeout })
+    }
+
+    /// A door for one thread; it connects when it is asked.
+    pub(super) fn open(&self) -> Result<Box<dyn Door>, Failure> {
+        Ok(match &self.way {
+            Way::Http(tls) => {
+                let door = Http::new(&self.address, ClientConfig::clone(tls), self.patience);
+                let failed = |error| Failure::Failed(format!("cannot ask {}: {error}", self.address));
+                Box::new(door.map_err(failed)?)
+            }
+            Way::Rpc(speech) => Box::new(Rpc::new(&self.address, *speech, self.patience)),
+        })
+    }
+
+    /// The answer to `call`, on a connection of its own.
+    pub(super) fn call(&self, call: &Call) -> Result<Answer, Failure> {
+        let failed = |why: String| Failure::Failed(format!("{}: {why}", self.address));
+        match door::ask(&mut *self.open()?, call) {
+            Ok(Answer::Failure(failure)) => Err(failed(failure.why)),
+            Ok(answer) => Ok(answer),
+            Err(problem) => Err(failed(problem.to_string())),
+        }
+    }
+}

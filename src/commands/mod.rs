@@ -1,0 +1,121 @@
+//! The commands: a module each, and the command line that selects one.
+
+mod cache;
+mod check;
+mod cluster;
+mod describe;
+mod experiment;
+mod fetch;
+mod live;
+mod log;
+mod purge;
+mod serve;
+mod simulate;
+mod stats;
+mod top;
+mod why;
+mod workload;
+
+use clap::{Parser, Subcommand};
+
+use crate::cli::{Failure, say};
+use crate::config::flags::Run;
+
+const EXAMPLES: &str = "\
+Examples:
+  larder serve
+  larder serve --origin http://127.0.0.1:3000
+  larder stats
+  larder why http://127.0.0.1:8080/";
+
+const VERSION_EXAMPLES: &str = "\
+Examples:
+  larder version";
+
+/// A caching web proxy, and the laboratory that explains it.
+#[derive(Debug, Parser)]
+#[command(name = "larder", version, after_help = EXAMPLES)]
+pub(crate) struct Line {
+    /// End when standard input is closed, for parent processes
+    #[arg(long, hide = true)]
+    pub(crate) tethered: bool,
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the proxy
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(Run),
+    /// Validate a config and show what would run
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::Check),
+    /// Show the counters of a running proxy, or query the statistics database
+    #[command(after_help = stats::EXAMPLES)]
+    Stats(stats::Stats),
+    /// Explain what the cache would do with a request, and why
+    #[command(after_help = why::EXAMPLES)]
+    Why(why::Why),
+    /// Watch requests as they end
+    #[command(after_help = log::EXAMPLES)]
+    Log(log::Log),
+    /// Watch the most requested URLs
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::Top),
+    /// Invalidate or remove stored responses
+    #[command(after_help = purge::EXAMPLES)]
+    Purge(purge::Purge),
+    /// Show cluster nodes and their state
+    #[command(after_help = cluster::EXAMPLES)]
+    Cluster(cluster::Line),
+    /// List, print or verify stored responses
+    Cache(cache::Line),
+    /// Fetch pages through a proxy, or replay a workload on it
+    #[command(after_help = fetch::EXAMPLES)]
+    Fetch(Box<fetch::Fetch>),
+    /// Replay traces through policies and sizes
+    #[command(after_help = simulate::EXAMPLES)]
+    Simulate(Box<simulate::Simulate>),
+    /// Show statistics of traces
+    #[command(after_help = describe::EXAMPLES)]
+    Describe(describe::Describe),
+    /// Generate a workload
+    Workload(workload::Line),
+    /// Run experiments on a live proxy and write a report
+    #[command(after_help = experiment::EXAMPLES)]
+    Experiment(experiment::Line),
+    /// Run a part of a live experiment
+    #[command(subcommand, hide = true)]
+    Live(live::Live),
+    /// Print the version
+    #[command(after_help = VERSION_EXAMPLES)]
+    Version,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Serve(run) => serve::run(&run),
+        Command::Check(check) => check::run(&check),
+        Command::Stats(stats) => stats::run(&stats),
+        Command::Why(why) => why::run(&why),
+        Command::Log(log) => log::run(&log),
+        Command::Top(top) => top::run(&top),
+        Command::Purge(purge) => purge::run(&purge),
+        Command::Cluster(line) => cluster::run(&line),
+        Command::Cache(line) => cache::run(&line),
+        Command::Fetch(fetch) => fetch::run(&fetch),
+        Command::Simulate(simulate) => simulate::run(&simulate),
+        Command::Describe(describe) => describe::run(&describe),
+        Command::Workload(line) => workload::run(line),
+        Command::Experiment(line) => experiment::run(&line),
+        Command::Live(live) => live::run(&live),
+        Command::Version => {
+            say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
+            Ok(())
+        }
+    }
+}

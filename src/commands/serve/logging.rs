@@ -1,0 +1,27 @@
+//! The log of the process on standard error: one plain line for each event.
+//!
+//! `LARDER_LOG` filters by level and module, as `RUST_LOG` does; without either, `info` and above are shown.
+
+use std::env;
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts the log of this process. Called once.
+///
+/// # Errors
+/// One line, if the filter cannot be read.
+pub(super) fn start() -> Result<(), String> {
+    let filter =
+        env::var("LARDER_LOG").or_else(|_| env::var("RUST_LOG")).unwrap_or_else(|_| "info".to_owned());
+    let parsed = EnvFilter::try_new(&filter);
+    let filter = parsed.map_err(|error| format!("cannot read the log filter '{filter}': {error}"))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        .log_internal_errors(false)
+        .init();
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! `larder serve`: binds, prints its addresses, and turns signals into reloads, drains and stops.
+
+mod logging;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+
+use larder_proxy::origin::most_idle;
+use larder_proxy::settings::{Limits, Role};
+use larder_proxy::{Control, Front, Server, Settings};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tracing::{error, info, warn};
+
+use crate::allocator;
+use crate::cli::{Failure, say};
+use crate::config::flags::Run;
+use crate::config::{self, names};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  larder serve
+      a forward proxy on 127.0.0.1:3128; try: curl -x http://127.0.0.1:3128 http://example.com/
+  larder serve --listen 127.0.0.1:8080 --origin http://127.0.0.1:3000
+      a cache in front of a server
+  larder serve --line 127.0.0.1:3130
+      also a listener for the line protocol; try: echo http://example.com/ | nc 127.0.0.1 3130
+  larder serve --config larder.toml --memory 4GiB
+      the config in the file, with more memory
+
+Signals: HUP reads the file again, TERM and INT finish the requests in progress, a second one stops at once.
+LARDER_LOG=debug shows more on standard error.";
+
+/// Files that are open beside connections: listeners, logs, databases, memory files, segments of disks.
+const OTHER_FILES: u64 = 1_000;
+
+/// Serves until told to stop.
+pub(crate) fn run(run: &Run) -> Result<(), Failure> {
+    logging::start().map_err(Failure::Refused)?;
+    raise_open_files();
+    let mut settings = config::load(run.config.as_deref(), &run.flags)
+        .map_err(|error| Failure::Refused(error.to_string()))?;
+    leave_open_files(&mut settings.limits);
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
+        .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
+    let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
+    allocator::watch(Arc::clone(server.store()))
+        .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
+    announce(&server, &settings);
+    let (sender, control) = unbounded_channel();
+    let watched = run.clone();
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || obey(signals, &settings, &watched, &sender))
+        .map_err(|error| Failure::Failed(format!("cannot watch signals: {error}")))?;
+    server.run(control).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Turns signals into what the server understands, for as long as the process lives.
+fn obey(mut signals: Signals, running: &Settings, run: &Run, sender: &UnboundedSender<Control>) {
+    let mut draining = false;
+    for signal in signals.forever() {
+        let control = match signal {
+            // The write also fails, with the error that the file is too large.
+            SIGXFSZ => continue,
+            SIGHUP => match reload(running, run) {
+                Some(settings) => Control::Reload(Box::new(settings)),
+                None => Control::Reopen,
+            },
+            _ if draining => Control::Stop,
+            _ => {
+                info!("finishing the requests in progress; a second signal stops at once");
+                draining = true;
+                Control::Drain
+            }
+        };
+        // A server that has ended hears nothing, and the process ends with it.
+        let _ = sender.send(control);
+    }
+}
+
+/// The settings as the file has them now; `None`, with the reasons in the log, to keep the old ones.
+fn reload(running: &Settings, run: &Run) -> Option<Settings> {
+    match config::load(run.config.as_deref(), &run.flags) {
+        Ok(mut settings) => {
+            leave_open_files(&mut settings.limits);
+            for difference in config::needs_restart(running, &settings) {
+                warn!("{difference}");
+            }
+            info!("config reloaded");
+            Some(settings)
+        }
+        Err(wrong) => {
+            for problem in wrong.problems {
+                error!("{problem}");
+            }
+            error!("the old config stays in force");
+            None
+        }
+    }
+}
+
+/// Every connection is an open file, and most systems start with 1,024 of them.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        warn!("cannot raise the limit of open files: {error}");
+    }
+}
+
+/// Leaves files for requests to origins, and for all else that needs them, whatever clients do.
+fn leave_open_files(limits: &mut Limits) {
+    let Some(files) = getrlimit(Resource::Nofile).current else { return };
+    let to_origins = limits.in_flight as u64 + most_idle(Some(files));
+    let left = files - (OTHER_FILES + to_origins).min(files / 2);
+    if left < limits.connections as u64 {
+        info!(
+            "{files} files may be open at once, so {left} connections of clients, not {}",
+            limits.connections
+        );
+        limits.connections = left as usize;
+    }
+}
+
+fn announce(server: &Server, settings: &Settings) {
+    let addresses = server.addresses();
+    for (front, address) in &addresses {
+        let name = match front {
+            Front::Http(role) => names::role_name(*role),
+            Front::Door(door) => door.name(),
+            Front::Peer => "peers",
+        };
+        say(&format!("listening on {address} ({name})"));
+    }
+    if let Some(admin) = server.admin() {
+        say(&format!("admin on http://{}/", reachable(admin)));
+    }
+    if let Some(place) = server.statistics() {
+        say(&format!("statistics in {place}"));
+    }
+    if let Some((front, address)) = addresses.first() {
+        say(&format!("try: {}", example(*front, *address, settings)));
+    }
+}
+
+/// A command that asks this listener for something.
+fn example(front: Front, address: SocketAddr, settings: &Settings) -> String {
+    let address = reachable(address);
+    match front {
+        Front::Http(Role::Forward) => format!("curl -x http://{address} http://example.com/"),
+        Front::Http(Role::Reverse) => match settings.sites.first().and_then(|site| site.hosts.first()) {
+            Some(host) => format!("curl -i -H 'Host: {}' http://{address}/", host.replacen('*', "www", 1)),
+            None => format!("curl -i http://{address}/"),
+        },
+        Front::Peer => format!("curl -i http://{address}/"),
+        Front::Door(door) => {
+            format!("larder fetch http://example.com/ --via {} --server {address}", door.name())
+        }
+    }
+}
+
+/// Where a client on this machine finds a listener of `address`.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),
+        _ => address,
+    }
+}

@@ -1,0 +1,168 @@
+//! `larder simulate --nodes`: the simulation of clusters, and its output.
+
+use std::num::NonZeroU16;
+
+use larder_lab::nodes::{Cell, Plan, Sharing};
+use larder_lab::plot::{Axis, Plot, Unit};
+use larder_lab::sweep::{self, unit};
+use serde_json::json;
+
+use super::args::Simulate;
+use super::data::{self, Column, is_offline};
+use super::table::{capacity, percent};
+use crate::cli::tables::aligned;
+use crate::cli::units::{about_count, about_size};
+
+/// What the figures mean.
+const LEGEND: &str = "\
+hit ratio: found on any node; local: on the node that was asked; peer: requests and bytes between nodes, for each
+request of a client; busiest: requests and bytes that the busiest node answers, over the mean of all
+";
+const LEGEND_OF_LOSS: &str = "around the loss: the hit ratio in the tenth of the requests before nodes are lost, and in the tenth after\n";
+
+/// What programs get: names and units are promised to stay.
+const COLUMNS: &[Column<Cell>] = &[
+    ("trace", |cell| json!(cell.trace)),
+    ("policy", |cell| json!(cell.spec.to_string())),
+    ("capacity", |cell| json!(cell.capacity.amount)),
+    ("by", |cell| json!(unit(cell.capacity.by))),
+    ("nodes", |cell| json!(cell.nodes)),
+    ("hot", |cell| json!(cell.hot)),
+    ("requests", |cell| json!(cell.counts.requests)),
+    ("hits", |cell| json!(cell.counts.hits)),
+    ("hit_ratio", |cell| json!(cell.counts.hit_ratio())),
+    ("byte_hit_ratio", |cell| json!(cell.counts.byte_hit_ratio())),
+    ("origin_requests", |cell| json!(cell.counts.origin_requests())),
+    ("local_hits", |cell| json!(cell.counts.local_hits)),
+    ("local_hit_ratio", |cell| json!(cell.counts.local_hit_ratio())),
+    ("peer_requests", |cell| json!(cell.counts.peer_requests)),
+    ("peer_requests_per_request", |cell| json!(cell.counts.peer_requests_per_request())),
+    ("peer_bytes_per_request", |cell| json!(cell.counts.peer_bytes_per_request())),
+    ("request_imbalance", |cell| json!(cell.counts.request_imbalance)),
+    ("byte_imbalance", |cell| json!(cell.counts.byte_imbalance)),
+    ("hit_ratio_before_loss", |cell| json!(cell.counts.around_loss.map(|(before, _)| before))),
+    ("hit_ratio_after_loss", |cell| json!(cell.counts.around_loss.map(|(_, after)| after))),
+];
+
+/// A name, and a text for each cell.
+type Shown = (&'static str, fn(&Cell) -> String);
+
+/// What people get.
+const FIGURES: &[Shown] = &[
+    ("nodes", |cell| cell.nodes.to_string()),
+    ("hot", hot),
+    ("hit ratio", |cell| percent(cell.counts.hit_ratio())),
+    ("byte hit ratio", |cell| percent(cell.counts.byte_hit_ratio())),
+    ("local", |cell| percent(cell.counts.local_hit_ratio())),
+    ("origin requests", |cell| about_count(cell.counts.origin_requests())),
+    ("peer requests", |cell| format!("{:.3}", cell.counts.peer_requests_per_request())),
+    ("peer bytes", |cell| about_size(cell.counts.peer_bytes_per_request().round() as u64)),
+    ("busiest", |cell| format!("{:.2}", cell.counts.request_imbalance)),
+    ("by bytes", |cell| format!("{:.2}", cell.counts.byte_imbalance)),
+];
+
+/// What `args` want over each trace, for the policies of `plain`. The error is one line.
+pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
+    let cluster = &args.cluster;
+    if args.reading.sample < 1.0 {
+        return Err("a sample does not tell how nodes share the load; leave out --sample or --nodes".into());
+    }
+    if let Some(nodes) = cluster.nodes.iter().find(|nodes| cluster.lose > 0 && **nodes <= cluster.lose) {
+        return Err(format!("{nodes} nodes cannot lose {} and go on", cluster.lose));
+    }
+    let (offline, specs): (Vec<_>, Vec<_>) = plain.specs.into_iter().partition(is_offline);
+    let offline: Vec<_> = offline.iter().map(ToString::to_string).collect();
+    if specs.is_empty() {
+        return Err(format!("{} cannot serve, and a cluster is of nodes that serve", offline.join(", ")));
+    }
+    if !offline.is_empty() {
+        eprintln!("larder: {}: left out, for a cluster is of nodes that serve", offline.join(", "));
+    }
+    Ok(Plan {
+        specs,
+        nodes: cluster.nodes.iter().filter_map(|nodes| NonZeroU16::new(*nodes)).collect(),
+        hot: cluster.hot.clone(),
+        sharing: Sharing { affinity: cluster.affinity, slots: cluster.slots, lost: cluster.lose },
+        warmup: plain.warmup,
+        seed: plain.seed,
+        threads: plain.threads,
+    })
+}
+
+/// The outcome as `args` want it.
+pub(super) fn page(args: &Simulate, cells: &[Cell]) -> String {
+    if args.json {
+        json!({ "cells": data::objects(COLUMNS, cells) }).to_string()
+    } else if args.csv {
+        data::csv(COLUMNS, cells)
+    } else {
+        table(cells)
+    }
+}
+
+fn table(cells: &[Cell]) -> String {
+    let mut page = String::new();
+    for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
+        page += &format!("{}: {} requests counted\n", trace[0].trace, about_count(trace[0].counts.requests));
+        for line in aligned(&rows(trace), 2, "  ") {
+            page += &(line + "\n");
+        }
+        page.push('\n');
+    }
+    page += LEGEND;
+    if cells.iter().any(|cell| cell.counts.around_loss.is_some()) {
+        page += LEGEND_OF_LOSS;
+    }
+    page
+}
+
+fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
+    let is_lossy = cells.iter().any(|cell| cell.counts.around_loss.is_some());
+    let names = ["capacity each", "policy"].into_iter().chain(FIGURES.iter().map(|(name, _)| *name));
+    let mut rows =
+        vec![names.chain(is_lossy.then_some("around the loss")).map(str::to_owned).collect::<Vec<_>>()];
+    for cell in cells {
+        let mut row = vec![capacity(cell.capacity), cell.spec.to_string()];
+        row.extend(FIGURES.iter().map(|(_, text)| text(cell)));
+        row.extend(
+            cell.counts.around_loss.map(|(before, after)| format!("{} {}", percent(before), percent(after))),
+        );
+        rows.push(row);
+    }
+    rows
+}
+
+/// The miss ratios of one trace's `cells` against the number of nodes, a line for each policy, capacity and share of
+/// hot objects.
+pub(super) fn plot(title: &str, cells: &[Cell]) -> Plot {
+    let plot = Plot::new(title, Axis::log("nodes", Unit::Count), Axis::linear("miss ratio", Unit::Share));
+    // A node alone copies nothing, and begins every line.
+    let (alone, several): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| cell.nodes.get() == 1);
+    let mut lines: Vec<&Cell> = Vec::new();
+    for cell in several {
+        if !lines.iter().any(|line| is_alike(line, cell) && line.hot == cell.hot) {
+            lines.push(cell);
+        }
+    }
+    for cell in alone {
+        if !lines.iter().any(|line| is_alike(line, cell)) {
+            lines.push(cell);
+        }
+    }
+    lines.into_iter().fold(plot, |plot, line| {
+        let belongs = |cell: &&Cell| is_alike(line, cell) && (cell.hot == line.hot || cell.nodes.get() == 1);
+        let of_it = cells.iter().filter(belongs);
+        let mut points: Vec<_> =
+            of_it.map(|cell| (f64::from(cell.nodes.get()), 1.0 - cell.counts.hit_ratio())).collect();
+        points.sort_by(|one, next| one.0.total_cmp(&next.0));
+        plot.line(&format!("{}, {} each, {} hot", line.spec, capacity(line.capacity), hot(line)), points)
+    })
+}
+
+fn is_alike(one: &Cell, other: &Cell) -> bool {
+    (&one.spec, one.capacity) == (&other.spec, other.capacity)
+}
+
+fn hot(cell: &Cell) -> String {
+    format!("{}%", (cell.hot * 1000.0).round() / 10.0)
+}

@@ -1,0 +1,234 @@
+//! `larder simulate`: replays traces through policies and sizes, and prints the results.
+//!
+//! Traces are read one by one, so that memory holds one. After an error or Ctrl-C, the finished results are printed.
+
+mod args;
+mod clusters;
+mod data;
+mod policies;
+mod reference;
+mod results;
+mod table;
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use larder_evict::{By, Capacity};
+use larder_lab::curve::{self, Curve};
+use larder_lab::nodes;
+use larder_lab::plot::Plot;
+use larder_lab::sweep::{Plan, Size, Subject, Unsuitable, anomalies};
+use larder_lab::trace;
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
+
+use crate::cli::progress::Bar;
+use crate::cli::traces::names;
+use crate::cli::{Failure, say};
+pub(super) use args::{EXAMPLES, Simulate};
+use results::Results;
+
+/// Where to look when nobody says it.
+const USUAL: [f64; 4] = [0.001, 0.01, 0.1, 0.3];
+
+/// What to run over each trace.
+enum Work {
+    Policies(Plan),
+    Clusters(nodes::Plan),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
+    if args.list {
+        say(policies::list().trim_end());
+        return Ok(());
+    }
+    let plan = Plan {
+        specs: policies::parse(&args.policy, args.admission.as_deref()).map_err(Failure::Refused)?,
+        warmup: args.warmup,
+        seed: args.seed,
+        threads: args
+            .threads
+            .or_else(|| std::thread::available_parallelism().ok())
+            .unwrap_or(NonZeroUsize::MIN),
+    };
+    let work = match args.cluster.nodes.is_empty() {
+        true => Work::Policies(plan),
+        false => Work::Clusters(clusters::plan(args, plan).map_err(Failure::Refused)?),
+    };
+    let interrupted = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut results = Results::default();
+    let mut outcome = Ok(());
+    for (path, name) in args.traces.iter().zip(names(&args.traces)) {
+        outcome = one(args, &work, path, name, &interrupted, &mut results);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    if !results.cells.is_empty() || !results.clusters.is_empty() || outcome.is_ok() {
+        results.anomalies = anomalies(&results.cells);
+        show(args, &results);
+    }
+    outcome
+}
+
+/// Reads a trace, runs the work over it, and adds to `results`.
+fn one(
+    args: &Simulate,
+    work: &Work,
+    path: &Path,
+    name: String,
+    interrupted: &AtomicBool,
+    results: &mut Results,
+) -> Result<(), Failure> {
+    let refused = |why: &dyn ToString| Failure::Refused(why.to_string());
+    let options = args.reading.options();
+    let reads = Bar::wait(format!("reading {name}"));
+    let (trace, reading) = trace::read(path, &options).map_err(|error| refused(&error))?;
+    reads.finish();
+    for note in reading.notes() {
+        eprintln!("larder: {name}: {note}");
+    }
+    let subject = Subject { name, trace, sample: options.sample, requests: reading.requests };
+    let capacities = capacities(args, &subject).map_err(|error| refused(&error))?;
+    let expected = capacities.len() * work.cells();
+    let progress = Bar::new(&subject.name, expected * subject.trace.len());
+    let watch = |requests| {
+        progress.advance(requests);
+        !interrupted.load(Ordering::Relaxed)
+    };
+    let (done, picture) = match work {
+        Work::Policies(plan) => {
+            let cells = plan.run(&subject, &capacities, &watch);
+            if args.curve {
+                results.curves.push(Curve::lru(&subject, unit(args, &subject), plan.warmup));
+            }
+            let exact = results.curves.iter().filter(|curve| curve.trace == subject.name);
+            let picture = curve::plot(&subject.name, &cells, exact);
+            (append(&mut results.cells, cells), picture)
+        }
+        Work::Clusters(plan) => {
+            let cells = plan.run(&subject, &capacities, &watch);
+            let picture = clusters::plot(&subject.name, &cells);
+            (append(&mut results.clusters, cells), picture)
+        }
+    };
+    progress.finish();
+    draw(args, &subject.name, &picture)?;
+    match done == expected {
+        true => Ok(()),
+        false => Err(Failure::Failed(format!(
+            "interrupted: {done} of {expected} cells of {} are done",
+            subject.name
+        ))),
+    }
+}
+
+impl Work {
+    /// How many cells there are at each capacity.
+    fn cells(&self) -> usize {
+        match self {
+            Self::Policies(plan) => plan.specs.len(),
+            Self::Clusters(plan) => plan.cells(),
+        }
+    }
+}
+
+/// Adds `new` to `all`. How many that are.
+fn append<T>(all: &mut Vec<T>, new: Vec<T>) -> usize {
+    let count = new.len();
+    all.extend(new);
+    count
+}
+
+/// Draws the picture of a trace, if anyone wants it.
+fn draw(args: &Simulate, name: &str, picture: &Plot) -> Result<(), Failure> {
+    let Some(file) = &args.plot else { return Ok(()) };
+    let file = picture_file(file, name, args.traces.len());
+    fs::write(&file, picture.svg())
+        .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", file.display())))
+}
+
+/// The capacities that the user names, or else the usual ones as far as they suit the trace; each once.
+fn capacities(args: &Simulate, subject: &Subject) -> Result<Vec<Capacity>, Unsuitable> {
+    let by = unit(args, subject);
+    let mut capacities = Vec::new();
+    if args.capacity.is_empty() {
+        let shares: Vec<_> = if args.curve { curve::shares().collect() } else { USUAL.to_vec() };
+        capacities
+            .extend(shares.into_iter().filter_map(|share| subject.capacity(Size::Share(share), by).ok()));
+    } else {
+        for &size in &args.capacity {
+            capacities.push(subject.capacity(size, by)?);
+        }
+    }
+    let mut seen = HashSet::new();
+    capacities.retain(|capacity| seen.insert(*capacity));
+    Ok(capacities)
+}
+
+/// What capacities count.
+fn unit(args: &Simulate, subject: &Subject) -> By {
+    args.by.map_or_else(|| subject.usual_unit(), By::from)
+}
+
+/// Where to draw a trace, one of `count`.
+fn picture_file(file: &Path, name: &str, count: usize) -> PathBuf {
+    if count == 1 {
+        return file.to_owned();
+    }
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().map(|c| if c == '/' { '_' } else { c }).collect();
+    let extension = file.extension().map_or_else(|| "svg".into(), |extension| extension.to_string_lossy());
+    file.with_file_name(format!("{stem}-{name}.{extension}"))
+}
+
+/// Set once the user asks to stop; asking twice ends the process at once.
+fn watch_for_interrupt() -> io::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&interrupted))?;
+    flag::register(SIGINT, Arc::clone(&interrupted))?;
+    Ok(interrupted)
+}
+
+fn show(args: &Simulate, results: &Results) {
+    if args.reference {
+        say(reference::page(&results.cells).trim_end());
+        return;
+    }
+    if !args.cluster.nodes.is_empty() {
+        say(clusters::page(args, &results.clusters).trim_end());
+        return;
+    }
+    if args.json {
+        say(&data::json(results));
+    } else if args.csv {
+        say(data::csv(data::COLUMNS, &results.cells).trim_end());
+    } else {
+        say(table::page(&results.cells).trim_end());
+    }
+    // Where the output is read by a program, this is for the person who runs it.
+    for anomaly in &results.anomalies {
+        match args.json || args.csv {
+            true => eprintln!("larder: {anomaly}"),
+            false => say(&anomaly.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_several_traces_has_its_picture() {
+        let file = Path::new("out/curves.svg");
+        assert_eq!(picture_file(file, "web", 1), Path::new("out/curves.svg"));
+        assert_eq!(picture_file(file, "a/web.csv", 2), Path::new("out/curves-a_web.csv.svg"));
+    }
+}

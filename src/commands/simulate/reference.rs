@@ -1,0 +1,111 @@
+//! `docs/policies.md`: the registry and the results of the policies on traces, rendered, so that both agree with the
+//! program.
+
+use larder_evict::{FILTERS, Listing, POLICIES};
+use larder_lab::sweep::{Cell, unit};
+
+use super::data::is_offline;
+use super::policies::{filter_metadata, metadata};
+use crate::cli::units::about_count;
+
+const INTRODUCTION: &str = "\
+# Eviction policies
+
+An eviction policy decides which objects stay when the cache is full. `--policy NAME` selects one, for `larder serve` and for
+`larder simulate`, with the same code. `NAME:param=value,param=value` sets parameters, and `FILTER+NAME` adds an admission filter.
+
+`larder simulate --reference traces/*.zst` generates this page; `larder simulate --list` prints the list at a terminal.
+
+## Which one
+
+Try them on your own log: `larder simulate access.log`. As a rule of thumb:
+
+- **Unknown or changing traffic**: `adaptive`. It learns from the requests, for the best hit ratio or, with
+  `objective=bytes`, the best byte hit ratio.
+- **Best hit ratio**, objects of many sizes: `gdsf`. Small objects that are requested often stay; a large one needs many
+  requests.
+- **Best byte hit ratio**, or objects of one size: `s3fifo`, `sieve`, `arc` or `slru`. Objects with one request are evicted soon.
+- **Popularity that does not change**: `lfu`; that changes: `lfuda`, or `wtinylfu`, which remembers what it evicted.
+- **Lowest cost**: `fifo` and `sieve` do almost nothing on a hit. Most caches use `lru`; compare with it.
+- `maxs`, `rand` and `gds` are for teaching. `belady` and `beladysize` use future requests: no cache can exceed
+  `belady` if all objects have one size, and `beladysize` approximates that bound for many sizes.
+";
+
+const PRICES: &str = "\
+Cost is that of the most expensive operation with n objects. Bytes are the memory for an object, including its number and
+size, without the index.
+";
+
+const RATIOS: &str = "\
+## Results on the shipped traces
+
+Hit ratio / byte hit ratio in percent, by capacity. The best of each column is bold, without the offline policies.
+[traces/README.md](../traces/README.md) describes the traces.
+";
+
+/// The page.
+pub(super) fn page(cells: &[Cell]) -> String {
+    let mut page = INTRODUCTION.to_owned();
+    page += &format!("\n## All of them\n\n{PRICES}\n");
+    page += &listings(POLICIES, |policy| metadata(policy.name));
+    page += "\n## Admission filters\n\nThey decide which objects are stored. Their bytes are in addition to the policy's.\n\n";
+    page += &listings(FILTERS, filter_metadata);
+    page += &format!("\n{RATIOS}");
+    for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
+        page += &ratios(trace);
+    }
+    page
+}
+
+fn listings(listings: &[Listing], metadata: impl Fn(&Listing) -> f64) -> String {
+    let mut table =
+        "| name | description | cost | bytes | parameters and their defaults | from |\n".to_owned();
+    table += "|---|---|---|---|---|---|\n";
+    for listing in listings {
+        let params = listing.params.iter().zip((listing.defaults)());
+        let params: Vec<_> =
+            params.map(|(param, default)| format!("`{}={default}` {}", param.name, param.about)).collect();
+        table += &format!(
+            "| `{}` | {} | {} | {:.0} | {} | {} |\n",
+            listing.name,
+            listing.about,
+            listing.cost,
+            metadata(listing),
+            params.join("; "),
+            listing.source
+        );
+    }
+    table
+}
+
+/// One trace: a row for each policy, a column for each capacity.
+fn ratios(cells: &[Cell]) -> String {
+    let columns: Vec<_> = cells.chunk_by(|one, next| one.capacity == next.capacity).collect();
+    let names = columns.iter().map(|column| about_count(column[0].capacity.amount));
+    let by = unit(cells[0].capacity.by);
+    let mut table =
+        format!("\n### {}\n\n| {by} | {} |\n", cells[0].trace, names.collect::<Vec<_>>().join(" | "));
+    table += &format!("|---|{}\n", "---|".repeat(columns.len()));
+    for row in 0..columns[0].len() {
+        let spec = &columns[0][row].spec;
+        let mark = if is_offline(spec) { " (offline)" } else { "" };
+        let ratios = columns.iter().map(|column| both(column, row)).collect::<Vec<_>>();
+        table += &format!("| `{spec}`{mark} | {} |\n", ratios.join(" | "));
+    }
+    table
+}
+
+/// The two ratios of a column's `row`.
+fn both(column: &[Cell], row: usize) -> String {
+    let cell = &column[row];
+    let text = |ratio: f64| format!("{:.2}", ratio * 100.0);
+    let shown = |of: fn(&Cell) -> f64| {
+        let online = column.iter().filter(|cell| !is_offline(&cell.spec));
+        let best = online.map(of).fold(0.0, f64::max);
+        match !is_offline(&cell.spec) && text(of(cell)) == text(best) {
+            true => format!("**{}**", text(of(cell))),
+            false => text(of(cell)),
+        }
+    };
+    format!("{} / {}", shown(|cell| cell.hit_ratio), shown(|cell| cell.byte_hit_ratio))
+}

@@ -1,0 +1,14 @@
+//! The results of a run, for all its traces.
+
+use larder_lab::curve::Curve;
+use larder_lab::nodes;
+use larder_lab::sweep::{Anomaly, Cell};
+
+/// What the replays measured.
+#[derive(Default)]
+pub(super) struct Results {
+    pub(super) cells: Vec<Cell>,
+    pub(super) curves: Vec<Curve>,
+    pub(super) anomalies: Vec<Anomaly>,
+    pub(super) clusters: Vec<nodes::Cell>,
+}

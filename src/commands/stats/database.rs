@@ -1,0 +1,223 @@
+//! `larder stats --by`, `--top` and `--sql`: queries the statistics database, whether the proxy runs or not.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Args};
+use jiff::Timestamp;
+use larder_stats::{Counts, Database, Dimension, Group, Measure, QueryError, Table};
+use serde_json::{Map, Value, json};
+
+use crate::cli::tables::aligned;
+use crate::cli::units::{about_count, about_size, about_time, parse_duration};
+use crate::cli::{Failure, say};
+use crate::config::flags::Flags;
+use crate::config::names;
+use crate::config::{self, DatabasePlace};
+
+/// How far back a question goes that does not say.
+const SINCE: Duration = Duration::from_secs(86_400);
+
+/// What to ask the statistics database; nothing: the running proxy is asked.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("question").multiple(false), next_help_heading = "Statistics database")]
+pub(super) struct Query {
+    /// Show sums by this
+    #[arg(long, value_name = "PROPERTY", group = "question", value_parser = named(Dimension::ALL))]
+    by: Option<Dimension>,
+    /// Show the URLs with the most hits, validations, misses, bytes, or origin time
+    #[arg(long, value_name = "MEASURE", group = "question", value_parser = named(Measure::ALL))]
+    top: Option<Measure>,
+    /// Show the result of this read-only query
+    #[arg(long, value_name = "SELECT", group = "question")]
+    sql: Option<String>,
+    /// Only requests of this last period [default: 1d]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "question", conflicts_with = "sql")]
+    since: Option<Duration>,
+    /// Number of URLs
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, requires = "top")]
+    limit: u32,
+    /// Use this database instead of the config's
+    #[arg(long, value_name = "URL", value_parser = names::database, requires = "question")]
+    stats: Option<DatabasePlace>,
+    /// Config file with the database
+    #[arg(long, value_name = "FILE", requires = "question")]
+    config: Option<PathBuf>,
+}
+
+/// One of the things that have names.
+fn named<T: Copy + Send + Sync + 'static>(
+    known: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let find = |word: String| known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+    PossibleValuesParser::new(known.iter().map(|(name, _)| *name))
+        .try_map(move |word| find(word).ok_or("unknown word"))
+}
+
+impl Query {
+    /// Answers, if something was asked; whether it was.
+    ///
+    /// # Errors
+    /// Why there is no answer, in one line.
+    pub(super) fn answer(&self, as_json: bool) -> Result<bool, Failure> {
+        if self.by.is_none() && self.top.is_none() && self.sql.is_none() {
+            return Ok(false);
+        }
+        let url = self.url()?;
+        let mut database = Database::open_read(&url).map_err(|error| Failure::Failed(error.to_string()))?;
+        let page = self.ask(&mut database, as_json);
+        let failed = |error: QueryError| Failure::Failed(format!("statistics database: {error}"));
+        page.map_err(failed)?.iter().for_each(|line| say(line));
+        Ok(true)
+    }
+
+    fn url(&self) -> Result<String, Failure> {
+        let flags = Flags { stats: self.stats.clone(), ..Flags::default() };
+        let settings = config::load(self.config.as_deref(), &flags);
+        let settings = settings.map_err(|error| Failure::Refused(error.to_string()))?;
+        let url = settings.statistics.database.url();
+        let missing = "no statistics database is configured; name one by --stats or --config";
+        if url.is_empty() { Err(Failure::Refused(missing.to_owned())) } else { Ok(url) }
+    }
+
+    fn ask(&self, database: &mut Database, as_json: bool) -> Result<Vec<String>, QueryError> {
+        let since = SystemTime::now().checked_sub(self.since.unwrap_or(SINCE));
+        let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let since = since.map_or(0, |since| since.as_millis() as u64);
+        let (name, groups) = match (&self.sql, self.by, self.top) {
+            (Some(sql), ..) => {
+                let table = database.query(sql)?;
+                return Ok(if as_json { vec![found_json(&table)] } else { found(&table) });
+            }
+            (_, Some(dimension), _) => (name_of(dimension), database.by(dimension, since)?),
+            (.., Some(measure)) => ("url", database.top(measure, since, self.limit)?),
+            (None, None, None) => return Ok(Vec::new()),
+        };
+        Ok(if as_json { vec![groups_json(name, &groups)] } else { table(name, &groups) })
+    }
+}
+
+fn name_of(dimension: Dimension) -> &'static str {
+    Dimension::ALL.iter().find(|(_, known)| *known == dimension).map_or("", |(name, _)| name)
+}
+
+/// A column of figures: what people call it, and its text.
+type Column = (&'static str, fn(&Counts) -> String);
+
+const COLUMNS: &[Column] = &[
+    ("requests", |counts| about_count(counts.requests)),
+    ("hits", |counts| about_count(counts.hits)),
+    ("validated", |counts| about_count(counts.validated)),
+    ("misses", |counts| about_count(counts.misses)),
+    ("hit ratio", |counts| ratio(counts.hit_ratio(), counts.cacheable())),
+    ("+validated", |counts| ratio(counts.validated_hit_ratio(), counts.cacheable())),
+    ("of bytes", |counts| ratio(counts.byte_hit_ratio(), counts.bytes_cacheable)),
+    ("bytes", |counts| about_size(counts.bytes)),
+    ("mean time", |counts| time(counts.mean_service_us(), counts.requests)),
+    ("of origins", |counts| time(counts.mean_origin_us(), counts.origin_requests)),
+];
+
+fn table(name: &str, groups: &[Group]) -> Vec<String> {
+    let names = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
+    let mut rows = vec![std::iter::once(name.to_owned()).chain(names).collect::<Vec<_>>()];
+    rows.extend(groups.iter().map(|group| {
+        let figures = COLUMNS.iter().map(|(_, text)| text(&group.counts));
+        std::iter::once(shown(name, &group.name)).chain(figures).collect()
+    }));
+    aligned(&rows, 1, "  ")
+}
+
+/// What a group is called, for people.
+fn shown(dimension: &str, name: &str) -> String {
+    let hour = name.parse().ok().filter(|_| dimension == "hour");
+    match hour.and_then(|millis| Timestamp::from_millisecond(millis).ok()) {
+        Some(hour) => hour.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        None if name.is_empty() => "-".to_owned(),
+        None => name.escape_debug().to_string(),
+    }
+}
+
+/// A share of `whole` as a percentage, if there is any of it.
+fn ratio(ratio: f64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.2}%", ratio * 100.0) }
+}
+
+/// The mean of `count` times.
+fn time(micros: f64, count: u64) -> String {
+    if count == 0 { "-".to_owned() } else { about_time(micros) }
+}
+
+fn groups_json(name: &str, groups: &[Group]) -> String {
+    let group = |Group { name: value, counts }: &Group| {
+        json!({
+            name: value, "requests": counts.requests, "hits": counts.hits, "validated": counts.validated,
+            "misses": counts.misses, "hit_ratio": counts.hit_ratio(),
+            "validated_hit_ratio": counts.validated_hit_ratio(), "byte_hit_ratio": counts.byte_hit_ratio(), "bytes": counts.bytes,
+            "mean_micros": counts.mean_service_us(), "origin_requests": counts.origin_requests,
+            "mean_origin_micros": counts.mean_origin_us(),
+        })
+    };
+    Value::from(groups.iter().map(group).collect::<Vec<_>>()).to_string()
+}
+
+fn found(found: &Table) -> Vec<String> {
+    let cell = |cell: &Option<String>| match cell {
+        Some(text) => text.escape_debug().to_string(),
+        None => "NULL".to_owned(),
+    };
+    let names = found.columns.iter().map(|name| name.escape_debug().to_string()).collect();
+    let rows: Vec<_> = std::iter::once(names)
+        .chain(found.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>()))
+        .collect();
+    aligned(&rows, found.columns.len(), "  ")
+}
+
+fn found_json(found: &Table) -> String {
+    let row = |row: &Vec<Option<String>>| {
+        let cells = found.columns.iter().cloned().zip(row.iter().map(|cell| json!(cell)));
+        Value::Object(cells.collect::<Map<_, _>>())
+    };
+    Value::from(found.rows.iter().map(row).collect::<Vec<_>>()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_rows_with_what_can_be_said_of_them() {
+        let counts = Counts {
+            requests: 1_300,
+            hits: 900,
+            validated: 60,
+            misses: 240,
+            bytes: 4 << 20,
+            bytes_cacheable: 400,
+            bytes_from_cache: 100,
+            service_us: 2_600_000,
+            origin_requests: 400,
+            origin_us: 40_000,
+        };
+        let refused = Counts { requests: 1, ..Counts::default() };
+        let group = |name: &str, counts| Group { name: name.to_owned(), counts };
+        let groups = [group("docs/a\u{1b}", counts), group("", refused)];
+        let expected = [
+            "route         requests  hits  validated  misses  hit ratio  +validated  of bytes     bytes  mean time  of origins",
+            "docs/a\\u{1b}     1,300   900         60     240     75.00%      80.00%    25.00%  4.00 MiB    2.00 ms      100 us",
+            "-                    1     0          0       0          -           -         -       0 B       0 us           -",
+        ];
+        assert_eq!(table("route", &groups), expected);
+        assert_eq!(shown("hour", "1600002000000"), "2020-09-13 13:00 UTC");
+    }
+
+    #[test]
+    fn what_a_query_finds_is_shown_whatever_it_is() {
+        let table = Table {
+            columns: vec!["a".to_owned(), "n".to_owned()],
+            rows: vec![vec![Some("x\ny".to_owned()), None], vec![Some(String::new()), Some("12".to_owned())]],
+        };
+        assert_eq!(found(&table), ["a     n", "x\\ny  NULL", "      12"]);
+        assert_eq!(found_json(&table), r#"[{"a":"x\ny","n":null},{"a":"","n":"12"}]"#);
+    }
+}

@@ -1,0 +1,230 @@
+//! The default output of `larder stats`: the most important numbers, on one screen.
+
+use serde_json::{Map, Value};
+
+use crate::cli::units::{about_count, about_size, about_time};
+use crate::cli::words::printable;
+
+/// Columns of a line: those of the smallest usual terminal.
+const WIDTH: usize = 80;
+/// Reasons that are shown, the most frequent first.
+const REASONS: usize = 6;
+/// Sites and disks that are shown; the rest is counted.
+const ROWS: usize = 5;
+
+/// The summary, a line each, none longer than [`WIDTH`].
+pub(super) fn lines(numbers: &Map<String, Value>) -> Vec<String> {
+    let all = Value::Object(numbers.clone());
+    let mut lines = vec![requests(&all), line("", &ratios(&all)), others(&all), bytes(&all)];
+    lines.extend(["hit", "validated", "miss", "origin"].iter().filter_map(|kind| latency(&all, kind)));
+    lines.push(memory(&all));
+    lines.extend(some(&all["disks"], disk));
+    lines.extend(some(&all["sites"], site));
+    lines.push(in_progress(&all));
+    lines.extend(reasons(&all));
+    lines.iter().map(|line| shortened(line)).collect()
+}
+
+fn line(name: &str, text: &str) -> String {
+    format!("{name:<9} {text}")
+}
+
+fn count(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_default()
+}
+
+/// A count with its noun: `1 object`, `2 objects`.
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", about_count(number), if number == 1 { one } else { many })
+}
+
+fn ratio(value: &Value, name: &str) -> String {
+    format!("{:.2}%", value[name].as_f64().unwrap_or_default() * 100.0)
+}
+
+fn requests(all: &Value) -> String {
+    let number = |name| about_count(count(all, name));
+    let text = format!(
+        "{}: {} hits, {} validated, {} misses",
+        number("requests"),
+        number("hits"),
+        number("validated"),
+        number("misses"),
+    );
+    line("requests", &text)
+}
+
+/// The hit ratio, and the one with what was validated where they differ.
+fn ratios(of: &Value) -> String {
+    let with = match count(of, "validated") {
+        0 => String::new(),
+        _ => format!(", {} with validated", ratio(of, "validated_hit_ratio")),
+    };
+    format!("{} hit ratio{with}", ratio(of, "hit_ratio"))
+}
+
+/// Requests that count in no hit ratio.
+fn others(all: &Value) -> String {
+    let number = |name| about_count(count(all, name));
+    let text = format!(
+        "{} passes, {} refused, {} errors; {} stale, {} coalesced",
+        number("passes"),
+        number("refused"),
+        number("errors"),
+        number("stale"),
+        number("coalesced"),
+    );
+    line("", &text)
+}
+
+fn bytes(all: &Value) -> String {
+    let text = format!(
+        "{} served ({} byte hit ratio), {} from origins",
+        about_size(count(all, "bytes_served")),
+        ratio(all, "byte_hit_ratio"),
+        about_size(count(all, "origin_bytes")),
+    );
+    line("bytes", &text)
+}
+
+/// The times of one kind of answer; nothing before the first one.
+fn latency(all: &Value, kind: &str) -> Option<String> {
+    let times = &all["latency"][kind];
+    let at = |name| about_time(count(times, name) as f64);
+    let text =
+        format!("half within {}, 99% within {}, 99.9% within {}", at("p50_us"), at("p99_us"), at("p999_us"));
+    (count(times, "count") > 0).then(|| line(kind, &text))
+}
+
+fn memory(all: &Value) -> String {
+    let capacity = match all["by"].as_str() {
+        Some("entries") => format!("{} entries", about_count(count(all, "capacity"))),
+        _ => about_size(count(all, "capacity")),
+    };
+    let text = format!(
+        "{}, {} of {capacity}, policy {}, {}",
+        counted(count(all, "objects"), "object", "objects"),
+        about_size(count(all, "bytes_stored")),
+        word(all, "policy"),
+        counted(count(all, "evictions"), "eviction", "evictions"),
+    );
+    line("memory", &text)
+}
+
+fn disk(disk: &Value) -> String {
+    let text = format!(
+        "{}, {}, {} of {}, {}",
+        word(disk, "state"),
+        counted(count(disk, "objects"), "object", "objects"),
+        about_size(count(disk, "bytes_occupied")),
+        about_size(count(disk, "size")),
+        word(disk, "path"),
+    );
+    line("disk", &text)
+}
+
+fn site(site: &Value) -> String {
+    let origins = site["origins"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let healthy = origins.iter().filter(|origin| origin["healthy"] == true).count();
+    let state = match origins.len() {
+        0 => String::new(),
+        all => format!(", {healthy} of {} healthy", counted(all as u64, "origin", "origins")),
+    };
+    let text = format!(
+        "{}: {}, {}{state}",
+        word(site, "site"),
+        counted(count(site, "requests"), "request", "requests"),
+        ratios(site),
+    );
+    line("site", &text)
+}
+
+fn in_progress(all: &Value) -> String {
+    let text = format!(
+        "{}; {} to origins in progress, {} queued",
+        counted(count(all, "connections"), "connection", "connections"),
+        counted(count(all, "in_flight"), "request", "requests"),
+        about_count(count(all, "queued")),
+    );
+    line("now", &text)
+}
+
+/// The most frequent reasons; nothing before the first request.
+fn reasons(all: &Value) -> Option<String> {
+    let mut counts: Vec<_> = all["reasons"].as_object()?.iter().collect();
+    counts.sort_by_key(|(name, count)| (std::cmp::Reverse(count.as_u64()), name.as_str()));
+    let shown = counts.iter().take(REASONS);
+    let shown: Vec<_> = shown
+        .map(|(name, count)| {
+            format!("{} {}", printable(name), about_count(count.as_u64().unwrap_or_default()))
+        })
+        .collect();
+    (!shown.is_empty()).then(|| line("reasons", &shown.join(", ")))
+}
+
+/// The first entries of a list, and how many more there are.
+fn some(list: &Value, row: fn(&Value) -> String) -> Vec<String> {
+    let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut rows: Vec<_> = list.iter().take(ROWS).map(row).collect();
+    if let Some(rest) = list.len().checked_sub(ROWS).filter(|rest| *rest > 0) {
+        rows.push(line("", &format!("and {rest} more; --all shows them")));
+    }
+    rows
+}
+
+fn word(value: &Value, name: &str) -> String {
+    printable(value[name].as_str().unwrap_or("unknown"))
+}
+
+fn shortened(line: &str) -> String {
+    match line.chars().count() {
+        ..=WIDTH => line.to_owned(),
+        _ => line.chars().take(WIDTH - 2).chain("..".chars()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{WIDTH, lines};
+
+    fn page(numbers: Value) -> Vec<String> {
+        lines(numbers.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn a_screen_has_what_most_people_look_for() {
+        let numbers = json!({
+            "requests": 1_234_567, "hits": 900_000, "validated": 60_000, "misses": 240_000, "passes": 34_567, "errors": 0,
+            "hit_ratio": 0.75, "validated_hit_ratio": 0.8, "byte_hit_ratio": 0.5, "bytes_served": 5_368_709_120_u64, "origin_bytes": 1024,
+            "objects": 1, "bytes_stored": 2048, "capacity": 1_073_741_824, "by": "bytes", "policy": "adaptive",
+            "evictions": 0, "connections": 2, "in_flight": 1, "queued": 0,
+            "latency": {"hit": {"count": 9, "p50_us": 20, "p99_us": 1500, "p999_us": 2_000_000}, "miss": {"count": 0}},
+            "disks": [{"path": "cache", "state": "ready", "objects": 3, "bytes_occupied": 1024, "size": 2048}],
+            "sites": [{"site": "default", "requests": 2, "hit_ratio": 1.0, "origins": [{"healthy": true}]}],
+            "reasons": {"absent": 3, "fresh": 7},
+        });
+        let expected = [
+            "requests  1,234,567: 900,000 hits, 60,000 validated, 240,000 misses",
+            "          75.00% hit ratio, 80.00% with validated",
+            "          34,567 passes, 0 refused, 0 errors; 0 stale, 0 coalesced",
+            "bytes     5.00 GiB served (50.00% byte hit ratio), 1.00 KiB from origins",
+            "hit       half within 20 us, 99% within 1.50 ms, 99.9% within 2.00 s",
+            "memory    1 object, 2.00 KiB of 1.00 GiB, policy adaptive, 0 evictions",
+            "disk      ready, 3 objects, 1.00 KiB of 2.00 KiB, cache",
+            "site      default: 2 requests, 100.00% hit ratio, 1 of 1 origin healthy",
+            "now       2 connections; 1 request to origins in progress, 0 queued",
+            "reasons   fresh 7, absent 3",
+        ];
+        assert_eq!(page(numbers), expected);
+    }
+
+    #[test]
+    fn lists_and_lines_are_bounded_whatever_the_numbers_are() {
+        let site = json!({"site": "s".repeat(200), "origins": "none"});
+        let long = page(json!({"sites": vec![site; 9], "disks": 3, "reasons": []}));
+        assert!(long.iter().all(|line| line.chars().count() <= WIDTH));
+        assert!(long.contains(&"          and 4 more; --all shows them".to_owned()), "{long:?}");
+    }
+}

@@ -1,0 +1,50 @@
+//! The `[cluster]` table as it was written.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use larder_proxy::settings::{Engine, Origin, Token, WithoutEngine};
+
+/// The cluster as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) engine: Option<Engine>,
+    pub(crate) node: Option<String>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) advertise: Option<Origin>,
+    pub(crate) weight: u16,
+    pub(crate) prefix: String,
+    pub(crate) token: Option<Token>,
+    pub(crate) heartbeat: Duration,
+    pub(crate) drop_out: Duration,
+    pub(crate) max_invalidation_lag: Duration,
+    pub(crate) without_engine: WithoutEngine,
+    pub(crate) hot: f64,
+    pub(crate) tier: Option<u64>,
+    pub(crate) tier_lifetime: Duration,
+    pub(crate) tier_compression: bool,
+    pub(crate) tier_deadline: Duration,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            engine: None,
+            node: None,
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9146),
+            advertise: None,
+            weight: 100,
+            prefix: "larder".to_owned(),
+            token: None,
+            heartbeat: Duration::from_secs(1),
+            drop_out: Duration::from_secs(5),
+            max_invalidation_lag: Duration::from_secs(10),
+            without_engine: WithoutEngine::Revalidate,
+            hot: 0.1,
+            tier: None,
+            tier_lifetime: Duration::from_secs(3_600),
+            tier_compression: true,
+            tier_deadline: Duration::from_millis(100),
+        }
+    }
+}

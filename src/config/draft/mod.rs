@@ -1,0 +1,160 @@
+//! The content of a config file, on top of the defaults. Combinations of values are not checked here.
+
+pub(super) mod cluster;
+pub(super) mod control;
+pub(super) mod statistics;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use larder_evict::Spec;
+use larder_proxy::settings::{
+    AccessLog, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, MemoryTier, Origin, Schedule,
+    Timeouts, Token, Tracing, Validate,
+};
+use larder_semantics::storable::Rules;
+
+/// What was written, on top of the defaults.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) threads: Option<usize>,
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin_token: Option<Token>,
+    pub(crate) access_log: AccessLog,
+    pub(crate) access_log_file: Option<PathBuf>,
+    pub(crate) name: String,
+    pub(crate) x_cache: bool,
+    pub(crate) client_address: ClientAddress,
+    pub(crate) trust: Vec<IpNet>,
+    pub(crate) memory: Memory,
+    pub(crate) disks: Vec<DiskDraft>,
+    pub(crate) schedule: Schedule,
+    pub(crate) statistics: statistics::Draft,
+    pub(crate) cluster: cluster::Draft,
+    pub(crate) trace: Tracing,
+    pub(crate) validate: Validate,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) reverse_listen: Option<Vec<SocketAddr>>,
+    pub(crate) sites: Vec<SiteDraft>,
+    pub(crate) forward_listen: Option<Vec<SocketAddr>>,
+    pub(crate) forward: Forward,
+    pub(crate) thrift_listen: Vec<SocketAddr>,
+    pub(crate) onc_listen: Vec<SocketAddr>,
+    pub(crate) line_listen: Vec<SocketAddr>,
+    /// But for where they listen.
+    pub(crate) doors: Doors,
+    /// Where each key was written, as an error says it: `memory.size` -> `larder.toml:7`.
+    pub(crate) places: BTreeMap<String, String>,
+}
+
+/// The memory tier as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(crate) size: Option<u64>,
+    pub(crate) entries: Option<u64>,
+    pub(crate) policy: Spec,
+    pub(crate) max_object: Option<u64>,
+    pub(crate) max_variants: usize,
+}
+
+/// A directory of the disk tier as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct DiskDraft {
+    /// Where it begins, as an error says it.
+    pub(crate) place: String,
+    pub(crate) tier: DiskTier,
+}
+
+/// A site as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct SiteDraft {
+    /// Where it begins, as an error says it.
+    pub(crate) place: String,
+    pub(crate) name: Option<String>,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) host: HostHeader,
+    pub(crate) cache: bool,
+    pub(crate) retries: u32,
+    pub(crate) max_fails: u32,
+    pub(crate) fail_timeout: Duration,
+    pub(crate) health: Option<String>,
+    pub(crate) health_interval: Duration,
+    pub(crate) purge_from: Vec<IpNet>,
+    pub(crate) rules: Rules,
+    pub(crate) control: control::Draft,
+}
+
+impl Draft {
+    /// Where the first of `keys` that was written stands: what to blame.
+    pub(crate) fn place(&self, keys: &[&str]) -> String {
+        let written = keys.iter().find_map(|key| self.places.get(*key));
+        written.cloned().unwrap_or_else(|| "defaults".to_owned())
+    }
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        let MemoryTier { policy, max_object, max_variants, .. } = MemoryTier::default();
+        Self {
+            threads: None,
+            admin: Some(SocketAddr::from(([127, 0, 0, 1], 9145))),
+            admin_token: None,
+            access_log: AccessLog::Off,
+            access_log_file: None,
+            name: "Larder".to_owned(),
+            x_cache: false,
+            client_address: ClientAddress::XForwardedFor,
+            trust: Vec::new(),
+            memory: Memory { size: None, entries: None, policy, max_object, max_variants },
+            disks: Vec::new(),
+            schedule: Schedule::default(),
+            statistics: statistics::Draft::default(),
+            cluster: cluster::Draft::default(),
+            trace: Tracing::default(),
+            validate: Validate::default(),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            reverse_listen: None,
+            sites: Vec::new(),
+            forward_listen: None,
+            forward: Forward::default(),
+            thrift_listen: Vec::new(),
+            onc_listen: Vec::new(),
+            line_listen: Vec::new(),
+            doors: Doors::default(),
+            places: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for DiskDraft {
+    fn default() -> Self {
+        Self { place: String::new(), tier: DiskTier::at(PathBuf::new()) }
+    }
+}
+
+impl Default for SiteDraft {
+    fn default() -> Self {
+        Self {
+            place: String::new(),
+            name: None,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            host: HostHeader::Preserve,
+            cache: true,
+            retries: 1,
+            max_fails: 3,
+            fail_timeout: Duration::from_secs(10),
+            health: None,
+            health_interval: Duration::from_secs(10),
+            purge_from: Vec::new(),
+            rules: Rules::default(),
+            control: control::Draft::default(),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The flags that `serve` and `check` share, and how they override a config file.
+//!
+//! Values are parsed here, one by one; `settle` checks their combinations.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use larder_evict::Spec;
+use larder_proxy::settings::{AccessLog, DiskTier, Origin};
+
+use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
+use super::draft::statistics::DatabasePlace;
+use super::draft::{DiskDraft, Draft, SiteDraft};
+use super::names::{self, ACCESS_LOGS};
+use crate::cli::units;
+
+/// What `serve` runs and `check` validates.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Run {
+    /// Read this file first; flags override it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// What overrides the file.
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+}
+
+/// Flags that override a config file.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Flags {
+    /// Serve sites at this address [default: 127.0.0.1:8080]; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Be a reverse proxy for this origin, instead of the file's sites; repeatable
+    #[arg(long, value_name = "URL", value_parser = names::origin)]
+    pub(crate) origin: Vec<Origin>,
+    /// Be a forward proxy at this address [default: 127.0.0.1:3128 without an origin]; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) forward: Vec<SocketAddr>,
+    /// Serve Thrift at this address; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) thrift: Vec<SocketAddr>,
+    /// Serve ONC RPC at this address; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) onc: Vec<SocketAddr>,
+    /// Serve the line protocol at this address; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) line: Vec<SocketAddr>,
+    /// Memory for stored responses, such as 64MiB [default: 1GiB or a quarter of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with = "entries")]
+    pub(crate) memory: Option<u64>,
+    /// Capacity of the memory in responses instead of bytes
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(ENTRIES))]
+    pub(crate) entries: Option<u64>,
+    /// Eviction policy, such as s3fifo or tinylfu+gdsf [default: adaptive]
+    #[arg(long, value_name = "POLICY", value_parser = names::policy)]
+    pub(crate) policy: Option<Spec>,
+    /// Also store responses on disk in this directory; repeatable
+    #[arg(long, value_name = "DIR", value_parser = names::directory)]
+    pub(crate) disk: Vec<PathBuf>,
+    /// Size of a disk directory [default: 10GiB]; once for all, or once for each
+    #[arg(long, value_name = "SIZE", value_parser = disk_size, requires = "disk")]
+    pub(crate) disk_size: Vec<u64>,
+    /// Eviction policy of the disk, such as secondhit+lru [default: sieve]
+    #[arg(long, value_name = "POLICY", value_parser = names::policy, requires = "disk")]
+    pub(crate) disk_policy: Option<Spec>,
+    /// Address of the admin listener, or off [default: 127.0.0.1:9145]
+    #[arg(long, value_name = "ADDRESS", value_parser = admin)]
+    pub(crate) admin: Option<Admin>,
+    /// URL of the statistics database, or none [default: auto, a file in the state directory]
+    #[arg(long, value_name = "URL", value_parser = names::database)]
+    pub(crate) stats: Option<DatabasePlace>,
+    /// Worker threads [default: one for each core]
+    #[arg(long, value_name = "NUMBER", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Write an access log in this form [default: off]
+    #[arg(long, value_name = "FORM", value_parser = access_log())]
+    pub(crate) access_log: Option<AccessLog>,
+    /// File of the access log [default: standard output]
+    #[arg(long, value_name = "FILE", value_parser = names::directory)]
+    pub(crate) access_log_file: Option<PathBuf>,
+    /// Let forward clients reach loopback, link-local, private and metadata addresses
+    #[arg(long)]
+    pub(crate) allow_private: bool,
+}
+
+impl Flags {
+    /// Puts the flags in the place of what the file says.
+    pub(super) fn override_file(&self, draft: &mut Draft) {
+        let places = &mut draft.places;
+        let mut said = |key: &str, flag: &str| places.insert(key.to_owned(), flag.to_owned());
+        if let Some(size) = self.memory {
+            said("memory.size", "--memory");
+            (draft.memory.size, draft.memory.entries) = (Some(size), None);
+        }
+        if let Some(entries) = self.entries {
+            said("memory.entries", "--entries");
+            (draft.memory.size, draft.memory.entries) = (None, Some(entries));
+        }
+        if !self.listen.is_empty() {
+            said("reverse.listen", "--listen");
+            draft.reverse_listen = Some(self.listen.clone());
+        }
+        if !self.forward.is_empty() {
+            said("forward.listen", "--forward");
+            draft.forward_listen = Some(self.forward.clone());
+        }
+        let doors = [
+            ("thrift.listen", "--thrift", &self.thrift, &mut draft.thrift_listen),
+            ("onc.listen", "--onc", &self.onc, &mut draft.onc_listen),
+            ("line.listen", "--line", &self.line, &mut draft.line_listen),
+        ];
+        for (key, flag, wanted, listen) in doors {
+            if !wanted.is_empty() {
+                said(key, flag);
+                listen.clone_from(wanted);
+            }
+        }
+        if let Some(admin) = self.admin {
+            said("admin", "--admin");
+            draft.admin = admin.0;
+        }
+        if !self.origin.is_empty() {
+            draft.sites = vec![only_site(&self.origin)];
+        }
+        if !self.disk.is_empty() {
+            draft.disks = self.disks();
+        }
+        draft.threads = self.threads.or(draft.threads);
+        draft.statistics.place = self.stats.clone().unwrap_or_else(|| draft.statistics.place.clone());
+        draft.memory.policy = self.policy.clone().unwrap_or_else(|| draft.memory.policy.clone());
+        draft.access_log = self.access_log.unwrap_or(draft.access_log);
+        draft.access_log_file = self.access_log_file.clone().or(draft.access_log_file.take());
+        draft.forward.allow_private |= self.allow_private;
+    }
+
+    /// The directories that the flags name. A single size is for all of them.
+    fn disks(&self) -> Vec<DiskDraft> {
+        let sizes = self.disk_size.iter().copied().map(Some);
+        let last = self.disk_size.last().copied();
+        let sizes = sizes.chain(std::iter::repeat(last));
+        let disks = self.disk.iter().cloned().zip(sizes).map(|(path, size)| {
+            let mut tier = DiskTier::at(path);
+            tier.size = size.unwrap_or(tier.size);
+            tier.policy = self.disk_policy.clone().unwrap_or(tier.policy);
+            DiskDraft { place: "--disk".to_owned(), tier }
+        });
+        disks.collect()
+    }
+}
+
+fn only_site(origins: &[Origin]) -> SiteDraft {
+    SiteDraft {
+        place: "--origin".to_owned(),
+        name: Some("default".to_owned()),
+        origins: origins.to_vec(),
+        ..SiteDraft::default()
+    }
+}
+
+/// The admin listener's address; `None`: off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admin(pub(crate) Option<SocketAddr>);
+
+fn admin(text: &str) -> Result<Admin, String> {
+    names::admin(text).map(Admin)
+}
+
+fn access_log() -> impl TypedValueParser<Value = AccessLog> {
+    let form = |word: String| ACCESS_LOGS.iter().find(|(known, _)| *known == word).map(|(_, form)| *form);
+    let words = PossibleValuesParser::new(ACCESS_LOGS.iter().map(|(word, _)| *word));
+    words.try_map(move |word| form(word).ok_or("no form"))
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    size_within(text, &MEMORY)
+}
+
+fn disk_size(text: &str) -> Result<u64, String> {
+    size_within(text, &DISK)
+}
+
+fn size_within(text: &str, bounds: &RangeInclusive<u64>) -> Result<u64, String> {
+    let size = units::parse_size(text)?;
+    let (least, most) = (units::show_size(*bounds.start()), units::show_size(*bounds.end()));
+    if bounds.contains(&size) { Ok(size) } else { Err(format!("expected a size from {least} to {most}")) }
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| THREADS.contains(number));
+    let number = number.and_then(|number| usize::try_from(number).ok());
+    number.ok_or_else(|| format!("expected a number from {} to {}", THREADS.start(), THREADS.end()))
+}

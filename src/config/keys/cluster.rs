@@ -1,0 +1,118 @@
+//! The keys of `[cluster]`.
+
+use larder_proxy::settings::{Engine, WithoutEngine};
+
+use super::key::{Key, key};
+use super::values::{ADDRESS, ORIGIN, SECRET, TOKEN};
+use crate::cli::words::hint;
+use crate::config::draft::Draft;
+use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, Or, Share, Size, Text, Words};
+use crate::config::names;
+
+const ENGINE: Text<Engine> =
+    Text { words: "URL of a Valkey or Redis", parse: engine, show: |engine| engine.secret().to_owned() };
+const NODE: Text<String> = Text { words: "word", parse: node, show: String::clone };
+const WITHOUT_ENGINE: Choice<WithoutEngine> =
+    Choice(&[("revalidate", WithoutEngine::Revalidate), ("serve", WithoutEngine::Serve)]);
+
+/// The keys of `[cluster]`.
+pub(super) const KEYS: &[Key<Draft>] = &[
+    key!(
+        "engine",
+        Or("none", ENGINE),
+        cluster.engine,
+        "redis://[user:password@]host[:port][/database], rediss:// over TLS; redis+sentinel://host,host/master and \
+         redis+cluster://host,host take several; none: no cluster"
+    ),
+    key!(
+        "node",
+        Or("auto", NODE),
+        cluster.node,
+        "name of this node, unique in the cluster; auto: the machine's name"
+    ),
+    key!(
+        "listen",
+        ADDRESS,
+        cluster.listen,
+        "listener for other nodes; addresses other than loopback need token"
+    ),
+    key!(
+        "advertise",
+        Or("auto", ORIGIN),
+        cluster.advertise,
+        "URL at which other nodes connect; auto: the address of listen, or, for all addresses, the one towards the engine"
+    ),
+    key!(
+        "weight",
+        Count(1..=10_000),
+        cluster.weight,
+        "share of the keys that this node owns, relative to the other nodes' weights"
+    ),
+    key!("prefix", TOKEN, cluster.prefix, "prefix of keys on the engine, unique for each cluster"),
+    key!(
+        "token",
+        Or("off", SECRET),
+        cluster.token,
+        "shared secret of the nodes, which authenticates them and their data on the engine; also $LARDER_CLUSTER_TOKEN"
+    ),
+    key!("heartbeat", AtLeast(10), cluster.heartbeat, "interval between heartbeats"),
+    key!(
+        "drop_out",
+        AtLeast(100),
+        cluster.drop_out,
+        "a node counts as down after this long without a heartbeat"
+    ),
+    key!(
+        "max_invalidation_lag",
+        AtLeast(100),
+        cluster.max_invalidation_lag,
+        "serve hits for at most this long without contact to the stream of purges"
+    ),
+    key!(
+        "without_engine",
+        WITHOUT_ENGINE,
+        cluster.without_engine,
+        "after max_invalidation_lag: revalidate treats hits as stale, serve serves them"
+    ),
+    key!(
+        "hot",
+        Share,
+        cluster.hot,
+        "share of the memory for copies of popular responses that other nodes own"
+    ),
+    key!(
+        "tier",
+        Or("off", Size(1..=1 << 30)),
+        cluster.tier,
+        "also store fresh responses of up to this size on the engine, for nodes that take over their keys"
+    ),
+    key!(
+        "tier_lifetime",
+        AtLeast(1_000),
+        cluster.tier_lifetime,
+        "largest lifetime of responses on the engine"
+    ),
+    key!("tier_compression", Flag, cluster.tier_compression, "compress responses on the engine (Zstandard)"),
+    key!(
+        "tier_deadline",
+        AtLeast(1),
+        cluster.tier_deadline,
+        "longest wait for an answer of the engine in the second tier"
+    ),
+];
+
+fn engine(text: &str) -> Result<Engine, String> {
+    text.parse().map_err(|why| {
+        // What stands behind the scheme may have a password in it.
+        let scheme = text.split("://").next().unwrap_or_default();
+        format!("{why}{}", hint(scheme, Engine::schemes()))
+    })
+}
+
+/// A name that is a token, and not so long that it makes lists unreadable.
+fn node(text: &str) -> Result<String, String> {
+    match text.len() {
+        ..=64 => names::token(text),
+        long => Err(format!("the name of a node has 64 characters at most, not {long}")),
+    }
+}

@@ -1,0 +1,46 @@
+//! The values of a site's keys for changing data: whether it is a gateway that stores tags, and whether a cache
+//! revalidates before each use.
+
+use larder_tags::Segment;
+use toml::de::DeValue;
+
+use crate::config::draft::control::{Coupled, Role, Validate};
+use crate::config::kinds::{Choice, Kind, List, Text, Words};
+
+pub(super) const ROLE: Choice<Role> = Choice(&[("cache", Role::Cache), ("tags", Role::Tags)]);
+pub(super) const VALIDATE: Choice<Validate> =
+    Choice(&[("stale", Validate::Stale), ("always", Validate::Always)]);
+const POOL: Text<Box<str>> = Text { words: "first path segment", parse: pool, show: |name| name.to_string() };
+
+/// Pools, and those that a change to them blanks as well: `{ users = ["paths"] }`.
+pub(super) struct Couple;
+
+fn pool(text: &str) -> Result<Box<str>, String> {
+    Segment::named(text)
+        .ok_or_else(|| format!("'{}' is not one segment of a path, such as 'users'", text.escape_debug()))
+}
+
+impl Words for Couple {
+    fn words(&self) -> String {
+        "table of lists of first path segments, such as `{ users = [\"paths\"] }`".to_owned()
+    }
+}
+
+impl Kind<Coupled> for Couple {
+    fn read(&self, value: &DeValue<'_>) -> Result<Coupled, String> {
+        let Some(table) = value.as_table() else {
+            return Err(format!("expected {}, got type {}", self.words(), value.type_str()));
+        };
+        let row = |(from, to): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+            let from: &std::borrow::Cow<'_, str> = from.get_ref();
+            Ok((pool(from)?, List(POOL).read(to.get_ref())?))
+        };
+        table.iter().map(row).collect()
+    }
+
+    fn show(&self, value: &Coupled) -> String {
+        let rows = value.iter().map(|(from, to)| format!("\"{from}\" = {}", List(POOL).show(to)));
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", rows.join(", ")) }
+    }
+}

@@ -1,0 +1,44 @@
+//! A key of the config, and the macro that makes one from its name, kind, field and meaning.
+
+use toml::de::DeValue;
+
+use crate::config::draft::Draft;
+
+/// One key of a `T`.
+pub(crate) struct Key<T> {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// What values it takes, in words.
+    pub(crate) kind: fn() -> String,
+    /// Writes a value into its place.
+    pub(crate) set: fn(&mut T, &DeValue<'_>) -> Result<(), String>,
+    /// The value in its place, as TOML.
+    pub(crate) show: fn(&T) -> String,
+}
+
+/// A table of the file, such as `[limits]`.
+pub(crate) struct Section {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) keys: &'static [Key<Draft>],
+}
+
+macro_rules! key {
+    ($name:literal, $kind:expr, $($place:ident).+, $about:literal) => {
+        Key {
+            name: $name,
+            about: $about,
+            kind: || $kind.words(),
+            set: |target, value| {
+                target.$($place).+ = $kind.read(value)?;
+                Ok(())
+            },
+            show: |target| $kind.show(&target.$($place).+),
+        }
+    };
+}
+
+pub(super) use key;
+
+/// More of anything than one machine serves, and far from where arithmetic ends.
+pub(super) const MANY: u64 = 10_000_000;

@@ -1,0 +1,417 @@
+//! THE TABLE of keys: one row each, with its name, kind, field and meaning. Parsing, errors, the reference in
+//! `docs/config.md` and the example file all come from here. Values are written into a [`Draft`].
+
+mod cluster;
+mod control;
+mod key;
+mod rpc;
+mod statistics;
+mod values;
+
+use larder_semantics::storable::Rules;
+
+use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
+use super::draft::{DiskDraft, Draft, SiteDraft};
+use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Percent, Ports, Seconds, Share, Size, Words};
+pub(super) use key::{Key, Section};
+use key::{MANY, key};
+use values::{
+    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, COLLECTOR, COOKIES, DIRECTORY, FIELD, HOST, HOST_HEADER, NAME,
+    NETWORK, ORIGIN, PATH, POLICY, RELOADS, SECRET, TIMES, TOKEN,
+};
+
+/// The keys above all tables: the process.
+pub(super) const TOP: &[Key<Draft>] = &[
+    key!("threads", Or("auto", Count(THREADS)), threads, "worker threads; auto: one for each core"),
+    key!(
+        "admin",
+        Or("off", ADDRESS),
+        admin,
+        "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token"
+    ),
+    key!(
+        "admin_token",
+        Or("off", SECRET),
+        admin_token,
+        "token that clients on other machines must present to the admin listener; also $LARDER_TOKEN"
+    ),
+    key!("access_log", ACCESS_LOG, access_log, "one line for each request, in this form (docs/logs.md)"),
+    key!(
+        "access_log_file",
+        Or("stdout", DIRECTORY),
+        access_log_file,
+        "file of the access log; SIGHUP reopens it"
+    ),
+    key!("name", TOKEN, name, "name of the proxy in Via and Cache-Status"),
+    key!("x_cache", Flag, x_cache, "also send the traditional X-Cache: HIT or MISS"),
+    key!("client_address", CLIENT_ADDRESS, client_address, "field that tells origins the client's address"),
+    key!(
+        "trust",
+        List(NETWORK),
+        trust,
+        "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are accepted"
+    ),
+];
+
+/// Every table of the file except the sites.
+pub(super) const SECTIONS: &[Section] = &[
+    Section {
+        name: "memory",
+        about: "The memory tier. Its capacity is either a size or a number of entries.",
+        keys: &[
+            key!(
+                "size",
+                Or("auto", Size(MEMORY)),
+                memory.size,
+                "capacity with heads, keys and bookkeeping; auto: 1GiB or a quarter of the machine's memory, \
+                 whichever is less"
+            ),
+            key!(
+                "entries",
+                Or("off", Count(ENTRIES)),
+                memory.entries,
+                "capacity in responses instead of bytes"
+            ),
+            key!("policy", POLICY, memory.policy, "eviction policy"),
+            key!(
+                "max_object",
+                Or("auto", Size(MEMORY)),
+                memory.max_object,
+                "largest content that is stored; auto: no limit but the capacity"
+            ),
+            key!("max_variants", Count(1..=65_536), memory.max_variants, "variants kept for one URL (Vary)"),
+        ],
+    },
+    Section {
+        name: "schedule",
+        about: "Removal of stored responses by age or time. Off by default: responses are evicted when room is needed.",
+        keys: &[
+            key!("every", AtLeast(1), schedule.every, "interval between checks of all stored responses"),
+            key!(
+                "expired",
+                Or("off", AtLeast(0)),
+                schedule.expired,
+                "remove responses this long after they are stale and can no longer replace an error"
+            ),
+            key!(
+                "unused",
+                Or("off", AtLeast(1_000)),
+                schedule.unused,
+                "remove responses without a request for this long"
+            ),
+            key!(
+                "everything",
+                Or("off", TIMES),
+                schedule.everything,
+                "remove all responses at these times (local time)"
+            ),
+            key!("rate", Count(1..=MANY), schedule.rate, "objects on disk that are checked in a second"),
+        ],
+    },
+    Section {
+        name: "stats",
+        about: "The statistics database, in which every request is recorded (docs/statistics.md). No request waits for it.",
+        keys: statistics::KEYS,
+    },
+    Section {
+        name: "cluster",
+        about: "Nodes that serve as one cache, and the Valkey or Redis through which they find each other (docs/cluster.md).",
+        keys: cluster::KEYS,
+    },
+    Section {
+        name: "trace",
+        about: "Traces for OpenTelemetry; needs a build with the feature otlp (docs/logs.md). No request waits for them.",
+        keys: &[
+            key!(
+                "endpoint",
+                Or("off", COLLECTOR),
+                trace.endpoint,
+                "URL of the collector for OTLP over HTTP; /v1/traces is appended"
+            ),
+            key!(
+                "sample",
+                Share,
+                trace.sample,
+                "share of requests that are traced; a request with traceparent follows that instead"
+            ),
+        ],
+    },
+    Section {
+        name: "validate",
+        about: "A sample of hits that are fetched again from the origin to detect stale ones (docs/validator.md).",
+        keys: &[
+            key!(
+                "sample",
+                Share,
+                validate.sample,
+                "share of hits that are checked: 0.001 is one in a thousand; 0: none"
+            ),
+            key!("rate", Count(1..=MANY), validate.rate, "largest number of checks in a second"),
+            key!("cookies", Flag, validate.cookies, "also repeat requests with Cookie or Authorization"),
+        ],
+    },
+    Section {
+        name: "limits",
+        about: "Limits for clients. A request beyond a limit gets the status in brackets.",
+        keys: &[
+            key!("head", Size(256..=16 << 20), limits.head_bytes, "a request's head (431)"),
+            key!("fields", Count(1..=256), limits.head_fields, "field lines of a request's head (431)"),
+            key!("uri", Size(16..=65_535), limits.target_bytes, "a request's target (414)"),
+            key!("body", Size(0..=*MEMORY.end()), limits.body_bytes, "a request's content (413)"),
+            key!("connections", Count(1..=MANY), limits.connections, "client connections at once (closed)"),
+            key!(
+                "in_flight",
+                Count(1..=MANY),
+                limits.in_flight,
+                "permits: requests to origins at once (queued)"
+            ),
+            key!("queue", Count(0..=MANY), limits.queue, "requests that may wait for a permit (503)"),
+        ],
+    },
+    Section {
+        name: "timeouts",
+        about: "How long to wait for clients and origins.",
+        keys: &[
+            key!("head", AtLeast(1), timeouts.head, "from a head's first byte to its last (408)"),
+            key!("idle", AtLeast(1), timeouts.idle, "between two requests of a connection (closed)"),
+            key!("stall", AtLeast(1), timeouts.stall, "without progress in any content (408, or closed)"),
+            key!(
+                "min_rate",
+                Count(0..=MANY),
+                timeouts.min_rate,
+                "bytes a second that clients must send or read after stall (408, or closed); 0: any rate"
+            ),
+            key!(
+                "connect",
+                AtLeast(1),
+                timeouts.connect,
+                "for a connection to an origin, TLS included (504)"
+            ),
+            key!("first_byte", AtLeast(1), timeouts.first_byte, "for the origin's answer to begin (504)"),
+            key!("origin_idle", AtLeast(1), timeouts.origin_idle, "between two reads of that answer (502)"),
+            key!(
+                "unread_rate",
+                Count(0..=MANY),
+                timeouts.unread_rate,
+                "bytes a second at which an answer without readers must arrive after stall (abandoned); 0: any rate"
+            ),
+            key!(
+                "tunnel",
+                AtLeast(1),
+                timeouts.tunnel,
+                "without a byte in either direction of a tunnel (closed)"
+            ),
+            key!("drain", AtLeast(0), timeouts.drain, "for requests in progress after SIGTERM"),
+        ],
+    },
+    Section {
+        name: "reverse",
+        about: "Listeners for the sites.",
+        keys: &[key!(
+            "listen",
+            Or("auto", List(ADDRESS)),
+            reverse_listen,
+            "addresses; auto: 127.0.0.1:8080 if there is a site"
+        )],
+    },
+    Section {
+        name: "forward",
+        about: "The forward proxy: it fetches from any origin.",
+        keys: &[
+            key!(
+                "listen",
+                Or("auto", List(ADDRESS)),
+                forward_listen,
+                "addresses; auto: 127.0.0.1:3128 if there is no site"
+            ),
+            key!(
+                "clients",
+                List(NETWORK),
+                forward.clients,
+                "addresses and networks whose clients may use it (403); a listener for all addresses needs it"
+            ),
+            key!(
+                "ports",
+                List(Ports),
+                forward.ports,
+                "ports of origins that requests other than CONNECT may reach (403)"
+            ),
+            key!(
+                "connect_ports",
+                List(Count(1..=65_535)),
+                forward.connect_ports,
+                "ports that CONNECT may reach (403)"
+            ),
+            key!(
+                "allow_private",
+                Flag,
+                forward.allow_private,
+                "let clients reach loopback, link-local, private and metadata addresses"
+            ),
+        ],
+    },
+    Section { name: "thrift", about: "The listener for Apache Thrift.", keys: rpc::THRIFT },
+    Section {
+        name: "onc",
+        about: "The listener for ONC RPC, over TCP, and over UDP where senders cannot be forged.",
+        keys: rpc::ONC,
+    },
+    Section { name: "line", about: "The listener for the line protocol.", keys: rpc::LINE },
+    Section {
+        name: "doors",
+        about: "Settings of all RPC listeners. [forward] sets the addresses and ports that their clients may reach.",
+        keys: rpc::DOORS,
+    },
+];
+
+/// What a `[[disk]]` says.
+pub(super) const DISK_KEYS: &[Key<DiskDraft>] = &[
+    key!("path", DIRECTORY, tier.path, "directory for this tier only; created if missing"),
+    key!("size", Size(DISK), tier.size, "largest total size of its files"),
+    key!("policy", POLICY, tier.policy, "eviction policy, with an optional admission filter"),
+    key!(
+        "max_object",
+        Or("auto", Size(MEMORY)),
+        tier.max_object,
+        "largest content that is stored; auto: no limit but the capacity"
+    ),
+];
+
+/// What a `[[site]]` says besides [`CACHING`].
+pub(super) const SITE: &[Key<SiteDraft>] = &[
+    key!("name", Or("auto", NAME), name, "name of the site in logs and statistics; auto: its first host"),
+    key!(
+        "hosts",
+        List(HOST),
+        hosts,
+        "host names without ports; *.example.com matches all subdomains; none: every host"
+    ),
+    key!("origin", List(ORIGIN), origins, "origin servers; at least one"),
+    key!(
+        "host",
+        HOST_HEADER,
+        host,
+        "Host field sent to the origin: the client's, the origin's own, or this one"
+    ),
+    key!(
+        "role",
+        control::ROLE,
+        control.role,
+        "tags: a gateway beside its backend, which stores only tags (docs/control.md)"
+    ),
+    key!("cache", Flag, cache, "false: every request passes through"),
+    key!(
+        "validate",
+        control::VALIDATE,
+        control.validate,
+        "always: revalidate before each use; stale_if_error is then 0s by default (docs/control.md)"
+    ),
+    key!(
+        "couple",
+        control::Couple,
+        control.couple,
+        "role tags: further pools that a change to a pool blanks"
+    ),
+    key!(
+        "couple_transitively",
+        Flag,
+        control.transitive,
+        "role tags: follow couplings of coupled pools, too"
+    ),
+    key!("tags", Count(1..=MANY), control.tags.tags, "role tags: largest number of tags in a pool"),
+    key!("tag_bytes", Size(1 << 10..=*MEMORY.end()), control.tags.bytes, "role tags: largest size of a pool"),
+    key!(
+        "tag_pools",
+        Count(1..=65_536),
+        control.tags.pools,
+        "role tags: largest number of pools; further segments share one"
+    ),
+    key!(
+        "tag_limit",
+        Size(0..=1 << 30),
+        control.tags.content,
+        "role tags: largest content that is read to generate a tag"
+    ),
+    key!(
+        "tag_doubt",
+        Seconds,
+        control.tags.doubt,
+        "how long a change with an unknown end may still happen: meanwhile, a gateway generates no tags, and a cache \
+         revalidates the responses that it may concern"
+    ),
+    key!(
+        "push",
+        Flag,
+        control.push,
+        "role tags: send cache groups and their invalidations to caches (RFC 9875)"
+    ),
+    key!(
+        "push_lifetime",
+        Seconds,
+        control.push_lifetime,
+        "role tags: with push, lifetime of responses for which the backend sets none"
+    ),
+    key!("retries", Count(0..=100), retries, "retries of an idempotent request without an answer"),
+    key!("max_fails", Count(1..=MANY), max_fails, "failures in a row after which an origin gets no requests"),
+    key!("fail_timeout", AtLeast(1), fail_timeout, "for how long it gets none"),
+    key!(
+        "health",
+        Or("off", PATH),
+        health,
+        "path of health checks, which each origin must answer with 2xx or 3xx"
+    ),
+    key!("health_interval", AtLeast(100), health_interval, "interval between health checks"),
+    key!(
+        "purge_from",
+        List(NETWORK),
+        purge_from,
+        "clients that may send PURGE (docs/purge.md); others need admin_token"
+    ),
+];
+
+/// What both a `[[site]]` and `[forward]` say of caching.
+pub(super) const CACHING: &[Key<Rules>] = &[
+    key!(
+        "heuristic",
+        Percent,
+        heuristic_percent,
+        "freshness without explicit lifetime: this share of the time since Last-Modified"
+    ),
+    key!("heuristic_max", Seconds, heuristic_max, "upper limit of heuristic freshness"),
+    key!(
+        "targeted",
+        List(FIELD),
+        targeted,
+        "fields that override Cache-Control, in order of precedence (RFC 9213)"
+    ),
+    key!(
+        "stale_if_error",
+        Seconds,
+        stale_if_error,
+        "serve stale responses for this long if the origin fails"
+    ),
+    key!(
+        "stale_while_revalidate",
+        Seconds,
+        stale_while_revalidate,
+        "serve stale responses for this long during a revalidation in the background"
+    ),
+    key!(
+        "store_cookies",
+        COOKIES,
+        cookies,
+        "Set-Cookie fields that are stored and sent to all clients: short: values of one or two bytes without Expires or Max-Age"
+    ),
+    key!(
+        "reloads",
+        RELOADS,
+        ignores_reloads,
+        "whether a client's no-cache, max-age or min-fresh causes a request to the origin"
+    ),
+    key!(
+        "store_post",
+        Flag,
+        stores_posts,
+        "store responses to POST with a lifetime and their own URL in Content-Location, for later GETs (RFC 9110 9.3.3)"
+    ),
+];

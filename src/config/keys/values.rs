@@ -1,0 +1,51 @@
+//! The kinds of values that have a syntax of their own.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use larder_evict::Spec;
+use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Origin, Times, Token};
+use larder_semantics::storable::Cookies;
+
+use crate::config::kinds::{Choice, Text};
+use crate::config::names;
+
+pub(super) const ADDRESS: Text<SocketAddr> =
+    Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
+pub(super) const NETWORK: Text<IpNet> =
+    Text { words: "address or network", parse: names::network, show: names::show_network };
+pub(super) const POLICY: Text<Spec> =
+    Text { words: "policy, [filter+]name[:param=value,..]", parse: names::policy, show: Spec::to_string };
+pub(super) const TOKEN: Text<String> = Text { words: "token", parse: names::token, show: String::clone };
+pub(super) const FIELD: Text<String> =
+    Text { words: "field name", parse: names::field_name, show: String::clone };
+pub(super) const HOST: Text<String> = Text { words: "host", parse: names::host, show: String::clone };
+pub(super) const PATH: Text<String> = Text { words: "path", parse: names::path, show: String::clone };
+pub(super) const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
+pub(super) const ORIGIN: Text<Origin> =
+    Text { words: "http://host:port", parse: names::origin, show: names::show_origin };
+pub(super) const COLLECTOR: Text<String> =
+    Text { words: "http://host:port", parse: names::collector, show: String::clone };
+pub(super) const HOST_HEADER: Text<HostHeader> = Text {
+    words: "\"preserve\" or \"origin\" or a host",
+    parse: names::host_header,
+    show: names::show_host_header,
+};
+pub(super) const SECRET: Text<Token> = Text {
+    words: "at least 16 characters",
+    parse: |text| text.parse(),
+    show: |token| token.secret().to_owned(),
+};
+pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
+pub(super) const DIRECTORY: Text<PathBuf> =
+    Text { words: "path", parse: names::directory, show: |path| path.display().to_string() };
+pub(super) const TIMES: Text<Times> = Text {
+    words: "minute, hour, day, month and weekday as in cron",
+    parse: |text| text.parse(),
+    show: Times::to_string,
+};
+pub(super) const COOKIES: Choice<Cookies> =
+    Choice(&[("short", Cookies::Short), ("all", Cookies::All), ("none", Cookies::None)]);
+pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
+pub(super) const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);

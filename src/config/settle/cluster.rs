@@ -1,0 +1,112 @@
+//! The cluster of a proxy: combinations of its keys.
+
+use std::env;
+
+use larder_proxy::settings::{Cluster, SecondTier, Token};
+
+use crate::cli::units::show_duration;
+use crate::config::draft::Draft;
+use crate::config::draft::cluster::Draft as Written;
+
+/// The variable that has the nodes' token, where the file has none.
+const TOKEN: &str = "LARDER_CLUSTER_TOKEN";
+/// Heartbeats that may get lost before a node is out.
+const BEATS: u32 = 2;
+
+/// The cluster that `draft` stands for, if there is one.
+pub(super) fn settle(draft: &Draft, problems: &mut Vec<String>) -> Option<Cluster> {
+    let written = &draft.cluster;
+    let engine = written.engine.clone()?;
+    let token = token(written, problems);
+    let listen = written.listen;
+    if token.is_none() && !listen.ip().to_canonical().is_loopback() {
+        let place = draft.place(&["cluster.listen"]);
+        problems.push(format!(
+            "{place}: cluster.listen {listen} can be reached from other machines: set cluster.token in the file, or ${TOKEN}"
+        ));
+    }
+    if written.drop_out < written.heartbeat * BEATS {
+        let place = draft.place(&["cluster.drop_out", "cluster.heartbeat"]);
+        let (drop_out, heartbeat) = (show_duration(written.drop_out), show_duration(written.heartbeat));
+        problems.push(format!(
+            "{place}: cluster.drop_out {drop_out} is shorter than {BEATS} of cluster.heartbeat {heartbeat}"
+        ));
+    }
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Some(Cluster {
+        engine,
+        node: written.node.clone().unwrap_or(machine),
+        listen,
+        advertise: written.advertise.clone(),
+        weight: written.weight,
+        prefix: written.prefix.clone(),
+        token,
+        heartbeat: written.heartbeat,
+        drop_out: written.drop_out,
+        max_invalidation_lag: written.max_invalidation_lag,
+        without_engine: written.without_engine,
+        hot: written.hot,
+        tier: written.tier.map(|object| SecondTier {
+            object,
+            lifetime: written.tier_lifetime,
+            compression: written.tier_compression,
+            deadline: written.tier_deadline,
+        }),
+    })
+}
+
+/// The secret by which nodes know each other: what the file says, or the environment.
+fn token(draft: &Written, problems: &mut Vec<String>) -> Option<Token> {
+    let from_environment = || env::var(TOKEN).ok().filter(|text| !text.is_empty());
+    let read = |text: String| match text.parse() {
+        Ok(token) => Some(token),
+        Err(why) => {
+            problems.push(format!("${TOKEN}: {why}"));
+            None
+        }
+    };
+    draft.token.clone().or_else(|| from_environment().and_then(read))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::flags::Flags;
+    use crate::config::parse;
+    use larder_proxy::settings::Cluster;
+
+    fn cluster(keys: &str) -> Result<Option<Cluster>, Vec<String>> {
+        let text = format!("[cluster]\n{keys}");
+        parse("f", &text, &Flags::default()).map(|settings| settings.cluster).map_err(|wrong| wrong.problems)
+    }
+
+    #[test]
+    fn without_an_engine_there_is_no_cluster() {
+        assert!(cluster("node = 'a'").unwrap().is_none());
+        let settled = cluster("engine = 'redis://a'").unwrap().unwrap();
+        assert_eq!((settled.listen.port(), settled.token, settled.node.is_empty()), (9146, None, false));
+    }
+
+    #[test]
+    fn what_does_not_agree_is_said() {
+        for (keys, problem) in [
+            (
+                "engine = 'rediss+clustr://u:secret@a'",
+                "f:2: cluster.engine: unknown scheme 'rediss+clustr'; did you mean 'rediss+cluster'?",
+            ),
+            (
+                "engine = 'redis://a'\nlisten = '10.0.0.1:1'",
+                "f:3: cluster.listen 10.0.0.1:1 can be reached from other machines: set cluster.token in the file, or $LARDER_CLUSTER_TOKEN",
+            ),
+            (
+                "engine = 'redis://a'\ndrop_out = '1500ms'",
+                "f:3: cluster.drop_out 1500ms is shorter than 2 of cluster.heartbeat 1s",
+            ),
+            (
+                "engine = 'redis://a'\nlisten = '127.0.0.1:9145'",
+                "f:3: cluster.listen 127.0.0.1:9145 and admin 127.0.0.1:9145 cannot both listen",
+            ),
+        ] {
+            assert_eq!(cluster(keys).expect_err(keys), [problem]);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! From a draft to [`Settings`]: defaults that depend on the machine or on other keys, and checks of combinations.
+
+mod cluster;
+mod control;
+mod statistics;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{env, thread};
+
+use larder_evict::{By, Capacity};
+use larder_proxy::Settings;
+use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site, Token, Tracing};
+
+use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
+use super::names::covers;
+use crate::cli::admin_token::TOKEN;
+use crate::cli::units::show_size;
+
+const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+const FORWARD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
+
+/// The settings that `draft` stands for, or all that does not agree in it.
+pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
+    let mut problems = Vec::new();
+    let (listen, doors) = (listeners(&draft), doors(&draft));
+    check_fronts(&draft, &listen, &doors, &mut problems);
+    check_addresses(&draft, &listen, &doors, &mut problems);
+    check_clients(&draft, &listen, &doors, &mut problems);
+    let admin_token = admin_token(&draft, &mut problems);
+    check_sites(&draft.sites, &mut problems);
+    check_memory(&draft, &mut problems);
+    check_disks(&draft.disks, &mut problems);
+    check_trace(&draft, &mut problems);
+    let cluster = cluster::settle(&draft, &mut problems);
+    if draft.limits.head_bytes < draft.limits.target_bytes {
+        let (head, uri) =
+            (show_size(draft.limits.head_bytes as u64), show_size(draft.limits.target_bytes as u64));
+        let place = draft.place(&["limits.head", "limits.uri"]);
+        problems.push(format!(
+            "{place}: limits.head {head} is smaller than limits.uri {uri}, which is part of it"
+        ));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let first = listen.first().map(|listener| listener.address);
+    let first = first.or_else(|| doors.first().map(|(_, address)| *address));
+    Ok(Settings {
+        listen,
+        admin: draft.admin,
+        admin_token,
+        threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
+        memory: memory_tier(draft.memory),
+        disks: draft.disks.into_iter().map(|disk| disk.tier).collect(),
+        schedule: draft.schedule,
+        limits: draft.limits,
+        timeouts: draft.timeouts,
+        sites: draft.sites.into_iter().enumerate().map(|(at, site)| settle_site(at, site)).collect(),
+        forward: draft.forward,
+        doors: Doors { listen: doors, ..draft.doors },
+        access_log: draft.access_log,
+        access_log_file: draft.access_log_file,
+        state: statistics::state_directory(),
+        statistics: statistics::settle(draft.statistics, first),
+        cluster,
+        trace: draft.trace,
+        validate: draft.validate,
+        name: draft.name,
+        x_cache: draft.x_cache,
+        client_address: draft.client_address,
+        trust: draft.trust,
+    })
+}
+
+fn listeners(draft: &Draft) -> Vec<Listener> {
+    let auto = |wanted: bool, address| if wanted { vec![address] } else { Vec::new() };
+    let has_sites = !draft.sites.is_empty();
+    let reverse = draft.reverse_listen.clone().unwrap_or_else(|| auto(has_sites, REVERSE));
+    let forward = draft.forward_listen.clone().unwrap_or_else(|| auto(!has_sites, FORWARD));
+    let reverse = reverse.into_iter().map(|address| Listener { address, role: Role::Reverse });
+    reverse.chain(forward.into_iter().map(|address| Listener { address, role: Role::Forward })).collect()
+}
+
+fn doors(draft: &Draft) -> Vec<(Door, SocketAddr)> {
+    let each = [
+        (Door::Thrift, &draft.thrift_listen),
+        (Door::Onc, &draft.onc_listen),
+        (Door::Line, &draft.line_listen),
+    ];
+    each.into_iter().flat_map(|(door, listen)| listen.iter().map(move |address| (door, *address))).collect()
+}
+
+/// What the admin listener wants to be shown; it must want something where others can reach it.
+fn admin_token(draft: &Draft, problems: &mut Vec<String>) -> Option<Token> {
+    let token = match (&draft.admin_token, env::var(TOKEN)) {
+        (None, Ok(text)) if !text.is_empty() => match text.parse() {
+            Ok(token) => Some(token),
+            Err(why) => {
+                problems.push(format!("${TOKEN}: {why}"));
+                return None;
+            }
+        },
+        (token, _) => token.clone(),
+    };
+    if let Some(admin) =
+        draft.admin.filter(|admin| token.is_none() && !admin.ip().to_canonical().is_loopback())
+    {
+        let place = draft.place(&["admin"]);
+        problems.push(format!(
+            "{place}: admin {admin} can be reached from other machines: set admin_token in the file, or ${TOKEN}"
+        ));
+    }
+    token
+}
+
+fn check_fronts(
+    draft: &Draft,
+    listen: &[Listener],
+    doors: &[(Door, SocketAddr)],
+    problems: &mut Vec<String>,
+) {
+    let reverse = listen.iter().any(|listener| listener.role == Role::Reverse);
+    match (reverse, draft.sites.first()) {
+        (true, None) => {
+            let place = draft.place(&["reverse.listen"]);
+            problems
+                .push(format!("{place}: reverse.listen needs an origin: add a [[site]], or --origin URL"));
+        }
+        (false, Some(site)) => {
+            problems.push(format!("{}: no listener serves this site: reverse.listen is empty", site.place));
+        }
+        _ if listen.is_empty() && doors.is_empty() => {
+            let place = draft.place(&["forward.listen"]);
+            problems
+                .push(format!("{place}: nothing listens: forward.listen is empty, and there is no [[site]]"));
+        }
+        _ => {}
+    }
+}
+
+/// A listener for all addresses may be open to the internet: its clients must be listed.
+fn check_clients(
+    draft: &Draft,
+    listen: &[Listener],
+    doors: &[(Door, SocketAddr)],
+    problems: &mut Vec<String>,
+) {
+    let forward = listen.iter().filter(|listener| listener.role == Role::Forward);
+    let forward = forward.map(|listener| ("forward.listen", listener.address, "forward"));
+    let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address, "doors"));
+    for (key, address, table) in forward.chain(doors) {
+        let is_open = address.ip().to_canonical().is_unspecified();
+        if is_open && !draft.places.contains_key(&format!("{table}.clients")) {
+            let place = draft.place(&[key]);
+            problems.push(format!(
+                "{place}: {key} {address} can be reached from every network: write in [{table}] whose clients \
+                 it serves, such as clients = [\"127.0.0.0/8\", \"192.168.0.0/16\"]"
+            ));
+        }
+    }
+}
+
+/// The key that says where a door listens.
+fn listen_key(door: Door) -> &'static str {
+    match door {
+        Door::Thrift => "thrift.listen",
+        Door::Onc => "onc.listen",
+        Door::Line => "line.listen",
+    }
+}
+
+fn check_addresses(
+    draft: &Draft,
+    listen: &[Listener],
+    doors: &[(Door, SocketAddr)],
+    problems: &mut Vec<String>,
+) {
+    let asked = listen.iter().map(|listener| match listener.role {
+        Role::Reverse => ("reverse.listen", listener.address),
+        Role::Forward => ("forward.listen", listener.address),
+    });
+    let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address));
+    let peers = draft.cluster.engine.as_ref().map(|_| ("cluster.listen", draft.cluster.listen));
+    let admin = draft.admin.map(|admin| ("admin", admin));
+    let asked: Vec<_> = asked.chain(doors).chain(admin).chain(peers).collect();
+    for (at, (later, address)) in asked.iter().enumerate() {
+        for (earlier, other) in asked[..at].iter().filter(|(_, other)| clash(*other, *address)) {
+            let place = draft.place(&[later, earlier]);
+            problems.push(format!("{place}: {later} {address} and {earlier} {other} cannot both listen"));
+        }
+    }
+}
+
+/// A config with traces fails at once if the build does not support them.
+fn check_trace(draft: &Draft, problems: &mut Vec<String>) {
+    if let Some(endpoint) = draft.trace.endpoint.as_ref().filter(|_| !Tracing::IS_BUILT_IN) {
+        let place = draft.place(&["trace.endpoint"]);
+        problems.push(format!(
+            "{place}: trace.endpoint {endpoint}: this program was built without the feature otlp, and sends no traces"
+        ));
+    }
+}
+
+/// Whether two sockets cannot be bound at once.
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let overlap = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && one.is_ipv4() == other.is_ipv4() && overlap
+}
+
+fn check_sites(sites: &[SiteDraft], problems: &mut Vec<String>) {
+    for (at, site) in sites.iter().enumerate() {
+        if site.origins.is_empty() {
+            problems.push(format!("{}: [[site]] has no origin in its 'origin' list", site.place));
+        }
+        control::check(site, problems);
+        for earlier in &sites[..at] {
+            if site.name.is_some() && site.name == earlier.name {
+                let name = site.name.as_deref().unwrap_or_default();
+                problems.push(format!(
+                    "{}: the name '{name}' belongs to the site at {}",
+                    site.place, earlier.place
+                ));
+            }
+            check_hosts(site, earlier, problems);
+        }
+    }
+}
+
+/// Sites are matched in their order: what an earlier one takes never reaches a later one.
+fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Vec<String>) {
+    if earlier.hosts.is_empty() {
+        let text = format!("this [[site]] is never reached: the one at {} takes every host", earlier.place);
+        return problems.push(format!("{}: {text}; put it last", site.place));
+    }
+    for host in &site.hosts {
+        if let Some(taken) = earlier.hosts.iter().find(|taken| covers(taken, host)) {
+            let text = format!("host '{host}' is taken by '{taken}' of the [[site]] at {}", earlier.place);
+            problems.push(format!("{}: {text}", site.place));
+        }
+    }
+}
+
+fn check_memory(draft: &Draft, problems: &mut Vec<String>) {
+    let Memory { size, entries, max_object, .. } = draft.memory;
+    if let (Some(size), Some(entries)) = (size, entries) {
+        let place = draft.place(&["memory.entries", "memory.size"]);
+        let size = show_size(size);
+        problems.push(format!(
+            "{place}: memory has either a size or entries, not both {size} and {entries} entries"
+        ));
+    }
+    if let (Some(size), Some(largest)) = (size, max_object)
+        && largest > size
+    {
+        let place = draft.place(&["memory.max_object", "memory.size"]);
+        let (largest, size) = (show_size(largest), show_size(size));
+        problems.push(format!("{place}: memory.max_object {largest} is larger than memory.size {size}"));
+    }
+}
+
+fn check_disks(disks: &[DiskDraft], problems: &mut Vec<String>) {
+    for (at, DiskDraft { place, tier }) in disks.iter().enumerate() {
+        let path = tier.path.display();
+        if let Some(other) = disks[..at].iter().find(|other| other.tier.path == tier.path) {
+            problems
+                .push(format!("{place}: {path} is the directory of the [[disk]] at {} already", other.place));
+        }
+        if let Some(largest) = tier.max_object.filter(|largest| *largest > tier.size) {
+            let (largest, size) = (show_size(largest), show_size(tier.size));
+            problems.push(format!("{place}: disk.max_object {largest} is larger than disk.size {size}"));
+        }
+    }
+}
+
+fn memory_tier(memory: Memory) -> MemoryTier {
+    let capacity = match (memory.entries, memory.size) {
+        (Some(entries), _) => Capacity { by: By::Entries, amount: entries },
+        (None, Some(size)) => Capacity { by: By::Bytes, amount: size },
+        (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(machine_memory() / 4) },
+    };
+    let Memory { policy, max_object, max_variants, .. } = memory;
+    MemoryTier { capacity, policy, max_object, max_variants }
+}
+
+/// Bytes of memory that this process may use: the machine's, or its container's.
+fn machine_memory() -> u64 {
+    let machine = rustix::system::sysinfo();
+    let installed = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    limit.and_then(|limit| limit.trim().parse().ok()).map_or(installed, |limit| installed.min(limit))
+}
+
+fn settle_site(at: usize, site: SiteDraft) -> Site {
+    let (cache, tags, rules) = control::settle(&site);
+    let doubt = site.control.tags.doubt;
+    let SiteDraft { name, hosts, origins, host, retries, max_fails, fail_timeout, .. } = site;
+    let (interval, purge_from) = (site.health_interval, site.purge_from);
+    let name = name.or_else(|| hosts.first().cloned()).unwrap_or_else(|| format!("site{}", at + 1));
+    let health = site.health.map(|path| Health { path, interval });
+    Site {
+        name,
+        hosts,
+        origins,
+        host,
+        rules,
+        cache,
+        tags,
+        doubt,
+        retries,
+        max_fails,
+        fail_timeout,
+        health,
+        purge_from,
+    }
+}

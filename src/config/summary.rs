@@ -1,0 +1,131 @@
+//! The settings for people: what would run, and what a reload cannot change.
+
+use larder_evict::{By, Capacity};
+use larder_proxy::Settings;
+use larder_proxy::settings::{Cluster, Statistics, Tracing, Validate};
+
+use super::names::{self, CLIENT_DETAILS, role_name};
+use crate::cli::units::{show_duration, show_size};
+
+/// What a reload from `running` to `wanted` cannot change, one line each: it belongs to the process.
+pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String> {
+    let rows = [
+        ("listen", show_listeners(running), show_listeners(wanted)),
+        ("doors", show_doors(running), show_doors(wanted)),
+        ("admin", show_admin(running), show_admin(wanted)),
+        ("threads", running.threads.to_string(), wanted.threads.to_string()),
+        ("memory", show_capacity(running), show_capacity(wanted)),
+        ("disk", show_directories(running), show_directories(wanted)),
+        ("stats", show_statistics(&running.statistics), show_statistics(&wanted.statistics)),
+        ("cluster", show_cluster(running), show_cluster(wanted)),
+        ("trace", show_trace(running), show_trace(wanted)),
+    ];
+    let changed = rows.into_iter().filter(|(_, now, then)| now != then);
+    changed
+        .map(|(what, now, then)| format!("{what} stays {now} until a restart; the config says {then}"))
+        .collect()
+}
+
+/// What would run, for people.
+pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
+    let mut rows = vec![
+        ("listen", show_listeners(settings)),
+        ("admin", show_admin(settings)),
+        ("threads", settings.threads.to_string()),
+        ("memory", show_memory(settings)),
+    ];
+    rows.extend(settings.disks.iter().map(|disk| {
+        let (path, size) = (disk.path.display(), show_size(disk.size));
+        ("disk", format!("{path}, {size}, {}", disk.policy))
+    }));
+    rows.push(("stats", show_statistics(&settings.statistics)));
+    if settings.cluster.is_some() {
+        rows.push(("cluster", show_cluster(settings)));
+    }
+    if settings.trace.endpoint.is_some() {
+        rows.push(("trace", show_trace(settings)));
+    }
+    if settings.validate.sample > 0.0 {
+        let Validate { sample, rate, .. } = settings.validate;
+        rows.push(("validate", format!("sample {sample:?}, at most {rate} a second")));
+    }
+    if !settings.doors.listen.is_empty() {
+        rows.insert(1, ("doors", show_doors(settings)));
+    }
+    rows.extend(settings.sites.iter().map(|site| {
+        let hosts = if site.hosts.is_empty() { "every host".to_owned() } else { site.hosts.join(", ") };
+        let origins: Vec<_> = site.origins.iter().map(names::show_origin).collect();
+        let pass = match (&site.tags, site.cache) {
+            (Some(_), _) => ", tags only",
+            (None, true) if site.rules.validated => ", always validated",
+            (None, true) => "",
+            (None, false) => ", not cached",
+        };
+        ("site", format!("{}: {hosts} from {}{pass}", site.name, origins.join(", ")))
+    }));
+    rows
+}
+
+fn show_listeners(settings: &Settings) -> String {
+    let listeners = settings.listen.iter();
+    let listeners: Vec<_> =
+        listeners.map(|listener| format!("{} ({})", listener.address, role_name(listener.role))).collect();
+    listeners.join(", ")
+}
+
+fn show_doors(settings: &Settings) -> String {
+    let doors = settings.doors.listen.iter();
+    let doors: Vec<_> = doors.map(|(door, address)| format!("{address} ({})", door.name())).collect();
+    if doors.is_empty() { "off".to_owned() } else { doors.join(", ") }
+}
+
+fn show_admin(settings: &Settings) -> String {
+    settings.admin.map_or_else(|| "off".to_owned(), |address| address.to_string())
+}
+
+fn show_trace(settings: &Settings) -> String {
+    let Tracing { endpoint, sample } = &settings.trace;
+    endpoint.as_ref().map_or_else(|| "off".to_owned(), |endpoint| format!("{endpoint}, sample {sample:?}"))
+}
+
+fn show_memory(settings: &Settings) -> String {
+    format!("{}, {}", show_capacity(settings), settings.memory.policy)
+}
+
+fn show_directories(settings: &Settings) -> String {
+    let paths: Vec<_> = settings.disks.iter().map(|disk| disk.path.display().to_string()).collect();
+    if paths.is_empty() { "off".to_owned() } else { paths.join(", ") }
+}
+
+fn show_capacity(settings: &Settings) -> String {
+    let Capacity { by, amount } = settings.memory.capacity;
+    match by {
+        By::Bytes => show_size(amount),
+        By::Entries => format!("{amount} entries"),
+    }
+}
+
+fn show_cluster(settings: &Settings) -> String {
+    settings.cluster.as_ref().map_or_else(
+        || "off".to_owned(),
+        |cluster| {
+            let Cluster { engine, node, listen, weight, prefix, .. } = cluster;
+            format!("{node} (weight {weight}) at {listen}, by {engine} (prefix {prefix})")
+        },
+    )
+}
+
+fn show_statistics(statistics: &Statistics) -> String {
+    let Statistics { database, keep, client, rate, queue, max_size, contents, .. } = statistics;
+    let client = CLIENT_DETAILS.iter().find(|(_, detail)| detail == client).map_or("", |(name, _)| name);
+    match larder_stats::describe(&database.url()) {
+        Ok(url) => {
+            let (keep, size) = (show_duration(*keep), show_size(*max_size));
+            let contents = contents.map_or_else(|| "off".to_owned(), show_duration);
+            format!(
+                "{url}, keep {keep}, max_size {size}, client {client}, rate {rate}, queue {queue}, contents {contents}"
+            )
+        }
+        Err(_) => names::NO_DATABASE.to_owned(),
+    }
+}

@@ -1,0 +1,220 @@
+//! Import cycles: of the files and folders that stand side by side in a folder, none imports another that imports it,
+//! directly or through others. So each can be read after those that it imports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Text;
+use super::layers::{paths, without_tests};
+
+/// The crates that have no cycles: where their sources are, with a slash at the end.
+pub(super) const ROOTS: &[&str] = &["src/"];
+
+/// The name of a folder's own module among its files. It declares the others, and so comes after them.
+const OWN: &str = "mod";
+
+/// One cycle of each folder that has any.
+pub(super) fn check(files: &[Text], roots: &[&str]) -> Vec<String> {
+    roots.iter().flat_map(|root| Sources::new(files, root).problems(root)).collect()
+}
+
+/// Imports between the entries of a folder, and the place of the first of each kind.
+type Graph<'t> = BTreeMap<&'t str, BTreeMap<&'t str, String>>;
+
+/// The files of a crate by their modules; `Vec::new()` is the crate's root.
+struct Sources<'t>(BTreeMap<Vec<&'t str>, &'t Text>);
+
+impl<'t> Sources<'t> {
+    fn new(files: &'t [Text], root: &str) -> Self {
+        let module = |file: &'t Text| {
+            let path = file.path.strip_prefix(root)?.strip_suffix(".rs")?;
+            let names = path.split('/').filter(|name| !matches!(*name, OWN | "main" | "lib")).collect();
+            (!path.ends_with("tests")).then_some((names, file))
+        };
+        Self(files.iter().filter_map(module).collect())
+    }
+
+    fn problems(&self, root: &str) -> Vec<String> {
+        let mut folders: BTreeMap<Vec<&str>, Graph<'_>> = BTreeMap::new();
+        let mut add = |from: &[&'t str], to: &[&'t str], place: String| {
+            let (from, to) = (self.entries(from), self.entries(to));
+            let Some(at) = from.iter().zip(&to).position(|(one, other)| one != other) else { return };
+            let graph = folders.entry(from[..at].to_vec()).or_default();
+            graph.entry(from[at]).or_default().entry(to[at]).or_insert(place);
+        };
+        for (module, file) in &self.0 {
+            if let Some((_, folder)) = module.split_last() {
+                add(folder, module, format!("{root}{} declares it", folder.join("/")));
+            }
+            for (line, import) in self.imports(module, &file.text) {
+                add(module, import, format!("{}:{line}", file.path));
+            }
+        }
+        let told = |(folder, graph): (&Vec<&str>, &Graph<'_>)| {
+            let cycle = cycle(graph)?;
+            let places: Vec<_> = cycle.windows(2).map(|pair| graph[pair[0]][pair[1]].as_str()).collect();
+            let folder = format!("{root}{}", folder.join("/"));
+            Some(format!("{folder}: import cycle {} ({})", cycle.join(" -> "), places.join(", ")))
+        };
+        folders.iter().filter_map(told).collect()
+    }
+
+    /// A module's place: the folders down to it, and its name in the last, which is [`OWN`] for a folder's own module.
+    fn entries(&self, module: &[&'t str]) -> Vec<&'t str> {
+        let is_folder = self.0.keys().any(|other| other.len() > module.len() && other.starts_with(module));
+        module.iter().copied().chain(is_folder.then_some(OWN)).collect()
+    }
+
+    /// The modules of the crate that `module` imports, with line numbers.
+    fn imports(&self, module: &[&'t str], text: &'t str) -> Vec<(usize, &[&'t str])> {
+        let text = without_tests(text);
+        let mut found = Vec::new();
+        for (at, path) in paths(text) {
+            let (mut rest, mut base) = (path, module);
+            while let Some(above) = rest.strip_prefix("super::") {
+                (rest, base) = (above, base.split_last().map_or(base, |(_, above)| above));
+            }
+            if let Some(names) = rest.strip_prefix("crate::") {
+                (rest, base) = (names, &[]);
+            }
+            let line = text[..at].matches('\n').count() + 1;
+            let imported = expand(rest).into_iter().map(|names| self.module(&[base, &names].concat()));
+            found.extend(imported.map(|module| (line, module)));
+        }
+        found
+    }
+
+    /// The module that a path leads to or into.
+    fn module(&self, path: &[&'t str]) -> &[&'t str] {
+        let known = (0..=path.len()).rev().find_map(|len| self.0.get_key_value(&path[..len]));
+        known.map_or(&[], |(module, _)| module)
+    }
+}
+
+/// The names of a path, or of each path of its groups in braces.
+fn expand(path: &str) -> Vec<Vec<&str>> {
+    let path = path.trim_start();
+    if let Some(group) = path.strip_prefix('{') {
+        return items(group).into_iter().flat_map(expand).collect();
+    }
+    let end = path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
+    let (name, rest) = path.split_at(end);
+    match rest.strip_prefix("::") {
+        Some(rest) => expand(rest).into_iter().map(|names| [&[name], &names[..]].concat()).collect(),
+        None => vec![vec![name]],
+    }
+}
+
+/// The items of a group, which begins behind its brace.
+fn items(group: &str) -> Vec<&str> {
+    let (mut items, mut deep, mut begin) = (Vec::new(), 0_usize, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => deep += 1,
+            '}' if deep == 0 => {
+                items.push(&group[begin..at]);
+                break;
+            }
+            '}' => deep -= 1,
+            ',' if deep == 0 => {
+                items.push(&group[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    items.retain(|item| !item.trim().is_empty());
+    items
+}
+
+/// The entries of a cycle, the first one also at the end.
+fn cycle<'t>(graph: &Graph<'t>) -> Option<Vec<&'t str>> {
+    let mut left: BTreeSet<&'t str> = graph.keys().copied().collect();
+    while let Some(end) = left.iter().find(|entry| next(graph, entry, &left).is_none()).copied() {
+        left.remove(end);
+    }
+    let mut walk = vec![*left.first()?];
+    loop {
+        let next = next(graph, walk[walk.len() - 1], &left)?;
+        if let Some(begin) = walk.iter().position(|entry| *entry == next) {
+            return Some([&walk[begin..], &[next]].concat());
+        }
+        walk.push(next);
+    }
+}
+
+/// The first of `left` that `entry` imports.
+fn next<'t>(graph: &Graph<'t>, entry: &str, left: &BTreeSet<&'t str>) -> Option<&'t str> {
+    graph[entry].keys().find(|to| left.contains(*to)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Text, check, expand};
+
+    fn problems(files: &[(&str, &str)]) -> Vec<String> {
+        let text =
+            |(path, text): &(&str, &str)| Text { path: format!("c/src/{path}"), text: (*text).to_owned() };
+        let files: Vec<_> = files.iter().map(text).collect();
+        check(&files, &["c/src/"])
+    }
+
+    #[test]
+    fn files_that_import_each_other_are_a_cycle() {
+        let one = ("a/b.rs", "use super::c::C;\nuse crate::d::{self, e::E};\n");
+        let rest = [("main.rs", ""), ("a/mod.rs", ""), ("d/mod.rs", ""), ("d/e.rs", "")];
+        let with = |other| problems(&[&[one, ("a/c.rs", other)], &rest[..]].concat());
+        assert!(with("use crate::d::e;\n").is_empty());
+        let expected = "c/src/a: import cycle b -> c -> b (c/src/a/b.rs:1, c/src/a/c.rs:2)";
+        assert_eq!(with("\nuse crate::{\n    d,\n    a::b::B,\n};\n"), [expected]);
+    }
+
+    #[test]
+    fn folders_that_import_each_other_are_a_cycle_even_if_their_files_are_none() {
+        let files = [
+            ("a/one.rs", "use crate::b::two::T;\n"),
+            ("b/two.rs", ""),
+            ("b/one.rs", "use crate::a::two::T;\n"),
+            ("a/two.rs", ""),
+        ];
+        assert_eq!(
+            problems(&files),
+            ["c/src/: import cycle a -> b -> a (c/src/a/one.rs:1, c/src/b/one.rs:1)"]
+        );
+    }
+
+    #[test]
+    fn a_file_that_imports_from_its_folders_own_module_is_a_cycle() {
+        let files = [
+            ("a/mod.rs", "pub(crate) struct A;\n"),
+            ("a/b.rs", "use super::A;\n"),
+            ("a/c.rs", "use super::b::B;\n"),
+        ];
+        assert_eq!(
+            problems(&files),
+            ["c/src/a: import cycle b -> mod -> b (c/src/a/b.rs:1, c/src/a declares it)"]
+        );
+        let root = [("main.rs", "struct A;\n"), ("b.rs", "use crate::A;\n")];
+        assert_eq!(
+            problems(&root),
+            ["c/src/: import cycle b -> mod -> b (c/src/b.rs:1, c/src/ declares it)"]
+        );
+    }
+
+    #[test]
+    fn comments_and_tests_may_name_anything() {
+        let text = "//! See [`super::b`].\nfn f() {} // crate::b\n#[cfg(test)]\nmod tests {\n    use crate::b::X;\n}\n";
+        let tests = ("tests.rs", "use super::b::X;\n");
+        assert!(
+            problems(&[("a.rs", text), ("b.rs", "use crate::a::A;\n"), tests, ("main.rs", "")]).is_empty()
+        );
+    }
+
+    #[test]
+    fn groups_are_each_of_their_paths() {
+        assert_eq!(
+            expand("a::{b::{c, d},\n e,}; f"),
+            [vec!["a", "b", "c"], vec!["a", "b", "d"], vec!["a", "e"]]
+        );
+        assert_eq!(expand("a::b(c)"), [["a", "b"]]);
+    }
+}
