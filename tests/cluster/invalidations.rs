@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::engine::Engine;
 use crate::nodes::{cluster, peer_address, wait_for};
 use crate::relay::{Mode, Relay};
-use crate::support::{Client, Larder, Origin, eventually, site};
+use crate::support::{Answer, Client, Gate, Larder, Origin, eventually, site};
 
 /// So short that a test may wait for it, so long that a busy machine asks in time.
 pub(crate) const LAG: Duration = Duration::from_millis(1_500);
@@ -342,6 +342,41 @@ fn gateways_of_one_backend_hear_of_changes_that_go_through_each_other() {
             eventually("the change", || (shown().text() == format!("\"{new}\"")).then_some(()));
         }
     }
+}
+
+#[test]
+fn gateways_hear_of_a_try_that_got_no_answer_before_the_next_one_ends() {
+    let (engine, pages, gate) = (Engine::start(), Pages::default(), Gate::default());
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| {
+        let version = pages.0.load(Ordering::SeqCst);
+        match seen.method.as_str() {
+            "GET" => {
+                Answer::with_body(&format!("200 OK\nETag: \"{version}\""), version.to_string().as_bytes())
+            }
+            _ if version == 0 => {
+                pages.change();
+                Answer::default().then_close()
+            }
+            _ => {
+                held.pass();
+                Answer::raw("HTTP/1.1 204 No Content\r\n\r\n")
+            }
+        }
+    });
+    let gateways = ["a", "b"].map(|name| {
+        let keys = "name = 'api'\nrole = 'tags'\ntag_doubt = '0s'\nretries = 1";
+        node(&engine, &origin, name, [LONG, keys], "")
+    });
+    wait_for(&gateways, &["a", "b"]);
+    let shown = || gateways[1].ask("GET /page/1\nIf-None-Match: \"0\"");
+    gateways[1].get("/page/1");
+    assert_eq!(shown().cache(), "hit; detail=tag-current");
+    let mut writer = gateways[0].client();
+    writer.send("DELETE /page/1");
+    eventually("the change", || (shown().text() == "1").then_some(()));
+    gate.open();
+    assert_eq!(writer.receive("DELETE").status, 204);
 }
 
 /// Nodes `a`, and `d` with a disk in `directory` and a way to the engine of its own, which owns nothing.

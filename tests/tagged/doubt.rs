@@ -1,10 +1,11 @@
 //! Changes whose end is unknown: what a gateway tells caches meanwhile, and what a cache does that has given up.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::late::{Data, shown};
 use crate::support::{Answer, Gate, Larder, Origin, Response, eventually};
-use crate::{cache, gateway, started};
+use crate::{cache, gateway, is_current, started};
 
 /// It waits for a backend so long.
 const IMPATIENT: &str = "[timeouts]\nfirst_byte = '100ms'";
@@ -222,4 +223,55 @@ fn a_try_that_is_lost_on_an_idle_connection_leaves_doubt_though_the_next_one_is_
         front.get("/users/1");
         assert_eq!(origin.count(), count, "each use is validated");
     }
+}
+
+/// A backend that holds the first DELETE at `first`, then commits it and cuts the connection, and holds the next one at
+/// `second`.
+fn cutting(first: &Gate, second: &Gate) -> Origin {
+    let (first, second, version) = (first.clone(), second.clone(), AtomicU32::new(0));
+    Origin::answering(move |seen| {
+        if seen.method == "GET" {
+            let body = format!("{} 0", version.load(Ordering::SeqCst));
+            return Answer::with_body("200 OK\nCache-Control: max-age=3600", body.as_bytes());
+        }
+        if version.load(Ordering::SeqCst) == 0 {
+            first.pass();
+            version.store(1, Ordering::SeqCst);
+            return Answer::default().then_close();
+        }
+        second.pass();
+        Answer::with_body("200 OK", b"")
+    })
+}
+
+#[test]
+fn a_try_that_got_no_answer_begins_the_doubt_before_the_next_one_ends() {
+    let (first, second) = (Gate::default(), Gate::default());
+    let origin = cutting(&first, &second);
+    let larder = gateway(&origin, "retries = 1");
+    let mut writer = larder.client();
+    writer.send("DELETE /users/1");
+    origin.wait_for(1);
+    let old = larder.get("/users/1").field("etag").expect("a tag").to_owned();
+    assert!(is_current(&larder, "/users/1", &old));
+    first.open();
+    origin.wait_for(3);
+    let read = larder.ask(&format!("GET /users/1\nIf-None-Match: {old}"));
+    assert_eq!((read.status, shown(read.text()), read.field("etag")), (200, (1, 0), None));
+    second.open();
+    assert_eq!(writer.receive("DELETE").status, 200);
+
+    let (first, second) = (Gate::default(), Gate::default());
+    let origin = cutting(&first, &second);
+    let front = cache(&origin.url(), "retries = 1");
+    front.get("/users/1");
+    let mut writer = front.client();
+    writer.send("DELETE /users/1");
+    origin.wait_for(2);
+    assert!(is_hit(&front.get("/users/1")));
+    first.open();
+    origin.wait_for(3);
+    assert_eq!(shown(front.get("/users/1").text()), (1, 0));
+    second.open();
+    assert_eq!(writer.receive("DELETE").status, 200);
 }

@@ -34,6 +34,12 @@ impl Change {
         self.pools.blank(&self.segment);
     }
 
+    /// A try of the request got no answer, and it is being sent again: the backend may have carried out the first try, so
+    /// that a doubt begins now and not when the last try ends.
+    pub fn lost_try(&self) {
+        self.pools.changed_elsewhere(&self.segment, false);
+    }
+
     /// The backend has not seen any of the request, and never will.
     pub fn never_sent(&mut self) {
         self.is_over = true;

@@ -52,6 +52,14 @@ impl Change {
         }
     }
 
+    /// A try got no answer, and another one is under way: the doubt begins now, here and at the other gateways.
+    pub(crate) fn lost_try(&self) {
+        self.held.lost_try();
+        if let Some((cluster, pools)) = &self.others {
+            cluster.tell_later(Order::Doubt(pools.clone()));
+        }
+    }
+
     /// The backend has not seen any of the request, and never will.
     pub(crate) fn never_sent(&mut self) {
         self.held.never_sent();

@@ -377,6 +377,28 @@ impl Request {
         .await
     }
 
+    /// The outcome of `sent`, a future that sends this request. When a try gets no answer though it may have reached an
+    /// origin, and another try follows, `lost` is called at once: what the first try changes may be in force long before
+    /// `sent` ends.
+    pub(crate) async fn noticing_lost_try<T>(
+        &self,
+        mut sent: Pin<&mut impl Future<Output = T>>,
+        lost: impl FnOnce(),
+    ) -> T {
+        let mut lost = Some(lost);
+        poll_fn(|cx| {
+            let polled = sent.as_mut().poll(cx);
+            if polled.is_pending()
+                && self.has_lost_try()
+                && let Some(lost) = lost.take()
+            {
+                lost();
+            }
+            polled
+        })
+        .await
+    }
+
     /// [`in_background`](Self::in_background) for what is stored under `key` of this `hash`, whose path is that of this
     /// request.
     pub(crate) fn in_background_for(&self, key: &[u8], hash: u64) -> Self {

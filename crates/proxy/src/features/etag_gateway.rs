@@ -73,7 +73,8 @@ pub(crate) async fn serve(
     }
 }
 
-/// Sends on what may change something. The pools are blanked before anybody hears how it ended.
+/// Forwards a request that may change something. The pools are blanked before anybody learns how it ended, and are in doubt
+/// from the moment at which a try of it gets no answer.
 async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, mut held: Change) -> Reply {
     // On a connection that leaves HTTP nobody sees what changes.
     request.upgrade = None;
@@ -83,8 +84,11 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
         held.never_sent();
         return ending();
     }
-    let sent = upstream::send(worker, plan, request, &request.fields, &mut content, None).await;
-    let reply = match sent {
+    let answered = {
+        let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content, None));
+        request.noticing_lost_try(sent, || held.lost_try()).await
+    };
+    let reply = match answered {
         Ok(Answer { status, fields, download, .. }) => {
             // An earlier try may still be carried out, whatever the answer to the last one says.
             let known = if request.has_lost_try() { StatusCode::GATEWAY_TIMEOUT } else { status };

@@ -51,12 +51,22 @@ impl Change {
         self.is_over = !is_unknown && !request.has_lost_try();
     }
 
+    /// Begins the doubt here and tells other nodes, without waiting for them: also while a change whose first try got no
+    /// answer is sent again.
+    pub(crate) fn begin(&self) {
+        let scopes = self.scopes();
+        if let Some(cluster) = &self.cluster {
+            cluster.tell_later(scopes::unsure(self.seconds, &scopes));
+        }
+        doubt::begin(&self.cache, self.seconds, scopes);
+    }
+
     /// There is no answer.
     pub(crate) fn failed(&mut self, error: &OriginError) {
         self.is_over = error.unsent;
     }
 
-    /// Begins the doubt, unless the end is known; returns when it is in force here, and other nodes have been told.
+    /// Begins the doubt, unless the end is known; returns when it is in force here and other nodes have been told.
     /// Whether the end is known.
     pub(crate) async fn end(mut self) -> bool {
         if self.is_over {
@@ -83,13 +93,8 @@ impl Change {
 
 impl Drop for Change {
     fn drop(&mut self) {
-        if self.is_over {
-            return;
+        if !self.is_over {
+            self.begin();
         }
-        let scopes = self.scopes();
-        if let Some(cluster) = &self.cluster {
-            cluster.tell_later(scopes::unsure(self.seconds, &scopes));
-        }
-        doubt::begin(&self.cache, self.seconds, scopes);
     }
 }

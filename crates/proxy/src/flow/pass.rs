@@ -101,8 +101,8 @@ pub(crate) async fn through(
     let now = || worker.cache.fills.now_for(request.hash);
     let before = rules.map(|rules| (rules, now(), Doubt::about(&worker.cache, &request.key)));
     let change = Change::of(&worker.shared, request);
-    let sent = pin!(upstream::send(worker, plan, request, &request.fields, &mut content, None));
-    let Answer { status, fields, download, .. } = match request.unless_left(sent, no_use(request)).await {
+    let answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
+    let Answer { status, fields, download, .. } = match answered {
         Some(Ok(answer)) => answer,
         Some(Err(error)) => {
             if let Some(mut change) = change {
@@ -152,6 +152,21 @@ pub(crate) async fn through(
         return posted(cx, request, answer, (times, doubt, moment.of_fetch(began)), outcome).at(position);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
+}
+
+/// The origin's answer; `None` if the client has left before, and nobody else has any use for it. When a try of a change
+/// gets no answer and another one follows, the doubt begins at once.
+async fn origin_answer(
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    request: &Request,
+    content: &mut Upload,
+    change: Option<&Change>,
+) -> Option<Result<Answer, OriginError>> {
+    let sent = pin!(upstream::send(worker, plan, request, &request.fields, content, None));
+    let lost = || change.into_iter().for_each(Change::begin);
+    let noticed = pin!(request.noticing_lost_try(sent, lost));
+    request.unless_left(noticed, no_use(request)).await
 }
 
 /// Ends when the answer is of no use without the client: that to an unsafe request says what is no longer valid.

@@ -206,6 +206,8 @@ async fn to_site(
                 }
                 tracing::debug!("{}: {error}; trying again", request.logged_url());
                 tries_left -= 1;
+                // What a lost try means is in force before the next one leaves.
+                tokio::task::yield_now().await;
             }
         }
     }

@@ -140,6 +140,8 @@ impl Client {
                     unsent = sent == 0;
                     if sent == request.head.len() {
                         request.lose_try();
+                        // What that means is in force before the next try leaves.
+                        tokio::task::yield_now().await;
                     }
                 }
                 Err(failure) => return Err(self.error(&failure)),
