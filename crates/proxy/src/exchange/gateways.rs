@@ -144,3 +144,50 @@ impl Gateways {
 fn seconds() -> u32 {
     u32::try_from(clock::millis() / 1_000).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{HeaderMap, Method, StatusCode};
+    use larder_semantics::storable::Rules;
+    use larder_tags::Asked;
+
+    use super::*;
+
+    fn gateway(name: &str) -> Site {
+        Site {
+            name: name.to_owned(),
+            hosts: Vec::new(),
+            origins: vec![Origin { https: false, authority: "a:1".to_owned() }],
+            host: HostHeader::Preserve,
+            rules: Rules::default(),
+            cache: false,
+            tags: Some(Settings { doubt: 0, ..Settings::default() }),
+            doubt: 0,
+            retries: 0,
+            max_fails: 1,
+            fail_timeout: Duration::ZERO,
+            health: None,
+            purge_from: Vec::new(),
+        }
+    }
+
+    /// A change begins, then looks whether it is too late; the end closes, then looks whether a change is in progress.
+    /// Whichever is first, no file names a gateway that forwards a change after that.
+    #[test]
+    fn a_change_is_refused_or_seen_by_the_end_of_the_process() {
+        let gateways = Gateways::new(Settled::default());
+        let open = |name| gateways.open(&gateway(name)).expect("it is a gateway");
+        let (busy, idle) = (open("busy"), open("idle"));
+        let Asked::Change(mut change) = busy.ask(&Method::PUT, b"a", b"/users", &HeaderMap::new()) else {
+            panic!("a PUT changes something");
+        };
+        assert!(!gateways.is_closed() && !busy.is_settled() && idle.is_settled());
+        gateways.ended();
+        assert!(gateways.is_closed());
+        change.answered(StatusCode::OK);
+        drop(change);
+        assert!(busy.is_settled() && gateways.is_closed());
+    }
+}

@@ -4,9 +4,13 @@
 //! after an orderly end, and each start replaces them with the id of the new process. A gateway that the file does not
 //! name starts in doubt. A process whose id is not in the file any more writes nothing at its end: another process has
 //! started meanwhile, of which it knows nothing.
+//!
+//! Processes that share a state directory listen at different addresses, so that there is a file for each address of a
+//! reverse listener. A process takes over the files of all its addresses. From those of other addresses it removes the
+//! gateways before its own origins: the config may have had other listeners before, and have them again later.
 
-use std::collections::HashSet;
-use std::fs::File;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::net::SocketAddr;
@@ -21,47 +25,47 @@ use crate::base::settings::{Origin, Role, Settings};
 /// Larger files than this are not ours.
 const MOST: u64 = 1 << 20;
 
-/// The file, and what it said at the start of this process.
+/// The files of this process, and what they said at its start.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    file: Option<Ours>,
+    files: Vec<PathBuf>,
+    /// What the files say until another process starts, or this one ends.
+    running: String,
     found: Mutex<HashSet<String>>,
 }
 
-/// A file that this process has taken over.
-#[derive(Debug)]
-struct Ours {
-    path: PathBuf,
-    /// What the file says until another process starts, or this one ends.
-    running: String,
-}
-
 impl Settled {
-    /// Reads the file of a process with these settings, and takes it over: what it says counts once.
+    /// Reads the files of a process with these settings, and takes them over: what they say counts once.
     pub(crate) fn take(settings: &Settings) -> Self {
-        let address = settings.listen.iter().find(|listener| listener.role == Role::Reverse);
-        let Some((directory, listener)) = settings.state.as_deref().zip(address) else {
+        let Some(directory) = settings.state.as_deref() else { return Self::default() };
+        let reverse = settings.listen.iter().filter(|listener| listener.role == Role::Reverse);
+        let names: BTreeSet<_> = reverse.map(|listener| name(listener.address)).collect();
+        if names.is_empty() {
             return Self::default();
-        };
+        }
+        let origins: Vec<_> = settings.sites.iter().flat_map(|site| &site.origins).collect();
         let has_gateways = settings.sites.iter().any(|site| site.tags.is_some());
-        Self::take_from(directory.join(name(listener.address)), has_gateways)
+        Self::take_from(directory, &names, &origins, has_gateways)
     }
 
-    /// `makes`: a file that does not exist is made.
-    fn take_from(path: PathBuf, makes: bool) -> Self {
+    /// `makes`: files that do not exist are made.
+    fn take_from(directory: &Path, names: &BTreeSet<String>, origins: &[&Origin], makes: bool) -> Self {
         let running = format!("running {:016x}\n", RandomState::new().hash_one(0_u8));
-        match exchange(&path, makes, |_| Some(running.clone())) {
-            Ok(text) => {
-                let found = text.lines().map(str::to_owned).collect();
-                Self { file: Some(Ours { path, running }), found: Mutex::new(found) }
-            }
-            Err(error) => {
-                if makes || error.kind() != ErrorKind::NotFound {
-                    tracing::warn!("{}: {error}; gateways start in doubt", path.display());
+        let (mut files, mut found) = (Vec::new(), HashSet::new());
+        for path in names.iter().map(|name| directory.join(name)) {
+            match exchange(&path, makes, |_| Some(running.clone())) {
+                Ok(text) => {
+                    found.extend(text.lines().map(str::to_owned));
+                    files.push(path);
                 }
-                Self::default()
+                Err(error) if !makes && error.kind() == ErrorKind::NotFound => {}
+                Err(error) => tracing::warn!("{}: {error}; gateways start in doubt", path.display()),
             }
         }
+        if !disown(directory, names, origins) {
+            found.clear();
+        }
+        Self { files, running, found: Mutex::new(found) }
     }
 
     /// Whether the gateway of this name, before these origins, ended with nothing in progress or in doubt.
@@ -74,16 +78,15 @@ impl Settled {
         self.found().clear();
     }
 
-    /// Writes the file for the next process: it names these gateways.
+    /// Writes the files for the next process: they name these gateways.
     pub(crate) fn write<'g>(&self, gateways: impl Iterator<Item = (&'g str, &'g [Origin])>) {
-        let Some(Ours { path, running }) = &self.file else { return };
         let lines: String = gateways.map(|(site, origins)| line(site, origins) + "\n").collect();
-        match exchange(path, false, |text| (text == running).then_some(lines)) {
-            Ok(text) if text == *running => {}
-            Ok(_) => {
-                tracing::debug!("{}: another process has started meanwhile", path.display());
+        for path in &self.files {
+            match exchange(path, false, |text| (text == self.running).then(|| lines.clone())) {
+                Ok(text) if text == self.running => {}
+                Ok(_) => tracing::debug!("{}: another process has started meanwhile", path.display()),
+                Err(error) => tracing::warn!("{}: {error}; gateways will start in doubt", path.display()),
             }
-            Err(error) => tracing::warn!("{}: {error}; gateways will start in doubt", path.display()),
         }
     }
 
@@ -92,9 +95,38 @@ impl Settled {
     }
 }
 
-/// The file's name: processes that share a state directory listen at different addresses.
+/// The beginning of the files' names.
+const BEGINNING: &str = "settled-";
+
+/// The name of the file of a listener.
 fn name(address: SocketAddr) -> String {
-    format!("settled-{address}")
+    format!("{BEGINNING}{address}")
+}
+
+/// Removes the gateways before any of `origins` from the files of other listeners than those of `names`. False if a file
+/// may still name one.
+fn disown(directory: &Path, names: &BTreeSet<String>, origins: &[&Origin]) -> bool {
+    let origins: HashSet<_> = origins.iter().map(ToString::to_string).collect();
+    let is_ours = |line: &&str| line.rsplit(' ').any(|word| origins.contains(word));
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) => return error.kind() == ErrorKind::NotFound,
+    };
+    let found = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut is_done = true;
+    for other in found.filter(|name| name.starts_with(BEGINNING) && !names.contains(name)) {
+        let path = directory.join(other);
+        let left = |text: &str| {
+            let is_named = text.lines().any(|line| is_ours(&line));
+            is_named
+                .then(|| text.lines().filter(|line| !is_ours(line)).map(|line| format!("{line}\n")).collect())
+        };
+        if let Err(error) = exchange(&path, false, left) {
+            tracing::warn!("{}: {error}; gateways start in doubt", path.display());
+            is_done = false;
+        }
+    }
+    is_done
 }
 
 /// A gateway in the file.
@@ -125,8 +157,6 @@ fn exchange(path: &Path, makes: bool, replace: impl FnOnce(&str) -> Option<Strin
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn origins(authorities: &[&str]) -> Vec<Origin> {
@@ -134,18 +164,25 @@ mod tests {
         authorities.iter().map(origin).collect()
     }
 
+    /// A process with these listeners before these origins.
+    fn process(directory: &Path, names: &[&str], origins: &[Origin]) -> Settled {
+        let names = names.iter().map(|name| format!("{BEGINNING}{name}")).collect();
+        Settled::take_from(directory, &names, &origins.iter().collect::<Vec<_>>(), true)
+    }
+
     #[test]
     fn it_counts_once_and_for_the_same_gateways_only() {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("below/settled");
+        let path = directory.path().join("below");
         let (one, two) = (origins(&["a:1"]), origins(&["a:1", "b"]));
-        let first = Settled::take_from(path.clone(), true);
+        let start = || process(&path, &["x"], &two);
+        let first = start();
         assert!(!first.has("x", &one), "there is no file yet");
         first.write([("x", &one[..]), ("y\nz", &two[..])].into_iter());
-        let found = Settled::take_from(path.clone(), true);
+        let found = start();
         assert!(found.has("x", &one) && found.has("y\nz", &two));
         assert!(!found.has("x", &two) && !found.has("y", &two) && !found.has("z", &two));
-        assert!(!Settled::take_from(path, true).has("x", &one), "the second has not ended in order");
+        assert!(!start().has("x", &one), "the second has not ended in order");
         found.forget();
         assert!(!found.has("x", &one));
     }
@@ -153,34 +190,58 @@ mod tests {
     #[test]
     fn a_process_says_nothing_of_one_that_started_later() {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("settled");
         let one = origins(&["a:1"]);
-        let first = Settled::take_from(path.clone(), true);
-        let second = Settled::take_from(path.clone(), true);
+        let start = || process(directory.path(), &["x"], &one);
+        let (first, second) = (start(), start());
         first.write([("x", &one[..])].into_iter());
-        assert!(!Settled::take_from(path.clone(), true).has("x", &one), "the second was killed");
+        assert!(!start().has("x", &one), "the second was killed");
         second.write([("x", &one[..])].into_iter());
-        assert!(!Settled::take_from(path, true).has("x", &one), "so was the third");
+        assert!(!start().has("x", &one), "so was the third");
+    }
+
+    #[test]
+    fn what_is_said_at_any_listener_counts_until_a_process_with_another_starts() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (one, two) = (origins(&["a:1"]), origins(&["b:1"]));
+        let start = |listeners: &[&str], origins: &[Origin]| process(directory.path(), listeners, origins);
+        start(&["x"], &one).write([("1", &one[..])].into_iter());
+        let both = start(&["y", "x"], &one);
+        assert!(both.has("1", &one), "one more listener");
+        both.write([("1", &one[..])].into_iter());
+        // It is before another backend.
+        drop(start(&["z"], &two));
+        let turned = start(&["x", "y"], &one);
+        assert!(turned.has("1", &one), "the listeners in another order");
+        turned.write([("1", &one[..])].into_iter());
+        for other in [&["y"][..], &["v"]] {
+            // It is killed, and the config is rolled back.
+            drop(start(other, &one));
+            let rolled_back = start(&["x", "y"], &one);
+            assert!(!rolled_back.has("1", &one), "{other:?}");
+            rolled_back.write([("1", &one[..])].into_iter());
+        }
+        assert!(start(&["y"], &one).has("1", &one));
     }
 
     #[test]
     fn without_gateways_there_is_no_file_and_one_that_is_there_counts_no_more() {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("settled");
-        let one = origins(&["a:1"]);
-        drop(Settled::take_from(path.clone(), false));
-        assert!(!path.exists());
-        Settled::take_from(path.clone(), true).write([("x", &one[..])].into_iter());
-        drop(Settled::take_from(path.clone(), false));
-        assert!(!Settled::take_from(path, true).has("x", &one));
+        let (path, one) = (directory.path(), origins(&["a:1"]));
+        let names = BTreeSet::from([format!("{BEGINNING}x")]);
+        let without = || drop(Settled::take_from(path, &names, &[], false));
+        without();
+        assert_eq!(fs::read_dir(path).expect("a directory").count(), 0);
+        process(path, &["x"], &one).write([("x", &one[..])].into_iter());
+        without();
+        assert!(!process(path, &["x"], &one).has("x", &one));
     }
 
     #[test]
     fn what_cannot_be_taken_over_does_not_count() {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("settled");
-        fs::write(directory.path().join("other"), "\"x\" http://a:1\n").expect("written");
-        std::os::unix::fs::symlink(directory.path().join("other"), &path).expect("made");
-        assert!(!Settled::take_from(path, true).has("x", &origins(&["a:1"])));
+        let path = directory.path();
+        fs::write(path.join("other"), "\"x\" http://a:1\n").expect("written");
+        std::os::unix::fs::symlink(path.join("other"), path.join("settled-x")).expect("made");
+        assert!(!process(path, &["x"], &[]).has("x", &origins(&["a:1"])));
     }
 }
