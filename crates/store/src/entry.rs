@@ -62,7 +62,8 @@ struct Source<'e> {
     freshness: Freshness,
     cost: u32,
     status: StatusCode,
-    /// Those of [`TAGGED`], [`SAYS_QUERIES`] and [`DATED`] that hold.
+    /// Those of [`TAGGED`], [`SAYS_QUERIES`] and [`DATED`] that hold; and [`MARKED_RARE`], if there is to be room for
+    /// [`Rare`] whatever the freshness says.
     marks: u8,
     key: &'e [u8],
     signature: &'e [u8],
@@ -143,7 +144,7 @@ impl Entry {
     fn assemble(source: Source<'_>) -> Option<Self> {
         let Source { key, signature, freshness, modified, .. } = source;
         let signature_len = u16::try_from(signature.len()).ok()?.to_le_bytes();
-        let rare = rare(&freshness).map(bytes_of);
+        let rare = rare(&freshness, source.marks & MARKED_RARE != 0).map(bytes_of);
         let time = modified.map(|modified| modified.time.to_le_bytes());
         let marks = [
             (MODIFIED, modified.is_some()),
@@ -191,7 +192,8 @@ impl Entry {
             freshness: Freshness { date: old.date, ..freshness },
             cost: old.cost,
             status: old.status,
-            marks: old.marks & (TAGGED | SAYS_QUERIES | DATED),
+            // It stays as large as it was, so that the policy keeps what it knows of it.
+            marks: old.marks & (TAGGED | SAYS_QUERIES | DATED | MARKED_RARE),
             key: self.key(),
             signature: tail.signature,
             modified: tail.modified.map(|time| Modified { time, at: old.modified_at }),
@@ -298,11 +300,11 @@ impl Entry {
     }
 }
 
-/// What of `freshness` an entry has to note beside the rest; `None` if that follows from the rest.
-fn rare(freshness: &Freshness) -> Option<Rare> {
+/// What of `freshness` an entry has to note beside the rest; `None` if that follows from the rest and is not `kept` anyway.
+fn rare(freshness: &Freshness, kept: bool) -> Option<Rare> {
     let Freshness { received, date, initial_age, stale_while_revalidate, stale_if_error, .. } = *freshness;
     let rare = [initial_age, stale_while_revalidate, stale_if_error];
-    (rare != [ordinary_age(received, date), 0, 0]).then_some(rare)
+    (kept || rare != [ordinary_age(received, date), 0, 0]).then_some(rare)
 }
 
 /// How old a response is that was made at its `date` and came on the straight way.

@@ -169,6 +169,18 @@ fn an_effect_is_the_strongest_of_all_and_lasts() {
 }
 
 #[test]
+fn a_soft_purge_leaves_each_response_as_large_as_it_was_so_that_its_history_counts() {
+    let (store, fills) = open(Disks::default());
+    // Together they fill all parts of a size class of the allocator.
+    let keys: Vec<_> = (0..32).map(|n| key_of("http", "a", &format!("/{}", "x".repeat(n)))).collect();
+    keys.iter().for_each(|key| put(&store, key, &[], store.purges.now()));
+    let sizes = || keys.iter().map(|key| find(&store, key).map(|entry| entry.charge())).collect::<Vec<_>>();
+    let before = sizes();
+    fills.order(&[host("a")], Effect::Stale, 1_010);
+    assert_eq!(sizes(), before);
+}
+
+#[test]
 fn too_many_purges_become_one_that_asks_for_validation() {
     let (store, fills) = open(Disks::default());
     let (tagged, plain, late) =
