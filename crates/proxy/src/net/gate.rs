@@ -10,6 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -27,6 +28,8 @@ const CLAIMS: usize = 8;
 #[derive(Debug)]
 pub struct Gate {
     state: Mutex<State>,
+    /// Requests that wait, to be read without the lock.
+    waiting: AtomicUsize,
     permits: usize,
     queue: usize,
     hasher: RandomState,
@@ -87,7 +90,8 @@ pub struct Full;
 impl Gate {
     /// `permits` at once, `queue` waiting.
     pub fn new(permits: usize, queue: usize) -> Self {
-        Self { state: Mutex::default(), permits, queue, hasher: RandomState::default() }
+        let (state, waiting, hasher) = Default::default();
+        Self { state, waiting, permits, queue, hasher }
     }
 
     /// The claim of `client` to a permit for `site`. The addresses of an IPv6 /64 are one client's.
@@ -119,6 +123,7 @@ impl Gate {
                 return Err(Full);
             }
             state.waiting += 1;
+            self.waiting.store(state.waiting, Ordering::Relaxed);
             state.counts.entry(claim.client).or_default().waiting += 1;
             let (sender, receiver) = oneshot::channel();
             if state.line.len() > 2 * self.queue {
@@ -132,6 +137,10 @@ impl Gate {
 
     /// Lets `fetch`, if it waits for a permit, have one with `claim`, too: at once, or later.
     pub fn lend(self: &Arc<Self>, fetch: usize, claim: Claim) {
+        // Everybody who follows a fetch asks every second: mostly, nothing waits.
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let served = self.state().lend(self, fetch, claim);
         if let Some((sender, place)) = served {
             let _ = sender.send(place);
@@ -246,6 +255,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut state = self.gate.state();
         state.waiting -= 1;
+        self.gate.waiting.store(state.waiting, Ordering::Relaxed);
         state.change(self.client, |counts| counts.waiting -= 1);
     }
 }
