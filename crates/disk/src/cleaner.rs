@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use crate::engine::Engine;
 use crate::files::read_all;
+use crate::full::is_full;
 use crate::index::Location;
 use crate::log::{Class, Open};
 use crate::record::{ALIGN, Fixed, Kind};
@@ -23,6 +24,8 @@ const MOST_KEPT: (u64, u64) = (1, 3);
 const MARKS_SHARE: u64 = 16;
 /// The part of the size that may be held by readers of segments that are gone.
 const HELD_SHARE: u64 = 8;
+/// With fewer segments than this, a full disk keeps what it has: to free one would cost too large a part of that.
+const FEWEST_TO_EVICT: usize = 8;
 /// Bytes that are moved at once.
 const PIECE: u64 = 1 << 20;
 /// Bounds the search for a victim.
@@ -33,7 +36,7 @@ impl Engine {
     pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
         let shared = Arc::clone(&self.shared);
         let (segments, segment, size) = (&shared.segments, shared.segment, shared.size());
-        let limit = size.saturating_sub(segment).min(self.ceiling);
+        let limit = size.saturating_sub(segment).min(self.ceiling.bytes());
         self.merge();
         for _ in 0..TURNS {
             let (occupied, held) = (segments.occupied(), segments.held());
@@ -42,8 +45,11 @@ impl Engine {
             }
             match self.victim() {
                 Some((victim, keep)) if self.empty(&victim, keep) => {}
-                _ => return false,
+                _ => break,
             }
+        }
+        if self.ceiling.is_low() {
+            self.lacks_space();
         }
         false
     }
@@ -64,6 +70,7 @@ impl Engine {
     fn victim(&mut self) -> Option<(Arc<Segment>, bool)> {
         for _ in 0..TURNS {
             let all = self.shared.segments.all();
+            let count = all.len();
             let marks: u64 = all.iter().map(|segment| segment.marks.load(Ordering::Relaxed)).sum();
             if marks > self.shared.size() / MARKS_SHARE {
                 let oldest = all.into_iter().filter(is_idle).min_by_key(|segment| segment.oldest());
@@ -77,6 +84,9 @@ impl Engine {
             let is_empty_enough = emptiest.kept() * MOST_KEPT.1 <= emptiest.end() * MOST_KEPT.0;
             if is_empty_enough || self.shared.index.figures().0 == 0 {
                 return Some((emptiest, true));
+            }
+            if self.ceiling.is_low() && count < FEWEST_TO_EVICT {
+                return None;
             }
             self.shared.index.squeeze(self.shared.segment / 4);
         }
@@ -109,12 +119,12 @@ impl Engine {
             let moved = self.move_object(victim, at, fixed, keep && outcome.is_ok());
             outcome = std::mem::replace(&mut outcome, Ok(())).and(moved);
             match &outcome {
-                Err(error) if error.kind() != io::ErrorKind::StorageFull => ControlFlow::Break(()),
+                Err(error) if !is_full(error) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         });
         // A disk that is full for other reasons gets its room back at the price of what could not be moved.
-        if outcome.is_err_and(|error| error.kind() != io::ErrorKind::StorageFull) {
+        if outcome.is_err_and(|error| !is_full(&error)) {
             return false;
         }
         // The copies have to be there before the originals may go.

@@ -158,7 +158,9 @@ impl Disk {
         let index = Index::new(live_capacity(size), &policy, Arc::clone(&segments));
         let old = segments.all();
         let loaded = recovery::load(&*files, &index, &segments, &secret);
-        let segment = segment.unwrap_or(size / SEGMENTS).clamp(*SEGMENT.start(), *SEGMENT.end());
+        // On a small disk, a segment of a large store would be a large part of what can be stored.
+        let room = files.space().map_or(size, |space| size.min(space.whole.max(LEAST)));
+        let segment = segment.unwrap_or(room / SEGMENTS).clamp(*SEGMENT.start(), *SEGMENT.end());
         let shared = Arc::new(Shared {
             files,
             secret,
@@ -170,8 +172,9 @@ impl Disk {
             late: Mutex::default(),
             report,
             is_paused: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
             size: AtomicU64::new(size),
-            segment: segment.clamp(size / MOST_SEGMENTS, size / FEWEST_SEGMENTS) / ALIGN * ALIGN,
+            segment: segment.clamp(room / MOST_SEGMENTS, room / FEWEST_SEGMENTS) / ALIGN * ALIGN,
             opened: Instant::now(),
             trust: u32::try_from(trust.as_secs()).unwrap_or(u32::MAX),
         });
@@ -223,6 +226,11 @@ impl Disk {
         let About { len: expected, stored, cost } = about;
         let ticket = self.shared.writing.enter(Announced { hash, key, meta, expected, stored, cost });
         Some(Writer::new(Arc::clone(&self.shared), ticket))
+    }
+
+    /// Whether objects are written at the moment: the disk is not full, and its writes do not fail.
+    pub fn is_writing(&self) -> bool {
+        !self.shared.is_paused.load(Ordering::Relaxed) && !self.shared.is_full.load(Ordering::Relaxed)
     }
 
     /// Forgets the object of `key`, those on their way in included. It does not come back: not after a crash
@@ -334,6 +342,7 @@ impl Disk {
             memory,
             scanning: self.is_scanning(),
             paused: shared.is_paused.load(Ordering::Relaxed),
+            full: shared.is_full.load(Ordering::Relaxed),
         }
     }
 

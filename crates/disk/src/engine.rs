@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::event::Event;
+use crate::full::{Ceiling, is_full};
 use crate::log::{Class, Log};
 use crate::queue::Command;
 use crate::record::{Fixed, Kind};
@@ -22,14 +23,18 @@ const MOST_OWED: usize = 1 << 16;
 const LOST_NAMES: u64 = 1 << 16;
 /// How often an idle thread looks whether it owes something.
 const TICK: Duration = Duration::from_secs(1);
+/// How often it is told that the disk is full.
+const TELL: Duration = Duration::from_secs(60);
 
 pub(crate) struct Engine {
     pub(crate) shared: Arc<Shared>,
     pub(crate) log: Log,
     pub(crate) streams: HashMap<u64, Stream>,
     next_serial: u64,
-    /// Bytes that segments may take while the disk is full for other reasons.
-    pub(crate) ceiling: u64,
+    pub(crate) ceiling: Ceiling,
+    /// When it was told last that the disk is full, and whether nothing was stored since.
+    told_full: Option<Instant>,
+    is_told_full: bool,
     failures: u32,
     paused_until: Option<Instant>,
     pause: Duration,
@@ -42,10 +47,12 @@ impl Engine {
     pub(crate) fn new(shared: Arc<Shared>, next_number: u32, pause: Duration) -> Self {
         Self {
             log: Log::new(Arc::clone(&shared), next_number),
+            ceiling: Ceiling::new(shared.segment, pause),
+            told_full: None,
+            is_told_full: false,
             shared,
             streams: HashMap::new(),
             next_serial: (u64::from(next_number) + LOST_NAMES) << 32,
-            ceiling: u64::MAX,
             failures: 0,
             paused_until: None,
             pause,
@@ -59,6 +66,7 @@ impl Engine {
         loop {
             let command = self.shared.queue.next(TICK);
             self.end_pause();
+            self.look_for_space();
             match command {
                 Some(Command::Stop) => return,
                 Some(command) => self.obey(command),
@@ -111,7 +119,6 @@ impl Engine {
                     self.shared.tell(Event::Resumed);
                 }
                 self.failures = 0;
-                self.ceiling = self.ceiling.saturating_add(self.shared.segment / 64);
             }
             Err(error) => {
                 self.shared.counts.write_errors.add(1);
@@ -119,14 +126,49 @@ impl Engine {
                     self.shared.tell(Event::WriteFailed { name: name.into(), why: error.to_string() });
                 }
                 self.failures = self.failures.saturating_add(1);
-                if error.kind() == io::ErrorKind::StorageFull {
-                    let listed = self.shared.segments.occupied() - self.shared.segments.held();
-                    self.ceiling = listed.saturating_sub(self.shared.segment / 2);
+                if is_full(error) {
+                    self.ceiling.lower(self.taken(), Instant::now());
+                    self.lacks_space();
                 }
                 if self.failures >= PATIENCE {
                     self.begin_pause();
                 }
             }
+        }
+    }
+
+    /// Bytes of the segments that count.
+    fn taken(&self) -> u64 {
+        self.shared.segments.occupied().saturating_sub(self.shared.segments.held())
+    }
+
+    /// Finds out, now and then, whether a disk that was full has space again.
+    fn look_for_space(&mut self) {
+        let now = Instant::now();
+        if !self.ceiling.is_due(now) {
+            return;
+        }
+        let limit = self.shared.size().saturating_sub(self.shared.segment);
+        self.ceiling.look(self.shared.files.space(), (self.taken(), limit), now);
+        if !self.ceiling.is_low() {
+            self.has_space();
+        }
+    }
+
+    /// Notes that an object was stored, or could be.
+    pub(crate) fn has_space(&mut self) {
+        self.shared.is_full.store(false, Ordering::Relaxed);
+        if std::mem::take(&mut self.is_told_full) {
+            self.shared.tell(Event::Resumed);
+        }
+    }
+
+    /// Notes that an object found no space on the disk.
+    pub(crate) fn lacks_space(&mut self) {
+        self.shared.is_full.store(true, Ordering::Relaxed);
+        if self.told_full.is_none_or(|told| told.elapsed() >= TELL) {
+            (self.told_full, self.is_told_full) = (Some(Instant::now()), true);
+            self.shared.tell(Event::Full);
         }
     }
 
@@ -178,7 +220,8 @@ impl Engine {
     pub(crate) fn append_marks(&mut self, class: Class, marks: &[Fixed]) -> bool {
         let twice = marks.iter().map(|mark| [mark.encode(&self.shared.secret); 2]);
         let bytes = twice.flatten().flatten().collect::<Vec<u8>>();
-        if class == Class::New && !self.make_room(bytes.len() as u64) {
+        // On a full disk they go into what is left free.
+        if class == Class::New && !self.ceiling.is_low() && !self.make_room(bytes.len() as u64) {
             return false;
         }
         let Some(mut open) = self.open(class) else { return false };

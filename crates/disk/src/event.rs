@@ -42,6 +42,8 @@ pub enum Event {
     },
     /// More removals waited to be written than there is room for: everything is forgotten, so that none is lost.
     Overrun,
+    /// The disk has no space for more. Told once a minute at most.
+    Full,
     /// Writes failed repeatedly, and stop for a while.
     Paused,
     /// Writes succeed again.
@@ -64,6 +66,9 @@ impl fmt::Display for Event {
             Self::Overrun => {
                 f.write_str("too many removals wait to be written; everything stored here is forgotten")
             }
+            Self::Full => f.write_str(
+                "the disk is full: most of what is stored stays, and what finds no space is not stored",
+            ),
             Self::Paused => f.write_str("writes failed repeatedly; nothing is written for a while"),
             Self::Resumed => f.write_str("writes succeed again"),
         }

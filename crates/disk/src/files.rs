@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{FlockOperation, flock, fstat};
+use rustix::fs::{FlockOperation, flock, fstat, statvfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::{OpenError, private};
@@ -46,6 +46,21 @@ pub trait Files: Send + Sync + 'static {
     /// Makes names durable: those that came, and those that went.
     #[allow(missing_docs, clippy::missing_errors_doc)]
     fn sync(&self) -> io::Result<()>;
+
+    /// The space of the file system. An error where that cannot be told.
+    #[allow(clippy::missing_errors_doc)]
+    fn space(&self) -> io::Result<Space> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// The space of a file system, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// What this process may still take.
+    pub free: u64,
+    /// All that there is.
+    pub whole: u64,
 }
 
 /// One open file.
@@ -220,6 +235,12 @@ impl Files for Directory {
 
     fn sync(&self) -> io::Result<()> {
         fs::File::open(&self.path)?.sync_all()
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let found = statvfs(&self.path)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Space { free: bytes(found.f_bavail), whole: bytes(found.f_blocks) })
     }
 }
 

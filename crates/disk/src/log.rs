@@ -76,7 +76,8 @@ impl Log {
         open.segment.extend(at + bytes.len() as u64);
         self.dirty.entry(open.segment.number).or_insert_with(|| Arc::clone(&open.segment));
         self.shared.counts.written_bytes.add(bytes.len() as u64);
-        write_all(&*open.segment.file, bytes, at)
+        // What was not written takes no space.
+        write_all(&*open.segment.file, bytes, at).inspect_err(|_| open.segment.shrink(open.at))
     }
 
     /// Takes an open segment back, and seals it when it is full.

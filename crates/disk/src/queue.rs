@@ -152,6 +152,11 @@ impl Queue {
         drop(waiting);
     }
 
+    /// Whether more than half of what may wait does.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.bytes() > self.limit / 2
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.lock().bytes
     }

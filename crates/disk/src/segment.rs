@@ -118,6 +118,13 @@ impl Segment {
         self.totals.occupied.fetch_add(end.saturating_sub(before), Ordering::Relaxed);
     }
 
+    /// Counts no more bytes as taken than the file has, after a write behind `at` that failed.
+    pub(crate) fn shrink(&self, at: u64) {
+        let Ok(size) = self.file.size() else { return };
+        let before = self.end.fetch_min(size.max(at), Ordering::AcqRel);
+        self.totals.occupied.fetch_sub(before.saturating_sub(size.max(at)), Ordering::Relaxed);
+    }
+
     pub(crate) fn live(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
     }

@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) late: Mutex<Late>,
     pub(crate) report: Report,
     pub(crate) is_paused: AtomicBool,
+    /// The disk had no space for what was to be stored last.
+    pub(crate) is_full: AtomicBool,
     /// Bytes that all files may take.
     pub(crate) size: AtomicU64,
     /// Bytes from which on a segment takes no more records.

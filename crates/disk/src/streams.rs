@@ -168,6 +168,7 @@ impl Engine {
     }
 
     fn published(&mut self, fixed: &Fixed) {
+        self.has_space();
         self.shared.counts.stored.add(1);
         self.shared.counts.accepted_bytes.add(fixed.len());
     }

@@ -45,6 +45,8 @@ pub struct Usage {
     pub scanning: bool,
     /// Whether writes have stopped after repeated errors.
     pub paused: bool,
+    /// Whether the disk had no space for what was to be stored last.
+    pub full: bool,
 }
 
 impl Usage {

@@ -54,6 +54,21 @@ impl Writer {
         true
     }
 
+    /// Whether so much waits to be written that an object which comes as fast as this one is given up soon.
+    pub fn is_behind(&self) -> bool {
+        self.shared.queue.is_behind()
+    }
+
+    /// Bytes that the disk has taken so far, of all objects: as long as these increase, it works.
+    pub fn written(&self) -> u64 {
+        self.shared.counts.written_bytes.get()
+    }
+
+    /// Whether the object has been given up.
+    pub fn is_given_up(&self) -> bool {
+        self.ticket.is_given_up()
+    }
+
     /// Says that the body is whole. False if the object has been given up, or is shorter than it was said to
     /// be. Soon after, the object is found, unless the policy refuses it or its key is removed meanwhile.
     pub fn finish(mut self) -> bool {

@@ -8,6 +8,7 @@
 mod support;
 
 use std::fs::File;
+use std::io::Write;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,8 +58,12 @@ impl Mounted {
     }
 
     fn open(&self) -> Disk {
+        self.open_sized(8 << 20)
+    }
+
+    fn open_sized(&self, size: u64) -> Disk {
         let pause = |options: &mut Options| options.pause = Duration::from_millis(20);
-        let disk = self.0.open_with(8 << 20, pause);
+        let disk = self.0.open_with(size, pause);
         support::until_known(&disk);
         disk
     }
@@ -131,6 +136,74 @@ fn gets_full() {
     disk.close().unwrap();
     let disk = mounted.open();
     assert!(count(&disk, n) >= 120);
+}
+
+#[test]
+fn a_file_system_that_others_fill_again_and_again() {
+    run_apart("is_filled_again", TMPFS);
+}
+
+/// Stores in it are much larger than it is.
+#[test]
+#[ignore = "run by another, with mounts of its own"]
+fn is_filled_again() {
+    let mounted = Mounted::new(&["-t", "tmpfs", "-o", "size=6m", "larder"]);
+    let disk = mounted.open_sized(10 << 30);
+    for n in 0..600 {
+        put(&disk, n);
+    }
+    let there = count(&disk, 600);
+    assert!(there > 200, "{there} are there, and there is room for 300: {:?}", disk.usage());
+    assert!(is_right(&disk, 599), "it goes on like a store of that size");
+
+    // Others take whatever becomes free.
+    let take_all = || {
+        let path = mounted.0.path().join("others");
+        let mut file = File::options().create(true).append(true).open(path).unwrap();
+        while file.write(&[0; 4096]).is_ok_and(|written| written > 0) {}
+    };
+    for n in 600..900 {
+        take_all();
+        put(&disk, n);
+    }
+    let (kept, usage) = (count(&disk, 900), disk.usage());
+    assert!(kept > there / 2 && usage.full, "{kept} of {there} are left: {usage:?}");
+    assert!(mounted.0.events().contains(&Event::Full));
+    mounted.0.remove("others");
+    let begin = Instant::now();
+    let mut n = 900;
+    while !put(&disk, n) || disk.usage().full {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the room is not used: {:?}", disk.usage());
+        n += 1;
+    }
+    assert!((n + 1..n + 50).all(|n| put(&disk, n)), "{:?}", disk.usage());
+    assert!(mounted.0.events().contains(&Event::Resumed));
+    disk.validate().unwrap();
+}
+
+#[test]
+fn few_large_segments_on_a_full_file_system() {
+    run_apart("keeps_few_segments", TMPFS);
+}
+
+#[test]
+#[ignore = "run by another, with mounts of its own"]
+fn keeps_few_segments() {
+    let mounted = Mounted::new(&["-t", "tmpfs", "-o", "size=64m", "larder"]);
+    let disk = mounted.open_sized(64 << 20);
+    assert!((0..50).all(|n| put(&disk, n)));
+    mounted.0.write("others", &vec![0; (63 << 20) - disk.usage().occupied as usize]);
+    for n in 50..250 {
+        put(&disk, n);
+    }
+    assert!((0..50).all(|n| is_right(&disk, n)), "what it had is there: {:?}", disk.usage());
+    assert!(disk.usage().full);
+    mounted.0.remove("others");
+    let begin = Instant::now();
+    while !put(&disk, 250) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the room is not used: {:?}", disk.usage());
+    }
+    assert!((0..50).all(|n| is_right(&disk, n)) && !disk.usage().full);
 }
 
 #[test]

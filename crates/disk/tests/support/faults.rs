@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use larder_disk::{File, Files};
+use larder_disk::{File, Files, Space};
 
 const SECTOR: usize = 512;
 
@@ -184,6 +184,13 @@ impl Files for Memory {
         let mut state = self.state();
         state.durable = state.names.clone();
         Ok(())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let state = self.state();
+        let whole = state.faults.room.ok_or(io::ErrorKind::Unsupported)?;
+        let taken: usize = state.names.values().map(|inode| inode.lock().unwrap().bytes.len()).sum();
+        Ok(Space { free: whole.saturating_sub(taken) as u64, whole: whole as u64 })
     }
 }
 

@@ -107,7 +107,8 @@ struct Stats {
 #[derive(Debug, Serialize)]
 struct Disk {
     path: String,
-    /// `ready`; `scanning`, while not all of its objects are known; `paused`, after failed writes; `off`.
+    /// `ready`; `scanning`, while not all of its objects are known; `full`, while there is no space for more; `paused`, after
+    /// failed writes; `off`.
     state: &'static str,
     /// Why it is off.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,6 +138,7 @@ impl Disk {
         let state = match &usage {
             None => "off",
             Some(usage) if usage.paused => "paused",
+            Some(usage) if usage.full => "full",
             Some(usage) if usage.scanning => "scanning",
             Some(_) => "ready",
         };

@@ -116,7 +116,7 @@ pub(super) const METRICS: &[Metric] = &[
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.evictions));
     }),
     metric!(Gauge "larder_disk_ready" ["directory"]
-    "1 if the directory is in use, 0 if it is off or paused after failed writes."
+    "1 if the directory is in use, 0 if it is off, full, or paused after failed writes."
     |moment, to| disks(moment, |disk| {
         to.put(&[&disk.path], u8::from(matches!(disk.state, "ready" | "scanning")));
     })),

@@ -1,0 +1,140 @@
+//! How much a store takes of a disk that is full for other reasons than the store's own size.
+//!
+//! Where other files take the space, or the disk is smaller than the store may become, a write fails for lack of space. From
+//! then on the store keeps a little below what it took at that moment: it evicts to store something new, as at its own
+//! size, and looks every second whether there is more space again. It does not give way further and further to others that
+//! take what it frees: it keeps three quarters of what it had, and stores nothing new rather than that.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::files::Space;
+
+/// The part of what is stored that is evicted at most, for others that take the space, ...
+const GIVEN_WAY: u64 = 4;
+/// ... within so much time.
+const WITHIN: Duration = Duration::from_secs(600);
+/// How often is looked whether there is space again.
+const LOOK: Duration = Duration::from_secs(1);
+/// The part of what is stored that is left free at most, so that the cleaner can move records.
+const LEFT_FREE: u64 = 8;
+
+/// What is known of a disk that may be full.
+pub(crate) struct Ceiling {
+    /// Bytes that segments may take; `None` as long as no write has failed for lack of space.
+    most: Option<u64>,
+    /// When the first of these writes failed, and the bytes that segments took then.
+    begun: Option<(Instant, u64)>,
+    /// When the last of them failed.
+    failed: Instant,
+    look_at: Instant,
+    segment: u64,
+    /// How long to wait where the space cannot be told.
+    pause: Duration,
+}
+
+/// Whether `error` says that there is no space.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+impl Ceiling {
+    /// That of a store with segments of `segment` bytes.
+    pub(crate) fn new(segment: u64, pause: Duration) -> Self {
+        let now = Instant::now();
+        Self { most: None, begun: None, failed: now, look_at: now, segment, pause }
+    }
+
+    /// Bytes that segments may take as far as the disk is concerned.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.most.unwrap_or(u64::MAX)
+    }
+
+    /// Whether a write has failed for lack of space, and there has not been enough since.
+    pub(crate) fn is_low(&self) -> bool {
+        self.most.is_some()
+    }
+
+    /// Notes that a write failed for lack of space, when segments took `taken` bytes.
+    pub(crate) fn lower(&mut self, taken: u64, now: Instant) {
+        let begun = self.begun.filter(|(since, _)| now.duration_since(*since) < WITHIN);
+        let (since, first) = begun.unwrap_or((now, taken));
+        self.begun = Some((since, first.max(taken)));
+        self.most = Some((taken - self.left_free(taken)).max(first - first / GIVEN_WAY));
+        (self.failed, self.look_at) = (now, now + LOOK.min(self.pause));
+    }
+
+    /// Whether it is time to [look](Self::look) for space.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.is_low() && now >= self.look_at
+    }
+
+    /// Takes into account how much `space` there is, when segments take `taken` bytes and may take `limit` bytes if the
+    /// disk has room for them. Where the space cannot be told, a write is to tell, after a pause.
+    pub(crate) fn look(&mut self, space: io::Result<Space>, (taken, limit): (u64, u64), now: Instant) {
+        self.look_at = now + LOOK.min(self.pause);
+        let all = match space {
+            Ok(space) => taken.saturating_add(space.free),
+            Err(_) if now.duration_since(self.failed) < self.pause => return,
+            Err(_) => u64::MAX,
+        };
+        let most = all - self.left_free(all);
+        self.most = (most < limit).then(|| most.max(self.most.unwrap_or(0).min(taken)));
+    }
+
+    fn left_free(&self, of: u64) -> u64 {
+        (of / LEFT_FREE).min(self.segment / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn ceiling() -> (Ceiling, Instant) {
+        (Ceiling::new(2 * MIB, Duration::from_secs(5)), Instant::now())
+    }
+
+    fn free(bytes: u64) -> io::Result<Space> {
+        Ok(Space { free: bytes, whole: 1 << 40 })
+    }
+
+    #[test]
+    fn three_quarters_stay_however_often_writes_fail() {
+        let (mut ceiling, now) = ceiling();
+        assert_eq!((ceiling.bytes(), ceiling.is_low()), (u64::MAX, false));
+        ceiling.lower(100 * MIB, now);
+        assert_eq!(ceiling.bytes(), 99 * MIB);
+        for taken in (0..100).rev() {
+            ceiling.lower(taken * MIB, now + WITHIN / 2);
+            assert_eq!(ceiling.bytes(), (taken * MIB - (taken * MIB / 8).min(MIB)).max(75 * MIB));
+        }
+        ceiling.lower(75 * MIB, now + WITHIN);
+        assert_eq!(ceiling.bytes(), 74 * MIB, "one that lasts is given way to, slowly");
+    }
+
+    #[test]
+    fn space_that_comes_back_is_used_within_seconds() {
+        let (mut ceiling, now) = ceiling();
+        ceiling.lower(100 * MIB, now);
+        assert!(!ceiling.is_due(now) && ceiling.is_due(now + LOOK));
+        for (free_bytes, most) in [(0, 99 * MIB), (10 * MIB, 109 * MIB), (4_000 * MIB, u64::MAX)] {
+            ceiling.look(free(free_bytes), (100 * MIB, 4_000 * MIB), now);
+            assert_eq!(ceiling.bytes(), most, "{free_bytes}");
+        }
+        assert!(!ceiling.is_low());
+    }
+
+    #[test]
+    fn where_the_space_cannot_be_told_a_write_is_tried_after_a_while() {
+        let (mut ceiling, now) = ceiling();
+        ceiling.lower(100 * MIB, now);
+        for (seconds, is_low) in [(1, true), (4, true), (5, false)] {
+            let now = now + Duration::from_secs(seconds);
+            ceiling.look(Err(io::ErrorKind::Unsupported.into()), (100 * MIB, 4_000 * MIB), now);
+            assert_eq!(ceiling.is_low(), is_low, "{seconds}");
+        }
+    }
+}
