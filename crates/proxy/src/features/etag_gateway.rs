@@ -100,7 +100,7 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
             if error.unsent {
                 held.never_sent();
             }
-            pass::failed(request, &error)
+            pass::failed(worker, request, &error)
         }
     };
     with(reply, lines)
@@ -123,7 +123,7 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
     let sent = pin!(upstream::send(worker, plan, request, &fields, &mut nothing, None));
     let Answer { status, fields, download, .. } = match request.unless_left(sent, ready(())).await {
         Some(Ok(answer)) => answer,
-        Some(Err(error)) => return pass::failed(request, &error),
+        Some(Err(error)) => return pass::failed(worker, request, &error),
         None => return left(),
     };
     let outcome = Outcome::forwarded(Kind::Miss, Why::TagUnknown).answered(status);

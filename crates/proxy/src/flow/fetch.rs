@@ -30,7 +30,7 @@ use crate::flow::fill_task::{self, Carrier};
 use crate::flow::revalidation::Question;
 use crate::flow::serve::{Context, failure};
 use crate::flow::upstream::{self, Answer};
-use crate::flow::{answer, follow, generated_etag, reload};
+use crate::flow::{answer, follow, generated_etag, pass, reload};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
 
@@ -406,7 +406,7 @@ fn failed(
     stored: Option<&Entry>,
     error: OriginError,
 ) -> Reply {
-    tracing::warn!("{}: {error}", request.logged_url());
+    pass::warn(cx.worker, request, &error);
     let now = clock::now();
     let times = Times { requested: now, received: now, by_age: false };
     let (own_tag, by_peer, place, doubt) = (None, false, None, Doubt::default());

@@ -109,7 +109,7 @@ pub(crate) async fn through(
                 change.failed(&error);
                 change.end().await;
             }
-            return failed(request, &error);
+            return failed(worker, request, &error);
         }
         None => return left(),
     };
@@ -176,9 +176,15 @@ async fn no_use(request: &Request) {
     }
 }
 
-pub(crate) fn failed(request: &Request, error: &OriginError) -> Reply {
-    tracing::warn!("{} {}: {error}", request.method, request.logged_url());
+pub(crate) fn failed(worker: &Worker, request: &Request, error: &OriginError) -> Reply {
+    warn(worker, request, error);
     failure(error.status, error.why)
+}
+
+/// Logs why there is no answer; of many equal failures one, and their number.
+pub(crate) fn warn(worker: &Worker, request: &Request, error: &OriginError) {
+    let whole = || format!("{} {}: {error}", request.method, request.logged_url());
+    worker.shared.observers.repeats.warn(&error.to_string(), whole);
 }
 
 fn count_down_forwards(fields: &mut HeaderMap) {
@@ -275,7 +281,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
         None => return left(),
         Some(Ok(answer)) => answer,
         Some(Err(error)) => {
-            let failed = || failed(request, &error);
+            let failed = || failed(cx.worker, request, &error);
             return stand_in(cx, request, stored.as_ref()).unwrap_or_else(failed);
         }
     };
@@ -387,16 +393,18 @@ async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
     let port = port_of(&request.authority).parse::<u16>().unwrap_or(0);
     if !matches!(request.route, Route::Anywhere) || !plan.settings.forward.connect_ports.contains(&port) {
         let ports: Vec<_> = plan.settings.forward.connect_ports.iter().map(ToString::to_string).collect();
-        let text =
-            format!("403: tunnels to port {port} are not allowed; connect_ports: {}\n", ports.join(", "));
-        return Reply::text(StatusCode::FORBIDDEN, text, Outcome { why: Why::OriginForbidden, ..outcome });
+        let why = format!("tunnels to port {port} are not allowed; connect_ports: {}", ports.join(", "));
+        let whole = || format!("CONNECT {}: {why}", request.authority);
+        worker.shared.observers.repeats.warn(&why, whole);
+        let outcome = Outcome { why: Why::OriginForbidden, ..outcome };
+        return Reply::text(StatusCode::FORBIDDEN, format!("403: {why}\n"), outcome);
     }
     let begun = Instant::now();
     let connected = worker.clients(plan).tunnel.tcp(host, port).await;
     request.origin.add(begun.elapsed());
     match connected {
         Ok(stream) => tunnel(StatusCode::OK, HeaderMap::new(), Content::Tunnel(Tunnel::Tcp(stream)), outcome),
-        Err(error) => failed(request, &OriginError::from(error)),
+        Err(error) => failed(worker, request, &OriginError::from(error)),
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod contents;
 pub(crate) mod couplings;
 pub(crate) mod ledger;
 pub(crate) mod memo;
+pub(crate) mod repeats;
 pub(crate) mod sums;
 pub(crate) mod top;
 #[cfg_attr(not(feature = "otlp"), path = "untraced.rs")]
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use self::couplings::Couplings;
 use self::ledger::Ledger;
+use self::repeats::Repeats;
 use self::trace::Tracer;
 use self::validation::Validator;
 use self::verdicts::Verdicts;
@@ -41,6 +43,8 @@ pub(crate) struct Observers {
     pub(crate) watch: Watch,
     /// What was said of answers that were not stored.
     pub(crate) verdicts: Verdicts,
+    /// Warnings that are counted rather than logged again.
+    pub(crate) repeats: Repeats,
     /// What writes seem to change.
     pub(crate) couplings: Couplings,
     /// What hits were worth when they were compared with what the origin answers.
@@ -60,6 +64,7 @@ impl Observers {
             accounts: Accounts::new(settings.threads.max(1)),
             watch: Watch::default(),
             verdicts: Verdicts::default(),
+            repeats: Repeats::default(),
             couplings: Couplings::default(),
             validator: Validator::default(),
         })

@@ -1,0 +1,90 @@
+//! Warnings that repeat: the first is logged, and the others are counted. The log has their number after a second, then
+//! every ten seconds, until there are no more.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long others are counted before their number is logged for the first time, and then.
+const FIRST: Duration = Duration::from_secs(1);
+const LATER: Duration = Duration::from_secs(10);
+/// Texts that are told apart; all others count as one.
+const MOST: usize = 256;
+
+/// The warnings of late, by what they have in common.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repeats(Arc<Mutex<HashMap<Box<str>, u64>>>);
+
+impl Repeats {
+    /// Logs `whole`, unless a warning with the same `text` was logged a short while ago; then counts it.
+    pub(crate) fn warn(&self, text: &str, whole: impl FnOnce() -> String) {
+        let mut known = self.known();
+        let text = if known.len() >= MOST && !known.contains_key(text) { OTHERS } else { text };
+        if let Some(more) = known.get_mut(text) {
+            *more += 1;
+            return;
+        }
+        known.insert(text.into(), 0);
+        drop(known);
+        tracing::warn!("{}", whole());
+        tokio::spawn(self.clone().sum_up(text.into()));
+    }
+
+    async fn sum_up(self, text: Box<str>) {
+        let mut wait = FIRST;
+        loop {
+            tokio::time::sleep(wait).await;
+            let more = {
+                let mut known = self.known();
+                let more = known.get_mut(&text).map_or(0, std::mem::take);
+                if more == 0 {
+                    known.remove(&text);
+                    return;
+                }
+                more
+            };
+            let requests = if more == 1 { "request" } else { "requests" };
+            tracing::warn!("{more} more {requests} within {} s: {text}", wait.as_secs());
+            wait = LATER;
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Box<str>, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const OTHERS: &str = "other reasons";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_of_equal_warnings_is_logged_and_the_others_are_counted() {
+        let repeats = Repeats::default();
+        let mut logged = 0;
+        for _ in 0..100 {
+            repeats.warn("refused", || {
+                logged += 1;
+                String::new()
+            });
+        }
+        assert_eq!((logged, repeats.known()["refused"]), (1, 99));
+        tokio::time::sleep(FIRST + Duration::from_millis(100)).await;
+        assert_eq!(repeats.known()["refused"], 0, "their number was logged");
+    }
+
+    #[tokio::test]
+    async fn so_many_are_told_apart() {
+        let repeats = Repeats::default();
+        let mut logged = 0;
+        for n in 0..2 * MOST {
+            repeats.warn(&n.to_string(), || {
+                logged += 1;
+                String::new()
+            });
+        }
+        assert_eq!((logged, repeats.known().len()), (MOST + 1, MOST + 1));
+    }
+}
