@@ -90,8 +90,12 @@ fn exercise(why: Why) -> Exercise {
         ),
         Why::TooLarge => Staged(too_large),
         Why::FillBudget => Staged(budget_used_up),
+        Why::NotWritten => Staged(not_written),
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
         Why::OriginUnreachable => Staged(unreachable),
+        Why::OriginUnresolved => Staged(unresolved),
+        Why::OriginTls => Staged(without_tls),
+        Why::OriginClosed => Staged(closed),
         Why::OriginTimeout => Staged(silent),
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
@@ -171,6 +175,18 @@ fn always() -> Value {
 fn too_large() -> Value {
     let origin = Origin::answering(|_| Answer::with_body(FRESH, &[b'x'; 5_000]));
     seen(&Larder::with(&origin, "[memory]\nmax_object = '1KiB'"))
+}
+
+/// A disk that cannot be written to is found out after some tries.
+fn not_written() -> Value {
+    let directory = tempfile::tempdir().expect("a directory");
+    let origin = Origin::answering(|_| Answer::with_body(FRESH, &[b'x'; 100_000]));
+    let disk = format!("[memory]\nmax_object = '1KiB'\n[[disk]]\npath = '{}'", directory.path().display());
+    let config = format!("{disk}\n{}", site(&[&origin], ""));
+    let larder = Larder::start_behind(&["sh", "-c", "ulimit -f 16; exec \"$@\"", "sh"], &config);
+    eventually("a disk that is not written to", || {
+        Some(seen(&larder)).filter(|seen| seen["reason"] == "not-written")
+    })
 }
 
 /// What becomes of a request while another answer, of 896 KiB but for its last byte, has all the room there is.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use twox_hash::XxHash3_64;
 
-use crate::support::{Client, Larder, eventually, not_tested};
+use crate::support::{Answer, Client, Larder, Origin, eventually, not_tested};
 use crate::{config, end, page, pages, ready, written};
 
 /// Bytes of each of the two copies of a segment's header.
@@ -137,23 +137,24 @@ fn a_snapshot_that_cannot_be_read_is_made_up_for_by_the_records() {
     assert!(larder.get("/a-100").is_hit() && larder.get("/b-200000").is_hit());
 }
 
-#[test]
-fn a_full_disk_costs_no_request() {
-    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
-    let config = config(directory.path(), &origin, "[memory]\nsize = '1MiB'");
-    let tmpfs = format!("mount -t tmpfs -o size=3m tmpfs '{}'", directory.path().display());
-    if !Command::new("unshare")
-        .args(["--mount", "sh", "-c", &tmpfs])
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|s| s.success())
-    {
-        return not_tested("a file system to mount (`unshare --mount`, tmpfs)");
+/// A proxy whose disk is a file system of 3 MiB; `None` where none can be mounted.
+fn on_a_small_disk(directory: &Path, origin: &Origin) -> Option<Larder> {
+    let config = config(directory, origin, "[memory]\nsize = '1MiB'");
+    let tmpfs = format!("mount -t tmpfs -o size=3m tmpfs '{}'", directory.display());
+    let mut trial = Command::new("unshare");
+    trial.args(["--mount", "sh", "-c", &tmpfs]).stderr(Stdio::null());
+    if !trial.status().is_ok_and(|status| status.success()) {
+        not_tested("a file system to mount (`unshare --mount`, tmpfs)");
+        return None;
     }
-    let larder = Larder::start_behind(
-        &["unshare", "--mount", "sh", "-c", &format!("{tmpfs} && exec \"$@\"",), "sh"],
-        &config,
-    );
+    let mount = format!("{tmpfs} && exec \"$@\"");
+    Some(Larder::start_behind(&["unshare", "--mount", "sh", "-c", &mount, "sh"], &config))
+}
+
+#[test]
+fn a_full_disk_costs_no_request_and_not_what_it_has() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let Some(larder) = on_a_small_disk(directory.path(), &origin) else { return };
     for n in 0..100 {
         let path = format!("/{n}-100000");
         assert!(larder.get(&path).body == page(&path));
@@ -164,6 +165,39 @@ fn a_full_disk_costs_no_request() {
         assert!(larder.get(&path).body == page(&path));
     }
     larder.wait_for_log("cannot write");
+    let objects = larder.stats()["disks"][0]["objects"].as_u64().unwrap();
+    assert!(objects >= 10, "{objects} are left, and there is room for 30");
+}
+
+#[test]
+fn what_a_disk_cannot_take_is_not_called_stored_for_long_and_the_true_reason_is_told() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let Some(larder) = on_a_small_disk(directory.path(), &origin) else { return };
+    let path = "/large-8000000";
+    assert!(larder.get(path).cache().contains("stored"), "nobody can know yet");
+    larder.wait_for_log("is not stored: the response is too large for memory, and the disk did not take it");
+    eventually("the word of the disk", || (larder.stats()["disks"][0]["state"] == "full").then_some(()));
+    let again = larder.get(path);
+    assert!(again.cache().ends_with("detail=not-written") && again.body == page(path), "{}", again.cache());
+    let why = larder.ask_admin(&format!("GET /why?url=http://site.test{path}"));
+    assert!(why.text().contains("\"not-written\""), "{}", why.text());
+}
+
+#[test]
+fn a_large_response_from_a_fast_origin_is_read_at_the_pace_of_the_disk() {
+    const LENGTH: usize = 96 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let origin = Origin::answering(|_| {
+        Answer::with_body("200 OK\nCache-Control: max-age=3600\nETag: \"1\"", &vec![b'x'; LENGTH])
+    });
+    let config = config(directory.path(), &origin, "[memory]\nsize = '8MiB'").replace("64MiB", "1GiB");
+    let larder = Larder::start(&config);
+    for (n, path) in (1..).zip(["/1", "/2"]) {
+        assert_eq!(larder.get(path).body.len(), LENGTH);
+        written(&larder, n);
+        assert!(larder.get(path).is_hit(), "{path}: {}", larder.stats()["disks"][0]);
+    }
+    assert_eq!(larder.stats()["disks"][0]["dropped"], 0);
 }
 
 #[test]

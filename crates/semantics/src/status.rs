@@ -163,6 +163,9 @@ reasons! {
     FillBudget "fill-budget" "configuration"
         "the memory budget for responses in progress is used up"
         "more memory, or a higher timeouts.unread_rate, if slow origins occupy it";
+    NotWritten "not-written" "configuration"
+        "the response is too large for memory, and the disk did not take it: it is full, too slow, or fails"
+        "larder stats says what the disk lacks; more space, a faster disk, or more memory";
 
     "No answer to forward":
     OnlyIfCached "only-if-cached" "RFC 9111 5.2.1.7"

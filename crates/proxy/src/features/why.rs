@@ -34,7 +34,10 @@ use crate::flow::{answer, equivalent, fetch, pass};
 use crate::http::head::{self, Framing, Parsed, Refusal};
 use crate::net::guard;
 use crate::observe::verdicts::{self, Verdict};
+use crate::origin::Turn;
 
+/// Reasons not to store an answer that its fields do not tell.
+const UNTOLD: [Why; 4] = [Why::TooLarge, Why::FillBudget, Why::NotWritten, Why::OwnedElsewhere];
 /// Requests that are told of.
 const LAST: usize = 5;
 /// How long a cluster's engine may take to say what it keeps.
@@ -340,8 +343,7 @@ impl Run<'_> {
             None => why,
         };
         // Its size is nothing that its fields tell.
-        let why_not =
-            judged.or(why.filter(|why| matches!(why, Why::TooLarge | Why::FillBudget | Why::OwnedElsewhere)));
+        let why_not = judged.or(why.filter(|why| UNTOLD.contains(why)));
         let shown = |(name, value): (&HeaderName, &HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         };

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use larder_cluster::Follower;
+use larder_semantics::key;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
 use larder_store::fill::{Lead, Unstored};
@@ -16,6 +17,11 @@ use crate::base::clock;
 use crate::flow::combine;
 use crate::flow::worker::Worker;
 use crate::origin::{Chunk, Download};
+
+/// How often is looked whether a disk has written what waits.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long a disk may write nothing before it is given up.
+const STUCK: Duration = Duration::from_secs(2);
 
 /// Carries content into a fill.
 pub(crate) struct Carrier {
@@ -94,14 +100,13 @@ impl Carrier {
                 tracing::debug!("fetch given up: {error}");
                 return;
             }
+            self.wait_for_disk().await;
             if unread.is_too_slow(&self.lead, &self.worker) && self.lead.give_up_unread() {
                 tracing::debug!("fetch given up: it is slow, and nobody reads it");
                 return self.publish_beginning().await;
             }
         }
-        if was_stored {
-            self.note_unstored();
-        }
+        self.note_unstored(was_stored);
         if self.whole.is_some_and(|whole| whole != self.lead.len()) {
             tracing::warn!("a partial response is not as long as its content-range says");
             return;
@@ -117,12 +122,41 @@ impl Carrier {
         }
     }
 
-    /// Remembers that memory took the beginning of the response only.
-    fn note_unstored(&self) {
+    /// Lets the origin wait for the disk while that has much to write and nothing else stores the response: clients that
+    /// read faster than the disk writes get it at the disk's pace. A disk that writes nothing for a while is given up.
+    async fn wait_for_disk(&mut self) {
+        let mut last = None;
+        while let Some(written) = self.lead.disk_behind() {
+            match last {
+                Some((then, since)) if then == written => {
+                    if Instant::elapsed(&since) >= STUCK {
+                        return self.lead.give_up_disk();
+                    }
+                }
+                _ => last = Some((written, Instant::now())),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Remembers why the response is not stored as the reply to its client said: memory took the beginning of it only, or
+    /// the disk did not take it.
+    fn note_unstored(&self, was_stored: bool) {
         let Some((unstored, head)) = self.lead.unstored().zip(self.lead.head()) else { return };
-        let (shared, why) = (&self.worker.shared, self::unstored(unstored));
+        let (shared, is_lost) = (&self.worker.shared, self.lead.is_lost_by_disk());
+        if !was_stored && !is_lost {
+            return;
+        }
+        let why = if is_lost { Why::NotWritten } else { self::unstored(unstored) };
         let hash = shared.cache.store.memory.hash(self.lead.key());
         shared.observers.verdicts.note(hash, why, Some((head.status, &head.fields.view())), &[]);
+        if is_lost {
+            let whole = || {
+                let (url, len) = (logged_url(&self.worker, self.lead.key()), self.lead.len());
+                format!("{url} ({len} bytes) is not stored: {}", why.explanation())
+            };
+            shared.observers.repeats.warn(why.explanation(), whole);
+        }
     }
 
     async fn copy(&mut self, body: &Body) -> std::io::Result<()> {
@@ -195,11 +229,21 @@ impl Carrier {
     }
 }
 
+/// The URL of a cache key as logs have it.
+fn logged_url(worker: &Worker, key: &[u8]) -> String {
+    let parts = key.split_last().and_then(|(_, target)| key::parse(target));
+    let url = parts.map_or_else(String::new, |(scheme, authority, path)| {
+        format!("{scheme}://{}{}", String::from_utf8_lossy(authority), String::from_utf8_lossy(path))
+    });
+    worker.plan().settings.statistics.query.kept(&url).to_owned()
+}
+
 /// The reason in the words of `Cache-Status`.
 pub(crate) fn unstored(unstored: Unstored) -> Why {
     match unstored {
         Unstored::Unwanted => Why::OwnedElsewhere,
         Unstored::NoRoom => Why::FillBudget,
+        Unstored::NotWritten => Why::NotWritten,
         Unstored::TooLarge | Unstored::Refused => Why::TooLarge,
     }
 }

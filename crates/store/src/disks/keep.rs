@@ -51,6 +51,16 @@ impl Keeping {
         }
     }
 
+    /// Bytes that the disk has written so far, if much waits to be written.
+    pub(crate) fn behind(&self) -> Option<u64> {
+        self.writer.is_behind().then(|| self.writer.written())
+    }
+
+    /// Whether the disk has given it up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.writer.is_given_up()
+    }
+
     /// Publishes what has come of a response that broke off, under the head `part` has for that; false when it is not
     /// stored.
     pub(crate) fn finish_early(self, part: &Head) -> bool {

@@ -118,6 +118,11 @@ impl Disks {
         self.drive(key).is_some_and(|drive| length.unwrap_or(1) <= drive.largest())
     }
 
+    /// Whether the directory for `key` is written to at the moment.
+    pub(crate) fn is_writing(&self, key: &[u8]) -> bool {
+        self.drive(key).and_then(Drive::disk).is_some_and(|disk| disk.is_writing())
+    }
+
     /// What is stored for a request with these fields, which counts as a use at `now` (UNIX seconds). A long
     /// body that has yet to be checked waits.
     pub(crate) fn glance(&self, key: &[u8], request: &impl Fields, lines: &LinePool, now: u32) -> Glance {

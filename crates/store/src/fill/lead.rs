@@ -27,6 +27,8 @@ pub struct Lead {
     fills: Arc<Fills>,
     /// Where the content goes besides.
     disk: Option<Keeping>,
+    /// A disk was to store it, and has taken no more of it.
+    lost_by_disk: bool,
     kept: Kept,
     booked: u64,
     /// Bytes of content, if the origin said.
@@ -61,6 +63,8 @@ pub enum Unstored {
     NoRoom,
     /// A memory file took no more of it.
     Refused,
+    /// It is for a disk only, and that is not written to.
+    NotWritten,
 }
 
 impl Lead {
@@ -70,6 +74,7 @@ impl Lead {
             fill,
             fills,
             disk: None,
+            lost_by_disk: false,
             kept: Kept::Everywhere,
             booked: 0,
             length: None,
@@ -114,8 +119,9 @@ impl Lead {
     pub fn stream(&mut self, head: impl Into<Arc<Head>>) -> bool {
         let head = head.into();
         self.fills.store.purges.know(&self.fill.key, &head.fields.view(), self.fill.born);
-        let on_disk =
-            self.kept == Kept::Everywhere && self.fills.store.disks.takes(&self.fill.key, head.length);
+        let (disks, key) = (&self.fills.store.disks, &self.fill.key);
+        let fits_disk = self.kept == Kept::Everywhere && disks.takes(key, head.length);
+        let on_disk = fits_disk && disks.is_writing(key);
         self.length = head.length;
         let unstored = match head.length {
             _ if self.kept == Kept::Nowhere => Some(Unstored::Unwanted),
@@ -123,7 +129,7 @@ impl Lead {
             None => None,
         };
         if let Some(unstored) = unstored {
-            self.go_unstored(unstored);
+            self.go_unstored(if fits_disk && !on_disk { Unstored::NotWritten } else { unstored });
         }
         self.announce(Verdict::Stream(head));
         self.unstored.is_none() || on_disk
@@ -139,6 +145,23 @@ impl Lead {
         let Some(head) = self.head() else { return };
         self.fills.store.purges.note(head.freshness.received);
         self.disk = self.fills.store.disks.begin(&self.fill.key, &head).await;
+        self.lost_by_disk = self.disk.is_none() && self.fills.store.disks.takes(&self.fill.key, head.length);
+    }
+
+    /// Bytes that the disk has written so far, if much waits for it, and nothing but the disk stores this response: what
+    /// comes faster than the disk writes is lost.
+    pub fn disk_behind(&self) -> Option<u64> {
+        self.unstored.and_then(|_| self.disk.as_ref()?.behind())
+    }
+
+    /// Lets the disk not store it.
+    pub fn give_up_disk(&mut self) {
+        self.lost_by_disk |= self.disk.take().is_some();
+    }
+
+    /// Whether a disk was to store it, and has taken no more of it.
+    pub fn is_lost_by_disk(&self) -> bool {
+        self.lost_by_disk || self.disk.as_ref().is_some_and(Keeping::is_given_up)
     }
 
     /// Tells the fetch from all others that are in progress.
@@ -170,7 +193,7 @@ impl Lead {
             self.refused = Some(error);
             self.go_unstored(Unstored::Refused);
         }
-        self.disk.take_if(|disk| !disk.write(bytes));
+        self.lost_by_disk |= self.disk.take_if(|disk| !disk.write(bytes)).is_some();
         self.fill.advance(|progress| progress.len = len);
         if self.unstored.is_none() {
             return Ok(());
