@@ -53,6 +53,31 @@ fn the_next_request_after_a_purge_asks_the_origin() {
 }
 
 #[test]
+fn lists_show_at_once_what_a_purge_has_left() {
+    let (directory, origin) = (tempfile::tempdir().expect("a directory"), tagged());
+    let disk = format!("[[disk]]\npath = '{}'\n", directory.path().display());
+    let larder = Larder::start(&format!("{disk}{}", site(&[&origin], "")));
+    for path in ["/1", "/2", "/3"] {
+        larder.get(path);
+    }
+    eventually("all on the disk", || {
+        let disk = &larder.stats()["disks"][0];
+        (disk["objects"] == 3 && disk["bytes_queued"] == 0).then_some(())
+    });
+    let fresh = |path: &str| {
+        let found: Value = serde_json::from_slice(&larder.ask_admin("GET /objects").body).expect("json");
+        let objects = found["objects"].as_array().expect("a list");
+        let object = objects.iter().find(|object| object["url"] == format!("http://site.test{path}"));
+        object.map(|object| object["fresh"].as_bool().expect("a boolean"))
+    };
+    assert_eq!(["/1", "/2", "/3"].map(fresh), [Some(true); 3]);
+    purge(&larder, "tag=t1");
+    assert_eq!(["/1", "/2", "/3"].map(fresh), [Some(false), Some(true), Some(true)]);
+    purge(&larder, "tag=t2&hard");
+    assert_eq!(["/1", "/2", "/3"].map(fresh), [Some(false), None, Some(true)]);
+}
+
+#[test]
 fn what_was_purged_softly_stands_in_when_the_origin_fails() {
     let origin = Origin::in_order([
         "200 OK\nCache-Control: max-age=100, stale-if-error=100\nETag: \"1\"\n\nbody",

@@ -233,12 +233,15 @@ impl Fills {
 impl Reach {
     /// What it leaves of `entry`, checked up to `now`.
     pub(crate) fn leaves(self, entry: &Entry, now: Generation) -> Option<Entry> {
-        let freshness = entry.freshness();
-        let freshness = match self.effect {
-            Effect::Stale => freshness.purged(self.second),
-            Effect::Invalid => freshness.invalid(),
-            Effect::Remove => return None,
-        };
-        entry.aged(freshness, now)
+        entry.aged(self.left_of(&entry.freshness())?, now)
+    }
+
+    /// What it leaves of a freshness; `None` if the response is gone.
+    pub(crate) fn left_of(self, freshness: &Freshness) -> Option<Freshness> {
+        match self.effect {
+            Effect::Stale => Some(freshness.purged(self.second)),
+            Effect::Invalid => Some(freshness.invalid()),
+            Effect::Remove => None,
+        }
     }
 }

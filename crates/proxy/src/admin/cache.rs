@@ -61,9 +61,7 @@ pub(super) async fn answer(state: &State, path: &str, query: Option<&str>) -> Re
     };
     match question {
         Question::List(keys) => made("application/x-ndjson", permit, None, move |outlet| {
-            inventory::list(&store.disks, Some(&store.memory), keys.as_ref(), &mut |object| {
-                outlet.line(&object)
-            });
+            inventory::list(&store.disks, Some(&store), keys.as_ref(), &mut |object| outlet.line(&object));
         }),
         Question::Verify(rate) => made("application/x-ndjson", permit, None, move |outlet| {
             verify(&store, rate, outlet);

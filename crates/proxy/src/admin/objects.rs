@@ -124,7 +124,7 @@ impl Question {
 fn find(store: &Store, question: &Question) -> Found {
     let (mut search, now) = (Search::new(question), clock::now());
     let of = store.memory.usage().objects + store.disks.records();
-    inventory::list(&store.disks, Some(&store.memory), None, &mut |object| {
+    inventory::list(&store.disks, Some(store), None, &mut |object| {
         search.looked += 1;
         search.see(object.into(), now);
         search.looked < MOST

@@ -11,7 +11,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::{key, vary};
 use larder_store::disks::{Held, Stored, Verified};
 use larder_store::memory::Used;
-use larder_store::{Disks, Entry, Memory, Resident};
+use larder_store::{Disks, Entry, Memory, Resident, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock;
@@ -131,14 +131,11 @@ pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
 }
 
 /// Shows all that is stored, or what is stored under `keys`, until `see` says false: on `disks`, and in memory, if a
-/// proxy serves from both. What is in both is shown once.
-pub fn list(
-    disks: &Disks,
-    memory: Option<&Memory>,
-    keys: Option<&Keys>,
-    see: &mut dyn FnMut(Object) -> bool,
-) {
+/// proxy serves from both as one `store`. What is in both is shown once. Purges that are in force count, also for what no
+/// request has met since.
+pub fn list(disks: &Disks, store: Option<&Store>, keys: Option<&Keys>, see: &mut dyn FnMut(Object) -> bool) {
     let (now, mut goes_on, mut both) = (clock::now(), true, HashSet::new());
+    let memory = store.map(|store| &store.memory);
     let mut show = |stored: Stored<'_>| {
         let object = Object::of(&stored, now);
         let (key, signature) = (&stored.key, &stored.signature);
@@ -159,11 +156,12 @@ pub fn list(
             disks.list_of(reverse, &mut show);
         }
     }
-    let Some(memory) = memory else { return };
+    let Some(store) = store else { return };
+    let memory = &store.memory;
     let mut show = |resident: &Resident, used: Used| {
-        for entry in resident.variants() {
+        for entry in resident.variants().iter().filter_map(|entry| store.left(entry)) {
             if goes_on && !both.contains(&memory.variant(entry.key(), entry.signature())) {
-                goes_on = Object::in_memory(entry, used, now).is_none_or(&mut *see);
+                goes_on = Object::in_memory(&entry, used, now).is_none_or(&mut *see);
             }
         }
     };

@@ -1,8 +1,8 @@
 //! The stored responses on the disks: lists, one response by its name, and a verification of every byte. None of these
 //! counts as a use.
 //!
-//! Only responses are listed: not the records that list selecting fields, nor those of newer heads, nor variants that a
-//! purge has made unreachable.
+//! Only responses are listed: not the records that list selecting fields, nor those of newer heads, nor those that a
+//! purge has removed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,9 @@ use larder_semantics::freshness::Freshness;
 
 use super::meta::{Head, Meta, cache_key, head_key, page_key, variant_number};
 use super::{DiskTier, Disks, Drive, Record, Tell};
+use crate::LinesRef;
 use crate::body::SENDFILE_FROM;
+use crate::purges::Since;
 
 /// More bytes than any directory has: nothing in it has to leave.
 const UNBOUNDED: u64 = 1 << 56;
@@ -111,7 +113,7 @@ impl Disks {
         let mut goes_on = true;
         for (directory, disk) in self.directories() {
             disk.list(&mut |listed| {
-                goes_on = stored(directory, disk, &listed).is_none_or(&mut *see);
+                goes_on = self.stored(directory, disk, &listed).is_none_or(&mut *see);
                 goes_on
             });
             if !goes_on {
@@ -127,7 +129,7 @@ impl Disks {
             let Some(page) = disk.listed(&page_key(key)) else { continue };
             let mut goes_on = true;
             let mut show = |listed: &Listed| {
-                goes_on = stored(directory, disk, listed).is_none_or(&mut *see);
+                goes_on = self.stored(directory, disk, listed).is_none_or(&mut *see);
                 goes_on
             };
             match Meta::decode(&page.meta) {
@@ -140,6 +142,35 @@ impl Disks {
                 return;
             }
         }
+    }
+
+    /// The response that a record holds, as purges have left it; `None` for what is none.
+    fn stored<'d>(&self, directory: &'d Path, disk: &Disk, listed: &Listed) -> Option<Stored<'d>> {
+        let key = cache_key(&listed.key)?;
+        let Some(Meta::Response(head)) = Meta::decode(&listed.meta) else { return None };
+        if !is_found(disk, &listed.key) {
+            return None;
+        }
+        let state = |head: &Head<'_>| {
+            let (freshness, fields) = (head.freshness, LinesRef::written(head.shared, head.own));
+            let reach = self.purges().reach(Since::Second(freshness.received), key, Some(&fields));
+            let freshness = reach.map_or(Some(freshness), |reach| reach.left_of(&freshness));
+            Some((head.status, freshness?))
+        };
+        let newer = newer_head(disk, &listed.key, listed.serial, listed.len, state);
+        let (status, freshness) = newer.unwrap_or_else(|| state(&head))?;
+        Some(Stored {
+            name: Name(listed.hash),
+            key: key.to_vec(),
+            signature: head.signature.to_vec(),
+            status,
+            freshness,
+            len: listed.len,
+            size: listed.size,
+            stored: listed.stored,
+            used: listed.used,
+            directory,
+        })
     }
 
     /// The stored response with this name. Waits for the disks.
@@ -176,30 +207,6 @@ fn sum(one: Verified, other: Verified) -> Verified {
         bytes: one.bytes + other.bytes,
         corrupt: one.corrupt + other.corrupt,
     }
-}
-
-/// The response that a record holds; `None` for what is none.
-fn stored<'d>(directory: &'d Path, disk: &Disk, listed: &Listed) -> Option<Stored<'d>> {
-    let key = cache_key(&listed.key)?;
-    let Some(Meta::Response(head)) = Meta::decode(&listed.meta) else { return None };
-    if !is_found(disk, &listed.key) {
-        return None;
-    }
-    let state = |head: &Head<'_>| (head.status, head.freshness);
-    let newer = newer_head(disk, &listed.key, listed.serial, listed.len, state);
-    let (status, freshness) = newer.unwrap_or_else(|| state(&head));
-    Some(Stored {
-        name: Name(listed.hash),
-        key: key.to_vec(),
-        signature: head.signature.to_vec(),
-        status,
-        freshness,
-        len: listed.len,
-        size: listed.size,
-        stored: listed.stored,
-        used: listed.used,
-        directory,
-    })
 }
 
 /// Whether a request can find the response in the record of this key: a variant needs the record that leads to it.

@@ -54,7 +54,7 @@ export async function search() {
       { title: "URL", text: (row) => brief(row.url), hint: (row) => row.url, class: "name" },
       { title: "Size", text: (row) => size(row.bytes), class: "n" },
       { title: "Age", text: (row) => ago(row.stored), class: "n" },
-      { title: "Fresh for", text: (row) => left(row.expires - Date.now() / 1000), class: "n wide" },
+      { title: "Fresh for", text: left, class: "n wide" },
       { title: "Hits", text: (row) => (row.hits == null ? "–" : count(row.hits)), class: "n wide" },
       { title: "Tier", text: (row) => row.tier, class: "wide" },
     ],
@@ -72,7 +72,10 @@ export async function search() {
 }
 
 const ago = (moment) => span(Math.max(0, Date.now() / 1000 - moment));
-const left = (seconds) => (seconds > 0 ? span(seconds) : "stale");
+const left = ({ expires, fresh }) => {
+  const seconds = expires - Date.now() / 1000;
+  return seconds <= 0 ? "stale" : fresh ? span(seconds) : "validated";
+};
 
 byId("search").addEventListener("submit", (event) => {
   event.preventDefault();
