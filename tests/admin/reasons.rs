@@ -27,6 +27,8 @@ enum Exercise {
 
 const FRESH: &str = "200 OK\nCache-Control: max-age=100";
 const STALE: &str = "200 OK\nCache-Control: max-age=1\nAge: 10\nETag: \"1\"";
+const REFRESHED: &str = "200 OK\nCache-Control: max-age=1, stale-while-revalidate=1000\nAge: 10";
+const LASTING: &str = "200 OK\nCache-Control: max-age=1, stale-if-error=1000\nAge: 10";
 const VARIES: &str = "200 OK\nCache-Control: max-age=100\nVary: V";
 const GROUPED: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nCache-Groups: \"g\"";
 const PART: &str =
@@ -38,15 +40,9 @@ fn exercise(why: Why) -> Exercise {
     match why {
         Why::Fresh => Asked(&[FRESH], &["GET", "GET"]),
         Why::EquivalentQuery => Staged(equivalent_query),
-        Why::StaleWhileRevalidate => Asked(
-            &["200 OK\nCache-Control: max-age=1, stale-while-revalidate=1000\nAge: 10", FRESH],
-            &["GET", "GET"],
-        ),
+        Why::StaleWhileRevalidate => Asked(&[REFRESHED, FRESH], &["GET", "GET"]),
         Why::MaxStale => Asked(&[STALE], &["GET", "GET\nCache-Control: max-stale"]),
-        Why::StaleIfError => Asked(
-            &["200 OK\nCache-Control: max-age=1, stale-if-error=1000\nAge: 10", "503 Service Unavailable"],
-            &["GET", "GET"],
-        ),
+        Why::StaleIfError => Asked(&[LASTING, "503 Service Unavailable"], &["GET", "GET"]),
         Why::TagCurrent => Staged(|| tagged("\"1\"")),
         Why::TagUnknown => Staged(|| tagged("\"2\"")),
         Why::AlwaysValidated => Staged(always),
@@ -217,6 +213,20 @@ fn unreachable() -> Value {
     let larder = Larder::before(&origin);
     origin.die();
     seen(&larder)
+}
+
+/// No name server is asked for a name that cannot be: this one has a label of 64 letters.
+fn unresolved() -> Value {
+    seen(&Larder::start(&format!("[[site]]\norigin = 'http://{}.test'", "a".repeat(64))))
+}
+
+fn without_tls() -> Value {
+    let origin = Origin::speaking(|peer| peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+    seen(&Larder::start(&format!("[[site]]\norigin = 'https://{}'", origin.address)))
+}
+
+fn closed() -> Value {
+    seen(&Larder::before(&Origin::answering(|_| Answer::default().then_close())))
 }
 
 fn silent() -> Value {

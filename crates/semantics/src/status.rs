@@ -174,6 +174,15 @@ reasons! {
     OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3"
         "no connection to the origin"
         "check that the origin runs, and its name and port";
+    OriginUnresolved "origin-unresolved" "RFC 9110 15.6.3"
+        "the origin's name has no address"
+        "check the spelling of the name, and the name servers of this machine";
+    OriginTls "origin-tls" "RFC 9110 15.6.3"
+        "no TLS with the origin: its certificate is not valid for its name, or it speaks no TLS"
+        "the proxy's log has the details; http instead of https, or a certificate that the system trusts";
+    OriginClosed "origin-closed" "RFC 9110 15.6.3"
+        "the origin closed the connection instead of answering"
+        "the origin's log; a server that restarts, or that has reached a limit";
     OriginTimeout "origin-timeout" "RFC 9110 15.6.5"
         "the origin did not answer in time"
         "a longer timeouts.first_byte, or a faster origin";

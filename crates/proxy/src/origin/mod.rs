@@ -157,7 +157,7 @@ impl Client {
             }
             Failure::Malformed(_) => (StatusCode::BAD_GATEWAY, Why::OriginMalformed, failure.to_string()),
             Failure::Io(_) | Failure::Closed | Failure::ClientGone => {
-                (StatusCode::BAD_GATEWAY, Why::OriginUnreachable, failure.to_string())
+                (StatusCode::BAD_GATEWAY, Why::OriginClosed, failure.to_string())
             }
         };
         OriginError { status, why, detail, unsent: false, unconnected: false }
@@ -187,9 +187,9 @@ impl From<ConnectError> for OriginError {
             ConnectError::Forbidden(..) => (StatusCode::FORBIDDEN, Why::OriginForbidden),
             ConnectError::Busy(..) => (StatusCode::SERVICE_UNAVAILABLE, Why::Overloaded),
             ConnectError::Own(..) => (StatusCode::LOOP_DETECTED, Why::Loop),
-            ConnectError::Resolve(..) | ConnectError::Connect(..) | ConnectError::Tls(..) => {
-                (StatusCode::BAD_GATEWAY, Why::OriginUnreachable)
-            }
+            ConnectError::Resolve(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnresolved),
+            ConnectError::Connect(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnreachable),
+            ConnectError::Tls(..) => (StatusCode::BAD_GATEWAY, Why::OriginTls),
         };
         Self { status, why, detail: error.to_string(), unsent: true, unconnected: true }
     }
