@@ -149,7 +149,11 @@ fn asked(decision: &Decision, said: &Explanation) -> String {
         (Some(_), "forward") => "forward proxy".to_owned(),
         (Some(site), _) => format!("site '{site}'"),
     };
-    let origins = said.origins.join(" or ");
+    let state = |origin: &String| match said.failing.contains(origin) {
+        true => format!("{origin} (did not answer the last time)"),
+        false => origin.clone(),
+    };
+    let origins = said.origins.iter().map(state).collect::<Vec<_>>().join(" or ");
     let does = match decision {
         Decision { validates: true, .. } => "asked to revalidate the stored response",
         Decision { asks_origin: true, .. } => "asked",
@@ -241,6 +245,7 @@ mod tests {
             key: None,
             site: Some("a".to_owned()),
             origins: vec!["http://b".to_owned(), "http://c".to_owned()],
+            failing: vec!["http://c".to_owned()],
             decision,
             stored: None,
             variants: 2,
@@ -271,7 +276,7 @@ mod tests {
         let expected = [
             "request      GET http://a/\\u{1b}",
             "decision     miss: nothing is stored under this URI (absent, RFC 9111 2)",
-            "origin       asked: http://b or http://c (site 'a')",
+            "origin       asked: http://b or http://c (did not answer the last time) (site 'a')",
             "stored       2 responses for other request fields",
             "second tier  hit: status 200, 1.17 KiB, 7 s old of 60 s; not purged since its fetch began, but node 'b' owns the key",
             "last answer  status 200, 10 s ago",

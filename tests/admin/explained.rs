@@ -96,6 +96,25 @@ fn what_is_said_is_what_happens() {
 }
 
 #[test]
+fn what_stands_in_for_an_origin_that_fails_is_said() {
+    let stale = "200 OK\nCache-Control: max-age=1, stale-if-error=1000\nAge: 10\nETag: \"1\"";
+    let origin = Origin::always(stale);
+    let larder = Larder::before(&origin);
+    larder.get("/page");
+    let said = why(&larder, "GET", "/page", &[]);
+    assert_eq!((&said["decision"]["reason"], said.get("failing")), (&json!("expired"), None));
+    origin.die();
+    assert!(larder.get("/page").cache().contains("stale-if-error"));
+    let said = why(&larder, "GET", "/page", &[]);
+    assert_eq!(
+        (&said["decision"]["outcome"], &said["decision"]["reason"], &said["decision"]["asks_origin"]),
+        (&json!("stale-hit"), &json!("stale-if-error"), &json!(true))
+    );
+    assert_eq!(said["failing"], json!([origin.url()]));
+    assert_eq!(why(&larder, "GET", "/other", &[])["decision"]["reason"], "absent");
+}
+
+#[test]
 fn looking_changes_nothing_and_asks_nobody() {
     let origin = Origin::by(answer);
     let larder = Larder::before(&origin);

@@ -151,6 +151,9 @@ pub struct Explanation {
     pub site: Option<String>,
     /// Where its answer would come from.
     pub origins: Vec<String>,
+    /// Those of them that did not answer when they were asked last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failing: Vec<String>,
     /// What would be done.
     pub decision: Decision,
     /// What is stored for it.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::explain;
 use larder_semantics::freshness::Flags;
+use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times};
 use larder_semantics::vary;
@@ -130,6 +131,7 @@ fn run(
         key: None,
         site: None,
         origins: Vec::new(),
+        failing: Vec::new(),
         decision: Decision::of(Kind::Refused, Why::Refused),
         stored: None,
         variants: 0,
@@ -189,12 +191,18 @@ impl Run<'_> {
             key: Some(request.url()),
             site: Some(self.plan.sites.account(request.route.number()).site().to_string()),
             origins: self.origins(),
+            failing: self.failing(),
             decision: match decision {
                 _ if second_tier.as_ref().is_some_and(|tier| tier.answers) => {
                     Decision::of(Kind::Hit, Why::Fresh)
                 }
                 decision if decision.asks_origin && self.is_forbidden() => {
                     Decision::of(Kind::Failed, Why::OriginForbidden)
+                }
+                decision if decision.asks_origin && self.may_fail_over(&held, shown) => {
+                    let (asks_origin, validates) = (true, decision.validates);
+                    let stands_in = Decision::of(Kind::StaleHit, Why::StaleIfError);
+                    Decision { asks_origin, validates, ..stands_in }
                 }
                 decision => decision,
             },
@@ -317,6 +325,25 @@ impl Run<'_> {
             Route::Site(site) => site.settings.origins.iter().map(ToString::to_string).collect(),
             Route::Anywhere => vec![format!("{}://{}", self.request.scheme, self.request.authority)],
         }
+    }
+
+    /// The origins of a site that did not answer when they were asked last.
+    fn failing(&self) -> Vec<String> {
+        let Route::Site(site) = &self.request.route else { return Vec::new() };
+        let failing = site.pool.all().filter(Turn::is_failing);
+        failing.map(|turn| turn.origin().to_string()).collect()
+    }
+
+    /// Whether no origin is likely to answer, and what is stored may be used then.
+    fn may_fail_over(&self, held: &Held, rules: &Rules) -> bool {
+        let Route::Site(site) = &self.request.route else { return false };
+        let stands_in = |entry: &Entry| {
+            let freshness = self.request.freshness(entry);
+            stale_on_error(&freshness, &self.request.asked, rules, clock::now(), Failure::Unreachable)
+        };
+        matches!(self.request.method, Method::GET | Method::HEAD)
+            && site.pool.all().all(|turn| turn.is_failing())
+            && held.entry.as_ref().is_some_and(stands_in)
     }
 
     fn stored_answer(&self, rules: &Rules, entry: &Entry) -> Answer {

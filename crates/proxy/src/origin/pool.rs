@@ -109,6 +109,11 @@ impl<'p> Turn<'p> {
         (self.member().is_well(clock::millis()), self.member().failures.load(Ordering::Relaxed))
     }
 
+    /// Whether it did not answer when it was asked last, by a request or a check.
+    pub fn is_failing(&self) -> bool {
+        self.member().fails.load(Ordering::Relaxed) > 0 || !self.member().is_well(clock::millis())
+    }
+
     /// What an active check found. True when that is news.
     pub fn checked(&self, well: bool) -> bool {
         self.member().sick.swap(!well, Ordering::Relaxed) == well

@@ -42,11 +42,12 @@ function ended({ last }) {
 }
 
 function shown(said) {
-  const { decision, key, site, origins, second_tier: tier } = said;
+  const { decision, key, site, origins, failing = [], second_tier: tier } = said;
+  const named = origins.map((origin) => (failing.includes(origin) ? `${origin} (did not answer the last time)` : origin));
   const then = decision.asks_origin ? (decision.validates ? "would ask the origin if what is stored is still good" : "would ask the origin") : "would not ask the origin";
   const facts = [
     ["stored", stored(said)], ...(tier ? [["second tier", kept(tier)]] : []), ["last answer", answered(said)], ["last requests", ended(said)], ["site", site || "none"],
-    ["origins", origins.join(", ") || "wherever the URL leads"], ["key", key ?? "none"],
+    ["origins", named.join(", ") || "wherever the URL leads"], ["key", key ?? "none"],
   ];
   return make("div", {},
     make("p", {}, make("b", { class: `outcome ${decision.outcome}` }, decision.outcome.replaceAll("-", " ")), ` A request now ${then}.`),
