@@ -83,8 +83,12 @@ fn rfc_9110_section_9_3_6_a_tunnel_carries_bytes_both_ways() {
     assert_eq!(client.exactly(5), b"EARLY");
     client.raw(b"later\r\n\r\n");
     assert_eq!(client.exactly(9), b"LATER\r\n\r\n");
+    client.raw(&[b'x'; 5_000]);
+    assert_eq!(client.exactly(5_000), [b'X'; 5_000]);
     client.finish();
     assert!(client.is_closed());
+    larder.wait_for("requests", 1);
+    assert!(larder.stat("bytes_served") > 5_000, "what the tunnel carried counts");
 }
 
 #[test]

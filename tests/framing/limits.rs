@@ -56,6 +56,7 @@ fn chunked_content_is_counted_as_it_comes() {
     assert_eq!(client.receive("POST").status, 413);
     assert!(client.is_closed());
     assert_eq!(origin.count(), 0);
+    assert!(larder.stat("bytes_served") > 0, "a refusal has bytes, too");
 }
 
 #[test]

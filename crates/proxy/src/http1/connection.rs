@@ -68,7 +68,14 @@ enum Next {
     /// Breaks the connection off, so that nobody takes what was sent for the whole.
     Reset,
     /// Speaks another protocol from here on.
-    Tunnel(Tunnel),
+    Tunnel(Tunnel, Box<Opened>),
+}
+
+/// The reply that opened a tunnel, and the bytes of it. The request counts when the tunnel ends, with its bytes.
+struct Opened {
+    reply: Reply,
+    bytes: u64,
+    memo: Option<Memo>,
 }
 
 /// What is there to do about the bytes that have arrived. Replies to other requests may be in the
@@ -265,7 +272,9 @@ impl Connection {
                 Ok(Next::Wait) => break,
                 Ok(Next::Close) => return,
                 Ok(Next::Reset) | Err(_) => return self.writing.reset(),
-                Ok(Next::Tunnel(tunnel)) => return Box::pin(self.tunnel(tunnel, &plan)).await,
+                Ok(Next::Tunnel(tunnel, opened)) => {
+                    return Box::pin(self.tunnel(tunnel, *opened, &plan)).await;
+                }
             }
             if self.worker.is_outdated(&plan) {
                 plan = self.worker.plan();
@@ -375,17 +384,18 @@ impl Connection {
             }
         };
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
-        self.worker.replied(plan, &reply, bytes, memo);
         self.worker.times.served(reply.outcome.kind, since.elapsed());
-        self.conclude(&mut reply, sent, framing.keep_alive && pumped == Pumped::Whole).await
+        if sent.is_ok()
+            && let Content::Tunnel(_) = reply.content
+            && let Content::Tunnel(tunnel) = std::mem::replace(&mut reply.content, Content::None)
+        {
+            return Ok(Next::Tunnel(tunnel, Box::new(Opened { reply, bytes, memo })));
+        }
+        self.worker.replied(plan, &reply, bytes, memo);
+        self.conclude(sent, framing.keep_alive && pumped == Pumped::Whole).await
     }
 
-    async fn conclude(
-        &mut self,
-        reply: &mut Reply,
-        sent: Result<(), SendError>,
-        keep_alive: bool,
-    ) -> io::Result<Next> {
+    async fn conclude(&mut self, sent: Result<(), SendError>, keep_alive: bool) -> io::Result<Next> {
         match sent {
             Ok(()) => {}
             Err(SendError::Client(error)) => return Err(error),
@@ -397,11 +407,6 @@ impl Connection {
             }
         }
         self.writing.flush().await?;
-        if matches!(reply.content, Content::Tunnel(_))
-            && let Content::Tunnel(tunnel) = std::mem::replace(&mut reply.content, Content::None)
-        {
-            return Ok(Next::Tunnel(tunnel));
-        }
         if !keep_alive {
             Box::pin(linger(&mut self.reading, &mut self.writing)).await;
             return Ok(Next::Close);
@@ -427,19 +432,27 @@ impl Connection {
         let mut reply = serve::refusal(refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };
         let memo = memo.or_else(|| self.worker.note_unread(plan, self.client));
-        self.worker.replied(plan, &reply, 0, memo);
         tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
+        let before = self.writing.sent;
         let _ = send(&mut self.writing, &mut reply, &framing, &plan.banner).await;
+        let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
+        self.worker.replied(plan, &reply, bytes, memo);
         self.writing.flush().await?;
         linger(&mut self.reading, &mut self.writing).await;
         Ok(Next::Close)
     }
 
-    async fn tunnel(self, tunnel: Tunnel, plan: &Plan) {
-        let Self { reading, writing, seat: _seat, .. } = self;
-        let (read, input) = reading.into_half();
-        let Ok(client) = writing.into_half().reunite(read) else { return };
-        crate::http1::tunnel::run(client, input.unread(), tunnel, plan.settings.timeouts.tunnel).await;
+    async fn tunnel(self, tunnel: Tunnel, opened: Opened, plan: &Plan) {
+        let Self { worker, reading, mut writing, seat: _seat, .. } = self;
+        let Opened { reply, mut bytes, memo } = opened;
+        if writing.flush().await.is_ok() {
+            let (read, input) = reading.into_half();
+            if let Ok(client) = writing.into_half().reunite(read) {
+                let idle = plan.settings.timeouts.tunnel;
+                bytes += crate::http1::tunnel::run(client, input.unread(), tunnel, idle).await;
+            }
+        }
+        worker.replied(plan, &reply, bytes, memo);
     }
 }
 

@@ -17,10 +17,10 @@ use crate::net::stream::Stream;
 use crate::origin::Upgraded;
 
 /// Carries bytes between `client` and the other end; `early` are bytes that the client sent already.
-/// A tunnel in which nothing moves for `idle` ends.
-pub(crate) async fn run(client: TcpStream, early: &[u8], tunnel: Tunnel, idle: Duration) {
-    let moved = AtomicU64::new(clock::millis());
-    let client = Watched { stream: client, moved: &moved };
+/// A tunnel in which nothing moves for `idle` ends. The bytes that the client got.
+pub(crate) async fn run(client: TcpStream, early: &[u8], tunnel: Tunnel, idle: Duration) -> u64 {
+    let (moved, sent) = (AtomicU64::new(clock::millis()), AtomicU64::new(0));
+    let client = Watched { stream: client, moved: &moved, sent: &sent };
     let carried = async {
         match tunnel {
             Tunnel::Tcp(origin) => carry(client, early, origin).await,
@@ -34,6 +34,7 @@ pub(crate) async fn run(client: TcpStream, early: &[u8], tunnel: Tunnel, idle: D
     if let Err(error) = carried {
         tracing::debug!("tunnel ended: {error}");
     }
+    sent.load(Ordering::Relaxed)
 }
 
 async fn carry_upgraded(mut client: Watched<'_>, early: &[u8], origin: Upgraded) -> io::Result<()> {
@@ -68,6 +69,8 @@ struct Watched<'m> {
     stream: TcpStream,
     /// When bytes last went through, in `clock::millis`.
     moved: &'m AtomicU64,
+    /// Bytes that went to the client.
+    sent: &'m AtomicU64,
 }
 
 impl Watched<'_> {
@@ -93,8 +96,9 @@ impl AsyncRead for Watched<'_> {
 impl AsyncWrite for Watched<'_> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        if polled.is_ready() {
+        if let Poll::Ready(written) = &polled {
             self.touch();
+            self.sent.fetch_add(written.as_ref().map_or(0, |count| *count as u64), Ordering::Relaxed);
         }
         polled
     }
