@@ -67,6 +67,8 @@ pub(crate) enum Failure {
     Slow(Duration),
     /// It will not be had, but nobody waits to be told.
     Refused(String),
+    /// It may not be opened yet.
+    InUse(String),
     /// What the driver says.
     Database(sqlx::Error),
     /// The file cannot be made.
@@ -139,7 +141,7 @@ impl fmt::Display for Failure {
         let words = match self {
             Self::Later(found) => format!("its schema has version {found}, of a later larder"),
             Self::Forgotten => "the row of this run is gone from 'writers'".to_owned(),
-            Self::Refused(why) => why.clone(),
+            Self::Refused(why) | Self::InUse(why) => why.clone(),
             Self::Earlier(found) => {
                 format!(
                     "its schema has version {found}, of an earlier larder; larder serve brings it up to date"

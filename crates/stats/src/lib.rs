@@ -40,7 +40,7 @@ pub use database::{Database, QueryError, Table};
 pub use event::{Event, Report};
 pub use failure::OpenError;
 pub use figures::Figures;
-pub use options::{Keep, Options};
+pub use options::{Keep, MayOpen, Options};
 pub use queries::{Counts, Dimension, Group, Measure};
 pub use recorder::Recorder;
 pub use tally::{Mark, Measures, Sheet, Tally};

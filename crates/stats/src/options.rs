@@ -1,5 +1,6 @@
 //! The limits of a recorder, and the retention of rows.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::Report;
@@ -27,9 +28,14 @@ pub struct Options {
     pub pause: Duration,
     /// How long rows are kept.
     pub keep: Keep,
+    /// Asked before the database is opened, again and again until it says yes: others may be using it. Rows wait meanwhile.
+    pub may_open: Option<MayOpen>,
     /// Receives failures.
     pub report: Report,
 }
+
+/// Whether a database may be opened; the error says why not yet. Called by the writing thread.
+pub type MayOpen = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// What is deleted, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +67,8 @@ impl Default for Options {
             patience: Duration::from_secs(30),
             pause: Duration::from_millis(500),
             keep: Keep::default(),
-            report: std::sync::Arc::new(|_| {}),
+            may_open: None,
+            report: Arc::new(|_| {}),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::batch::Batch;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::options::{Keep, Options};
+use crate::options::{Keep, MayOpen, Options};
 use crate::rollup::{Routes, rollup};
 use crate::row::{fitted, width};
 use crate::target::Target;
@@ -22,6 +22,8 @@ pub(crate) struct Store {
     patience: Duration,
     routes: Routes,
     keep: Keep,
+    /// Not asked any more once it has said yes.
+    may_open: Option<MayOpen>,
 }
 
 impl Store {
@@ -35,11 +37,16 @@ impl Store {
             patience: options.patience,
             routes: Routes::new(options.routes),
             keep: options.keep,
+            may_open: options.may_open.clone(),
         }
     }
 
     /// Connects and brings the schema up to date, unless that is done.
     pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
+        if let Some(may_open) = &self.may_open {
+            may_open().map_err(Failure::InUse)?;
+            self.may_open = None;
+        }
         if self.connection.is_none() {
             let mut connection = self.target.connect(self.patience).await?;
             schema::migrate(&mut connection).await?;
@@ -47,6 +54,11 @@ impl Store {
             self.connection = Some(connection);
         }
         Ok(())
+    }
+
+    /// Whether the database may not be opened yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.may_open.is_some()
     }
 
     /// Numbers the batch that is written from now on, however often that takes.

@@ -185,7 +185,10 @@ impl Writer {
 
     /// Leaves the database alone for a while.
     async fn rest(&mut self) {
-        let doublings = self.failures.saturating_sub(1).min(DOUBLINGS);
+        let doublings = match self.store.is_waiting() {
+            true => 1,
+            false => self.failures.saturating_sub(1).min(DOUBLINGS),
+        };
         self.intake.during(tokio::time::sleep(self.pause.saturating_mul(1 << doublings))).await;
     }
 

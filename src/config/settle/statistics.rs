@@ -14,7 +14,7 @@ pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
     let Draft { place, keep, client, query, rate, queue, max_size, contents } = draft;
     let database = match place {
         DatabasePlace::Default => state_directory()
-            .map_or(Database::Off, |directory| Database::Default(directory.join("statistics.db"))),
+            .map_or(Database::Homeless, |directory| Database::Default(directory.join("statistics.db"))),
         DatabasePlace::Off => Database::Off,
         DatabasePlace::At(url) => Database::At(url),
     };

@@ -4,14 +4,15 @@
 
 use std::fs::File;
 use std::hash::RandomState;
-use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Method;
-use larder_stats::{Content, Event, Figures, Keep, OpenError, Options, Recorder, Tally, Text, Transaction};
+use larder_stats::{
+    Content, Event, Figures, Keep, MayOpen, OpenError, Options, Recorder, Tally, Text, Transaction,
+};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
@@ -38,7 +39,13 @@ pub(crate) struct Ledger {
     /// Of words that have no numbers.
     pub(super) hasher: RandomState,
     /// Keeps others off the default database.
-    _lock: Option<File>,
+    lock: Option<Arc<Lock>>,
+}
+
+/// The lock of the default database, which another process may hold for now.
+struct Lock {
+    path: PathBuf,
+    held: Mutex<Option<File>>,
 }
 
 /// What `/stats` shows of it: requests by what became of their rows, and how the database does.
@@ -68,17 +75,23 @@ impl Ledger {
     pub(crate) fn open(settings: &Statistics) -> Result<Option<Self>, Error> {
         match &settings.database {
             Database::Off => Ok(None),
+            Database::Homeless => {
+                tracing::warn!(
+                    "no statistics: there is no directory for the database; set STATE_DIRECTORY, XDG_STATE_HOME or HOME, \
+                     or write url = \"sqlite:PATH\" or \"none\" in [stats]"
+                );
+                Ok(None)
+            }
             Database::At(url) => {
                 let ledger = Self::open_at(url, settings);
                 ledger.map(Some).map_err(|error| Error::new("cannot start", error))
             }
             Database::Default(path) => {
                 let open = |lock| {
-                    let ledger = Self::open_at(&settings.database.url(), settings);
-                    let ledger = ledger.map_err(|error| error.to_string())?;
-                    Ok(Self { _lock: Some(lock), ..ledger })
+                    let ledger = Self::open_at_with(&settings.database.url(), settings, Some(lock));
+                    ledger.map_err(|error| error.to_string())
                 };
-                match take(path).and_then(open) {
+                match Lock::make(path).and_then(open) {
                     Ok(ledger) => Ok(Some(ledger)),
                     Err(why) => {
                         tracing::warn!("{why}; serving without statistics");
@@ -90,18 +103,24 @@ impl Ledger {
     }
 
     fn open_at(url: &str, settings: &Statistics) -> Result<Self, OpenError> {
+        Self::open_at_with(url, settings, None)
+    }
+
+    /// The same for a database that is not used before its lock is held.
+    fn open_at_with(url: &str, settings: &Statistics, lock: Option<Arc<Lock>>) -> Result<Self, OpenError> {
         let Statistics { instance, rate, queue, keep, client, max_size, .. } = settings;
         let options = Options {
             instance: instance.clone(),
             queue: *queue,
             rate: *rate,
             keep: Keep { requests: *keep, bytes: *max_size, ..Keep::default() },
+            may_open: lock.clone().map(|lock| -> MayOpen { Arc::new(move || lock.take()) }),
             report: Arc::new(log),
             ..Options::default()
         };
         let recorder = Recorder::open(url, options)?;
         let (place, hasher) = (larder_stats::describe(url)?, RandomState::new());
-        Ok(Self { recorder, url: url.to_owned(), place, client: *client, hasher, _lock: None })
+        Ok(Self { recorder, url: url.to_owned(), place, client: *client, hasher, lock })
     }
 
     /// Where a worker sums requests.
@@ -173,9 +192,9 @@ impl Ledger {
         of_urls.take(most).collect()
     }
 
-    /// Where the database is, without a password.
-    pub(crate) fn place(&self) -> &str {
-        &self.place
+    /// Where the database is, without a password; `None` while another process uses it.
+    pub(crate) fn place(&self) -> Option<&str> {
+        self.lock.as_ref().is_none_or(|lock| lock.is_held()).then_some(&*self.place)
     }
 
     pub(crate) fn report(&self) -> Report {
@@ -197,20 +216,48 @@ impl Ledger {
     }
 }
 
-/// Makes the directory of the default database, for this user alone, and keeps others off it as long as the file lives
-/// that this gives.
-fn take(path: &Path) -> Result<File, String> {
-    let folder = path.parent().unwrap_or(path);
-    let cannot = |what: &str, file: &Path, error: io::Error| {
-        format!("statistics database: cannot {what} {}: {error}", file.display())
-    };
-    private::make_directory(folder).map_err(|error| cannot("make", folder, error))?;
-    let lock = path.with_extension("lock");
-    let file = private::open(private::options().write(true).create(true).truncate(false), &lock);
-    let file = file.map_err(|error| cannot("write", &lock, error))?;
-    let taken = flock(&file, FlockOperation::NonBlockingLockExclusive);
-    taken.map_err(|_| format!("statistics database: {} is in use by another larder", path.display()))?;
-    Ok(file)
+impl Lock {
+    /// The lock of the database at `path`, not held yet. Makes the directory, for this user alone.
+    fn make(path: &Path) -> Result<Arc<Self>, String> {
+        let folder = path.parent().unwrap_or(path);
+        private::make_directory(folder)
+            .map_err(|error| format!("statistics database: cannot make {}: {error}", folder.display()))?;
+        let lock = Self { path: path.to_owned(), held: Mutex::default() };
+        lock.file()?;
+        Ok(Arc::new(lock))
+    }
+
+    fn file(&self) -> Result<File, String> {
+        let lock = self.path.with_extension("lock");
+        let file = private::open(private::options().write(true).create(true).truncate(false), &lock);
+        file.map_err(|error| format!("statistics database: cannot write {}: {error}", lock.display()))
+    }
+
+    /// Takes the lock, unless it is held. It is given back when this goes.
+    fn take(&self) -> Result<(), String> {
+        let mut held = self.held();
+        if held.is_none() {
+            let file = self.file()?;
+            flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| self.in_use())?;
+            *held = Some(file);
+        }
+        Ok(())
+    }
+
+    fn in_use(&self) -> String {
+        format!(
+            "{} is in use by another larder (for one of its own, start this one with --stats sqlite:PATH, or url = \"sqlite:PATH\" in [stats])",
+            self.path.display()
+        )
+    }
+
+    fn is_held(&self) -> bool {
+        self.held().is_some()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<File>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn log(event: Event) {

@@ -148,9 +148,9 @@ impl Server {
         &self.shared.cache.store
     }
 
-    /// Where statistics are kept, without a password; `None` if they are not.
+    /// Where statistics are kept, without a password; `None` if they are not, or not yet.
     pub fn statistics(&self) -> Option<&str> {
-        self.shared.observers.ledger.as_deref().map(Ledger::place)
+        self.shared.observers.ledger.as_deref().and_then(Ledger::place)
     }
 
     /// Serves until told to end.

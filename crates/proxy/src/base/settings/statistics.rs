@@ -35,13 +35,15 @@ pub enum Database {
     At(String),
     /// In this file, if that can be made.
     Default(PathBuf),
+    /// In the default file, for which there is no directory.
+    Homeless,
 }
 
 impl Database {
     /// Its URL, password included; empty if there is none.
     pub fn url(&self) -> String {
         match self {
-            Self::Off => String::new(),
+            Self::Off | Self::Homeless => String::new(),
             Self::At(url) => url.clone(),
             Self::Default(path) => format!("sqlite:{}", path.display()),
         }
