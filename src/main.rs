@@ -18,6 +18,7 @@ use crate::cli::exit_with_parent::exit_with_parent;
 use crate::commands::Line;
 
 fn main() -> ExitCode {
+    larder_proxy::net::tls::install();
     let line = match Line::try_parse() {
         Ok(line) => line,
         Err(said)

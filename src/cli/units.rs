@@ -145,6 +145,11 @@ fn show(amount: u64, zero: &str, units: &Units) -> String {
     }
 }
 
+/// A count with its noun: `1 object`, `2 objects`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", about_count(number), if number == 1 { one } else { many })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,10 +1,16 @@
 //! `larder check`: whether `larder serve` would accept the same arguments, and what it would run.
 
-use clap::{Args, ValueEnum};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use clap::{Args, ValueEnum};
+use larder_proxy::Settings;
+use larder_proxy::net::tls::certificates::Certificate;
+use larder_proxy::settings::CertificateFiles;
+
+use crate::cli::units::counted;
 use crate::cli::{Failure, say};
 use crate::config::flags::Run;
-use crate::config::{self, docs};
+use crate::config::{self, docs, self_signed};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -49,9 +55,47 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     }
     let (path, flags) = (check.run.config.as_deref(), &check.run.flags);
     let settings = config::load(path, flags).map_err(|error| Failure::Refused(error.to_string()))?;
+    let certificates = certificates(&settings).map_err(Failure::Refused)?;
     say("ok");
     for (what, value) in config::summary(&settings) {
         say(&format!("{what:<8} {value}"));
     }
+    for line in certificates {
+        say(&line);
+    }
     Ok(())
+}
+
+/// What listeners show to clients, and what clients may not accept of it.
+///
+/// # Errors
+/// What is wrong with certificates that cannot be used, one line each.
+fn certificates(settings: &Settings) -> Result<Vec<String>, String> {
+    let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
+    let made_here = |files: &&CertificateFiles| files.place != self_signed::FLAG;
+    let (read, problems): (Vec<_>, Vec<_>) =
+        settings.certificates.iter().filter(made_here).map(read).partition(Result::is_ok);
+    let problems: Vec<_> = problems.into_iter().filter_map(Result::err).collect();
+    if !problems.is_empty() {
+        return Err(problems.join("\n"));
+    }
+    let read: Vec<_> = read.into_iter().flatten().collect();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut lines: Vec<_> = read.iter().map(|certificate| describe(certificate, now)).collect();
+    let all_here = read.len() == settings.certificates.len();
+    let hosts = settings.sites.iter().flat_map(|site| &site.hosts).filter(|_| all_here && !read.is_empty());
+    let uncovered = hosts.filter(|host| !read.iter().any(|certificate| certificate.is_for(host)));
+    lines.extend(uncovered.map(|host| format!("warning: no [[tls]] has a certificate for {host}")));
+    Ok(lines)
+}
+
+fn describe(certificate: &Certificate, now: u64) -> String {
+    let (names, place) = (certificate.names.join(", "), &certificate.files.place);
+    match certificate.not_after.checked_sub(now) {
+        _ if certificate.not_before > now => {
+            format!("warning: {place}: the certificate for {names} is not valid yet")
+        }
+        None => format!("warning: {place}: the certificate for {names} has expired"),
+        Some(left) => format!("{:<8} {names}, {}", "tls", counted(left / 86_400, "day left", "days left")),
+    }
 }

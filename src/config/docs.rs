@@ -1,13 +1,17 @@
 //! The reference and the example file, rendered from the table of keys, so that both agree with the program.
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
-use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TOP};
+use larder_proxy::settings::CertificateFiles;
+
+use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
 
 /// What the example says where a default would show nothing.
 const EXAMPLES: &[(&str, &str)] = &[
     ("hosts", "[\"docs.example\", \"*.docs.example\"]"),
     ("origin", "\"http://127.0.0.1:3000\""),
     ("path", "\"/var/cache/larder\""),
+    ("cert", "\"/etc/larder/docs.example.pem\""),
+    ("key", "\"/etc/larder/docs.example.key\""),
 ];
 
 const INTRODUCTION: &str = "\
@@ -27,6 +31,8 @@ A policy is a name with optional parameters, as in `s3fifo:small=0.2`. An admiss
 are stored, as in `tinylfu+gdsf` or `size:max=1MiB+lru`. `larder simulate --list` lists them all.
 ";
 
+const CERTIFICATES: &str = "Certificates of the listeners for TLS: one table for each. Clients get the one for the name that they ask for, or \
+     else the first (docs/tls.md).";
 const DISKS: &str = "The disk tier: one table for each directory. Responses survive restarts.";
 const DISK_DEFAULTS: &str = "None by default: remove the leading # signs to add one.";
 const SITES: &str =
@@ -46,6 +52,8 @@ pub(crate) fn reference() -> String {
             rows(&mut page, CACHING, &defaults.forward.rules);
         }
     }
+    heading(&mut page, "`[[tls]]`", CERTIFICATES);
+    rows(&mut page, TLS_KEYS, &CertificateFiles::default());
     heading(&mut page, "`[[disk]]`", DISKS);
     rows(&mut page, DISK_KEYS, &DiskDraft::default());
     let site = SiteDraft::default();
@@ -67,6 +75,8 @@ pub(crate) fn example() -> String {
             lines(&mut file, "", CACHING, &defaults.forward.rules);
         }
     }
+    file += &format!("\n# {CERTIFICATES}\n#[[tls]]\n");
+    lines(&mut file, "#", TLS_KEYS, &CertificateFiles::default());
     file += &format!("\n# {DISKS}\n# {DISK_DEFAULTS}\n#[[disk]]\n");
     lines(&mut file, "#", DISK_KEYS, &DiskDraft::default());
     let site = SiteDraft::default();

@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, DiskTier, Origin};
+use larder_proxy::settings::{AccessLog, CertificateFiles, DiskTier, Origin};
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::statistics::DatabasePlace;
 use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::names::{self, ACCESS_LOGS};
+use super::self_signed;
 use crate::cli::units;
 
 /// What `serve` runs and `check` validates.
@@ -34,6 +35,18 @@ pub(crate) struct Flags {
     /// Serve sites at this address [default: 127.0.0.1:8080]; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Serve sites over TLS at this address [default: 127.0.0.1:8443 with a certificate]; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
+    pub(crate) listen_tls: Vec<SocketAddr>,
+    /// File with a certificate chain in PEM, for listeners with TLS; repeatable
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Vec<PathBuf>,
+    /// File with the key of that certificate in PEM; once for each
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Vec<PathBuf>,
+    /// Use a certificate that this program makes and signs itself, to try TLS
+    #[arg(long)]
+    pub(crate) tls_self_signed: bool,
     /// Be a reverse proxy for this origin, instead of the file's sites; repeatable
     #[arg(long, value_name = "URL", value_parser = names::origin)]
     pub(crate) origin: Vec<Origin>,
@@ -108,6 +121,10 @@ impl Flags {
             said("forward.listen", "--forward");
             draft.forward_listen = Some(self.forward.clone());
         }
+        if !self.listen_tls.is_empty() {
+            said("reverse.listen_tls", "--listen-tls");
+            draft.reverse_listen_tls = Some(self.listen_tls.clone());
+        }
         let doors = [
             ("thrift.listen", "--thrift", &self.thrift, &mut draft.thrift_listen),
             ("onc.listen", "--onc", &self.onc, &mut draft.onc_listen),
@@ -123,6 +140,12 @@ impl Flags {
             said("admin", "--admin");
             draft.admin = admin.0;
         }
+        if !self.tls_cert.is_empty() {
+            draft.certificates = self.certificates();
+        }
+        if self.tls_self_signed {
+            draft.certificates.push(self_signed::files());
+        }
         if !self.origin.is_empty() {
             draft.sites = vec![only_site(&self.origin)];
         }
@@ -135,6 +158,16 @@ impl Flags {
         draft.access_log = self.access_log.unwrap_or(draft.access_log);
         draft.access_log_file = self.access_log_file.clone().or(draft.access_log_file.take());
         draft.forward.allow_private |= self.allow_private;
+    }
+
+    /// The certificates that the flags name.
+    fn certificates(&self) -> Vec<CertificateFiles> {
+        let files = |(cert, key): (&PathBuf, &PathBuf)| CertificateFiles {
+            cert: cert.clone(),
+            key: key.clone(),
+            place: "--tls-cert".to_owned(),
+        };
+        self.tls_cert.iter().zip(&self.tls_key).map(files).collect()
     }
 
     /// The directories that the flags name. A single size is for all of them.

@@ -11,6 +11,7 @@ mod keys;
 mod kinds;
 pub(crate) mod names;
 mod raw;
+pub(crate) mod self_signed;
 mod settle;
 mod summary;
 
@@ -69,6 +70,11 @@ fn parse(file: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError>
     let mut draft = Draft::default();
     let read = raw::read(file, text, &mut draft);
     flags.override_file(&mut draft);
+    if flags.tls_cert.len() != flags.tls_key.len() {
+        let (certs, keys) = (flags.tls_cert.len(), flags.tls_key.len());
+        let problem = format!("--tls-key: {keys} keys for {certs} certificates; say one for each");
+        return Err(ConfigError { problems: vec![problem] });
+    }
     if let (disks, sizes @ 2..) = (flags.disk.len(), flags.disk_size.len())
         && disks != sizes
     {

@@ -37,11 +37,13 @@ const DEFAULT_DATABASE: &str = "auto";
 /// The word for no statistics database.
 pub(super) const NO_DATABASE: &str = "none";
 
-/// The role's name in lists and logs.
-pub(crate) fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Reverse => "reverse",
-        Role::Forward => "forward",
+/// The name of a listener for HTTP in lists and logs.
+pub(crate) fn front_name(role: Role, tls: bool) -> &'static str {
+    match (role, tls) {
+        (Role::Reverse, false) => "reverse",
+        (Role::Reverse, true) => "reverse, TLS",
+        (Role::Forward, false) => "forward",
+        (Role::Forward, true) => "forward, TLS",
     }
 }
 

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use larder_proxy::settings::CertificateFiles;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
-use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TOP};
+use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
 use crate::cli::words::hint;
 
 /// Reads `text`, which stands in the file called `file`, on top of `draft`. Problems come in the order of their lines.
@@ -49,12 +50,14 @@ impl Reader<'_> {
     }
 
     fn document(&mut self, document: &DeTable<'_>, draft: &mut Draft) {
-        let tables = SECTIONS.iter().map(|section| section.name).chain(["disk", "site"]);
+        let tables = SECTIONS.iter().map(|section| section.name).chain(["disk", "site", "tls"]);
         let known: Vec<_> = names(TOP).chain(tables).collect();
         for (key, value) in document.iter() {
             let name: &str = key.get_ref();
             if name == "site" {
                 draft.sites.extend(self.tables("site", value, Self::site));
+            } else if name == "tls" {
+                draft.certificates.extend(self.tables("tls", value, Self::certificate));
             } else if name == "disk" {
                 draft.disks.extend(self.tables("disk", value, Self::disk));
             } else if let Some(section) = SECTIONS.iter().find(|section| section.name == name) {
@@ -123,6 +126,21 @@ impl Reader<'_> {
         disk
     }
 
+    fn certificate(&mut self, table: &DeTable<'_>, start: usize) -> CertificateFiles {
+        let mut files = CertificateFiles { place: self.place(start), ..CertificateFiles::default() };
+        let known: Vec<_> = names(TLS_KEYS).collect();
+        for (key, value) in table.iter() {
+            let outcome = set(TLS_KEYS, &mut files, key.get_ref(), value.get_ref());
+            self.judge(("tls", key.get_ref()), &known, key.span().start, outcome);
+        }
+        for wanted in ["cert", "key"] {
+            if !table.iter().any(|(key, _)| key.get_ref() == wanted) {
+                self.problem(start, format!("[[tls]] has no '{wanted}'"));
+            }
+        }
+        files
+    }
+
     fn site(&mut self, table: &DeTable<'_>, start: usize) -> SiteDraft {
         let mut site = SiteDraft { place: self.place(start), ..SiteDraft::default() };
         let known: Vec<_> = names(SITE).chain(names(CACHING)).collect();
@@ -182,7 +200,7 @@ fn path(table: &str, name: &str) -> String {
 fn within(table: &str) -> String {
     match table {
         "" => "above all tables".to_owned(),
-        "site" => "in [[site]]".to_owned(),
+        "site" | "tls" => format!("in [[{table}]]"),
         _ => format!("in [{table}]"),
     }
 }

@@ -2,9 +2,9 @@
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Cluster, Statistics, Tracing, Validate};
+use larder_proxy::settings::{Cluster, Listener, Statistics, Tracing, Validate};
 
-use super::names::{self, CLIENT_DETAILS, role_name};
+use super::names::{self, CLIENT_DETAILS, front_name};
 use crate::cli::units::{show_duration, show_size};
 
 /// What a reload from `running` to `wanted` cannot change, one line each: it belongs to the process.
@@ -68,8 +68,9 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
 
 fn show_listeners(settings: &Settings) -> String {
     let listeners = settings.listen.iter();
+    let name = |listener: &Listener| front_name(listener.role, listener.tls);
     let listeners: Vec<_> =
-        listeners.map(|listener| format!("{} ({})", listener.address, role_name(listener.role))).collect();
+        listeners.map(|listener| format!("{} ({})", listener.address, name(listener))).collect();
     listeners.join(", ")
 }
 

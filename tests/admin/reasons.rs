@@ -95,6 +95,7 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginTimeout => Staged(silent),
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
+        Why::OnlyHttps => Staged(redirected),
         Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
@@ -124,6 +125,18 @@ fn purged() -> Result<(), Why> {
         Reuse::Revalidate(why) => Err(why),
         _ => Ok(()),
     }
+}
+
+fn redirected() -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = rcgen::generate_simple_self_signed(vec!["site.test".to_owned()]).expect("a certificate");
+    let [cert, key] = ["cert", "key"].map(|name| folder.path().join(name));
+    std::fs::write(&cert, made.cert.pem()).expect("written");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    let tls = format!("[[tls]]\ncert = '{}'\nkey = '{}'\n", cert.display(), key.display());
+    let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
+    let origin = Origin::always(FRESH);
+    seen(&Larder::start(&format!("{listen}{tls}{}", site(&[&origin], "https = 'redirect'"))))
 }
 
 /// What the live log shows of a GET to `larder`, whatever is answered.

@@ -54,6 +54,7 @@ pages! {
     the_reverse_proxy: "docs/reverse-proxy.md",
     rpc_listeners: "docs/rpc.md",
     the_statistics_database: "docs/statistics.md",
+    tls: "docs/tls.md",
 }
 
 /// Every Markdown file in `folder` and below it, by its path from the root.

@@ -49,6 +49,9 @@ usage: cargo x COMMAND
              --quick         the quick form of each
              --only A,B      which benches (all)
              --json FILE, --install  as above
+           tls: hits over TLS and handshakes, beside the same without TLS, nginx, HAProxy and h2o
+             --quick         less of everything: 1 second, 2 rounds
+             --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            doors: calls through each RPC listener, beside HTTP and Thrift's own server
              --quick         less of everything: 5000 calls, 2 rounds
              --calls N, --rounds N, --json FILE, --install  as above

@@ -30,5 +30,6 @@ pub use admin::metrics::reference as metrics_reference;
 pub use base::error::Error;
 pub use base::settings::Settings;
 pub use base::{explanation, findings, settings};
+pub use exchange::arrival::Arrival;
 pub use features::inventory;
 pub use server::listen::{Control, Front, Server};

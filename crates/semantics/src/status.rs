@@ -192,6 +192,9 @@ reasons! {
     OriginForbidden "origin-forbidden" "configuration"
         "the origin's address is not allowed"
         "allow_private, ports and connect_ports in [forward] permit addresses and ports";
+    OnlyHttps "only-https" "RFC 9110 4.2.2"
+        "the site is served over TLS only, and the request came without it"
+        "https = \"serve\" in [[site]] answers such requests";
     Loop "loop" "RFC 9110 7.6.3"
         "the request has come back to this proxy, or would come back to it"
         "an origin at an address where this proxy does not listen itself";

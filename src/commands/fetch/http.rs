@@ -136,8 +136,8 @@ fn deepest(error: &(dyn Error + 'static)) -> String {
 pub(super) fn tls() -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = rustls::crypto::ring::default_provider();
-    let config = ClientConfig::builder_with_provider(provider.into()).with_safe_default_protocol_versions();
+    let provider = larder_proxy::net::tls::provider();
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| format!("cannot speak tls: {error}"))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }

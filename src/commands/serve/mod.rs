@@ -8,7 +8,7 @@ use std::thread;
 
 use larder_proxy::origin::most_idle;
 use larder_proxy::settings::{Limits, Role};
-use larder_proxy::{Control, Front, Server, Settings};
+use larder_proxy::{Arrival, Control, Front, Server, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 use crate::allocator;
 use crate::cli::{Failure, say};
 use crate::config::flags::Run;
-use crate::config::{self, names};
+use crate::config::{self, names, self_signed};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -44,12 +44,14 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     let mut settings = config::load(run.config.as_deref(), &run.flags)
         .map_err(|error| Failure::Refused(error.to_string()))?;
     leave_open_files(&mut settings.limits);
+    let trust = self_signed::provide(&settings).map_err(Failure::Failed)?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
     let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
     allocator::watch(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings);
+    trust.iter().for_each(|line| say(line));
     let (sender, control) = unbounded_channel();
     let watched = run.clone();
     thread::Builder::new()
@@ -130,7 +132,7 @@ fn announce(server: &Server, settings: &Settings) {
     let addresses = server.addresses();
     for (front, address) in &addresses {
         let name = match front {
-            Front::Http(role) => names::role_name(*role),
+            Front::Http(arrival) => names::front_name(arrival.role, arrival.tls),
             Front::Door(door) => door.name(),
             Front::Peer => "peers",
         };
@@ -150,12 +152,16 @@ fn announce(server: &Server, settings: &Settings) {
 /// A command that asks this listener for something.
 fn example(front: Front, address: SocketAddr, settings: &Settings) -> String {
     let address = reachable(address);
+    let scheme = |tls| if tls { "https" } else { "http" };
     match front {
-        Front::Http(Role::Forward) => format!("curl -x http://{address} http://example.com/"),
-        Front::Http(Role::Reverse) => match settings.sites.first().and_then(|site| site.hosts.first()) {
-            Some(host) => format!("curl -i -H 'Host: {}' http://{address}/", host.replacen('*', "www", 1)),
-            None => format!("curl -i http://{address}/"),
-        },
+        Front::Http(Arrival { role: Role::Forward, tls }) => {
+            format!("curl -x {}://{address} http://example.com/", scheme(tls))
+        }
+        Front::Http(Arrival { tls, .. }) => {
+            let host = settings.sites.first().and_then(|site| site.hosts.first());
+            let host = host.map(|host| format!("-H 'Host: {}' ", host.replacen('*', "www", 1)));
+            format!("curl -i {}{}://{address}/", host.unwrap_or_default(), scheme(tls))
+        }
         Front::Peer => format!("curl -i http://{address}/"),
         Front::Door(door) => {
             format!("larder fetch http://example.com/ --via {} --server {address}", door.name())

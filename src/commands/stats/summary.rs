@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::cli::units::{about_count, about_size, about_time};
+use crate::cli::units::{about_count, about_size, about_time, counted};
 use crate::cli::words::printable;
 
 /// Columns of a line: those of the smallest usual terminal.
@@ -31,11 +31,6 @@ fn line(name: &str, text: &str) -> String {
 
 fn count(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_default()
-}
-
-/// A count with its noun: `1 object`, `2 objects`.
-fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", about_count(number), if number == 1 { one } else { many })
 }
 
 fn ratio(value: &Value, name: &str) -> String {

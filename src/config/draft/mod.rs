@@ -12,8 +12,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, MemoryTier, Origin, Schedule,
-    Timeouts, Token, Tracing, Validate,
+    AccessLog, CertificateFiles, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, MemoryTier,
+    Origin, Schedule, Timeouts, Token, Tracing, Validate,
 };
 use larder_semantics::storable::Rules;
 
@@ -38,9 +38,12 @@ pub(crate) struct Draft {
     pub(crate) validate: Validate,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
+    pub(crate) certificates: Vec<CertificateFiles>,
     pub(crate) reverse_listen: Option<Vec<SocketAddr>>,
+    pub(crate) reverse_listen_tls: Option<Vec<SocketAddr>>,
     pub(crate) sites: Vec<SiteDraft>,
     pub(crate) forward_listen: Option<Vec<SocketAddr>>,
+    pub(crate) forward_listen_tls: Vec<SocketAddr>,
     pub(crate) forward: Forward,
     pub(crate) thrift_listen: Vec<SocketAddr>,
     pub(crate) onc_listen: Vec<SocketAddr>,
@@ -78,6 +81,7 @@ pub(crate) struct SiteDraft {
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<Origin>,
     pub(crate) host: HostHeader,
+    pub(crate) only_https: bool,
     pub(crate) cache: bool,
     pub(crate) retries: u32,
     pub(crate) max_fails: u32,
@@ -119,9 +123,12 @@ impl Default for Draft {
             validate: Validate::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            certificates: Vec::new(),
             reverse_listen: None,
+            reverse_listen_tls: None,
             sites: Vec::new(),
             forward_listen: None,
+            forward_listen_tls: Vec::new(),
             forward: Forward::default(),
             thrift_listen: Vec::new(),
             onc_listen: Vec::new(),
@@ -146,6 +153,7 @@ impl Default for SiteDraft {
             hosts: Vec::new(),
             origins: Vec::new(),
             host: HostHeader::Preserve,
+            only_https: false,
             cache: true,
             retries: 1,
             max_fails: 3,

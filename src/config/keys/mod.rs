@@ -8,6 +8,7 @@ mod rpc;
 mod statistics;
 mod values;
 
+use larder_proxy::settings::CertificateFiles;
 use larder_semantics::storable::Rules;
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
@@ -16,8 +17,8 @@ use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Percent, Ports, Seconds
 pub(super) use key::{Key, Section};
 use key::{MANY, key};
 use values::{
-    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, COLLECTOR, COOKIES, DIRECTORY, FIELD, HOST, HOST_HEADER, NAME,
-    NETWORK, ORIGIN, PATH, POLICY, RELOADS, SECRET, TIMES, TOKEN,
+    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, COLLECTOR, COOKIES, DIRECTORY, FIELD, HOST, HOST_HEADER, HTTPS,
+    NAME, NETWORK, ORIGIN, PATH, POLICY, RELOADS, SECRET, TIMES, TOKEN,
 };
 
 /// The keys above all tables: the process.
@@ -207,12 +208,20 @@ pub(super) const SECTIONS: &[Section] = &[
     Section {
         name: "reverse",
         about: "Listeners for the sites.",
-        keys: &[key!(
-            "listen",
-            Or("auto", List(ADDRESS)),
-            reverse_listen,
-            "addresses; auto: 127.0.0.1:8080 if there is a site"
-        )],
+        keys: &[
+            key!(
+                "listen",
+                Or("auto", List(ADDRESS)),
+                reverse_listen,
+                "addresses; auto: 127.0.0.1:8080 if there is a site"
+            ),
+            key!(
+                "listen_tls",
+                Or("auto", List(ADDRESS)),
+                reverse_listen_tls,
+                "addresses for TLS; auto: 127.0.0.1:8443 if there is a site and a [[tls]]"
+            ),
+        ],
     },
     Section {
         name: "forward",
@@ -223,6 +232,12 @@ pub(super) const SECTIONS: &[Section] = &[
                 Or("auto", List(ADDRESS)),
                 forward_listen,
                 "addresses; auto: 127.0.0.1:3128 if there is no site"
+            ),
+            key!(
+                "listen_tls",
+                List(ADDRESS),
+                forward_listen_tls,
+                "addresses for clients that reach the proxy over TLS"
             ),
             key!(
                 "clients",
@@ -277,6 +292,17 @@ pub(super) const DISK_KEYS: &[Key<DiskDraft>] = &[
     ),
 ];
 
+/// What a `[[tls]]` says.
+pub(super) const TLS_KEYS: &[Key<CertificateFiles>] = &[
+    key!(
+        "cert",
+        DIRECTORY,
+        cert,
+        "file with the certificate chain in PEM, the server's own certificate first"
+    ),
+    key!("key", DIRECTORY, key, "file with its private key in PEM"),
+];
+
 /// What a `[[site]]` says besides [`CACHING`].
 pub(super) const SITE: &[Key<SiteDraft>] = &[
     key!("name", Or("auto", NAME), name, "name of the site in logs and statistics; auto: its first host"),
@@ -298,6 +324,12 @@ pub(super) const SITE: &[Key<SiteDraft>] = &[
         control::ROLE,
         control.role,
         "tags: a gateway beside its backend, which stores only tags (docs/control.md)"
+    ),
+    key!(
+        "https",
+        HTTPS,
+        only_https,
+        "redirect: a request that arrives without TLS is redirected to the same URL under https"
     ),
     key!("cache", Flag, cache, "false: every request passes through"),
     key!(

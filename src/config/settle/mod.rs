@@ -11,12 +11,15 @@ use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site, Token, Tracing};
 
+pub(super) use statistics::state_directory;
+
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::names::covers;
 use crate::cli::admin_token::TOKEN;
 use crate::cli::units::show_size;
 
 const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+const REVERSE_TLS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 const FORWARD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
 
 /// The settings that `draft` stands for, or all that does not agree in it.
@@ -26,6 +29,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_fronts(&draft, &listen, &doors, &mut problems);
     check_addresses(&draft, &listen, &doors, &mut problems);
     check_clients(&draft, &listen, &doors, &mut problems);
+    check_tls(&draft, &listen, &mut problems);
     let admin_token = admin_token(&draft, &mut problems);
     check_sites(&draft.sites, &mut problems);
     check_memory(&draft, &mut problems);
@@ -47,6 +51,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let first = first.or_else(|| doors.first().map(|(_, address)| *address));
     Ok(Settings {
         listen,
+        certificates: draft.certificates,
         admin: draft.admin,
         admin_token,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
@@ -77,8 +82,19 @@ fn listeners(draft: &Draft) -> Vec<Listener> {
     let has_sites = !draft.sites.is_empty();
     let reverse = draft.reverse_listen.clone().unwrap_or_else(|| auto(has_sites, REVERSE));
     let forward = draft.forward_listen.clone().unwrap_or_else(|| auto(!has_sites, FORWARD));
-    let reverse = reverse.into_iter().map(|address| Listener { address, role: Role::Reverse });
-    reverse.chain(forward.into_iter().map(|address| Listener { address, role: Role::Forward })).collect()
+    let has_certificates = !draft.certificates.is_empty();
+    let reverse_tls = draft.reverse_listen_tls.clone();
+    let reverse_tls = reverse_tls.unwrap_or_else(|| auto(has_sites && has_certificates, REVERSE_TLS));
+    let each = [
+        (reverse, Role::Reverse, false),
+        (reverse_tls, Role::Reverse, true),
+        (forward, Role::Forward, false),
+        (draft.forward_listen_tls.clone(), Role::Forward, true),
+    ];
+    let listeners = |(addresses, role, tls): (Vec<_>, _, _)| {
+        addresses.into_iter().map(move |address| Listener { address, role, tls })
+    };
+    each.into_iter().flat_map(listeners).collect()
 }
 
 fn doors(draft: &Draft) -> Vec<(Door, SocketAddr)> {
@@ -146,7 +162,7 @@ fn check_clients(
     problems: &mut Vec<String>,
 ) {
     let forward = listen.iter().filter(|listener| listener.role == Role::Forward);
-    let forward = forward.map(|listener| ("forward.listen", listener.address, "forward"));
+    let forward = forward.map(|listener| (http_key(listener), listener.address, "forward"));
     let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address, "doors"));
     for (key, address, table) in forward.chain(doors) {
         let is_open = address.ip().to_canonical().is_unspecified();
@@ -157,6 +173,44 @@ fn check_clients(
                  it serves, such as clients = [\"127.0.0.0/8\", \"192.168.0.0/16\"]"
             ));
         }
+    }
+}
+
+/// The key that says where a listener for HTTP is.
+fn http_key(listener: &Listener) -> &'static str {
+    match (listener.role, listener.tls) {
+        (Role::Reverse, false) => "reverse.listen",
+        (Role::Reverse, true) => "reverse.listen_tls",
+        (Role::Forward, false) => "forward.listen",
+        (Role::Forward, true) => "forward.listen_tls",
+    }
+}
+
+/// TLS needs certificates, and the other way round.
+fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Vec<String>) {
+    let speaks = listen.iter().find(|listener| listener.tls).map(http_key);
+    match (speaks, draft.certificates.first()) {
+        (Some(key), None) => {
+            let place = draft.place(&[key]);
+            problems.push(format!(
+                "{place}: {key} needs a certificate: add a [[tls]] with 'cert' and 'key', or --tls-cert and --tls-key"
+            ));
+        }
+        (None, Some(files)) => {
+            problems.push(
+                files.blame("no listener uses this [[tls]]: set reverse.listen_tls or forward.listen_tls"),
+            );
+        }
+        _ => {}
+    }
+    let is_reverse_tls = |listener: &Listener| listener.role == Role::Reverse && listener.tls;
+    if let Some(site) = draft.sites.iter().find(|site| site.only_https)
+        && !listen.iter().any(is_reverse_tls)
+    {
+        problems.push(format!(
+            "{}: https = \"redirect\" needs a listener for TLS: set reverse.listen_tls",
+            site.place
+        ));
     }
 }
 
@@ -175,10 +229,7 @@ fn check_addresses(
     doors: &[(Door, SocketAddr)],
     problems: &mut Vec<String>,
 ) {
-    let asked = listen.iter().map(|listener| match listener.role {
-        Role::Reverse => ("reverse.listen", listener.address),
-        Role::Forward => ("forward.listen", listener.address),
-    });
+    let asked = listen.iter().map(|listener| (http_key(listener), listener.address));
     let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address));
     let peers = draft.cluster.engine.as_ref().map(|_| ("cluster.listen", draft.cluster.listen));
     let admin = draft.admin.map(|admin| ("admin", admin));
@@ -293,7 +344,7 @@ fn machine_memory() -> u64 {
 fn settle_site(at: usize, site: SiteDraft) -> Site {
     let (cache, tags, rules) = control::settle(&site);
     let doubt = site.control.tags.doubt;
-    let SiteDraft { name, hosts, origins, host, retries, max_fails, fail_timeout, .. } = site;
+    let SiteDraft { name, hosts, origins, host, only_https, retries, max_fails, fail_timeout, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let name = name.or_else(|| hosts.first().cloned()).unwrap_or_else(|| format!("site{}", at + 1));
     let health = site.health.map(|path| Health { path, interval });
@@ -303,6 +354,7 @@ fn settle_site(at: usize, site: SiteDraft) -> Site {
         origins,
         host,
         rules,
+        only_https,
         cache,
         tags,
         doubt,

@@ -26,7 +26,7 @@ pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
 }
 
 /// The state directory: that of the service, or else of the user. Root looks where services have theirs.
-pub(super) fn state_directory() -> Option<PathBuf> {
+pub(in crate::config) fn state_directory() -> Option<PathBuf> {
     directory(|name| env::var_os(name), rustix::process::geteuid().is_root())
 }
 

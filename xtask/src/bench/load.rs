@@ -77,10 +77,25 @@ pub(super) fn run(
     connections: u32,
     duration: Duration,
 ) -> Result<Load> {
+    run_at(script, &format!("http://127.0.0.1:{port}{path}"), connections, duration, &[])
+}
+
+/// The same for a URL, with these request fields besides.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn run_at(
+    script: &Script,
+    url: &str,
+    connections: u32,
+    duration: Duration,
+    fields: &[&str],
+) -> Result<Load> {
     let output = Command::new("wrk")
         .args(["-t1", &format!("-c{connections}"), &format!("-d{}s", duration.as_secs()), "-s"])
         .arg(&script.path)
-        .arg(format!("http://127.0.0.1:{port}{path}"))
+        .args(fields.iter().flat_map(|field| ["-H", field]))
+        .arg(url)
         .output()
         .context("cannot start wrk")?;
     if !output.status.success() {

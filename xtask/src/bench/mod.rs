@@ -23,6 +23,7 @@ mod purge;
 mod replay;
 mod server;
 mod table;
+mod tls;
 
 use crate::{args, packages};
 use anyhow::{Context, Result, bail};
@@ -58,10 +59,12 @@ const DISK: &str = "disk";
 const OBSERVE: &str = "observe";
 const PURGE: &str = "purge";
 const REPLAY: &str = "replay";
+const TLS: &str = "tls";
 
 /// All of them one after the other, and their names.
 const ALL: &str = "all";
-const NAMES: &[&str] = &["hits", "misses", "memory", CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY];
+const NAMES: &[&str] =
+    &["hits", "misses", "memory", TLS, CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY];
 
 /// Connections that the load keeps, but for very large objects.
 const CONNECTIONS: u32 = 64;
@@ -100,6 +103,8 @@ pub(crate) enum Bench {
     Purge(purge::Options),
     /// Traces, without any server.
     Replay(replay::Options),
+    /// Listeners that speak TLS.
+    Tls(tls::Options),
     /// Every bench.
     All(all::Options),
 }
@@ -118,6 +123,7 @@ impl Bench {
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
             Some((word, rest)) if word == PURGE => purge::Options::parse(rest).map(Self::Purge),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
+            Some((word, rest)) if word == TLS => tls::Options::parse(rest).map(Self::Tls),
             Some((word, rest)) if word == ALL => all::Options::parse(rest).map(Self::All),
             _ => Options::parse(words).map(Self::Servers),
         }
@@ -145,6 +151,7 @@ impl Bench {
             Self::Observe(options) => observe::run(options),
             Self::Purge(options) => purge::run(options),
             Self::Replay(options) => replay::run(options),
+            Self::Tls(options) => tls::run(options),
             Self::All(options) => all::run(options).map(|()| Vec::new()),
         }
     }
@@ -339,7 +346,7 @@ mod tests {
         for (line, complaint) in [
             (
                 "",
-                "bench what? known are: hits, misses, memory, cluster, control, doors, disk, observe, purge, replay, all",
+                "bench what? known are: hits, misses, memory, tls, cluster, control, doors, disk, observe, purge, replay, all",
             ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),

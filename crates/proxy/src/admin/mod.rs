@@ -47,6 +47,7 @@ use crate::counts::histogram::Latency;
 use crate::exchange::gateways::Holdings;
 use crate::features::maintenance::{self, Done};
 use crate::flow::worker::Shared;
+use crate::net::tls;
 use crate::observe::ledger::{self, Ledger};
 use crate::observe::trace::{self, Tracer};
 use crate::rpc::{self, Report};
@@ -82,6 +83,9 @@ struct Stats {
     schedule: maintenance::Report,
     /// Lines of the access log that could not be written.
     log_lines_lost: u64,
+    /// TLS of the listeners, if any of them speaks it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<tls::server::Report>,
     latency: Latency,
     /// By name, whatever became of the requests.
     reasons: BTreeMap<&'static str, u64>,
@@ -207,6 +211,7 @@ impl Stats {
             disks: shared.cache.store.disks.drives().iter().map(Disk::of).collect(),
             schedule: state.done.report(),
             log_lines_lost: shared.observers.access.lost(),
+            tls: shared.listener_tls.as_deref().map(tls::server::Server::report),
             latency: shared.times().latency(),
             reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
             sites: sites::report(shared),

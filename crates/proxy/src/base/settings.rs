@@ -4,6 +4,7 @@
 //! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`,
 //! `cluster`, `trace` and the capacity of the memory tier, which belong to the process.
 
+mod certificates;
 pub(crate) mod cluster;
 pub(crate) mod place;
 mod statistics;
@@ -22,6 +23,7 @@ pub use larder_rpc::line::Form as LineForm;
 use larder_semantics::storable::Rules;
 pub use larder_store::DiskTier;
 
+pub use self::certificates::CertificateFiles;
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
@@ -37,6 +39,8 @@ pub const DOUBT: u32 = 60;
 pub struct Settings {
     /// Where clients connect. At least one.
     pub listen: Vec<Listener>,
+    /// The certificates of the listeners that speak TLS; the first one is for clients that name no server.
+    pub certificates: Vec<CertificateFiles>,
     /// Where `/stats`, `/healthz` and `/readyz` are served; `None` turns them off.
     pub admin: Option<SocketAddr>,
     /// What must be shown there by who comes from another machine; `None`: nobody else is answered.
@@ -90,6 +94,8 @@ pub struct Listener {
     pub address: SocketAddr,
     /// What clients may ask here.
     pub role: Role,
+    /// Clients reach it over TLS.
+    pub tls: bool,
 }
 
 /// What a listener does.
@@ -186,6 +192,8 @@ pub struct Site {
     pub rules: Rules,
     /// False: every request passes through.
     pub cache: bool,
+    /// Requests that arrive without TLS are answered with a redirect to https.
+    pub only_https: bool,
     /// Nothing of its answers is stored but their tags: the site is a gateway beside its backend.
     pub tags: Option<larder_tags::Settings>,
     /// How long a change whose end is unknown may still happen, in seconds; 0: not at all.

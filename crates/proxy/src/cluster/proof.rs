@@ -7,7 +7,6 @@ use std::sync::{Arc, PoisonError};
 use larder_cluster::seal::Kind;
 use larder_semantics::fields::Fields;
 use larder_store::lines::write_line;
-use rustls::crypto::SecureRandom;
 
 use super::Cluster;
 use super::alive::NOBODY;
@@ -64,10 +63,9 @@ impl Cluster {
 
 /// One that nobody can foresee.
 fn nonce() -> String {
-    let (mut bytes, random): (_, &dyn SecureRandom) =
-        ([0; NONCE.0], rustls::crypto::ring::default_provider().secure_random);
+    let mut bytes = [0; NONCE.0];
     // Without the system's random numbers there is no TLS either; the address is part of the proof all the same.
-    if random.fill(&mut bytes).is_err() {
+    if aws_lc_rs::rand::fill(&mut bytes).is_err() {
         fastrand::fill(&mut bytes);
     }
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -11,6 +11,7 @@ use http::StatusCode;
 use ipnet::IpNet;
 use larder_semantics::fields::{is_open, list};
 
+use super::arrival::Arrival;
 use crate::base::settings::Role;
 use crate::http::head::{Head, Lines, Refusal, Target, is_authority};
 use crate::http::names::PURGE;
@@ -55,6 +56,11 @@ const NOT_TLS: Refusal = Refusal {
     reason: "this listener does not speak TLS: only a proxy in trust may ask for https here",
 };
 
+const ONLY_TLS: Refusal = Refusal {
+    status: StatusCode::MISDIRECTED_REQUEST,
+    reason: "this listener speaks TLS: only a proxy in trust may ask for http here",
+};
+
 const OPEN_QUOTE: Refusal =
     Refusal { status: StatusCode::BAD_REQUEST, reason: "a quoted string in Forwarded does not end" };
 
@@ -76,26 +82,38 @@ pub(crate) fn is_dropped(name: &str) -> bool {
         || DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped))
 }
 
-/// From where a request of `peer` comes. If that is a trusted proxy, the target becomes what the client asked for.
+/// The client that a request of `peer` is for. On a reverse listener, the target gets the scheme by which the client
+/// has asked; if `peer` is a trusted proxy, it becomes what the client asked for.
 ///
 /// # Errors
-/// The refusal of an `https` target that nobody has received over TLS, and of a `Forwarded` whose elements cannot be told
+/// The refusal of a target whose scheme is not that of the connection, and of a `Forwarded` whose elements cannot be told
 /// apart: a client could hide behind an open quote what the proxy added.
 pub(crate) fn believe(
     trust: &[IpNet],
-    role: Role,
+    arrival: Arrival,
     peer: SocketAddr,
     head: &mut Head<'_>,
 ) -> Result<SocketAddr, Refusal> {
+    let is_reverse = arrival.role == Role::Reverse;
+    if is_reverse
+        && arrival.tls
+        && let Target::Origin { host, path } = head.target
+    {
+        head.target = Target::Absolute { scheme: "https", authority: host, path };
+    }
     if !is_trusted(trust, peer.ip()) {
-        let is_https = matches!(head.target, Target::Absolute { scheme: "https", .. });
-        return match is_https && role == Role::Reverse && head.method.as_str() != PURGE {
+        let is_https = match head.target {
+            Target::Absolute { scheme, .. } => scheme == "https",
+            _ => arrival.tls,
+        };
+        return match is_reverse && is_https != arrival.tls && head.method.as_str() != PURGE {
+            true if arrival.tls => Err(ONLY_TLS),
             true => Err(NOT_TLS),
             false => Ok(peer),
         };
     }
     let told = Told::of(trust, head.fields)?;
-    if role == Role::Reverse {
+    if is_reverse {
         head.target = told.target(head.target);
     }
     Ok(told.client.map_or(peer, |client| SocketAddr::new(client, 0)))
@@ -219,7 +237,8 @@ mod tests {
         };
         let trust = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
         let peer = SocketAddr::new(peer.parse().unwrap(), 7);
-        let client = believe(&trust, Role::Reverse, peer, &mut head).ok()?.ip().to_string();
+        let arrival = Arrival { role: Role::Reverse, tls: false };
+        let client = believe(&trust, arrival, peer, &mut head).ok()?.ip().to_string();
         let target = match head.target {
             Target::Absolute { scheme, authority, path } => [scheme, "://", authority, path].concat(),
             Target::Origin { host, path } => [host, path].concat(),

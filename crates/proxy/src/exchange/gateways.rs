@@ -162,6 +162,7 @@ mod tests {
             origins: vec![Origin { https: false, authority: "a:1".to_owned() }],
             host: HostHeader::Preserve,
             rules: Rules::default(),
+            only_https: false,
             cache: false,
             tags: Some(Settings { doubt: 0, ..Settings::default() }),
             doubt: 0,

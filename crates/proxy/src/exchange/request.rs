@@ -232,16 +232,19 @@ pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
     }
 }
 
-/// The site of a request for `authority` and its rules, if it has one whose cache answers without asking.
+/// The site of a request for `address` and its rules, if it has one whose cache answers without asking.
 pub(crate) fn cached_site<'p>(
     plan: &'p Plan,
     role: Role,
-    authority: &str,
+    address: &Address<'_>,
 ) -> Option<(SiteNumber, &'p Rules)> {
     match role {
         Role::Forward => Some((SiteNumber::FORWARD, &plan.settings.forward.rules)),
         Role::Reverse => {
-            let site = plan.sites.find(authority).filter(|site| site.answers)?;
+            let site = plan.sites.find(address.authority).filter(|site| site.answers)?;
+            if site.settings.only_https && address.scheme != "https" {
+                return None;
+            }
             Some((site.number, &site.settings.rules))
         }
     }

@@ -3,12 +3,12 @@
 //! Behind a 101 the bytes of a client go to the origin as they are. A 101 that answers no handshake would open such a
 //! way past everything that is checked in requests.
 
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use larder_semantics::fields::{Fields, members};
 use larder_semantics::status::Why;
-use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 use crate::exchange::request::Request;
 use crate::http::response::Head;

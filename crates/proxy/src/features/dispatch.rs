@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_tags::Pools;
 
-use super::{etag_gateway, purge_method, validator};
+use super::{etag_gateway, purge_method, redirect, validator};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
@@ -31,6 +31,9 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     }
     if let Some(site) = purge_method::site(request) {
         return Box::pin(purge_method::answer(worker, plan, site, request)).await;
+    }
+    if let Some(reply) = redirect::to_https(plan, request) {
+        return reply;
     }
     match request.route.tags().cloned() {
         // In a box: the state of all other requests would be larger otherwise.

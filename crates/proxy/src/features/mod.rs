@@ -6,5 +6,6 @@ pub mod inventory;
 pub(crate) mod maintenance;
 pub(crate) mod purge;
 pub(crate) mod purge_method;
+pub(crate) mod redirect;
 pub(crate) mod validator;
 pub(crate) mod why;

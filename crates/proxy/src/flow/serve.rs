@@ -56,7 +56,7 @@ pub(crate) fn at_once(
         return None;
     }
     let address = Address::of(head.target, role).ok()?;
-    let (site, rules) = cached_site(plan, role, address.authority)?;
+    let (site, rules) = cached_site(plan, role, &address)?;
     key.clear();
     write_key(key, role, &address);
     let store = &worker.cache.store;

@@ -29,6 +29,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::request::key_role;
 use crate::http::head::Head;
 use crate::net::own::OwnListeners;
+use crate::net::tls::server::Server;
 use crate::observe::Observers;
 use crate::observe::ledger::Ledger;
 use crate::observe::memo::{Ended, Memo};
@@ -49,6 +50,9 @@ pub(crate) struct Shared {
     pub(crate) own: OwnListeners,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
+    /// TLS of the listeners, if any of them speaks it.
+    pub(crate) listener_tls: Option<Arc<Server>>,
+    /// TLS towards origins.
     tls: Arc<ClientConfig>,
     /// What workers share of their ways to origins.
     pub(crate) origins: Destinations,
@@ -89,7 +93,11 @@ pub(crate) struct Clients {
 
 impl Shared {
     /// What the workers of a process with these `own` listeners share.
-    pub(crate) fn new(settings: Settings, own: OwnListeners) -> Result<Arc<Self>, Error> {
+    pub(crate) fn new(
+        settings: Settings,
+        own: OwnListeners,
+        listener_tls: Option<Arc<Server>>,
+    ) -> Result<Arc<Self>, Error> {
         let cache = Cache::new(&settings)?;
         let node = |cluster| Cluster::new(cluster, cache.store.memory.capacity()).map(Arc::new);
         let cluster = settings.cluster.as_ref().map(node).transpose()?;
@@ -104,6 +112,7 @@ impl Shared {
             own,
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
+            listener_tls,
             tls,
             origins: Destinations::default(),
             workers: Mutex::default(),
@@ -130,6 +139,9 @@ impl Shared {
         let old = self.plan();
         self.cache.reload(&old.settings, &settings);
         self.observers.access.reopen(settings.access_log_file.as_deref());
+        if let Some(tls) = &self.listener_tls {
+            tls.refresh(&settings.certificates, true);
+        }
         let (trace, cluster) = (old.settings.trace.clone(), old.settings.cluster.clone());
         let plan =
             old.next(Settings { trace, cluster, ..settings }, &self.observers.accounts, &self.cache.gateways);

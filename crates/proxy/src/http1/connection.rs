@@ -17,15 +17,15 @@ use std::time::Instant;
 
 use http::{Method, StatusCode};
 use larder_stats::Sheet;
-use tokio::net::TcpStream;
 
 use super::idle::Lobby;
+use super::tunnel;
 use super::upload::{self, Pumped};
 use super::watch::Watch;
 use crate::base::clock;
-use crate::base::settings::Role;
 use crate::cluster::alive;
 use crate::cluster::asker::Asker;
+use crate::exchange::arrival::Arrival;
 use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
@@ -46,8 +46,8 @@ pub(crate) struct Connection {
     worker: Arc<Worker>,
     /// Where it waits for requests.
     lobby: Arc<Lobby>,
-    /// What clients may ask here; `None`: it is for nodes of the cluster.
-    role: Option<Role>,
+    /// How requests arrive; `None`: from nodes of the cluster.
+    arrival: Option<Arrival>,
     client: SocketAddr,
     reading: Reading,
     writing: Writing,
@@ -119,15 +119,12 @@ pub(super) struct Ask {
 impl Connection {
     pub(crate) fn new(
         (worker, lobby): (Arc<Worker>, Arc<Lobby>),
-        role: Option<Role>,
-        stream: TcpStream,
+        arrival: Option<Arrival>,
+        (reading, writing): (Reading, Writing),
         client: SocketAddr,
         seat: Seat,
     ) -> Self {
-        let (read, write) = stream.into_split();
-        let writing = Writing::new(write, &worker.plan().settings.timeouts);
-        let reading = Reading::new(read);
-        Self { worker, lobby, role, client, reading, writing, key: Vec::new(), untimed: 0, seat }
+        Self { worker, lobby, arrival, client, reading, writing, key: Vec::new(), untimed: 0, seat }
     }
 
     /// Reads the beginning of a request: how many bytes, 0 at the end of the stream.
@@ -136,10 +133,17 @@ impl Connection {
     /// The kernel's.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>, plan: &Plan) -> Poll<io::Result<usize>> {
         let received = self.reading.poll_receive(cx);
-        if received.is_ready() {
-            self.reading.within(plan.settings.timeouts.head);
+        match &received {
+            Poll::Ready(Err(error)) => self.writing.blame(error),
+            Poll::Ready(Ok(_)) => self.reading.within(plan.settings.timeouts.head),
+            Poll::Pending => {}
         }
         received
+    }
+
+    /// Ends a connection with nothing under way.
+    pub(super) fn part(mut self: Box<Self>) {
+        self.writing.part();
     }
 
     /// Ready when more may have come; otherwise `cx` is woken once it has.
@@ -172,7 +176,7 @@ impl Connection {
                 Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
                 Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
             };
-        if self.role.is_none() && alive::is_asked(&head) {
+        if self.arrival.is_none() && alive::is_asked(&head) {
             alive::answer(&mut self.writing.out, self.worker.shared.cluster.as_deref(), &head);
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
@@ -233,11 +237,11 @@ impl Connection {
 
     /// For whom a request is: the client at the other end, or whom a node or a trusted proxy asks for.
     fn asker(&self, plan: &Plan, head: &mut Head<'_>) -> Result<Asker, Refusal> {
-        let Some(role) = self.role else {
+        let Some(arrival) = self.arrival else {
             return Asker::of_peer(self.worker.shared.cluster.as_deref(), head);
         };
-        let client = forwarded::believe(&plan.settings.trust, role, self.client, head)?;
-        Ok(Asker::of_client(self.worker.shared.cluster.as_deref(), role, client, head))
+        let client = forwarded::believe(&plan.settings.trust, arrival, self.client, head)?;
+        Ok(Asker::of_client(self.worker.shared.cluster.as_deref(), arrival.role, client, head))
     }
 
     /// The hits since the last call, of which somebody else knows how long they took.
@@ -270,7 +274,7 @@ impl Connection {
             match self.next(&plan, look).await {
                 Ok(Next::Look) => {}
                 Ok(Next::Wait) => break,
-                Ok(Next::Close) => return,
+                Ok(Next::Close) => return self.part(),
                 Ok(Next::Reset) | Err(_) => return self.writing.reset(),
                 Ok(Next::Tunnel(tunnel, opened)) => {
                     return Box::pin(self.tunnel(tunnel, *opened, &plan)).await;
@@ -345,7 +349,11 @@ impl Connection {
                     let refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason };
                     return Box::pin(self.refuse(plan, refusal, None)).await;
                 }
-                Ok(0) | Err(_) => return Ok(Next::Close),
+                Ok(0) => return Ok(Next::Close),
+                Err(error) => {
+                    self.writing.blame(&error);
+                    return Ok(Next::Close);
+                }
             }
         }
     }
@@ -443,16 +451,10 @@ impl Connection {
     }
 
     async fn tunnel(self, tunnel: Tunnel, opened: Opened, plan: &Plan) {
-        let Self { worker, reading, mut writing, seat: _seat, .. } = self;
-        let Opened { reply, mut bytes, memo } = opened;
-        if writing.flush().await.is_ok() {
-            let (read, input) = reading.into_half();
-            if let Ok(client) = writing.into_half().reunite(read) {
-                let idle = plan.settings.timeouts.tunnel;
-                bytes += crate::http1::tunnel::run(client, input.unread(), tunnel, idle).await;
-            }
-        }
-        worker.replied(plan, &reply, bytes, memo);
+        let Self { worker, reading, writing, seat: _seat, .. } = self;
+        let Opened { reply, bytes, memo } = opened;
+        let sent = tunnel::run(reading, writing, tunnel, plan.settings.timeouts.tunnel).await;
+        worker.replied(plan, &reply, bytes + sent, memo);
     }
 }
 

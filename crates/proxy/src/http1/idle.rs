@@ -141,7 +141,7 @@ impl Host {
         if !self.calls.is_empty() {
             cx.waker().wake_by_ref();
         } else if self.drain.poll(cx) {
-            self.guests.clear();
+            self.guests.drain().for_each(|guest| guest.connection.part());
         }
         self.sweep(cx);
         Poll::Pending
@@ -197,7 +197,7 @@ impl Host {
                 true
             }
             Poll::Ready(Ok(0) | Err(_)) => {
-                self.guests.remove(place);
+                self.guests.remove(place).connection.part();
                 false
             }
         }
@@ -238,7 +238,9 @@ impl Host {
         while self.sweep.as_mut().poll(cx).is_ready() {
             let (now, idle) = (clock::millis(), self.plan.settings.timeouts.idle);
             let since = now.saturating_sub(idle.as_millis() as u64);
-            self.guests.retain(|_, guest| guest.since > since);
+            let is_over = |(place, guest): (usize, &Guest)| (guest.since <= since).then_some(place);
+            let over: Vec<_> = self.guests.iter().filter_map(is_over).collect();
+            over.into_iter().for_each(|place| self.guests.remove(place).connection.part());
             let oldest = self.guests.iter().map(|(_, guest)| guest.since).min().unwrap_or(now);
             let wait = Duration::from_millis(oldest - since).max(SWEEP);
             self.sweep.as_mut().reset(Instant::now() + wait);

@@ -8,18 +8,22 @@ use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::sendfile;
 use rustix::net::{RecvFlags, SendFlags};
-use tokio::io::{AsyncWrite, AsyncWriteExt, Interest};
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{Instant, Sleep};
 
+use super::deadline::Deadline;
 use super::input::{Input, borrow_buffer, give_buffer};
+use super::pace::Pace;
+use super::tls::accept::Secured;
+use super::tls::output::Output;
+use super::tls::record::{Fault, Opener};
 use crate::base::clock;
 use crate::base::settings::Timeouts;
 
@@ -27,94 +31,36 @@ use crate::base::settings::Timeouts;
 /// once would reset it, and the client would not see the answer.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A deadline that costs nothing until something has to be waited for, and then one look at the
-/// clock: the timer is armed once, and re-armed only when it fires too early.
-#[derive(Debug)]
-pub(crate) struct Deadline {
-    limit: Duration,
-    /// In `clock::millis`; `None` until the first wait.
-    due: Option<u64>,
-    timer: Option<Timer>,
-}
-
-#[derive(Debug)]
-struct Timer {
-    sleep: Pin<Box<Sleep>>,
-    /// Whom it wakes.
-    waker: Waker,
-    /// When, in `clock::millis`.
-    at: u64,
-}
-
-impl Timer {
-    fn will_wake_by(&self, due: u64, cx: &Context<'_>) -> bool {
-        self.at <= due && !self.sleep.is_elapsed() && self.waker.will_wake(cx.waker())
-    }
-}
-
-impl Deadline {
-    pub(crate) fn new(limit: Duration) -> Self {
-        Self { limit, due: None, timer: None }
-    }
-
-    /// Restarts: `limit` from the next wait on.
-    pub(crate) fn set(&mut self, limit: Duration) {
-        (self.limit, self.due) = (limit, None);
-    }
-
-    /// Lets go of the timer until there is something to wait for again.
-    fn disarm(&mut self) {
-        self.timer = None;
-    }
-
-    /// Restarts with the same limit.
-    pub(crate) fn restart(&mut self) {
-        self.due = None;
-    }
-
-    /// Ready once the deadline has passed.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let now = clock::millis();
-        let due = *self.due.get_or_insert(now + self.limit.as_millis() as u64);
-        if due <= now {
-            return Poll::Ready(());
-        }
-        match &self.timer {
-            // It will wake us in time; then it is either due, or armed again.
-            Some(timer) if timer.will_wake_by(due, cx) => {}
-            _ => self.arm(cx, now, due),
-        }
-        Poll::Pending
-    }
-
-    fn arm(&mut self, cx: &mut Context<'_>, now: u64, due: u64) {
-        let left = Duration::from_millis(due - now);
-        let mut sleep = match self.timer.take() {
-            Some(mut timer) => {
-                timer.sleep.as_mut().reset(Instant::now() + left);
-                timer.sleep
-            }
-            None => Box::pin(tokio::time::sleep(left)),
-        };
-        if sleep.as_mut().poll(cx).is_ready() {
-            cx.waker().wake_by_ref();
-        }
-        self.timer = Some(Timer { sleep, waker: cx.waker().clone(), at: due });
-    }
-}
-
 /// Reads from a client.
 #[derive(Debug)]
 pub(crate) struct Reading {
     half: OwnedReadHalf,
+    /// Opens what is read, under TLS.
+    opener: Option<Box<Opener>>,
     /// What has been read and not yet been consumed.
     pub(crate) input: Input,
     deadline: Deadline,
 }
 
+/// The two halves of a client's connection.
+pub(crate) fn halves(stream: TcpStream, timeouts: &Timeouts) -> (Reading, Writing) {
+    let (read, write) = stream.into_split();
+    (Reading::new(read, None), Writing::new(write, None, timeouts))
+}
+
+/// The two halves of a client's connection under TLS.
+pub(crate) fn secured_halves(secured: Secured, timeouts: &Timeouts) -> (Reading, Writing) {
+    let Secured { stream, opener, sealer, .. } = secured;
+    let (read, write) = stream.into_split();
+    (
+        Reading::new(read, Some(Box::new(opener))),
+        Writing::new(write, Some(Box::new(Output::new(sealer))), timeouts),
+    )
+}
+
 impl Reading {
-    pub(crate) fn new(half: OwnedReadHalf) -> Self {
-        Self { half, input: Input::default(), deadline: Deadline::new(Duration::ZERO) }
+    fn new(half: OwnedReadHalf, opener: Option<Box<Opener>>) -> Self {
+        Self { half, opener, input: Input::default(), deadline: Deadline::new(Duration::ZERO) }
     }
 
     /// Sets the deadline of the reads that follow.
@@ -140,6 +86,9 @@ impl Reading {
 
     /// The same without a deadline.
     pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.opener.is_some() {
+            return self.poll_open(cx);
+        }
         let stream: &TcpStream = self.half.as_ref();
         loop {
             if stream.poll_read_ready(cx)?.is_pending() {
@@ -152,9 +101,39 @@ impl Reading {
         }
     }
 
-    /// Lets go of buffer and timer while the connection has nothing to read.
+    /// The same under TLS: a record is read when all of it is here.
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Some(opener) = &mut self.opener else { return Poll::Ready(Ok(0)) };
+        let stream: &TcpStream = self.half.as_ref();
+        loop {
+            if opener.holds_bytes() {
+                let input = self.input.make_room();
+                let before = input.len();
+                opener.open(input)?;
+                if input.len() > before {
+                    return Poll::Ready(Ok(input.len() - before));
+                }
+            }
+            if opener.is_over() {
+                return Poll::Ready(Ok(0));
+            }
+            if stream.poll_read_ready(cx)?.is_pending() {
+                return Poll::Pending;
+            }
+            match receive(stream, opener.make_room()) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                ended => return Poll::Ready(ended),
+            }
+        }
+    }
+
+    /// Lets go of buffers and timer while the connection has nothing to read.
     pub(crate) fn rest(&mut self) {
         self.input.rest();
+        if let Some(opener) = &mut self.opener {
+            opener.rest();
+        }
         self.deadline.disarm();
     }
 
@@ -164,8 +143,9 @@ impl Reading {
         stream.poll_read_ready(cx).map(drop)
     }
 
-    pub(crate) fn into_half(self) -> (OwnedReadHalf, Input) {
-        (self.half, self.input)
+    /// The half of the socket and what was read from it; `None` under TLS, where the two belong together.
+    pub(crate) fn into_half(self) -> Result<(OwnedReadHalf, Input), Self> {
+        if self.opener.is_some() { Err(self) } else { Ok((self.half, self.input)) }
     }
 }
 
@@ -182,46 +162,12 @@ pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<us
     received.map_or(tried, Ok)
 }
 
-/// How fast a client takes what is sent, whenever it makes us wait.
-#[derive(Debug)]
-struct Pace {
-    /// Bytes a second that it has to take.
-    least: u64,
-    /// Interval in milliseconds after which that is judged, repeatedly.
-    window: u64,
-    waited: u64,
-    taken: u64,
-    /// Since when we wait, in `clock::millis`.
-    since: Option<u64>,
-}
-
-impl Pace {
-    fn new(least: u64, window: Duration) -> Self {
-        Self { least, window: window.as_millis() as u64, waited: 0, taken: 0, since: None }
-    }
-
-    fn wait(&mut self, now: u64) {
-        self.since.get_or_insert(now);
-    }
-
-    /// The client has taken `bytes`: whether that was fast enough. `now` is asked only after a wait.
-    fn took(&mut self, bytes: u64, now: impl FnOnce() -> u64) -> bool {
-        self.taken += bytes;
-        let Some(since) = self.since.take() else { return true };
-        self.waited += now().saturating_sub(since);
-        if self.waited < self.window {
-            return true;
-        }
-        let due = self.waited.saturating_mul(self.least) / 1_000;
-        self.waited = 0;
-        std::mem::take(&mut self.taken) >= due
-    }
-}
-
 /// Writes to a client.
 #[derive(Debug)]
 pub(crate) struct Writing {
     half: OwnedWriteHalf,
+    /// Seals what is written, under TLS.
+    tls: Option<Box<Output>>,
     /// What is ready to leave.
     pub(crate) out: Vec<u8>,
     deadline: Deadline,
@@ -232,9 +178,9 @@ pub(crate) struct Writing {
 
 impl Writing {
     /// `stall` is how long a client may take nothing at all, and after which `min_rate` counts.
-    pub(crate) fn new(half: OwnedWriteHalf, timeouts: &Timeouts) -> Self {
+    fn new(half: OwnedWriteHalf, tls: Option<Box<Output>>, timeouts: &Timeouts) -> Self {
         let (deadline, pace) = (Deadline::new(timeouts.stall), Pace::new(timeouts.min_rate, timeouts.stall));
-        Self { half, out: Vec::new(), deadline, pace, sent: 0 }
+        Self { half, tls, out: Vec::new(), deadline, pace, sent: 0 }
     }
 
     /// Sends what is in `out`.
@@ -242,6 +188,9 @@ impl Writing {
     /// # Errors
     /// `TimedOut` when the client takes nothing for too long or too little, or the kernel's.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
+        if self.tls.is_some() {
+            return self.seal_and_send(&[]).await;
+        }
         if self.out.is_empty() {
             return Ok(());
         }
@@ -257,6 +206,10 @@ impl Writing {
     /// # Errors
     /// The kernel's.
     pub(crate) fn try_flush(&mut self) -> io::Result<bool> {
+        if let Some(tls) = &mut self.tls {
+            self.sent += tls.seal(&mut self.out, &[])?;
+            return tls.try_send(self.half.as_ref());
+        }
         if self.out.is_empty() {
             return Ok(true);
         }
@@ -283,6 +236,9 @@ impl Writing {
         if self.out.capacity() > 0 {
             give_buffer(std::mem::take(&mut self.out));
         }
+        if let Some(tls) = &mut self.tls {
+            tls.records().rest();
+        }
     }
 
     /// Makes sure of a buffer to write to.
@@ -297,6 +253,9 @@ impl Writing {
     /// # Errors
     /// As [`Writing::flush`].
     pub(crate) async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        if self.tls.is_some() {
+            return self.seal_and_send(bytes).await;
+        }
         self.deadline.restart();
         while !bytes.is_empty() {
             let wrote = poll_fn(|cx| match Pin::new(&mut self.half).poll_write(cx, bytes) {
@@ -308,9 +267,69 @@ impl Writing {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             bytes = &bytes[wrote..];
+            self.sent += wrote as u64;
             self.took(wrote)?;
         }
         Ok(())
+    }
+
+    /// Seals and sends what is in `out`, and `bytes` behind it.
+    async fn seal_and_send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        self.deadline.restart();
+        loop {
+            let (piece, rest) = bytes.split_at(bytes.len().min(Output::BATCH));
+            let Some(tls) = &mut self.tls else { return Ok(()) };
+            self.sent += tls.seal(&mut self.out, piece)?;
+            self.send_sealed().await?;
+            bytes = rest;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends the records that are ready.
+    async fn send_sealed(&mut self) -> io::Result<()> {
+        poll_fn(|cx| match self.poll_send_sealed(cx) {
+            Poll::Pending => self.poll_wait(cx).map_ok(drop),
+            sent => sent,
+        })
+        .await
+    }
+
+    /// The same without a deadline.
+    pub(crate) fn poll_send_sealed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(tls) = &mut self.tls
+            && !tls.records().is_empty()
+        {
+            let count = ready!(Pin::new(&mut self.half).poll_write(cx, tls.records().ready()))?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            tls.records().sent(count);
+            self.took(count)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Seals some of `bytes` once all that was sealed before is sent: how many.
+    pub(crate) fn poll_seal(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_send_sealed(cx))?;
+        let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(0)) };
+        let piece = &bytes[..bytes.len().min(Output::BATCH)];
+        self.sent += tls.seal(&mut self.out, piece)?;
+        // What is not sent now is sent before more is sealed.
+        let _ = tls.try_send(self.half.as_ref())?;
+        Poll::Ready(Ok(piece.len()))
+    }
+
+    /// Says that nothing more follows.
+    pub(crate) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(tls) = &mut self.tls {
+            tls.close();
+        }
+        ready!(self.poll_send_sealed(cx))?;
+        Pin::new(&mut self.half).poll_shutdown(cx)
     }
 
     /// Waits for the client to take something.
@@ -320,7 +339,6 @@ impl Writing {
     }
 
     fn took(&mut self, count: usize) -> io::Result<()> {
-        self.sent += count as u64;
         self.deadline.restart();
         match self.pace.took(count as u64, clock::millis) {
             true => Ok(()),
@@ -333,6 +351,10 @@ impl Writing {
     /// # Errors
     /// As [`Writing::flush`].
     pub(crate) async fn flush_with_more(&mut self) -> io::Result<()> {
+        if self.tls.is_some() {
+            // It leaves with the first bytes of what follows, in one record.
+            return Ok(());
+        }
         let stream: &TcpStream = self.half.as_ref();
         let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
         let sent = stream.try_io(Interest::WRITABLE, || Ok(rustix::net::send(stream, &self.out, flags)?));
@@ -354,10 +376,17 @@ impl Writing {
         let (mut at, end) = (offset, offset + len);
         self.deadline.restart();
         while at < end {
+            if let Some(tls) = &mut self.tls {
+                let sealed = tls.seal_file(&mut self.out, file, at..end)?;
+                (at, self.sent) = (sealed.read_to, self.sent + sealed.content);
+                self.send_sealed().await?;
+                continue;
+            }
             let sent = poll_fn(|cx| self.poll_send_file(cx, file, &mut at, end)).await?;
             if sent == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            self.sent += sent as u64;
             self.took(sent)?;
         }
         Ok(())
@@ -388,7 +417,29 @@ impl Writing {
     /// # Errors
     /// The kernel's.
     pub(crate) async fn finish(&mut self) -> io::Result<()> {
-        self.half.shutdown().await
+        poll_fn(|cx| match self.poll_finish(cx) {
+            Poll::Pending => self.poll_wait(cx).map_ok(drop),
+            finished => finished,
+        })
+        .await
+    }
+
+    /// Says that nothing more follows, as far as that takes no waiting; the connection is about to go.
+    pub(crate) fn part(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.close();
+            // A client that reads nothing does not get it.
+            let _ = tls.try_send(self.half.as_ref());
+        }
+    }
+
+    /// Says what was wrong with what the client sent under TLS, if it was that; the connection is about to go.
+    pub(crate) fn blame(&mut self, error: &io::Error) {
+        let fault = error.get_ref().and_then(|error| error.downcast_ref::<Fault>());
+        if let (Some(tls), Some(fault)) = (&mut self.tls, fault) {
+            tls.fail(*fault);
+            let _ = tls.try_send(self.half.as_ref());
+        }
     }
 
     /// Lets the end of the connection, once the other half is gone too, reach the client as an error.
@@ -415,36 +466,6 @@ pub(crate) async fn linger(reading: &mut Reading, writing: &mut Writing) {
         match reading.more().await {
             Ok(1..) => reading.input.clear(),
             _ => return,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_has_to_keep_pace_only_while_it_makes_us_wait() {
-        // Each step: how long we waited for the client (ms), and what it took then (bytes).
-        let cases: [(&[(u64, u64)], bool); 6] = [
-            (&[(0, 1), (0, 1), (0, 1)], true),
-            (&[(999, 0)], true),
-            (&[(1_000, 100)], true),
-            (&[(1_000, 99)], false),
-            (&[(600, 1), (600, 118)], false),
-            // What was taken before does not count for ever.
-            (&[(0, 1_000_000), (1_000, 0), (1_000, 99)], false),
-        ];
-        for (steps, expected) in cases {
-            let (mut pace, mut now) = (Pace::new(100, Duration::from_secs(1)), 0);
-            let kept = steps.iter().all(|&(waited, taken)| {
-                if waited > 0 {
-                    pace.wait(now);
-                }
-                now += waited;
-                pace.took(taken, || now)
-            });
-            assert_eq!(kept, expected, "{steps:?}");
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Sockets: streams and their buffers, limits on what runs at the same time, and the addresses that are never called.
 
+pub(crate) mod deadline;
 pub mod gate;
 pub mod guard;
 pub(crate) mod input;
 pub(crate) mod io;
 pub mod own;
+mod pace;
 pub mod stream;
+pub mod tls;

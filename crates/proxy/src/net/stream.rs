@@ -151,7 +151,7 @@ mod tests {
 
     /// A connection under TLS and its other end; the certificates are for this test alone.
     async fn secured() -> (Stream, server::TlsStream<TcpStream>) {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = crate::net::tls::provider();
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(include_bytes!("testdata/ca.pem")).unwrap()).unwrap();
         let chain = vec![CertificateDer::from_pem_slice(include_bytes!("testdata/leaf.pem")).unwrap()];

@@ -16,6 +16,7 @@ use crate::base::networks::host_of;
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
 use crate::net::stream::Stream;
+use crate::net::tls::provider;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -160,7 +161,6 @@ fn bare(host: &str) -> &str {
 pub fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }

@@ -16,8 +16,8 @@ use super::idle::Idle;
 use super::sending::Sending;
 use crate::http::chunked::{Chunked, Step};
 use crate::http::response::{self, Framing, Head, Malformed};
+use crate::net::deadline::Deadline;
 use crate::net::input::{Input, Looking};
-use crate::net::io::Deadline;
 use crate::net::stream::{State, Stream};
 
 /// Content still to come from which on a larger buffer pays, and how large it is.

@@ -8,7 +8,7 @@ use larder_store::lines::write_line;
 
 use super::exchange::Failure;
 use crate::http::body::Upload;
-use crate::net::io::Deadline;
+use crate::net::deadline::Deadline;
 use crate::net::stream::Stream;
 
 /// A request's content on its way out.

@@ -11,7 +11,6 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use larder_rpc::{Answering, Asked, Call, Replying, line, onc, thrift};
-use tokio::net::TcpStream;
 
 use super::deliver::Delivery;
 use super::page::{self, Page};
@@ -59,14 +58,13 @@ enum Ending {
 pub(crate) fn welcome(
     (worker, doors): (&Arc<Worker>, &Arc<State>),
     door: Door,
-    stream: TcpStream,
+    (reading, writing): (Reading, Writing),
     client: SocketAddr,
     seat: Seat,
 ) {
-    let (read, write) = stream.into_split();
     let connection = Connection {
-        reading: Reading::new(read),
-        writing: Writing::new(write, &worker.plan().settings.timeouts),
+        reading,
+        writing,
         buffer: BytesMut::new(),
         begun: false,
         drain: Drain::new(worker),

@@ -21,12 +21,15 @@ use crate::base::error::Error;
 use crate::base::networks;
 use crate::base::settings::{Door, Listener, Role, Settings};
 use crate::cluster::follow;
+use crate::exchange::arrival::Arrival;
 use crate::features::maintenance::{Done, Upkeep};
 use crate::flow::drain::{Drain, Seat};
 use crate::flow::worker::{Shared, Worker};
 use crate::http1::idle::Lobby;
 use crate::http1::{self, Connection};
+use crate::net::io::{halves, secured_halves};
 use crate::net::own::OwnListeners;
+use crate::net::tls;
 use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
@@ -39,6 +42,8 @@ const BACKLOG: i32 = 4096;
 /// tries to reach the engine.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// Time between two looks at the files of certificates.
+const CERTIFICATES: Duration = Duration::from_secs(2);
 /// How long a client that may not use a listener has to read that.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -58,7 +63,7 @@ pub struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
     /// HTTP.
-    Http(Role),
+    Http(Arrival),
     /// RPC.
     Door(Door),
     /// HTTP, among the nodes of a cluster.
@@ -93,7 +98,8 @@ impl Server {
     pub fn bind(settings: Settings) -> Result<Self, Error> {
         let mut sockets: Vec<_> = (0..settings.threads.max(1)).map(|_| Sockets::default()).collect();
         let mut addresses = Vec::new();
-        let http = settings.listen.iter().map(|Listener { address, role }| (Front::Http(*role), address));
+        let arrival = |listener: &Listener| Arrival { role: listener.role, tls: listener.tls };
+        let http = settings.listen.iter().map(|listener| (Front::Http(arrival(listener)), &listener.address));
         let doors = settings.doors.listen.iter().map(|(door, address)| (Front::Door(*door), address));
         let peers = settings.cluster.iter().map(|cluster| (Front::Peer, &cluster.listen));
         for (front, address) in http.chain(doors).chain(peers) {
@@ -117,7 +123,8 @@ impl Server {
         let admin = admin.transpose()?;
         let at_admin = admin.as_ref().and_then(|listener| listener.local_addr().ok());
         let own = OwnListeners::new(addresses.iter().map(|(_, address)| *address).chain(at_admin));
-        let shared = Shared::new(settings, own)?;
+        let tls = tls::server::Server::new(&settings)?;
+        let shared = Shared::new(settings, own, tls)?;
         let (doors, done) = (Arc::default(), Arc::default());
         let upkeep = Upkeep::start(&shared, &done)?;
         contents::start(
@@ -305,7 +312,7 @@ fn welcome(Host { worker, lobby, doors }: &Host, front: Front, stream: TcpStream
     }
     if !may_use(&plan.settings, front, client.ip()) {
         tracing::debug!(%client, "turned away: not among the clients of this listener");
-        if let Front::Http(_) = front {
+        if let Front::Http(Arrival { tls: false, .. }) = front {
             tokio::spawn(turn_away(stream, client.ip(), seat));
         }
         return;
@@ -313,22 +320,48 @@ fn welcome(Host { worker, lobby, doors }: &Host, front: Front, stream: TcpStream
     // Heads and bodies are written whole; waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
     match front {
-        Front::Http(_) | Front::Peer => {
-            let role = if let Front::Http(role) = front { Some(role) } else { None };
-            let connection =
-                Connection::new((Arc::clone(worker), Arc::clone(lobby)), role, stream, client, seat);
-            lobby.enter(Box::new(connection));
+        Front::Http(arrival) if arrival.tls => {
+            tokio::spawn(secure(Arc::clone(worker), Arc::clone(lobby), arrival, stream, client, seat));
         }
-        Front::Door(door) => rpc::welcome((worker, doors), door, stream, client, seat),
+        Front::Http(_) | Front::Peer => {
+            let arrival = if let Front::Http(arrival) = front { Some(arrival) } else { None };
+            let ends = halves(stream, &plan.settings.timeouts);
+            let way = (Arc::clone(worker), Arc::clone(lobby));
+            lobby.enter(Box::new(Connection::new(way, arrival, ends, client, seat)));
+        }
+        Front::Door(door) => {
+            let ends = halves(stream, &plan.settings.timeouts);
+            rpc::welcome((worker, doors), door, ends, client, seat);
+        }
+    }
+}
+
+/// Makes the handshake with a client, and lets it in.
+async fn secure(
+    worker: Arc<Worker>,
+    lobby: Arc<Lobby>,
+    arrival: Arrival,
+    stream: TcpStream,
+    client: SocketAddr,
+    seat: Seat,
+) {
+    let Some(tls) = worker.shared.listener_tls.clone() else { return };
+    match tls.accept(stream, worker.plan().settings.timeouts.head).await {
+        Ok(secured) => {
+            let ends = secured_halves(secured, &worker.plan().settings.timeouts);
+            let way = (worker, Arc::clone(&lobby));
+            lobby.enter(Box::new(Connection::new(way, Some(arrival), ends, client, seat)));
+        }
+        Err(error) => tracing::debug!(%client, "no TLS: {error}"),
     }
 }
 
 /// Whether a client at `ip` may use a listener of this kind at all.
 fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
     match front {
-        Front::Http(Role::Forward) => networks::have(&settings.forward.clients, ip),
+        Front::Http(Arrival { role: Role::Forward, .. }) => networks::have(&settings.forward.clients, ip),
         Front::Door(_) => networks::have(&settings.doors.clients, ip),
-        Front::Http(Role::Reverse) | Front::Peer => true,
+        Front::Http(Arrival { role: Role::Reverse, .. }) | Front::Peer => true,
     }
 }
 
@@ -364,6 +397,9 @@ async fn supervise(
     {
         tokio::spawn(admin::serve(Arc::new(state), listener));
     }
+    if shared.listener_tls.is_some() {
+        tokio::spawn(watch_certificates(Arc::clone(shared)));
+    }
     let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
     let drains = until_told(shared, control).await;
     if drains {
@@ -389,6 +425,21 @@ async fn supervise(
     tokio::select! {
         () = cluster.finish_telling(limit.min(LAST_WORDS)) => true,
         () = stopped(control) => false,
+    }
+}
+
+/// Reads certificates again when their files have changed.
+async fn watch_certificates(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(CERTIFICATES).await;
+        let shared = Arc::clone(&shared);
+        let look = move || {
+            if let Some(tls) = &shared.listener_tls {
+                tls.refresh(&shared.plan().settings.certificates, false);
+            }
+        };
+        // A panic has been told by the thread itself.
+        let _ = tokio::task::spawn_blocking(look).await;
     }
 }
 

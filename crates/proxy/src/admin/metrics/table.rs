@@ -305,6 +305,20 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_trace_queued_spans" []
         "Spans that wait to be sent to the OpenTelemetry collector."
         |moment, to| moment.stats.traces.iter().for_each(|report| to.put(&[], report.queued()))),
+    metric!(Counter "larder_tls_handshakes_total" ["end"]
+    "TLS handshakes with clients, by how they ended: full, resumed, or the reason of the failure."
+    |moment, to| {
+        for (end, handshakes) in moment.stats.tls.iter().flat_map(|tls| &tls.handshakes) {
+            to.put(&[end], handshakes);
+        }
+    }),
+    metric!(Gauge "larder_tls_certificate_expiry_timestamp_seconds" ["name"]
+    "When the certificate of a listener expires, in UNIX seconds; the label has the first of its names."
+    |moment, to| {
+        for certificate in moment.stats.tls.iter().flat_map(|tls| &tls.certificates) {
+            to.put(&[&certificate.name], certificate.not_after);
+        }
+    }),
     metric!(Counter "larder_log_lost_lines_total" []
         "Lines of the access log that could not be written."
         |moment, to| to.put(&[], moment.stats.log_lines_lost)),

@@ -1,0 +1,43 @@
+//! Sends clients that came without TLS to the same URL under https, where a site wants that.
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use larder_semantics::status::Why;
+
+use crate::base::networks::host_of;
+use crate::base::outcome::{Kind, Outcome};
+use crate::base::settings::Role;
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::{Reply, Source};
+use crate::exchange::request::Request;
+use crate::exchange::route::Route;
+
+/// The port that URLs of https do not name.
+const HTTPS: u16 = 443;
+
+/// The redirect, if the site of `request` is served over https only and `request` is not.
+pub(crate) fn to_https(plan: &Plan, request: &Request) -> Option<Reply> {
+    let Route::Site(site) = &request.route else { return None };
+    if !site.settings.only_https || request.scheme == "https" {
+        return None;
+    }
+    let is_tls = |listener: &&crate::settings::Listener| listener.role == Role::Reverse && listener.tls;
+    let port = plan.settings.listen.iter().find(is_tls).map_or(HTTPS, |listener| listener.address.port());
+    let host = host_of(&request.authority);
+    let location = match port {
+        HTTPS => format!("https://{host}{}", request.path),
+        port => format!("https://{host}:{port}{}", request.path),
+    };
+    // A client that changes its method on 301 would lose the content of all but these.
+    let status = match request.method {
+        Method::GET | Method::HEAD => StatusCode::MOVED_PERMANENTLY,
+        _ => StatusCode::PERMANENT_REDIRECT,
+    };
+    let outcome = Outcome::forwarded(Kind::Pass, Why::OnlyHttps);
+    let mut reply =
+        Reply::text(status, format!("{}: this site is at {location}\n", status.as_str()), outcome);
+    let mut fields = HeaderMap::new();
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    fields.insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
+    reply.fields = Source::Fields(fields.into());
+    Some(reply)
+}

@@ -1,0 +1,85 @@
+//! A deadline that costs nothing while bytes flow.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+
+use crate::base::clock;
+
+/// A deadline that costs nothing until something has to be waited for, and then one look at the
+/// clock: the timer is armed once, and re-armed only when it fires too early.
+#[derive(Debug)]
+pub(crate) struct Deadline {
+    limit: Duration,
+    /// In `clock::millis`; `None` until the first wait.
+    due: Option<u64>,
+    timer: Option<Timer>,
+}
+
+#[derive(Debug)]
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    /// Whom it wakes.
+    waker: Waker,
+    /// When, in `clock::millis`.
+    at: u64,
+}
+
+impl Timer {
+    fn will_wake_by(&self, due: u64, cx: &Context<'_>) -> bool {
+        self.at <= due && !self.sleep.is_elapsed() && self.waker.will_wake(cx.waker())
+    }
+}
+
+impl Deadline {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { limit, due: None, timer: None }
+    }
+
+    /// Restarts: `limit` from the next wait on.
+    pub(crate) fn set(&mut self, limit: Duration) {
+        (self.limit, self.due) = (limit, None);
+    }
+
+    /// Lets go of the timer until there is something to wait for again.
+    pub(crate) fn disarm(&mut self) {
+        self.timer = None;
+    }
+
+    /// Restarts with the same limit.
+    pub(crate) fn restart(&mut self) {
+        self.due = None;
+    }
+
+    /// Ready once the deadline has passed.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = clock::millis();
+        let due = *self.due.get_or_insert(now + self.limit.as_millis() as u64);
+        if due <= now {
+            return Poll::Ready(());
+        }
+        match &self.timer {
+            // It will wake us in time; then it is either due, or armed again.
+            Some(timer) if timer.will_wake_by(due, cx) => {}
+            _ => self.arm(cx, now, due),
+        }
+        Poll::Pending
+    }
+
+    fn arm(&mut self, cx: &mut Context<'_>, now: u64, due: u64) {
+        let left = Duration::from_millis(due - now);
+        let mut sleep = match self.timer.take() {
+            Some(mut timer) => {
+                timer.sleep.as_mut().reset(Instant::now() + left);
+                timer.sleep
+            }
+            None => Box::pin(tokio::time::sleep(left)),
+        };
+        if sleep.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        self.timer = Some(Timer { sleep, waker: cx.waker().clone(), at: due });
+    }
+}

@@ -1,0 +1,69 @@
+//! How fast a client has to take what is sent.
+
+use std::time::Duration;
+
+/// How fast a client takes what is sent, whenever it makes us wait.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Bytes a second that it has to take.
+    least: u64,
+    /// Interval in milliseconds after which that is judged, repeatedly.
+    window: u64,
+    waited: u64,
+    taken: u64,
+    /// Since when we wait, in `clock::millis`.
+    since: Option<u64>,
+}
+
+impl Pace {
+    pub(super) fn new(least: u64, window: Duration) -> Self {
+        Self { least, window: window.as_millis() as u64, waited: 0, taken: 0, since: None }
+    }
+
+    pub(super) fn wait(&mut self, now: u64) {
+        self.since.get_or_insert(now);
+    }
+
+    /// The client has taken `bytes`: whether that was fast enough. `now` is asked only after a wait.
+    pub(super) fn took(&mut self, bytes: u64, now: impl FnOnce() -> u64) -> bool {
+        self.taken += bytes;
+        let Some(since) = self.since.take() else { return true };
+        self.waited += now().saturating_sub(since);
+        if self.waited < self.window {
+            return true;
+        }
+        let due = self.waited.saturating_mul(self.least) / 1_000;
+        self.waited = 0;
+        std::mem::take(&mut self.taken) >= due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_to_keep_pace_only_while_it_makes_us_wait() {
+        // Each step: how long we waited for the client (ms), and what it took then (bytes).
+        let cases: [(&[(u64, u64)], bool); 6] = [
+            (&[(0, 1), (0, 1), (0, 1)], true),
+            (&[(999, 0)], true),
+            (&[(1_000, 100)], true),
+            (&[(1_000, 99)], false),
+            (&[(600, 1), (600, 118)], false),
+            // What was taken before does not count for ever.
+            (&[(0, 1_000_000), (1_000, 0), (1_000, 99)], false),
+        ];
+        for (steps, expected) in cases {
+            let (mut pace, mut now) = (Pace::new(100, Duration::from_secs(1)), 0);
+            let kept = steps.iter().all(|&(waited, taken)| {
+                if waited > 0 {
+                    pace.wait(now);
+                }
+                now += waited;
+                pace.took(taken, || now)
+            });
+            assert_eq!(kept, expected, "{steps:?}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The handshake of a client's connection. rustls makes it; then both directions go on with its keys.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::server::{ServerConfig, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{HandshakeKind, ProtocolVersion};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+
+use super::record::{self, Opener, Sealer};
+
+/// Bytes that a client may send in a handshake before any of them could be used.
+const MOST: usize = 96 << 10;
+/// Room for what is received at once: a first message rarely needs more.
+const ROOM: usize = 4 << 10;
+/// Bytes of a record's header.
+const HEADER: usize = 5;
+
+/// What a client gets that speaks HTTP without TLS.
+const USE_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 58\r\nConnection: close\r\n\r\n400: this address speaks HTTP over TLS: use https:// here\n";
+
+/// A connection whose handshake is done.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    pub(crate) stream: TcpStream,
+    pub(crate) opener: Opener,
+    pub(crate) sealer: Sealer,
+    pub(crate) session: Session,
+}
+
+/// What was agreed in a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// TLS 1.3, or else 1.2.
+    pub(crate) is_v13: bool,
+    /// An earlier session was resumed.
+    pub(crate) is_resumed: bool,
+    /// The client speaks HTTP/2.
+    pub(crate) http2: bool,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unsecured {
+    /// It took too long.
+    #[error("the handshake took longer than {0:?}")]
+    TimedOut(Duration),
+    /// The client left.
+    #[error("the client left during the handshake")]
+    Left,
+    /// It speaks HTTP without TLS.
+    #[error("the client speaks HTTP without TLS")]
+    Plain,
+    /// The kernel's.
+    #[error("{0}")]
+    Io(io::Error),
+    /// What the client sent, or did not accept.
+    #[error("{0}")]
+    Tls(rustls::Error),
+}
+
+impl Unsecured {
+    /// The reason in metrics.
+    pub(crate) fn reason(&self) -> Failure {
+        match self {
+            Self::TimedOut(_) => Failure::Timeout,
+            Self::Left | Self::Io(_) => Failure::Left,
+            Self::Plain => Failure::Plain,
+            Self::Tls(rustls::Error::AlertReceived(_)) => Failure::Alert,
+            Self::Tls(rustls::Error::PeerIncompatible(_)) => Failure::Incompatible,
+            Self::Tls(_) => Failure::Malformed,
+        }
+    }
+}
+
+/// The kinds of failed handshakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    Timeout,
+    Left,
+    Plain,
+    Alert,
+    Incompatible,
+    Malformed,
+}
+
+impl Failure {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Timeout, Self::Left, Self::Plain, Self::Alert, Self::Incompatible, Self::Malformed];
+
+    /// Its name in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Left => "left",
+            Self::Plain => "plain-http",
+            Self::Alert => "alert",
+            Self::Incompatible => "incompatible",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// Makes the handshake with the client at the other end of `stream`, when it has said something and there is a permit.
+///
+/// # Errors
+/// Why there is no connection. The client has been told as far as TLS has words for it.
+pub(super) async fn accept(
+    mut stream: TcpStream,
+    config: Arc<ServerConfig>,
+    permits: &Semaphore,
+) -> Result<Secured, Unsecured> {
+    // Nothing is held for a client that says nothing.
+    stream.readable().await.map_err(Unsecured::Io)?;
+    let _permit = permits.acquire().await;
+    let mut handshake = Handshake::new(config).map_err(Unsecured::Tls)?;
+    match handshake.run(&mut stream).await {
+        Ok(()) => handshake.end(stream),
+        Err(error) => {
+            // A client that left does not get it.
+            let _ = stream.write_all(&handshake.outgoing).await;
+            Err(error)
+        }
+    }
+}
+
+struct Handshake {
+    connection: UnbufferedServerConnection,
+    /// Bytes from the client that were not used yet.
+    incoming: Vec<u8>,
+    /// Bytes to the client that were not sent yet.
+    outgoing: Vec<u8>,
+    early: Vec<u8>,
+}
+
+/// What is to be done next.
+enum Step {
+    Again,
+    Send,
+    Receive,
+    Done,
+}
+
+impl Handshake {
+    fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+        let connection = UnbufferedServerConnection::new(config)?;
+        Ok(Self { connection, incoming: Vec::new(), outgoing: Vec::new(), early: Vec::new() })
+    }
+
+    async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
+        loop {
+            match self.step() {
+                Ok(Step::Again) => {}
+                Ok(Step::Send) => {
+                    stream.write_all(&self.outgoing).await.map_err(Unsecured::Io)?;
+                    self.outgoing.clear();
+                }
+                Ok(Step::Receive) => self.receive(stream).await?,
+                Ok(Step::Done) => return Ok(()),
+                Err(error) => {
+                    // The alert that says so comes with the next step.
+                    let _ = self.step();
+                    return Err(Unsecured::Tls(error));
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<Step, rustls::Error> {
+        let UnbufferedStatus { discard, state, .. } = self.connection.process_tls_records(&mut self.incoming);
+        let step = match state? {
+            ConnectionState::EncodeTlsData(mut data) => {
+                encode(&mut self.outgoing, |room| data.encode(room))?;
+                Step::Again
+            }
+            ConnectionState::TransmitTlsData(sent) => {
+                sent.done();
+                Step::Send
+            }
+            ConnectionState::ReadTraffic(mut traffic) => {
+                while let Some(record) = traffic.next_record() {
+                    self.early.extend_from_slice(record?.payload);
+                }
+                Step::Again
+            }
+            ConnectionState::WriteTraffic(_) => Step::Done,
+            ConnectionState::BlockedHandshake => Step::Receive,
+            _ => return Err(rustls::Error::HandshakeNotComplete),
+        };
+        self.incoming.drain(..discard);
+        match step {
+            Step::Done if self.connection.is_handshaking() => Ok(Step::Receive),
+            step => Ok(step),
+        }
+    }
+
+    async fn receive(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
+        if self.incoming.len() >= MOST {
+            return Err(Unsecured::Tls(rustls::Error::General(
+                "the client's first messages are too long".to_owned(),
+            )));
+        }
+        self.incoming.reserve(ROOM);
+        if stream.read_buf(&mut self.incoming).await.map_err(Unsecured::Io)? == 0 {
+            return Err(Unsecured::Left);
+        }
+        // A record of TLS begins with a number below 32.
+        if self.incoming.first().is_some_and(u8::is_ascii_uppercase) && self.connection.is_handshaking() {
+            self.outgoing.extend_from_slice(USE_TLS);
+            return Err(Unsecured::Plain);
+        }
+        Ok(())
+    }
+
+    /// Goes on with the keys alone.
+    fn end(self, stream: TcpStream) -> Result<Secured, Unsecured> {
+        let session = Session {
+            is_v13: self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3),
+            is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            http2: self.connection.alpn_protocol() == Some(b"h2"),
+        };
+        let (secrets, kernel) = self.connection.dangerous_into_kernel_connection().map_err(Unsecured::Tls)?;
+        let halves = record::halves(secrets, kernel);
+        let (mut opener, sealer) = halves.map_err(|fault| Unsecured::Io(fault.into()))?;
+        opener.begin_with(self.early, self.incoming);
+        Ok(Secured { stream, opener, sealer, session })
+    }
+}
+
+/// Appends to `out` what `encode` writes into the room that it is given.
+fn encode(
+    out: &mut Vec<u8>,
+    mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<(), rustls::Error> {
+    let (start, mut room) = (out.len(), HEADER + record::MOST);
+    loop {
+        out.resize(start + room, 0);
+        match encode(&mut out[start..]) {
+            Ok(written) => {
+                out.truncate(start + written);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(needed)) if needed.required_size > room => {
+                room = needed.required_size;
+            }
+            Err(error) => return Err(rustls::Error::General(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The certificates of the listeners: read from files, chosen by the name that a client asks for, and read again while
+//! the program runs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::digest::{SHA256, digest};
+use rustls::SignatureAlgorithm;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use webpki::EndEntityCert;
+use x509_cert::der::Decode;
+
+use super::provider;
+use crate::base::settings::CertificateFiles;
+
+/// A certificate with its key, as read from two files.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// Where it was read from.
+    pub files: CertificateFiles,
+    /// The names that it is for, in lower case; a wildcard begins with `*.`.
+    pub names: Vec<String>,
+    /// From when on it is valid, in UNIX seconds.
+    pub not_before: u64,
+    /// Until when it is valid, in UNIX seconds.
+    pub not_after: u64,
+    key: Arc<CertifiedKey>,
+    /// When the two files were written.
+    written: [Option<SystemTime>; 2],
+}
+
+impl Certificate {
+    /// Reads a chain and its key. Both files are PEM; the chain begins with the certificate of the server.
+    ///
+    /// # Errors
+    /// Which file is wrong, and why.
+    pub fn read(files: &CertificateFiles) -> Result<Self, String> {
+        let CertificateFiles { cert, key, .. } = files;
+        // Read before the content: a change in between is found by the next look.
+        let written = [modified(cert), modified(key)];
+        let chain = read_chain(cert)?;
+        let private = PrivateKeyDer::from_pem_slice(&read(key)?)
+            .map_err(|error| explain(key, "private key", &error))?;
+        let Some(leaf) = chain.first() else {
+            return Err(format!("{}: no certificate in it", cert.display()));
+        };
+        let malformed =
+            |why: &dyn fmt::Display| format!("{}: not a certificate of version 3: {why}", cert.display());
+        let names = EndEntityCert::try_from(leaf).map_err(|error| malformed(&error))?;
+        let names = names.valid_dns_names().map(str::to_ascii_lowercase).collect();
+        let parsed = x509_cert::Certificate::from_der(leaf).map_err(|error| malformed(&error))?;
+        let validity = parsed.tbs_certificate.validity;
+        let seconds = |time: x509_cert::time::Time| time.to_unix_duration().as_secs();
+        let (not_before, not_after) = (seconds(validity.not_before), seconds(validity.not_after));
+        let certified = CertifiedKey::from_der(chain, private, &provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                format!("{} is not the key of the certificate in {}", key.display(), cert.display())
+            }
+            error => format!("{}: {error}", key.display()),
+        })?;
+        Ok(Self { files: files.clone(), names, not_before, not_after, key: Arc::new(certified), written })
+    }
+
+    /// Whether it is for `name`, which is in lower case.
+    pub fn is_for(&self, name: &str) -> bool {
+        let wildcard = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+        self.names.iter().any(|known| known == name || Some(known) == wildcard.as_ref())
+    }
+
+    /// The SHA-256 fingerprint of the server's certificate, as browsers show it.
+    pub fn fingerprint(&self) -> String {
+        let leaf = self.key.end_entity_cert().map(|leaf| digest(&SHA256, leaf));
+        let bytes = leaf.as_ref().map_or(&[][..], |digest| digest.as_ref());
+        bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
+    }
+
+    fn is_current(&self) -> bool {
+        self.written == [modified(&self.files.cert), modified(&self.files.key)]
+    }
+
+    /// Clients that can use either get the shorter signature.
+    fn rank(&self) -> u8 {
+        u8::from(self.key.key.algorithm() == SignatureAlgorithm::RSA)
+    }
+}
+
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
+    let chain = chain.map_err(|error| explain(path, "certificate", &error))?;
+    if chain.is_empty() { Err(explain(path, "certificate", &pem::Error::NoItemsFound)) } else { Ok(chain) }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => format!("{}: no such file", path.display()),
+        std::io::ErrorKind::PermissionDenied => format!("{}: permission denied", path.display()),
+        std::io::ErrorKind::IsADirectory => format!("{}: it is a directory", path.display()),
+        _ => format!("{}: {error}", path.display()),
+    })
+}
+
+fn explain(path: &Path, what: &str, error: &pem::Error) -> String {
+    match error {
+        pem::Error::NoItemsFound => format!("{}: no {what} in it; it has to be PEM", path.display()),
+        error => format!("{}: malformed PEM: {error}", path.display()),
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+}
+
+/// The certificates in use, by the names that they are for.
+#[derive(Debug, Default)]
+struct Table {
+    /// In the order of the config.
+    all: Vec<Certificate>,
+    /// Names, and the parents of wildcards with `*.` in front, each with what is for it, the best one first.
+    names: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// For clients that name no server, or an unknown one.
+    default: Vec<Arc<CertifiedKey>>,
+}
+
+impl Table {
+    fn new(all: Vec<Certificate>) -> Self {
+        let mut names: HashMap<String, Vec<Arc<CertifiedKey>>> = HashMap::new();
+        let mut by_rank: Vec<_> = all.iter().collect();
+        by_rank.sort_by_key(|certificate| certificate.rank());
+        for certificate in &by_rank {
+            for name in &certificate.names {
+                names.entry(name.clone()).or_default().push(Arc::clone(&certificate.key));
+            }
+        }
+        // All that are for the same names as the first one of the config.
+        let is_like_first =
+            |other: &&&Certificate| all.first().is_some_and(|first| first.names == other.names);
+        let default =
+            by_rank.iter().filter(is_like_first).map(|certificate| Arc::clone(&certificate.key)).collect();
+        Self { names, default, all }
+    }
+
+    fn find(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
+        let Some(name) = name.map(str::to_ascii_lowercase) else { return &self.default };
+        let wildcard = || self.names.get(&format!("*.{}", name.split_once('.')?.1));
+        self.names.get(&name).or_else(wildcard).unwrap_or(&self.default)
+    }
+}
+
+/// The certificates of the listeners, which can be replaced while they are in use.
+#[derive(Debug, Default)]
+pub(crate) struct Certificates(ArcSwap<Table>);
+
+impl Certificates {
+    /// Those in `files`.
+    ///
+    /// # Errors
+    /// What is wrong with the first pair that cannot be used, and where it was configured.
+    pub(crate) fn read(files: &[CertificateFiles]) -> Result<Self, String> {
+        let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
+        let all = files.iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Self(ArcSwap::from_pointee(Table::new(all))))
+    }
+
+    /// Reads those in `files` again, as far as they have changed; `all`: also if not. A pair that cannot be used any
+    /// more is kept as it was. Returns what is wrong.
+    pub(crate) fn refresh(&self, files: &[CertificateFiles], all: bool) -> Vec<String> {
+        let old = self.0.load_full();
+        let is_known = old.all.iter().map(|certificate| &certificate.files).eq(files);
+        if is_known && !all && old.all.iter().all(Certificate::is_current) {
+            return Vec::new();
+        }
+        let (mut problems, mut new) = (Vec::new(), Vec::new());
+        for files in files {
+            let known = old.all.iter().find(|known| known.files.is_same(files));
+            if let Some(known) = known.filter(|known| !all && known.is_current()) {
+                new.push(known.clone());
+                continue;
+            }
+            match (Certificate::read(files), known) {
+                (Ok(certificate), _) => new.push(certificate),
+                (Err(why), Some(known)) => {
+                    problems.push(format!(
+                        "{}; the certificate that was read before stays in use",
+                        files.blame(&why)
+                    ));
+                    // It is not read again before it changes once more.
+                    let written = [modified(&files.cert), modified(&files.key)];
+                    new.push(Certificate { written, files: files.clone(), ..known.clone() });
+                }
+                (Err(why), None) => problems.push(files.blame(&why)),
+            }
+        }
+        if !new.is_empty() {
+            self.0.store(Arc::new(Table::new(new)));
+        }
+        problems
+    }
+
+    /// Each certificate's first name and when it ends, in UNIX seconds.
+    pub(crate) fn ends(&self) -> Vec<(String, u64)> {
+        let table = self.0.load();
+        let end = |certificate: &Certificate| {
+            (certificate.names.first().cloned().unwrap_or_default(), certificate.not_after)
+        };
+        table.all.iter().map(end).collect()
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let table = self.0.load();
+        let found = table.find(client.server_name());
+        let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(client.signature_schemes()).is_some();
+        found.iter().find(fits).or(found.first()).cloned()
+    }
+}

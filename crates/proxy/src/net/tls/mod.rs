@@ -1,0 +1,36 @@
+//! TLS on listeners: rustls makes the handshake, and records are sealed and opened here.
+
+pub(crate) mod accept;
+pub mod certificates;
+pub(crate) mod output;
+pub(crate) mod record;
+mod records;
+pub(crate) mod server;
+pub(crate) mod tickets;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+
+/// Makes [`provider`] that of all libraries in this process which ask for the process's own.
+pub fn install() {
+    // It fails where one is installed already, which is this one.
+    let _ = CryptoProvider::clone(&provider()).install_default();
+}
+
+/// The cryptography of all TLS connections: AEAD suites only, and the hybrid key exchange of X25519 and ML-KEM first.
+pub fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    Arc::clone(PROVIDER.get_or_init(|| {
+        let groups = vec![
+            aws_lc_rs::kx_group::X25519MLKEM768,
+            aws_lc_rs::kx_group::X25519,
+            aws_lc_rs::kx_group::SECP256R1,
+            aws_lc_rs::kx_group::SECP384R1,
+        ];
+        Arc::new(CryptoProvider { kx_groups: groups, ..aws_lc_rs::default_provider() })
+    }))
+}

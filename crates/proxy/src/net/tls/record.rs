@@ -1,0 +1,474 @@
+//! Seals and opens TLS records with the keys of a finished handshake (RFC 8446 section 5, RFC 5246 section 6.2.3).
+//!
+//! rustls makes the handshake and hands out its keys. From then on records are sealed from where the content is straight
+//! into the bytes that are sent, and opened in the buffer in which they arrived. Both directions are independent, as the
+//! two halves of a connection are; only a key update goes from one to the other.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
+};
+use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
+use rustls::{ConnectionTrafficSecrets, ProtocolVersion, SupportedCipherSuite};
+
+use super::records::Records;
+use crate::net::input::{borrow_buffer, give_buffer};
+
+/// The longest content of a record, in bytes.
+pub(crate) const MOST: usize = 1 << 14;
+/// Bytes of a record's header.
+const HEADER: usize = 5;
+/// The longest record body that may arrive: TLS 1.2 lets it be 2,048 bytes longer than its content, TLS 1.3 256.
+const MOST_SEALED: usize = MOST + 2048;
+const MOST_SEALED_13: usize = MOST + 256;
+/// Bytes of a tag: all suites have the same length.
+const TAG: usize = 16;
+/// Bytes of the part of a nonce that TLS 1.2 sends with AES-GCM (RFC 5288 section 3).
+const EXPLICIT: usize = 8;
+/// Room below which more is made before anything is received.
+const LEAST_ROOM: usize = 4 << 10;
+/// Records in a row that carry no content before the connection is given up.
+const MOST_EMPTY: u32 = 32;
+
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const CONTENT: u8 = 23;
+const KEY_UPDATE: u8 = 24;
+const CLOSE_NOTIFY: u8 = 0;
+const USER_CANCELED: u8 = 90;
+const WARNING: u8 = 1;
+const FATAL: u8 = 2;
+
+/// Why the bytes of a client end its connection: the alert that says so (RFC 8446 section 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("unexpected message")]
+    UnexpectedMessage = 10,
+    #[error("a record that its key does not open")]
+    BadRecordMac = 20,
+    #[error("record too long")]
+    RecordOverflow = 22,
+    #[error("malformed message")]
+    Decode = 50,
+    #[error("no further record may be sealed with this key")]
+    Internal = 80,
+    #[error("renegotiation")]
+    NoRenegotiation = 100,
+    /// The client has sent an alert, and needs none.
+    #[error("the client gave up with an alert")]
+    Alerted = 255,
+}
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        Self::new(io::ErrorKind::InvalidData, fault)
+    }
+}
+
+/// The form of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// TLS 1.3, whatever the cipher.
+    V13,
+    /// TLS 1.2 with AES-GCM: a part of the nonce is sent.
+    Gcm12,
+    /// TLS 1.2 with ChaCha20-Poly1305 (RFC 7905).
+    ChaCha12,
+}
+
+impl Form {
+    /// Bytes between the header and the content.
+    fn explicit(self) -> usize {
+        if self == Self::Gcm12 { EXPLICIT } else { 0 }
+    }
+
+    /// Bytes behind the content.
+    fn behind(self) -> usize {
+        if self == Self::V13 { 1 + TAG } else { TAG }
+    }
+}
+
+/// The key of one direction, and the number of its next record.
+struct Keys {
+    key: LessSafeKey,
+    iv: [u8; 12],
+    sequence: u64,
+    form: Form,
+}
+
+impl Keys {
+    fn new((sequence, secrets): (u64, ConnectionTrafficSecrets), is_v13: bool) -> Result<Self, Fault> {
+        let (algorithm, key, iv): (&'static Algorithm, _, _) = match &secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
+            _ => return Err(Fault::Internal),
+        };
+        let form = match (is_v13, &secrets) {
+            (true, _) => Form::V13,
+            (false, ConnectionTrafficSecrets::Chacha20Poly1305 { .. }) => Form::ChaCha12,
+            (false, _) => Form::Gcm12,
+        };
+        let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| Fault::Internal)?;
+        let iv = iv.as_ref().try_into().map_err(|_| Fault::Internal)?;
+        Ok(Self { key: LessSafeKey::new(key), iv, sequence, form })
+    }
+
+    /// The nonce of the record with this number.
+    fn nonce(&self) -> [u8; 12] {
+        let mut nonce = self.iv;
+        for (byte, number) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
+            *byte ^= number;
+        }
+        nonce
+    }
+
+    /// What is authenticated with a record of TLS 1.2 besides its content.
+    fn additional(&self, kind: u8, length: usize) -> [u8; 13] {
+        let mut additional = [0; 13];
+        additional[..8].copy_from_slice(&self.sequence.to_be_bytes());
+        additional[8..].copy_from_slice(&header(kind, length));
+        additional
+    }
+}
+
+/// A record's header. Its version is that of TLS 1.2 in TLS 1.3 as well.
+fn header(kind: u8, length: usize) -> [u8; HEADER] {
+    let [high, low] = (length as u16).to_be_bytes();
+    [kind, 3, 3, high, low]
+}
+
+/// What both directions of a connection know.
+pub(crate) struct Shared {
+    /// Derives further keys.
+    kernel: Mutex<KernelConnection<ServerConnectionData>>,
+    is_v13: bool,
+    /// The client wants us to replace our key.
+    wants_update: AtomicBool,
+}
+
+impl Shared {
+    fn kernel(&self) -> std::sync::MutexGuard<'_, KernelConnection<ServerConnectionData>> {
+        self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The two directions of a connection whose handshake is done.
+pub(crate) fn halves(
+    secrets: rustls::ExtractedSecrets,
+    kernel: KernelConnection<ServerConnectionData>,
+) -> Result<(Opener, Sealer), Fault> {
+    let is_v13 = kernel.protocol_version() == ProtocolVersion::TLSv1_3;
+    let most_records = match kernel.negotiated_cipher_suite() {
+        SupportedCipherSuite::Tls12(suite) => suite.common.confidentiality_limit,
+        SupportedCipherSuite::Tls13(suite) => suite.common.confidentiality_limit,
+    };
+    let (open, seal) = (Keys::new(secrets.rx, is_v13)?, Keys::new(secrets.tx, is_v13)?);
+    let wants_update = AtomicBool::new(false);
+    // A few records fewer: the update itself is one, and so is the last alert.
+    let most_records = most_records.saturating_sub(8);
+    let shared = Arc::new(Shared { kernel: Mutex::new(kernel), is_v13, wants_update });
+    let opener = Opener {
+        keys: open,
+        shared: Arc::clone(&shared),
+        opened: Vec::new(),
+        arrived: Vec::new(),
+        at: 0,
+        empty: 0,
+        is_over: false,
+    };
+    Ok((opener, Sealer { keys: seal, shared, most_records, is_over: false }))
+}
+
+/// Seals what is sent.
+pub(crate) struct Sealer {
+    keys: Keys,
+    shared: Arc<Shared>,
+    /// Records after which the key has to be replaced.
+    pub(super) most_records: u64,
+    /// Nothing more may be sent.
+    is_over: bool,
+}
+
+impl Sealer {
+    /// Appends to `out` as many records as `content` needs, none longer than `most` bytes of it.
+    ///
+    /// # Errors
+    /// When no further record may be sealed.
+    pub(crate) fn seal(&mut self, out: &mut Records, content: &[u8], most: usize) -> Result<(), Fault> {
+        for piece in content.chunks(most.clamp(1, MOST)) {
+            self.refresh(out)?;
+            self.append(out, CONTENT, piece)?;
+        }
+        Ok(())
+    }
+
+    /// Appends one record, whose content `fill` puts into the `length` bytes that it is given; at most [`MOST`].
+    ///
+    /// # Errors
+    /// That of `fill`, or when no further record may be sealed.
+    pub(crate) fn seal_with(
+        &mut self,
+        out: &mut Records,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.refresh(out)?;
+        let explicit = self.keys.form.explicit();
+        let whole = HEADER + explicit + length + self.keys.form.behind();
+        let record = out.room(whole);
+        fill(&mut record[HEADER + explicit..][..length])?;
+        self.finish(record, CONTENT, None)?;
+        out.add(whole);
+        Ok(())
+    }
+
+    /// Appends the alert that says that nothing more follows.
+    pub(crate) fn close(&mut self, out: &mut Records) {
+        self.alert(out, WARNING, CLOSE_NOTIFY);
+    }
+
+    /// Appends the alert that says why the connection ends.
+    pub(crate) fn fail(&mut self, out: &mut Records, fault: Fault) {
+        if fault != Fault::Alerted {
+            self.alert(out, FATAL, fault as u8);
+        }
+    }
+
+    fn alert(&mut self, out: &mut Records, level: u8, what: u8) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            // Without it, the connection just ends.
+            let _ = self.append(out, ALERT, &[level, what]);
+        }
+    }
+
+    /// Replaces the key if the client has asked for that, or if it was used long enough (RFC 8446 section 5.5).
+    fn refresh(&mut self, out: &mut Records) -> Result<(), Fault> {
+        if self.is_over {
+            return Err(Fault::Internal);
+        }
+        let is_worn = self.keys.sequence >= self.most_records;
+        if !is_worn && !self.shared.wants_update.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.shared.wants_update.store(false, Ordering::Relaxed);
+        if !self.shared.is_v13 {
+            return Err(Fault::Internal);
+        }
+        self.append(out, HANDSHAKE, &[KEY_UPDATE, 0, 0, 1, 0])?;
+        let next = self.shared.kernel().update_tx_secret().map_err(|_| Fault::Internal)?;
+        self.keys = Keys::new(next, true)?;
+        Ok(())
+    }
+
+    /// Appends one record.
+    fn append(&mut self, out: &mut Records, kind: u8, content: &[u8]) -> Result<(), Fault> {
+        let form = self.keys.form;
+        let whole = HEADER + form.explicit() + content.len() + form.behind();
+        self.finish(out.room(whole), kind, Some(content))?;
+        out.add(whole);
+        Ok(())
+    }
+
+    /// Seals the record that takes all of `record`: from `content`, or in place.
+    fn finish(&mut self, record: &mut [u8], kind: u8, content: Option<&[u8]>) -> Result<(), Fault> {
+        let (form, nonce) = (self.keys.form, self.keys.nonce());
+        let length = record.len() - HEADER - form.explicit() - form.behind();
+        // In TLS 1.3 all records look like content; what they are stands behind that.
+        let outer = if form == Form::V13 { CONTENT } else { kind };
+        let header = header(outer, record.len() - HEADER);
+        record[..HEADER].copy_from_slice(&header);
+        record[HEADER..HEADER + form.explicit()].copy_from_slice(&nonce[4..4 + form.explicit()]);
+        let (inner, additional) = ([kind], self.keys.additional(kind, length));
+        let (head, sealed) = record.split_at_mut(HEADER + form.explicit());
+        let (inner, additional): (&[u8], &[u8]) =
+            if form == Form::V13 { (&inner, &head[..HEADER]) } else { (&[], &additional) };
+        let (sealed, behind) = sealed.split_at_mut(length);
+        let (nonce, additional) = (Nonce::assume_unique_for_key(nonce), Aad::from(additional));
+        let done = match content {
+            Some(content) => {
+                self.keys.key.seal_out_of_place_scatter(nonce, additional, content, sealed, inner, behind)
+            }
+            None => self.keys.key.seal_in_place_scatter(nonce, additional, sealed, inner, behind),
+        };
+        self.keys.sequence += 1;
+        done.map_err(|_| Fault::Internal)
+    }
+}
+
+/// Opens what arrives.
+pub(crate) struct Opener {
+    keys: Keys,
+    shared: Arc<Shared>,
+    /// Content of records that were opened with the handshake.
+    opened: Vec<u8>,
+    /// Records that have arrived, from `at` on not opened yet.
+    arrived: Vec<u8>,
+    at: usize,
+    /// Records in a row that carried no content.
+    empty: u32,
+    /// The client has said that nothing more follows.
+    is_over: bool,
+}
+
+impl Opener {
+    /// Takes what came with the end of the handshake: content that rustls has opened, and bytes that nobody has.
+    pub(super) fn begin_with(&mut self, opened: Vec<u8>, arrived: Vec<u8>) {
+        (self.opened, self.arrived) = (opened, arrived);
+    }
+
+    /// The buffer to receive to, with some capacity left.
+    pub(crate) fn make_room(&mut self) -> &mut Vec<u8> {
+        if self.arrived.capacity() == 0 {
+            self.arrived = borrow_buffer();
+        }
+        if self.arrived.capacity() - self.arrived.len() < LEAST_ROOM {
+            self.arrived.reserve(HEADER + MOST_SEALED);
+        }
+        &mut self.arrived
+    }
+
+    /// Gives the buffer back, if nothing is in it.
+    pub(crate) fn rest(&mut self) {
+        if self.arrived.is_empty() && self.arrived.capacity() > 0 {
+            give_buffer(std::mem::take(&mut self.arrived));
+        }
+    }
+
+    /// Whether the client has said that nothing more follows.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Whether records, or parts of them, wait to be opened.
+    pub(crate) fn holds_bytes(&self) -> bool {
+        self.at < self.arrived.len() || !self.opened.is_empty()
+    }
+
+    /// Opens all records that have arrived whole, and appends their content to `out`.
+    ///
+    /// # Errors
+    /// What is wrong with them; nothing may be opened afterwards.
+    pub(crate) fn open(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        out.append(&mut self.opened);
+        while !self.is_over {
+            let Some(length) = self.whole()? else { break };
+            let start = self.at;
+            self.at += HEADER + length;
+            self.open_one(start, length, out)?;
+        }
+        if self.is_over || self.at == self.arrived.len() {
+            self.arrived.clear();
+            self.at = 0;
+        } else if self.at > 0 {
+            self.arrived.drain(..self.at);
+            self.at = 0;
+        }
+        Ok(())
+    }
+
+    /// The length of the next record's body, if it is here.
+    fn whole(&self) -> Result<Option<usize>, Fault> {
+        let unread = &self.arrived[self.at..];
+        let Some(&[kind, major, _, high, low]) = unread.first_chunk::<HEADER>() else { return Ok(None) };
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if !(CHANGE_CIPHER_SPEC..=CONTENT).contains(&kind) || major != 3 {
+            return Err(Fault::UnexpectedMessage);
+        }
+        if length > if self.shared.is_v13 { MOST_SEALED_13 } else { MOST_SEALED } {
+            return Err(Fault::RecordOverflow);
+        }
+        Ok((unread.len() >= HEADER + length).then_some(length))
+    }
+
+    fn open_one(&mut self, start: usize, length: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let form = self.keys.form;
+        let record = &mut self.arrived[start..start + HEADER + length];
+        let mut kind = record[0];
+        if form == Form::V13 && kind != CONTENT {
+            return Err(Fault::UnexpectedMessage);
+        }
+        let shortest = form.explicit() + form.behind();
+        let plain = length.checked_sub(shortest).ok_or(Fault::BadRecordMac)?;
+        let mut nonce = self.keys.nonce();
+        let (head, body) = record.split_at_mut(HEADER + form.explicit());
+        nonce[12 - form.explicit()..].copy_from_slice(&head[HEADER..]);
+        let additional = self.keys.additional(kind, plain);
+        let additional: &[u8] = if form == Form::V13 { &head[..HEADER] } else { &additional };
+        let (nonce, additional) = (Nonce::assume_unique_for_key(nonce), Aad::from(additional));
+        let mut content: &[u8] =
+            self.keys.key.open_in_place(nonce, additional, body).map_err(|_| Fault::BadRecordMac)?;
+        self.keys.sequence = self.keys.sequence.checked_add(1).ok_or(Fault::Internal)?;
+        if form == Form::V13 {
+            let end = content.iter().rposition(|&byte| byte != 0).ok_or(Fault::UnexpectedMessage)?;
+            (content, kind) = (&content[..end], content[end]);
+        }
+        if content.len() > MOST {
+            return Err(Fault::RecordOverflow);
+        }
+        if kind == CONTENT && !content.is_empty() {
+            self.empty = 0;
+            out.extend_from_slice(content);
+            return Ok(());
+        }
+        let (mut message, length) = ([0; 5], content.len());
+        let known = length.min(message.len());
+        message[..known].copy_from_slice(&content[..known]);
+        self.without_content(kind, message, length)
+    }
+
+    /// Takes in a record that carries no content, of which `message` are the first bytes.
+    fn without_content(&mut self, kind: u8, message: [u8; 5], length: usize) -> Result<(), Fault> {
+        self.empty += 1;
+        if self.empty > MOST_EMPTY {
+            return Err(Fault::UnexpectedMessage);
+        }
+        match (kind, length) {
+            (CONTENT, _) => Ok(()),
+            (ALERT, 2) => match message[1] {
+                CLOSE_NOTIFY => {
+                    self.is_over = true;
+                    Ok(())
+                }
+                USER_CANCELED => Ok(()),
+                _ => Err(Fault::Alerted),
+            },
+            (HANDSHAKE, 5) if self.shared.is_v13 && message[..4] == [KEY_UPDATE, 0, 0, 1] => {
+                self.update(message[4])
+            }
+            (HANDSHAKE, 1..) if !self.shared.is_v13 => Err(Fault::NoRenegotiation),
+            (ALERT, _) => Err(Fault::Decode),
+            _ => Err(Fault::UnexpectedMessage),
+        }
+    }
+
+    /// The client goes on with its next key (RFC 8446 section 4.6.3).
+    fn update(&mut self, wants_ours: u8) -> Result<(), Fault> {
+        match wants_ours {
+            0 => {}
+            1 => self.shared.wants_update.store(true, Ordering::Relaxed),
+            _ => return Err(Fault::Decode),
+        }
+        let next = self.shared.kernel().update_rx_secret().map_err(|_| Fault::Internal)?;
+        self.keys = Keys::new(next, true)?;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Keys stay out of logs.
+        f.debug_struct("Sealer").field("sequence", &self.keys.sequence).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Opener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opener").field("sequence", &self.keys.sequence).finish_non_exhaustive()
+    }
+}

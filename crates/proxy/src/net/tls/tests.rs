@@ -1,0 +1,202 @@
+//! The record layer beside rustls: all versions and suites, in both directions.
+
+use std::sync::Arc;
+
+use rcgen::generate_simple_self_signed;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::accept::{Secured, Unsecured, accept};
+use super::provider;
+use super::record::{Fault, MOST};
+use super::records::Records;
+
+/// A client of rustls that speaks only `suite`, and this end of its connection.
+async fn pair(suite: SupportedCipherSuite) -> (TlsStream<TcpStream>, Secured) {
+    let made = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let only = Arc::new(CryptoProvider { cipher_suites: vec![suite], ..CryptoProvider::clone(&provider()) });
+    let client = ClientConfig::builder_with_provider(only);
+    let client = client.with_protocol_versions(&[suite.version()]).unwrap();
+    let client = Arc::new(client.with_root_certificates(roots).with_no_client_auth());
+    let server =
+        ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let mut server =
+        server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key.into()).unwrap();
+    server.enable_secret_extraction = true;
+    let (near, far) = sockets().await;
+    let name = ServerName::try_from("localhost").unwrap();
+    let permits = Semaphore::new(1);
+    let (client, secured) =
+        tokio::join!(TlsConnector::from(client).connect(name, near), accept(far, Arc::new(server), &permits));
+    (client.unwrap(), secured.unwrap())
+}
+
+/// The suites that go with a certificate for ECDSA.
+fn suites() -> Vec<SupportedCipherSuite> {
+    let all = provider().cipher_suites.clone().into_iter();
+    let suites: Vec<_> = all.filter(|suite| !format!("{:?}", suite.suite()).contains("_RSA_")).collect();
+    assert_eq!(suites.len(), 6);
+    suites
+}
+
+async fn sockets() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    (near, listener.accept().await.unwrap().0)
+}
+
+/// Seals `content` in records of at most `most` bytes, and sends them.
+async fn send(secured: &mut Secured, content: &[u8], most: usize) {
+    let mut records = Records::default();
+    secured.sealer.seal(&mut records, content, most).unwrap();
+    secured.stream.write_all(records.ready()).await.unwrap();
+}
+
+/// Receives until `length` bytes of content have come, at most `step` bytes at once.
+async fn receive(secured: &mut Secured, length: usize, step: usize) -> Result<Vec<u8>, Fault> {
+    let mut content = Vec::new();
+    secured.opener.open(&mut content)?;
+    while content.len() < length && !secured.opener.is_over() {
+        let mut bytes = vec![0; step];
+        let count = secured.stream.read(&mut bytes).await.unwrap();
+        assert!(count > 0, "the client goes on");
+        secured.opener.make_room().extend_from_slice(&bytes[..count]);
+        secured.opener.open(&mut content)?;
+    }
+    Ok(content)
+}
+
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at % 251) as u8).collect()
+}
+
+#[tokio::test]
+async fn every_suite_carries_content_of_any_length_both_ways() {
+    for suite in suites() {
+        let (mut client, mut secured) = pair(suite).await;
+        for (length, most, step) in
+            [(1, MOST, 1), (100, 7, 3), (MOST, MOST, 5_000), (MOST + 1, MOST, 1_000), (200_000, MOST, 40_000)]
+        {
+            let content = bytes(length);
+            let told = format!("{:?}, {length} bytes", suite.suite());
+            let mut received = vec![0; length];
+            let (_, read) =
+                tokio::join!(send(&mut secured, &content, most), client.read_exact(&mut received));
+            read.unwrap();
+            assert!(received == content, "to the client: {told}");
+            let writing = async {
+                client.write_all(&content).await.unwrap();
+                client.flush().await.unwrap();
+            };
+            let (_, received) = tokio::join!(writing, receive(&mut secured, length, step));
+            assert!(received.unwrap() == content, "from the client: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_are_replaced_when_the_client_asks_and_when_they_are_worn() {
+    for suite in suites() {
+        let (mut client, mut secured) = pair(suite).await;
+        if suite.tls13().is_none() {
+            secured.sealer.most_records = 0;
+            let refused = secured.sealer.seal(&mut Records::default(), b"x", MOST);
+            assert_eq!(refused, Err(Fault::Internal), "TLS 1.2 has no key update");
+            continue;
+        }
+        for round in 0..20_u8 {
+            if round % 3 == 0 {
+                client.get_mut().1.refresh_traffic_keys().unwrap();
+            }
+            if round % 5 == 0 {
+                secured.sealer.most_records = 0;
+            }
+            client.write_all(&[round]).await.unwrap();
+            client.flush().await.unwrap();
+            assert_eq!(receive(&mut secured, 1, 100).await.unwrap(), [round]);
+            send(&mut secured, &[round, round], MOST).await;
+            secured.sealer.most_records = u64::MAX;
+            let mut received = [0; 2];
+            client.read_exact(&mut received).await.unwrap();
+            assert_eq!(received, [round; 2]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_spoilt_record_gives_no_content_and_ends_the_connection() {
+    for suite in suites() {
+        for at in [0, 1, 3, 4, 5, 12, 13, 20, 30] {
+            let (mut client, mut secured) = pair(suite).await;
+            client.write_all(b"GET / HTTP/1.1").await.unwrap();
+            client.flush().await.unwrap();
+            let mut record = vec![0; 31];
+            secured.stream.read_exact(&mut record).await.unwrap();
+            record[at] ^= 0x40;
+            secured.opener.make_room().extend_from_slice(&record);
+            let mut content = Vec::new();
+            let opened = secured.opener.open(&mut content);
+            assert!(content.is_empty(), "{:?}, byte {at}", suite.suite());
+            // A longer record may still be under way.
+            assert!(opened.is_err() || (at == 3 || at == 4), "{:?}, byte {at}: {opened:?}", suite.suite());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_what_a_client_sends_is_told_from_a_connection_that_breaks() {
+    for suite in suites() {
+        let (mut client, mut secured) = pair(suite).await;
+        client.write_all(b"last").await.unwrap();
+        client.shutdown().await.unwrap();
+        assert_eq!(receive(&mut secured, 5, 100).await.unwrap(), b"last");
+        assert!(secured.opener.is_over());
+        let (client, mut secured) = pair(suite).await;
+        drop(client.into_inner().0);
+        let mut byte = [0; 1];
+        // Session tickets were not read: the kernel may say so with an error.
+        let _ = secured.stream.read(&mut byte).await;
+        assert!(!secured.opener.is_over());
+    }
+}
+
+#[tokio::test]
+async fn the_client_hears_that_nothing_more_follows() {
+    for suite in suites() {
+        let (mut client, mut secured) = pair(suite).await;
+        let mut records = Records::default();
+        secured.sealer.seal(&mut records, b"all", MOST).unwrap();
+        secured.sealer.close(&mut records);
+        assert_eq!(secured.sealer.seal(&mut records, b"more", MOST), Err(Fault::Internal));
+        secured.stream.write_all(records.ready()).await.unwrap();
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).await.unwrap();
+        assert_eq!(received, b"all");
+    }
+}
+
+#[tokio::test]
+async fn a_client_without_tls_is_told_so() {
+    let config =
+        ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+    let config =
+        config.with_no_client_auth().with_cert_resolver(Arc::<super::certificates::Certificates>::default());
+    let (mut near, far) = sockets().await;
+    near.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let permits = Semaphore::new(1);
+    let refused = accept(far, Arc::new(config), &permits).await;
+    assert!(matches!(refused, Err(Unsecured::Plain)), "{refused:?}");
+    let mut told = String::new();
+    // What the client sent last was not read, which may end the connection with an error.
+    let _ = near.read_to_string(&mut told).await;
+    assert!(told.starts_with("HTTP/1.1 400 ") && told.ends_with("use https:// here\n"), "{told}");
+}

@@ -1,0 +1,108 @@
+//! Which certificate a client gets, and what happens when their files change.
+
+use std::fs;
+use std::process::Command;
+
+use super::clients::{curl, s_client};
+use super::support::{Larder, Origin, eventually, site};
+use super::{Authority, LISTEN, TLS, config};
+
+const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
+
+#[test]
+fn a_client_gets_the_certificate_for_the_name_that_it_asks_for() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let tables: String = [
+        authority.pair("first", &["first.test"]),
+        authority.pair("second", &["second.test", "*.second.test"]),
+        authority.ed25519("third", &["third.test"]),
+        authority.pair("third-ecdsa", &["third.test"]),
+    ]
+    .iter()
+    .map(super::authority::Pair::table)
+    .collect();
+    let larder = Larder::start(&format!("{LISTEN}{tables}{}", site(&[&origin], "")));
+    for host in ["first.test", "second.test", "www.second.test", "third.test"] {
+        let said = curl(&authority, larder.door(TLS), host, "/", &[]);
+        assert!(said.ok, "{host}: {}", said.err);
+    }
+    let unknown = curl(&authority, larder.door(TLS), "unknown.test", "/", &[]);
+    assert!(unknown.has("no alternative certificate subject name"), "{}", unknown.err);
+    for (signatures, kind) in [("ed25519", "ED25519"), ("ECDSA+SHA256", "ECDSA")] {
+        let words = ["-sigalgs", signatures, "-servername", "third.test"];
+        let said =
+            s_client(&authority, larder.door(TLS), &words, "GET / HTTP/1.0\r\nHost: third.test\r\n\r\n");
+        assert!(said.text().to_uppercase().contains(&format!("SIGNATURE TYPE: {kind}")), "{}", said.text());
+    }
+}
+
+#[test]
+fn new_files_are_used_without_a_word_and_bad_ones_are_refused() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let larder = Larder::start(&config(&authority, &origin, ""));
+    let fetches = |host: &str| curl(&authority, larder.door(TLS), host, "/", &[]).ok;
+    assert!(fetches("site.test") && !fetches("new.test"));
+    let pair = authority.pair("site", &["site.test", "new.test"]);
+    eventually("the new certificate", || fetches("new.test").then_some(()));
+    fs::write(&pair.key, "no key").expect("written");
+    larder.wait_for_log("the certificate that was read before stays in use");
+    larder.wait_for_log("site.key: no private key in it; it has to be PEM");
+    assert!(fetches("new.test"));
+    authority.pair("site", &["site.test", "third.test"]);
+    eventually("the repaired certificate", || fetches("third.test").then_some(()));
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_said_with_its_line() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let (one, other) = (authority.pair("one", &["site.test"]), authority.pair("other", &["site.test"]));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("larder.toml");
+    let pair = |cert: &str, key: &str| format!("[[tls]]\ncert = '{cert}'\nkey = '{key}'\n");
+    let [one_cert, one_key, other_key] =
+        [&one.cert, &one.key, &other.key].map(|path| path.display().to_string());
+    let table = [
+        (pair(&one_cert, &other_key), "is not the key of the certificate in"),
+        (pair(&one_cert, "/nonexistent.key"), "/nonexistent.key: no such file"),
+        (pair(&one_key, &one_key), "one.key: no certificate in it; it has to be PEM"),
+        (pair(&one_cert, &one_cert), "one.pem: no private key in it; it has to be PEM"),
+    ];
+    for (tables, expected) in table {
+        fs::write(&file, format!("{tables}{}", site(&[&origin], ""))).expect("written");
+        for command in ["check", "serve"] {
+            let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
+            let output = larder.arg(command).arg("--config").arg(&file).output().expect("it runs");
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(told.contains("larder.toml:1: ") && told.contains(expected), "{command}: {told}");
+            assert!(!output.status.success());
+        }
+    }
+}
+
+#[test]
+fn one_flag_is_enough_to_try_tls() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let state = tempfile::tempdir().expect("a folder");
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.env("STATE_DIRECTORY", state.path()).args(["serve", "--tls-self-signed", "--stats", "none"]);
+        command.args(["--listen", "127.0.0.1:0", "--listen-tls", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.args(["--origin", &format!("http://{}", origin.address)]);
+        super::clients::started(command)
+    };
+    let mut before = String::new();
+    for _ in 0..2 {
+        let larder = start();
+        let certificate = larder.line("certificate ");
+        let path = certificate.split(", SHA-256 ").next().expect("a path").to_owned();
+        assert!(before.is_empty() || before == certificate, "it is kept");
+        let mut curl = Command::new("curl");
+        let address = larder.line("listening on 127.0.0.1:").replace(" (reverse, TLS)", "");
+        curl.args(["--silent", "--show-error", "--cacert", &path, &format!("https://localhost:{address}/")]);
+        let output = curl.output().expect("curl");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "a page", "{told}");
+        before = certificate;
+    }
+    drop(authority);
+}

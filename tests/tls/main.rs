@@ -1,0 +1,29 @@
+//! Listeners that speak TLS: certificates, versions, sessions, and what requests become over them. The clients are curl and
+//! OpenSSL's.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod authority;
+mod certificates;
+mod clients;
+mod requests;
+mod sessions;
+
+use authority::Authority;
+use support::{Larder, Origin, site};
+
+/// A reverse proxy in front of `origin` that also listens for TLS, with `keys` of the site's table.
+fn larder(authority: &Authority, origin: &Origin, keys: &str) -> Larder {
+    Larder::start(&config(authority, origin, keys))
+}
+
+fn config(authority: &Authority, origin: &Origin, keys: &str) -> String {
+    let pair = authority.pair("site", &["site.test", "localhost"]);
+    format!("{LISTEN}{}{}", pair.table(), site(&[origin], keys))
+}
+
+const LISTEN: &str = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
+/// What a listener for sites over TLS is called.
+const TLS: &str = "reverse, TLS";

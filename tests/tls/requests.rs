@@ -1,0 +1,193 @@
+//! What requests over TLS become, and what is answered.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use super::clients::{curl, s_client};
+use super::support::{Answer, Client, Larder, Origin, eventually};
+use super::{Authority, TLS, larder};
+
+const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
+
+#[test]
+fn a_page_over_tls_is_stored_for_https_alone() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let larder = larder(&authority, &origin, "");
+    for is_hit in [false, true] {
+        let said = curl(&authority, larder.door(TLS), "site.test", "/a", &[]);
+        assert!(said.ok && said.text().ends_with("a page"), "{}{}", said.text(), said.err);
+        assert_eq!(said.has("; hit"), is_hit, "{}", said.text());
+        larder.settle();
+    }
+    assert_eq!((origin.count(), origin.last().field("x-forwarded-proto")), (1, Some("https")));
+    assert!(!larder.get("/a\nHost: site.test").is_hit(), "http is another origin");
+    assert_eq!((origin.count(), origin.last().field("x-forwarded-proto")), (2, Some("http")));
+}
+
+#[test]
+fn large_pages_arrive_whole_in_every_version_and_suite() {
+    let page: Vec<u8> = (0..5_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let sent = page.clone();
+    let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &sent));
+    let authority = Authority::new();
+    let larder = larder(&authority, &origin, "");
+    let suites = [
+        ["--tlsv1.3", "--tls13-ciphers", "TLS_AES_128_GCM_SHA256"],
+        ["--tlsv1.3", "--tls13-ciphers", "TLS_AES_256_GCM_SHA384"],
+        ["--tlsv1.3", "--tls13-ciphers", "TLS_CHACHA20_POLY1305_SHA256"],
+        ["--tls-max", "1.2", "--no-alpn"],
+    ];
+    for words in suites.iter().chain(&suites) {
+        let said = curl(&authority, larder.door(TLS), "site.test", "/large", words);
+        assert!(said.ok && said.out.ends_with(&page), "{words:?}: {} bytes {}", said.out.len(), said.err);
+        larder.settle();
+    }
+    for suite in
+        ["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"]
+    {
+        let words = ["--tls-max", "1.2", "--ciphers", suite, "--range", "1000000-4999999"];
+        let said = curl(&authority, larder.door(TLS), "site.test", "/large", &words);
+        assert!(said.ok && said.out.ends_with(&page[1_000_000..]), "{suite}: {}", said.err);
+        assert!(said.has("HTTP/1.1 206"), "{}", said.text());
+    }
+}
+
+#[test]
+fn content_goes_both_ways_on_one_connection() {
+    let authority = Authority::new();
+    let origin = Origin::by(|seen| format!("200 OK\n\n{} {}", seen.method, seen.body.len()));
+    let larder = larder(&authority, &origin, "");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("upload");
+    fs::write(&file, vec![b'x'; 3_000_000]).expect("written");
+    let data = format!("@{}", file.display());
+    let said = curl(&authority, larder.door(TLS), "site.test", "/up", &["--data-binary", &data]);
+    assert!(said.ok && said.text().ends_with("POST 3000000"), "{}{}", said.text(), said.err);
+    let request = "GET /1 HTTP/1.1\r\nHost: site.test\r\n\r\n".repeat(3)
+        + "GET /2 HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
+    let said = s_client(&authority, larder.door(TLS), &["-quiet"], &request);
+    assert_eq!(said.text().matches("GET 0").count(), 4, "{}{}", said.text(), said.err);
+}
+
+#[test]
+fn a_client_may_replace_its_keys_between_requests() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let larder = larder(&authority, &origin, "");
+    let get = "GET /a HTTP/1.1\nHost: site.test\n\n";
+    // A line `K` of s_client replaces the keys of both directions, `k` its own.
+    let input = format!("{get}K\n{get}k\nK\nK\n{get}GET /a HTTP/1.1\nHost: site.test\nConnection: close\n\n");
+    let words = ["-crlf", "-tls1_3", "-nocommands"];
+    let plain = s_client(
+        &authority,
+        larder.door(TLS),
+        &words,
+        &get.repeat(2).replace("\n\n", "\nConnection: close\n\n"),
+    );
+    assert!(plain.text().contains("a page"), "{}{}", plain.text(), plain.err);
+    let said = s_client(&authority, larder.door(TLS), &["-crlf", "-tls1_3"], &input);
+    assert!(said.text().matches("a page").count() >= 1, "{}{}", said.text(), said.err);
+}
+
+#[test]
+fn requests_without_tls_are_redirected_where_a_site_wants_that() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let larder = larder(&authority, &origin, "https = 'redirect'");
+    let port = larder.door(TLS).port();
+    for _ in 0..2 {
+        let response = larder.get("/a?b\nHost: site.test");
+        assert_eq!(response.status, 301);
+        assert_eq!(response.field("location"), Some(&*format!("https://site.test:{port}/a?b")));
+        let over_tls = curl(&authority, larder.door(TLS), "site.test", "/a?b", &[]);
+        assert!(over_tls.text().ends_with("a page"), "{}{}", over_tls.text(), over_tls.err);
+        larder.settle();
+    }
+    assert_eq!(larder.ask("POST /a\nHost: site.test\nContent-Length: 0").status, 308);
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_target_must_have_the_scheme_of_its_connection() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let larder = larder(&authority, &origin, "");
+    let request = "GET http://site.test/a HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
+    let said = s_client(&authority, larder.door(TLS), &["-quiet"], request);
+    assert!(said.has("HTTP/1.1 421"), "{}{}", said.text(), said.err);
+    let said = s_client(&authority, larder.door(TLS), &["-quiet"], &request.replace("http://", "https://"));
+    assert!(said.has("HTTP/1.1 200"), "{}{}", said.text(), said.err);
+}
+
+#[test]
+fn a_client_that_speaks_no_tls_is_told_so_and_others_are_served() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let larder = larder(&authority, &origin, "");
+    let mut plain = TcpStream::connect(larder.door(TLS)).expect("it accepts");
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n").expect("it reads");
+    let mut told = String::new();
+    // What was not read may end the connection with an error.
+    let _ = plain.read_to_string(&mut told);
+    assert!(told.starts_with("HTTP/1.1 400"), "{told}");
+    // Half a message, noise, and silence.
+    let mut rest = Vec::new();
+    for bytes in [&b"\x16\x03\x01\x02\x00\x01"[..], &[0x80; 600], b"", b"\x16\x03\x01\xff\xff"] {
+        let mut stream = TcpStream::connect(larder.door(TLS)).expect("it accepts");
+        stream.write_all(bytes).expect("it reads");
+        rest.push(stream);
+    }
+    let said = curl(&authority, larder.door(TLS), "site.test", "/a", &[]);
+    assert!(said.ok && said.text().ends_with("a page"), "{}{}", said.text(), said.err);
+}
+
+#[test]
+fn a_forward_proxy_is_reached_over_tls() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let pair = authority.pair("proxy", &["localhost"]);
+    let larder = Larder::start(&format!(
+        "[forward]\nlisten_tls = '127.0.0.1:0'\nallow_private = true\nconnect_ports = [{}]\n{}",
+        origin.address.port(),
+        pair.table()
+    ));
+    let proxy = format!("https://localhost:{}", larder.door("forward, TLS").port());
+    for words in [&[][..], &["--proxytunnel"]] {
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--show-error", "--max-time", "60", "--noproxy", "none"]);
+        command.args(["--proxy-cacert", &authority.file(), "--proxy", &proxy]).args(words);
+        let output = command.arg(format!("http://{}/a", origin.address)).output().expect("curl");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "a page", "{words:?}: {told}");
+    }
+}
+
+#[test]
+fn other_protocols_go_through_tls() {
+    let (authority, origin) = (
+        Authority::new(),
+        Origin::speaking(|peer| {
+            peer.request();
+            peer.send(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\nhello",
+            );
+        }),
+    );
+    let larder = larder(&authority, &origin, "");
+    let request = "GET /ws HTTP/1.1\r\nHost: site.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    let said = s_client(&authority, larder.door(TLS), &["-quiet"], request);
+    assert!(said.has("hello"), "{}{}", said.text(), said.err);
+}
+
+#[test]
+fn a_connection_that_waits_too_long_ends_with_a_word() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let pair = authority.pair("site", &["site.test"]);
+    let site = super::support::site(&[&origin], "");
+    let larder =
+        Larder::start(&format!("[timeouts]\nidle = '300ms'\n{}{}{site}", super::LISTEN, pair.table()));
+    let said =
+        s_client(&authority, larder.door(TLS), &["-quiet"], "GET /a HTTP/1.1\r\nHost: site.test\r\n\r\n");
+    assert!(said.ok && said.text().ends_with("a page"), "{}{}", said.text(), said.err);
+    assert!(!said.has("unexpected eof"), "it ended with close_notify: {}", said.err);
+    eventually("no connection", || (larder.stat("connections") == 0).then_some(()));
+    drop(Client::to(larder.address()));
+}
