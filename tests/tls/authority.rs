@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519,
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519,
     SignatureAlgorithm, date_time_ymd,
 };
 use tempfile::TempDir;
@@ -25,6 +25,7 @@ impl Authority {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name.push(DnType::CommonName, "the test's authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         let certificate = params.self_signed(&key).expect("a certificate");
@@ -51,6 +52,7 @@ impl Authority {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
         params.not_after = date_time_ymd(2040, 1, 1);
+        params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate_for(algorithm).expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         let file = |end: &str| self.folder.path().join(format!("{name}.{end}"));

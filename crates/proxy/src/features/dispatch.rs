@@ -32,7 +32,7 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Some(site) = purge_method::site(request) {
         return Box::pin(purge_method::answer(worker, plan, site, request)).await;
     }
-    if let Some(reply) = redirect::to_https(plan, request) {
+    if let Some(reply) = redirect::to_https(worker, request) {
         return reply;
     }
     match request.route.tags().cloned() {

@@ -5,23 +5,21 @@ use larder_semantics::status::Why;
 
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::Role;
-use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
+use crate::flow::worker::Worker;
 
 /// The port that URLs of https do not name.
 const HTTPS: u16 = 443;
 
 /// The redirect, if the site of `request` is served over https only and `request` is not.
-pub(crate) fn to_https(plan: &Plan, request: &Request) -> Option<Reply> {
+pub(crate) fn to_https(worker: &Worker, request: &Request) -> Option<Reply> {
     let Route::Site(site) = &request.route else { return None };
     if !site.settings.only_https || request.scheme == "https" {
         return None;
     }
-    let is_tls = |listener: &&crate::settings::Listener| listener.role == Role::Reverse && listener.tls;
-    let port = plan.settings.listen.iter().find(is_tls).map_or(HTTPS, |listener| listener.address.port());
+    let port = worker.shared.listener_tls.as_ref().and_then(|tls| tls.port).unwrap_or(HTTPS);
     let host = host_of(&request.authority);
     let location = match port {
         HTTPS => format!("https://{host}{}", request.path),

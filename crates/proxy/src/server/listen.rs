@@ -123,7 +123,9 @@ impl Server {
         let admin = admin.transpose()?;
         let at_admin = admin.as_ref().and_then(|listener| listener.local_addr().ok());
         let own = OwnListeners::new(addresses.iter().map(|(_, address)| *address).chain(at_admin));
-        let tls = tls::server::Server::new(&settings)?;
+        let for_sites = Front::Http(Arrival { role: Role::Reverse, tls: true });
+        let port = addresses.iter().find(|(front, _)| *front == for_sites).map(|(_, address)| address.port());
+        let tls = tls::server::Server::new(&settings, port)?;
         let shared = Shared::new(settings, own, tls)?;
         let (doors, done) = (Arc::default(), Arc::default());
         let upkeep = Upkeep::start(&shared, &done)?;

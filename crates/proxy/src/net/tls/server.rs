@@ -33,6 +33,8 @@ const SECRET_FILE: &str = "ticket-secret";
 #[derive(Debug)]
 pub(crate) struct Server {
     config: Arc<ServerConfig>,
+    /// The port of the first listener for sites, if there is one.
+    pub(crate) port: Option<u16>,
     certificates: Arc<Certificates>,
     counts: Counts,
     /// Permits for handshakes that have begun.
@@ -84,11 +86,11 @@ pub(crate) struct End {
 }
 
 impl Server {
-    /// TLS by `settings`; `None` where nothing is configured.
+    /// TLS by `settings`, for sites at `port`; `None` where nothing is configured.
     ///
     /// # Errors
     /// Which certificate cannot be used, and why.
-    pub(crate) fn new(settings: &Settings) -> Result<Option<Arc<Self>>, Error> {
+    pub(crate) fn new(settings: &Settings, port: Option<u16>) -> Result<Option<Arc<Self>>, Error> {
         if settings.certificates.is_empty() {
             return Ok(None);
         }
@@ -108,7 +110,7 @@ impl Server {
         config.enable_secret_extraction = true;
         let (config, counts) = (Arc::new(config), Counts::default());
         let handshakes = Semaphore::new(HANDSHAKES);
-        Ok(Some(Arc::new(Self { config, certificates, counts, handshakes })))
+        Ok(Some(Arc::new(Self { config, port, certificates, counts, handshakes })))
     }
 
     /// Reads the certificates in `files` again: those that have changed, or all. Those that cannot be used stay as they
