@@ -13,6 +13,7 @@ pub(crate) mod names;
 mod raw;
 pub(crate) mod self_signed;
 mod settle;
+mod state;
 mod summary;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use larder_proxy::net::tls::certificates::Certificate;
 use larder_proxy::settings::CertificateFiles;
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 
-use super::settle::state_directory;
+use super::state::state_directory;
 
 /// The flag that asks for it.
 pub(crate) const FLAG: &str = "--tls-self-signed";

@@ -11,10 +11,9 @@ use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site, Token, Tracing};
 
-pub(super) use statistics::state_directory;
-
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::names::covers;
+use super::state::state_directory;
 use crate::cli::admin_token::TOKEN;
 use crate::cli::units::show_size;
 
@@ -65,7 +64,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
-        state: statistics::state_directory(),
+        state: state_directory(),
         statistics: statistics::settle(draft.statistics, first),
         cluster,
         trace: draft.trace,
