@@ -7,7 +7,7 @@ use http::Uri;
 use http::uri::Authority;
 use ipnet::IpNet;
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, HostHeader, Origin, Role};
+use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, Origin, Role};
 
 use super::draft::statistics::DatabasePlace;
 use crate::cli::words::{hint, nearest};
@@ -36,6 +36,11 @@ pub(super) const CLIENT_DETAILS: &[(&str, ClientDetail)] =
 const DEFAULT_DATABASE: &str = "auto";
 /// The word for no statistics database.
 pub(super) const NO_DATABASE: &str = "none";
+
+/// The name of an RPC listener in lists and logs.
+pub(crate) fn door_name(door: Door, tls: bool) -> String {
+    if tls { format!("{}, TLS", door.name()) } else { door.name().to_owned() }
+}
 
 /// The name of a listener for HTTP in lists and logs.
 pub(crate) fn front_name(role: Role, tls: bool) -> &'static str {

@@ -4,7 +4,7 @@ use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{Cluster, Listener, Statistics, Tracing, Validate};
 
-use super::names::{self, CLIENT_DETAILS, front_name};
+use super::names::{self, CLIENT_DETAILS, door_name, front_name};
 use crate::cli::units::{show_duration, show_size};
 
 /// What a reload from `running` to `wanted` cannot change, one line each: it belongs to the process.
@@ -76,7 +76,8 @@ fn show_listeners(settings: &Settings) -> String {
 
 fn show_doors(settings: &Settings) -> String {
     let doors = settings.doors.listen.iter();
-    let doors: Vec<_> = doors.map(|(door, address)| format!("{address} ({})", door.name())).collect();
+    let name = |door| door_name(door, settings.doors.speaks_tls(door));
+    let doors: Vec<_> = doors.map(|(door, address)| format!("{address} ({})", name(*door))).collect();
     if doors.is_empty() { "off".to_owned() } else { doors.join(", ") }
 }
 

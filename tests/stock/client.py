@@ -3,13 +3,16 @@
 python3 client.py PORT get URL FILE     saves the page and prints its length, or prints why there is none
 python3 client.py PORT many URL COUNT   as many calls at once, each on a connection of its own
 python3 client.py PORT statistics       prints requests, hits, misses and policy; then resets them
+
+PORT,FILE instead of PORT: over TLS, trusting the certificate in the file
 """
 
+import ssl
 import sys
 import threading
 
 from thrift.protocol import TBinaryProtocol
-from thrift.transport import TSocket, TTransport
+from thrift.transport import TSocket, TSSLSocket, TTransport
 
 from larder import Larder
 from larder.ttypes import FetchFailed
@@ -18,7 +21,12 @@ LIMIT = 64 << 20
 
 
 def connect(port):
-    transport = TTransport.TBufferedTransport(TSocket.TSocket("127.0.0.1", port))
+    port, _, authority = port.partition(",")
+    if authority:
+        socket = TSSLSocket.TSSLSocket("127.0.0.1", int(port), cert_reqs=ssl.CERT_REQUIRED, ca_certs=authority)
+    else:
+        socket = TSocket.TSocket("127.0.0.1", int(port))
+    transport = TTransport.TBufferedTransport(socket)
     transport.open()
     return Larder.Client(TBinaryProtocol.TBinaryProtocol(transport, string_length_limit=LIMIT))
 
@@ -59,4 +67,4 @@ def statistics(port):
     print("then", client.print_statistics().requests)
 
 
-{"get": get, "many": many, "statistics": statistics}[sys.argv[2]](int(sys.argv[1]), *sys.argv[3:])
+{"get": get, "many": many, "statistics": statistics}[sys.argv[2]](sys.argv[1], *sys.argv[3:])

@@ -14,6 +14,7 @@ use std::process::{Child, Stdio};
 
 use programs::{Stock, program};
 use scenario::{Site, open};
+use support::Larder;
 
 #[test]
 fn python_by_thrift() {
@@ -29,6 +30,30 @@ fn cpp_by_thrift() {
     scenario::all(&stock, "thrift", "failed 502", "failed 404 ");
     scenario::a_page_of_25_mib_arrives(&stock, "thrift");
     scenario::statistics_are_counted_and_reset(&stock);
+}
+
+#[test]
+fn python_by_thrift_over_tls() {
+    let (stock, site) = (Stock::python(), Site::open());
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+    let [cert, key] = ["cert", "key"].map(|name| folder.path().join(name));
+    std::fs::write(&cert, made.cert.pem()).expect("written");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    let larder = Larder::start(&format!(
+        "[thrift]\nlisten = '127.0.0.1:0'\ntls = true\n[forward]\nallow_private = true\n\
+         [[tls]]\ncert = '{}'\nkey = '{}'",
+        cert.display(),
+        key.display()
+    ));
+    let port = format!("{},{}", larder.door("thrift, TLS").port(), cert.display());
+    for path in ["/small", "/huge"] {
+        let said = stock.says(&[&port, "get", &format!("{}{path}", site.url()), "page"]);
+        assert!(said.starts_with("page of "), "{said}");
+        let expected = if path == "/huge" { scenario::huge() } else { b"small one".to_vec() };
+        assert!(stock.saved() == expected, "{path}");
+    }
+    assert_eq!(stock.says(&[&port, "many", &format!("{}/small", site.url()), "20"]), "20 pages of 9");
 }
 
 #[test]

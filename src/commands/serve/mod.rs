@@ -132,9 +132,9 @@ fn announce(server: &Server, settings: &Settings) {
     let addresses = server.addresses();
     for (front, address) in &addresses {
         let name = match front {
-            Front::Http(arrival) => names::front_name(arrival.role, arrival.tls),
-            Front::Door(door) => door.name(),
-            Front::Peer => "peers",
+            Front::Http(arrival) => names::front_name(arrival.role, arrival.tls).to_owned(),
+            Front::Door { door, tls } => names::door_name(*door, *tls),
+            Front::Peer => "peers".to_owned(),
         };
         say(&format!("listening on {address} ({name})"));
     }
@@ -163,7 +163,7 @@ fn example(front: Front, address: SocketAddr, settings: &Settings) -> String {
             format!("curl -i {}{}://{address}/", host.unwrap_or_default(), scheme(tls))
         }
         Front::Peer => format!("curl -i http://{address}/"),
-        Front::Door(door) => {
+        Front::Door { door, .. } => {
             format!("larder fetch http://example.com/ --via {} --server {address}", door.name())
         }
     }

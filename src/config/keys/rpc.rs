@@ -16,8 +16,10 @@ const SOCKET: Text<PathBuf> =
 const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
 
 /// The keys of `[thrift]`.
-pub(super) const THRIFT: &[Key<Draft>] =
-    &[key!("listen", List(ADDRESS), thrift_listen, "addresses; none: off")];
+pub(super) const THRIFT: &[Key<Draft>] = &[
+    key!("listen", List(ADDRESS), thrift_listen, "addresses; none: off"),
+    key!("tls", Flag, doors.thrift_tls, "clients connect over TLS, with the certificates of [[tls]]"),
+];
 
 /// The keys of `[onc]`.
 pub(super) const ONC: &[Key<Draft>] = &[
@@ -40,6 +42,7 @@ pub(super) const ONC: &[Key<Draft>] = &[
 /// The keys of `[line]`.
 pub(super) const LINE: &[Key<Draft>] = &[
     key!("listen", List(ADDRESS), line_listen, "addresses; none: off"),
+    key!("tls", Flag, doors.line_tls, "clients connect over TLS, with the certificates of [[tls]]"),
     key!(
         "form",
         FORM,

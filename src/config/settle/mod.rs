@@ -188,6 +188,8 @@ fn http_key(listener: &Listener) -> &'static str {
 /// TLS needs certificates, and the other way round.
 fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Vec<String>) {
     let speaks = listen.iter().find(|listener| listener.tls).map(http_key);
+    let doors = [(draft.doors.thrift_tls, "thrift.tls"), (draft.doors.line_tls, "line.tls")];
+    let speaks = speaks.or_else(|| doors.iter().find(|(is_on, _)| *is_on).map(|(_, key)| *key));
     match (speaks, draft.certificates.first()) {
         (Some(key), None) => {
             let place = draft.place(&[key]);
@@ -197,7 +199,7 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Vec<String>) {
         }
         (None, Some(files)) => {
             problems.push(
-                files.blame("no listener uses this [[tls]]: set reverse.listen_tls or forward.listen_tls"),
+                files.blame("no listener uses this [[tls]]: set reverse.listen_tls, forward.listen_tls, thrift.tls or line.tls"),
             );
         }
         _ => {}

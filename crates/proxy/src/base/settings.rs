@@ -265,6 +265,10 @@ pub struct Forward {
 pub struct Doors {
     /// Where they connect; the kernel chooses a port 0.
     pub listen: Vec<(Door, SocketAddr)>,
+    /// Clients of Thrift connect over TLS.
+    pub thrift_tls: bool,
+    /// Clients of the line protocol connect over TLS.
+    pub line_tls: bool,
     /// Clients that may use them.
     pub clients: Vec<IpNet>,
     /// How requests name their sender: visible ASCII and spaces.
@@ -289,6 +293,15 @@ pub struct Doors {
 }
 
 impl Doors {
+    /// Whether clients of this door connect over TLS.
+    pub fn speaks_tls(&self, door: Door) -> bool {
+        match door {
+            Door::Thrift => self.thrift_tls,
+            Door::Line => self.line_tls,
+            Door::Onc => false,
+        }
+    }
+
     /// Whether a door for ONC RPC at `ip` takes calls over UDP: their senders can be forged, and answers are long.
     pub fn takes_datagrams(&self, ip: IpAddr) -> bool {
         self.onc_udp.unwrap_or_else(|| ip.to_canonical().is_loopback())
@@ -424,6 +437,8 @@ impl Default for Doors {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            thrift_tls: false,
+            line_tls: false,
             clients: near(),
             user_agent: concat!("Larder/", env!("CARGO_PKG_VERSION")).to_owned(),
             redirects: 10,

@@ -27,7 +27,7 @@ use crate::flow::drain::{Drain, Seat};
 use crate::flow::worker::{Shared, Worker};
 use crate::http1::idle::Lobby;
 use crate::http1::{self, Connection};
-use crate::net::io::{halves, secured_halves};
+use crate::net::io::{Reading, Writing, halves, secured_halves};
 use crate::net::own::OwnListeners;
 use crate::net::tls;
 use crate::observe::contents;
@@ -65,9 +65,24 @@ pub enum Front {
     /// HTTP.
     Http(Arrival),
     /// RPC.
-    Door(Door),
+    Door {
+        /// Which protocol.
+        door: Door,
+        /// Clients connect over TLS.
+        tls: bool,
+    },
     /// HTTP, among the nodes of a cluster.
     Peer,
+}
+
+impl Front {
+    fn speaks_tls(self) -> bool {
+        matches!(self, Self::Http(Arrival { tls: true, .. }) | Self::Door { tls: true, .. })
+    }
+
+    fn is_onc(self) -> bool {
+        matches!(self, Self::Door { door: Door::Onc, .. })
+    }
 }
 
 /// What one worker listens to.
@@ -100,7 +115,9 @@ impl Server {
         let mut addresses = Vec::new();
         let arrival = |listener: &Listener| Arrival { role: listener.role, tls: listener.tls };
         let http = settings.listen.iter().map(|listener| (Front::Http(arrival(listener)), &listener.address));
-        let doors = settings.doors.listen.iter().map(|(door, address)| (Front::Door(*door), address));
+        let doors = settings.doors.listen.iter().map(|(door, address)| {
+            (Front::Door { door: *door, tls: settings.doors.speaks_tls(*door) }, address)
+        });
         let peers = settings.cluster.iter().map(|cluster| (Front::Peer, &cluster.listen));
         for (front, address) in http.chain(doors).chain(peers) {
             let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
@@ -111,7 +128,7 @@ impl Server {
             for worker in &mut sockets {
                 worker.streams.push((front, socket(address, true).map_err(busy)?));
             }
-            if front == Front::Door(Door::Onc) && settings.doors.takes_datagrams(address.ip()) {
+            if front.is_onc() && settings.doors.takes_datagrams(address.ip()) {
                 sockets[0].datagrams.push(datagram_socket(address).map_err(busy)?);
             }
             addresses.push((front, address));
@@ -178,7 +195,7 @@ impl Server {
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start", error))?;
-        let is_onc = |(front, _): &&(Front, SocketAddr)| *front == Front::Door(Door::Onc);
+        let is_onc = |(front, _): &&(Front, SocketAddr)| front.is_onc();
         let settings = shared.plan().settings.doors.clone();
         let carried = |address: SocketAddr| (address, settings.takes_datagrams(address.ip()));
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
@@ -306,7 +323,8 @@ async fn accept(host: Host, front: Front, listener: TcpListener) {
     }
 }
 
-fn welcome(Host { worker, lobby, doors }: &Host, front: Front, stream: TcpStream, client: SocketAddr) {
+fn welcome(host: &Host, front: Front, stream: TcpStream, client: SocketAddr) {
+    let worker = &host.worker;
     let (seat, plan) = (Seat::take(&worker.shared), worker.plan());
     if seat.number > plan.settings.limits.connections {
         tracing::debug!(%client, "closed on arrival: too many connections");
@@ -321,40 +339,39 @@ fn welcome(Host { worker, lobby, doors }: &Host, front: Front, stream: TcpStream
     }
     // Heads and bodies are written whole; waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
-    match front {
-        Front::Http(arrival) if arrival.tls => {
-            tokio::spawn(secure(Arc::clone(worker), Arc::clone(lobby), arrival, stream, client, seat));
-        }
-        Front::Http(_) | Front::Peer => {
-            let arrival = if let Front::Http(arrival) = front { Some(arrival) } else { None };
-            let ends = halves(stream, &plan.settings.timeouts);
-            let way = (Arc::clone(worker), Arc::clone(lobby));
-            lobby.enter(Box::new(Connection::new(way, arrival, ends, client, seat)));
-        }
-        Front::Door(door) => {
-            let ends = halves(stream, &plan.settings.timeouts);
-            rpc::welcome((worker, doors), door, ends, client, seat);
-        }
+    match front.speaks_tls() {
+        true => drop(tokio::spawn(secure(host.clone(), front, stream, client, seat))),
+        false => admit(host, front, halves(stream, &plan.settings.timeouts), client, seat),
     }
 }
 
 /// Makes the handshake with a client, and lets it in.
-async fn secure(
-    worker: Arc<Worker>,
-    lobby: Arc<Lobby>,
-    arrival: Arrival,
-    stream: TcpStream,
+async fn secure(host: Host, front: Front, stream: TcpStream, client: SocketAddr, seat: Seat) {
+    let Some(tls) = host.worker.shared.listener_tls.clone() else { return };
+    match tls.accept(stream, host.worker.plan().settings.timeouts.head).await {
+        Ok(secured) => {
+            let ends = secured_halves(secured, &host.worker.plan().settings.timeouts);
+            admit(&host, front, ends, client, seat);
+        }
+        Err(error) => tracing::debug!(%client, "no TLS: {error}"),
+    }
+}
+
+/// Lets a client in, whose connection has these halves.
+fn admit(
+    Host { worker, lobby, doors }: &Host,
+    front: Front,
+    ends: (Reading, Writing),
     client: SocketAddr,
     seat: Seat,
 ) {
-    let Some(tls) = worker.shared.listener_tls.clone() else { return };
-    match tls.accept(stream, worker.plan().settings.timeouts.head).await {
-        Ok(secured) => {
-            let ends = secured_halves(secured, &worker.plan().settings.timeouts);
-            let way = (worker, Arc::clone(&lobby));
-            lobby.enter(Box::new(Connection::new(way, Some(arrival), ends, client, seat)));
+    let way = || (Arc::clone(worker), Arc::clone(lobby));
+    match front {
+        Front::Http(arrival) => {
+            lobby.enter(Box::new(Connection::new(way(), Some(arrival), ends, client, seat)));
         }
-        Err(error) => tracing::debug!(%client, "no TLS: {error}"),
+        Front::Peer => lobby.enter(Box::new(Connection::new(way(), None, ends, client, seat))),
+        Front::Door { door, .. } => rpc::welcome((worker, doors), door, ends, client, seat),
     }
 }
 
@@ -362,7 +379,7 @@ async fn secure(
 fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
     match front {
         Front::Http(Arrival { role: Role::Forward, .. }) => networks::have(&settings.forward.clients, ip),
-        Front::Door(_) => networks::have(&settings.doors.clients, ip),
+        Front::Door { .. } => networks::have(&settings.doors.clients, ip),
         Front::Http(Arrival { role: Role::Reverse, .. }) | Front::Peer => true,
     }
 }

@@ -13,6 +13,7 @@ mod tests;
 
 use std::sync::{Arc, OnceLock};
 
+use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 /// Makes [`provider`] that of all libraries in this process which ask for the process's own.
@@ -22,6 +23,9 @@ pub fn install() {
 }
 
 /// The cryptography of all TLS connections: AEAD suites only, and the hybrid key exchange of X25519 and ML-KEM first.
+///
+/// AES-128 comes before AES-256: its hash is SHA-256, which processors have instructions for, and a handshake hashes more than
+/// it encrypts.
 pub fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     Arc::clone(PROVIDER.get_or_init(|| {
@@ -31,6 +35,18 @@ pub fn provider() -> Arc<CryptoProvider> {
             aws_lc_rs::kx_group::SECP256R1,
             aws_lc_rs::kx_group::SECP384R1,
         ];
-        Arc::new(CryptoProvider { kx_groups: groups, ..aws_lc_rs::default_provider() })
+        let suites = vec![
+            cipher_suite::TLS13_AES_128_GCM_SHA256,
+            cipher_suite::TLS13_AES_256_GCM_SHA384,
+            cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+            cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+            cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+            cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+            cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+            cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+            cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        ];
+        let default = aws_lc_rs::default_provider();
+        Arc::new(CryptoProvider { kx_groups: groups, cipher_suites: suites, ..default })
     }))
 }

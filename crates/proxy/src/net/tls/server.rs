@@ -107,6 +107,7 @@ impl Server {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // One is enough: a client that opens several connections can use it more than once.
         config.send_tls13_tickets = 1;
+        config.ignore_client_order = true;
         config.enable_secret_extraction = true;
         let (config, counts) = (Arc::new(config), Counts::default());
         let handshakes = Semaphore::new(HANDSHAKES);
