@@ -355,7 +355,9 @@ impl Opener {
     /// # Errors
     /// What is wrong with them; nothing may be opened afterwards.
     pub(crate) fn open(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        out.append(&mut self.opened);
+        if !self.opened.is_empty() {
+            out.append(&mut std::mem::take(&mut self.opened));
+        }
         while !self.is_over {
             let Some(length) = self.whole()? else { break };
             let start = self.at;
