@@ -29,6 +29,7 @@ const FRESH: &str = "200 OK\nCache-Control: max-age=100";
 const STALE: &str = "200 OK\nCache-Control: max-age=1\nAge: 10\nETag: \"1\"";
 const REFRESHED: &str = "200 OK\nCache-Control: max-age=1, stale-while-revalidate=1000\nAge: 10";
 const LASTING: &str = "200 OK\nCache-Control: max-age=1, stale-if-error=1000\nAge: 10";
+const MODIFIED: &str = "200 OK\nLast-Modified: Mon, 02 Jan 2006 15:04:05 GMT";
 const VARIES: &str = "200 OK\nCache-Control: max-age=100\nVary: V";
 const GROUPED: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nCache-Groups: \"g\"";
 const PART: &str =
@@ -73,6 +74,7 @@ fn exercise(why: Why) -> Exercise {
         Why::SetCookie => {
             Asked(&["200 OK\nSet-Cookie: a=b\nLast-Modified: Mon, 02 Jan 2006 15:04:05 GMT"], &["GET"])
         }
+        Why::CookieGuess => Asked(&[MODIFIED], &["GET\nCookie: a=b"]),
         Why::VaryAny => Asked(&["200 OK\nCache-Control: max-age=100\nVary: *"], &["GET"]),
         Why::NoFreshness => Asked(&["200 OK"], &["GET"]),
         Why::NeverFresh => Asked(&["200 OK\nCache-Control: max-age=0"], &["GET"]),

@@ -36,6 +36,27 @@ fn section_4_2_a_response_is_fresh_while_its_age_is_less_than_its_lifetime() {
 }
 
 #[test]
+fn section_4_2_2_at_a_site_no_lifetime_is_guessed_for_requests_with_cookies() {
+    let origin = Origin::by(|seen| {
+        let (modified, user) = (date(360_000), seen.field("cookie").unwrap_or("nobody"));
+        format!("200 OK\nLast-Modified: {modified}\n\n{user}")
+    });
+    let larder = Larder::before(&origin);
+    for cookie in ["a=1", "b=2"] {
+        let response = larder.ask(&format!("GET /\nCookie: {cookie}"));
+        let refused = response.cache().ends_with("detail=cookie-guess");
+        assert_eq!((response.text(), refused), (cookie, true), "{response:?}");
+    }
+    assert_eq!(larder.get("/").text(), "nobody");
+    // What is stored for others is neither used nor replaced.
+    assert_eq!(larder.ask("GET /\nCookie: a=1").text(), "a=1");
+    assert!(larder.get("/").is_hit());
+    let guessing = Larder::with_site(&[&origin], "heuristic_cookies = true");
+    assert_eq!(guessing.ask("GET /\nCookie: a=1").text(), "a=1");
+    assert!(guessing.get("/").is_hit());
+}
+
+#[test]
 fn section_4_2_2_a_lifetime_is_guessed_from_last_modified_only() {
     let hours = |hours: i64| format!("Date: {}\nLast-Modified: {}", date(0), date(hours * 3600));
     assert!(is_fresh(&hours(10)));

@@ -73,6 +73,14 @@ impl Freshness {
         Self { lifetime: 0, ..*self }
     }
 
+    /// The same for a request for which no lifetime may be guessed.
+    pub fn without_guess(&self) -> Self {
+        match self.flags.contains(Flags::HEURISTIC) {
+            true => Self { lifetime: 0, stale_while_revalidate: 0, ..*self },
+            false => *self,
+        }
+    }
+
     /// The freshness of `response`, which may be stored; `None` if it has no explicit or heuristic
     /// lifetime.
     pub(crate) fn of(

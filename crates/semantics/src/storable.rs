@@ -17,6 +17,8 @@ pub struct Rules {
     pub heuristic_percent: u8,
     /// The longest such lifetime, in seconds.
     pub heuristic_max: u32,
+    /// Such a lifetime also holds for requests with `Cookie`, whose answers may be for one user.
+    pub guesses_with_cookies: bool,
     /// The targeted fields obeyed, lower case, the most important first (RFC 9213 section 2.2).
     pub targeted: Vec<String>,
     /// How stale a response may be when the origin fails and nobody says otherwise, in seconds
@@ -76,6 +78,7 @@ impl Default for Rules {
         Self {
             heuristic_percent: 10,
             heuristic_max: 86_400,
+            guesses_with_cookies: true,
             targeted: vec!["cdn-cache-control".into()],
             stale_if_error: 3_600,
             stale_while_revalidate: 0,
@@ -84,6 +87,13 @@ impl Default for Rules {
             ignores_reloads: false,
             stores_posts: true,
         }
+    }
+}
+
+impl Rules {
+    /// Whether no lifetime may be guessed for this request.
+    pub fn forbids_guess(&self, request: &impl Fields) -> bool {
+        !self.guesses_with_cookies && request.contains("cookie")
     }
 }
 
@@ -166,6 +176,9 @@ fn judge(
         return Err(Why::Authorization);
     }
     let (freshness, lifetime) = Freshness::of(rules, &directives, status, response, times);
+    if matches!(lifetime, Lifetime::Heuristic(_)) && !rules.validated && rules.forbids_guess(request) {
+        return Err(Why::CookieGuess);
+    }
     let defined = is_heuristically_cacheable(status) || directives.public;
     if !(rules.validated && defined) {
         usable(&freshness, lifetime, defined)?;

@@ -161,7 +161,8 @@ impl Default for SiteDraft {
             health: None,
             health_interval: Duration::from_secs(10),
             purge_from: Vec::new(),
-            rules: Rules::default(),
+            // Sites have users; what clients of a forward proxy ask for has all kinds of cookies.
+            rules: Rules { guesses_with_cookies: false, ..Rules::default() },
             control: control::Draft::default(),
         }
     }

@@ -411,6 +411,12 @@ pub(super) const CACHING: &[Key<Rules>] = &[
     ),
     key!("heuristic_max", Seconds, heuristic_max, "upper limit of heuristic freshness"),
     key!(
+        "heuristic_cookies",
+        Flag,
+        guesses_with_cookies,
+        "whether heuristic freshness holds for requests with Cookie, too; without it, their responses are stored only with a lifetime"
+    ),
+    key!(
         "targeted",
         List(FIELD),
         targeted,

@@ -66,6 +66,8 @@ pub(crate) struct Request {
     pub(crate) query: QueryStrings,
     /// Its span, while requests are traced.
     pub(crate) trace: Option<Arc<Trace>>,
+    /// No lifetime may be guessed for it.
+    pub(crate) forbids_guess: bool,
     /// A try of it that got no answer may have reached an origin.
     pub(crate) lost_try: AtomicBool,
 }
@@ -295,6 +297,9 @@ impl Request {
             scheme,
             authority,
             path,
+            forbids_guess: route
+                .rules(&plan.settings.forward.rules)
+                .is_some_and(|rules| rules.forbids_guess(&head.fields)),
             asked: match route.rules(&plan.settings.forward.rules) {
                 Some(rules) => asked(&head.fields, rules),
                 None => RequestDirectives::parse(&head.fields),
@@ -356,8 +361,13 @@ impl Request {
     pub(crate) fn freshness(&self, entry: &Entry) -> Freshness {
         match self.route.is_validated() {
             true => entry.freshness().unproven(),
-            false => entry.freshness(),
+            false => self.without_guess(entry.freshness()),
         }
+    }
+
+    /// The same freshness without a lifetime that was guessed, if none may be guessed for this request.
+    pub(crate) fn without_guess(&self, freshness: Freshness) -> Freshness {
+        if self.forbids_guess { freshness.without_guess() } else { freshness }
     }
 
     /// The outcome of `wanted`; `None` when the client has left before, and `deserted` has ended: nobody else has any use
@@ -437,6 +447,7 @@ impl Request {
             asks_peers: self.asks_peers,
             query: self.query,
             trace: None,
+            forbids_guess: self.forbids_guess,
             lost_try: AtomicBool::new(false),
         }
     }

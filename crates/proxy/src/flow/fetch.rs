@@ -395,7 +395,7 @@ pub(crate) fn judge(
 
 /// Whether a response is not stored because of how it was asked for.
 fn is_by_request(why: Why) -> bool {
-    matches!(why, Why::RequestNoStore | Why::Authorization)
+    matches!(why, Why::RequestNoStore | Why::Authorization | Why::CookieGuess)
 }
 
 fn failed(

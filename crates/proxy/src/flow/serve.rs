@@ -70,7 +70,12 @@ pub(crate) fn at_once(
         }
         None => equivalent::not_in_memory(&worker.cache, key, &head.fields, now)?,
     };
-    let outcome = match reuse(&entry.freshness(), &asked(&head.fields, rules), now) {
+    let freshness = entry.freshness();
+    let is_guess = freshness.flags.contains(Flags::HEURISTIC);
+    if is_guess && rules.forbids_guess(&head.fields) {
+        return None;
+    }
+    let outcome = match reuse(&freshness, &asked(&head.fields, rules), now) {
         Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
@@ -298,7 +303,7 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
         let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now)).from(held.tier);
         answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
     };
-    let reply = match reuse(&entry.freshness(), &request.asked, now) {
+    let reply = match reuse(&request.freshness(entry), &request.asked, now) {
         Reuse::Fresh if *entry.key() != *request.key => reply(Kind::Hit, Why::EquivalentQuery),
         Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
         Reuse::MaxStale => reply(Kind::StaleHit, Why::MaxStale),
@@ -309,7 +314,8 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
             };
         }
         Reuse::Revalidate(why) | Reuse::OnlyIfCached(why) => {
-            return Found::Ask(why, Some(entry.clone()));
+            let is_guess = why == Why::Expired && entry.freshness().is_fresh(now);
+            return Found::Ask(if is_guess { Why::CookieGuess } else { why }, Some(entry.clone()));
         }
     };
     match reply {
@@ -343,7 +349,7 @@ pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
 /// reused later without asking may be shared now.
 pub(crate) fn may_share(freshness: &Freshness, request: &Request) -> bool {
     matches!(
-        reuse(freshness, &request.asked, clock::now()),
+        reuse(&request.without_guess(*freshness), &request.asked, clock::now()),
         Reuse::Fresh | Reuse::MaxStale | Reuse::StaleWhileRevalidate
     )
 }
