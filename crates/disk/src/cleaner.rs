@@ -35,8 +35,8 @@ impl Engine {
     /// Sees to it that `bytes` more fit. False if they do not: readers hold too much, or nothing can go.
     pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
         let shared = Arc::clone(&self.shared);
-        let (segments, segment, size) = (&shared.segments, shared.segment, shared.size());
-        let limit = size.saturating_sub(segment).min(self.ceiling.bytes());
+        let (segments, size) = (&shared.segments, shared.size());
+        let limit = shared.limit().min(self.ceiling.bytes());
         self.merge();
         for _ in 0..TURNS {
             let (occupied, held) = (segments.occupied(), segments.held());

@@ -159,8 +159,10 @@ impl Disk {
         let old = segments.all();
         let loaded = recovery::load(&*files, &index, &segments, &secret);
         // On a small disk, a segment of a large store would be a large part of what can be stored.
-        let room = files.space().map_or(size, |space| size.min(space.whole.max(LEAST)));
+        let whole = files.space().map_or(0, |space| space.whole);
+        let room = if whole > 0 { size.min(whole.max(LEAST)) } else { size };
         let segment = segment.unwrap_or(room / SEGMENTS).clamp(*SEGMENT.start(), *SEGMENT.end());
+        let segment = segment.clamp(room / MOST_SEGMENTS, room / FEWEST_SEGMENTS) / ALIGN * ALIGN;
         let shared = Arc::new(Shared {
             files,
             secret,
@@ -174,7 +176,8 @@ impl Disk {
             is_paused: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             size: AtomicU64::new(size),
-            segment: segment.clamp(room / MOST_SEGMENTS, room / FEWEST_SEGMENTS) / ALIGN * ALIGN,
+            segment,
+            most: if room < size { segment * MOST_SEGMENTS } else { u64::MAX },
             opened: Instant::now(),
             trust: u32::try_from(trust.as_secs()).unwrap_or(u32::MAX),
         });

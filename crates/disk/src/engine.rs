@@ -148,8 +148,7 @@ impl Engine {
         if !self.ceiling.is_due(now) {
             return;
         }
-        let limit = self.shared.size().saturating_sub(self.shared.segment);
-        self.ceiling.look(self.shared.files.space(), (self.taken(), limit), now);
+        self.ceiling.look(self.shared.files.space(), (self.taken(), self.shared.limit()), now);
         if !self.ceiling.is_low() {
             self.has_space();
         }

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) size: AtomicU64,
     /// Bytes from which on a segment takes no more records.
     pub(crate) segment: u64,
+    /// Bytes of as many segments as there may be, should a disk grow that was smaller than the store.
+    pub(crate) most: u64,
     pub(crate) opened: Instant,
     /// How many seconds a verified body may be sent unread.
     pub(crate) trust: u32,
@@ -71,6 +73,11 @@ impl Shared {
 
     pub(crate) fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that segments may take if the disk has room for them.
+    pub(crate) fn limit(&self) -> u64 {
+        self.size().saturating_sub(self.segment).min(self.most)
     }
 
     /// Seconds since the store was opened.
