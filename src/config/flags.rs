@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, CertificateFiles, DiskTier, Origin};
+use larder_proxy::settings::{AccessLog, CertificateFiles, DiskTier, HostHeader, Origin};
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::statistics::DatabasePlace;
@@ -47,7 +47,7 @@ pub(crate) struct Flags {
     /// Use a certificate that this program makes and signs itself, to try TLS
     #[arg(long)]
     pub(crate) tls_self_signed: bool,
-    /// Be a reverse proxy for this origin, instead of the file's sites; repeatable
+    /// Be a reverse proxy for this origin, instead of the file's sites; repeatable. An https origin gets its own name as Host
     #[arg(long, value_name = "URL", value_parser = names::origin)]
     pub(crate) origin: Vec<Origin>,
     /// Be a forward proxy at this address [default: 127.0.0.1:3128 without an origin]; repeatable
@@ -190,6 +190,11 @@ fn only_site(origins: &[Origin]) -> SiteDraft {
         place: "--origin".to_owned(),
         name: Some("default".to_owned()),
         origins: origins.to_vec(),
+        // A server of others knows its own name only, and so does its certificate.
+        host: match origins.iter().any(|origin| origin.https) {
+            true => HostHeader::Origin,
+            false => HostHeader::Preserve,
+        },
         ..SiteDraft::default()
     }
 }

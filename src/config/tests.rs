@@ -3,6 +3,7 @@
 use clap::Parser;
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
+use larder_proxy::settings::HostHeader;
 
 use super::flags::Flags;
 use super::{needs_restart, parse, summary};
@@ -244,6 +245,13 @@ fn flags_override_the_file() {
     ];
     assert_eq!(summary(&settings), expected.map(|(what, value)| (what, value.to_owned())));
     assert!(settings.forward.allow_private);
+}
+
+#[test]
+fn an_origin_that_a_flag_names_gets_its_own_name_if_it_speaks_tls() {
+    for (origin, host) in [("http://a", HostHeader::Preserve), ("https://a", HostHeader::Origin)] {
+        assert_eq!(settings("", &["--origin", origin]).sites[0].host, host, "{origin}");
+    }
 }
 
 #[test]
