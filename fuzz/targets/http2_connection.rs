@@ -37,7 +37,7 @@ fn served(wire: &[u8], piece: usize) -> (Vec<String>, Vec<u8>) {
                         connection.data(&mut out, stream, &vec![0; room.min(9_000)], true);
                     }
                 }
-                Event::More | Event::Nothing | Event::Reset { .. } => {}
+                Event::Head { .. } | Event::More | Event::Nothing | Event::Reset { .. } => {}
             }
             buffer.drain(..used);
             assert_eq!(connection.validate(), Ok(()));
