@@ -10,4 +10,5 @@ pub(crate) mod request;
 pub mod route;
 pub(crate) mod send;
 pub(crate) mod settled;
+pub(crate) mod sink;
 pub(crate) mod upgrade;

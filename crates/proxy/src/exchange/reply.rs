@@ -216,6 +216,13 @@ impl Reply {
     /// Appends the head, blank line included.
     pub fn write_head(&self, out: &mut Vec<u8>, framing: &Framing, banner: &Banner) {
         write_status_line(out, self.status);
+        self.write_lines(out, banner);
+        self.write_framing(out, framing);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends all field lines but those that say how the content is delimited.
+    pub(crate) fn write_lines(&self, out: &mut Vec<u8>, banner: &Banner) {
         self.write_fields(out);
         for (name, value) in self.extra.iter().flat_map(|extra| extra.iter()) {
             write_line(out, name.as_str().as_bytes(), value.as_bytes());
@@ -233,8 +240,6 @@ impl Reply {
             let hit = if self.outcome.is_hit() { &b"X-Cache: HIT\r\n"[..] } else { b"X-Cache: MISS\r\n" };
             out.extend_from_slice(hit);
         }
-        self.write_framing(out, framing);
-        out.extend_from_slice(b"\r\n");
     }
 
     fn write_fields(&self, out: &mut Vec<u8>) {

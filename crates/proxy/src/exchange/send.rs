@@ -1,4 +1,4 @@
-//! Turns a reply into bytes on a client's connection.
+//! Sends replies: content goes into any [`Sink`], heads are those of HTTP/1.1.
 
 use std::future::poll_fn;
 use std::io;
@@ -9,12 +9,11 @@ use std::task::Poll;
 use http::HeaderMap;
 use larder_semantics::storable;
 use larder_store::fill::{self, Ending, Reader};
-use larder_store::lines::write_line;
 use larder_store::{Body, Entry, Extent, Long, Record};
 
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
 use crate::exchange::request::Interim;
-use crate::http::chunked::may_trail;
+use crate::exchange::sink::{Direct, Sink};
 use crate::net::io::Writing;
 use crate::origin::{Chunk, Download};
 
@@ -48,20 +47,25 @@ pub(crate) fn gather(out: &mut Vec<u8>, reply: &Reply, framing: &Framing, banner
     if framing.head_only || reply.is_bodiless() {
         return true;
     }
-    let content = match (&reply.content, &reply.fields) {
-        (Content::None, _) => return true,
-        (Content::Bytes(bytes), _) => &bytes[..],
-        (Content::Stored(from, to), Source::Entry(entry)) => match entry.body() {
-            Body::Heap(bytes) => &bytes[*from as usize..*to as usize],
-            Body::Long(_) => return false,
-        },
-        _ => return false,
-    };
-    let small = out.len() + content.len() <= GATHER;
+    let Some(content) = at_hand(reply) else { return false };
+    let small = content.is_empty() || out.len() + content.len() <= GATHER;
     if small {
         out.extend_from_slice(content);
     }
     small
+}
+
+/// The whole content of `reply`, if it is in memory as one piece.
+pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
+    match (&reply.content, &reply.fields) {
+        (Content::None, _) => Some(&[]),
+        (Content::Bytes(bytes), _) => Some(bytes),
+        (Content::Stored(from, to), Source::Entry(entry)) => match entry.body() {
+            Body::Heap(bytes) => bytes.get(*from as usize..*to as usize),
+            Body::Long(_) => None,
+        },
+        _ => None,
+    }
 }
 
 /// Sends `reply`. Small ones may stay in the buffer until the next flush.
@@ -74,7 +78,8 @@ pub(crate) async fn send(
     if gather(&mut writing.out, reply, framing, banner) {
         return Ok(());
     }
-    send_content(writing, reply, reply.is_chunked(framing)).await
+    let chunked = reply.is_chunked(framing);
+    send_content(&mut Direct::new(writing, chunked), reply).await
 }
 
 /// Sends an interim response.
@@ -95,63 +100,51 @@ pub(crate) async fn send_interim(writing: &mut Writing, interim: &Interim) -> io
     Ok(())
 }
 
-/// Sends the content of `reply` behind what is in the buffer. The end of it may stay there.
-pub(crate) async fn send_content(
-    writing: &mut Writing,
-    reply: &mut Reply,
-    chunked: bool,
-) -> Result<(), SendError> {
-    match &mut reply.content {
-        Content::Fill(reader) => filling(writing, reader, chunked).await,
-        Content::Origin(download) => passing(writing, download, chunked).await,
-        _ => send_stored(writing, reply).await,
-    }
+/// Sends the content of `reply` behind its head. The end of it may be kept until the next flush.
+pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendError> {
+    let trailers = match &mut reply.content {
+        Content::Fill(reader) => filling(sink, reader).await.map(|()| HeaderMap::new()),
+        Content::Origin(download) => passing(sink, download).await,
+        // What follows is no content of this reply.
+        Content::Tunnel(_) => return Ok(()),
+        _ => send_stored(sink, reply).await.map(|()| HeaderMap::new()),
+    };
+    sink.end(&trailers?);
+    Ok(())
 }
 
-/// Sends the content of a reply that is all there.
-pub(crate) async fn send_stored(writing: &mut Writing, reply: &mut Reply) -> Result<(), SendError> {
+/// Sends the content of a reply that is all there, without an end.
+pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(), SendError> {
     match (&reply.content, &reply.fields) {
-        (Content::Bytes(bytes), _) => bytes_out(writing, bytes).await,
-        (Content::Stored(from, to), Source::Entry(entry)) => stored(writing, entry, *from, *to).await,
-        (Content::Pieces(pieces), _) => all(writing, pieces).await,
+        (Content::Bytes(bytes), _) => sink.bytes(bytes).await,
+        (Content::Stored(from, to), Source::Entry(entry)) => stored(sink, entry, *from, *to).await,
+        (Content::Pieces(pieces), _) => all(sink, pieces).await,
         _ => Ok(()),
     }
 }
 
-async fn bytes_out(writing: &mut Writing, bytes: &[u8]) -> Result<(), SendError> {
-    if writing.out.len() + bytes.len() <= GATHER {
-        writing.out.extend_from_slice(bytes);
-        return Ok(());
-    }
-    writing.flush_with_more().await?;
-    Ok(writing.write(bytes).await?)
-}
-
-async fn stored(writing: &mut Writing, entry: &Entry, from: u64, to: u64) -> Result<(), SendError> {
+async fn stored(sink: &mut impl Sink, entry: &Entry, from: u64, to: u64) -> Result<(), SendError> {
     match entry.body() {
-        Body::Heap(bytes) => bytes_out(writing, &bytes[from as usize..to as usize]).await,
+        Body::Heap(bytes) => sink.bytes(&bytes[from as usize..to as usize]).await,
         Body::Long(long) => match &**long {
-            Long::File(extent) => file(writing, extent, from, to - from).await,
-            Long::Disk(record) => recorded(writing, record, from, to).await,
+            Long::File(extent) => file(sink, extent, from, to - from).await,
+            Long::Disk(record) => recorded(sink, record, from, to).await,
         },
     }
 }
 
-/// Sends bytes from a disk: by `sendfile` where they are known to be right and at hand, else read and checked
-/// on a thread that may wait.
-async fn recorded(writing: &mut Writing, record: &Arc<Record>, from: u64, to: u64) -> Result<(), SendError> {
+/// Sends bytes from a disk: from the file where they are known to be right and at hand, else read and checked on a thread
+/// that may wait.
+async fn recorded(sink: &mut impl Sink, record: &Arc<Record>, from: u64, to: u64) -> Result<(), SendError> {
     let mut at = from;
     while at < to {
         let end = to.min(at + STRETCH);
         match record.at_hand(at..end) {
-            Some((file, offset)) => {
-                writing.flush_with_more().await?;
-                writing.send_file(file, offset, end - at).await.map_err(cut_short)?;
-            }
+            Some((file, offset)) => sink.file(file, offset, end - at).await?,
             None => {
                 let bytes = record.load(at..end).await;
                 let bytes = bytes.map_err(|error| SendError::Truncated(error.to_string()))?;
-                bytes_out(writing, &bytes).await?;
+                sink.bytes(&bytes).await?;
             }
         }
         at = end;
@@ -159,31 +152,22 @@ async fn recorded(writing: &mut Writing, record: &Arc<Record>, from: u64, to: u6
     Ok(())
 }
 
-/// A file that ends early is no fault of the client's.
-fn cut_short(error: io::Error) -> SendError {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => SendError::Truncated("the file was cut short".to_owned()),
-        _ => SendError::Client(error),
-    }
-}
-
-async fn file(writing: &mut Writing, extent: &Extent, from: u64, len: u64) -> Result<(), SendError> {
-    writing.flush_with_more().await?;
+async fn file(sink: &mut impl Sink, extent: &Extent, from: u64, len: u64) -> Result<(), SendError> {
     let (file, offset) = extent.at(from);
-    Ok(writing.send_file(file, offset, len).await?)
+    sink.file(file, offset, len).await
 }
 
-async fn all(writing: &mut Writing, pieces: &[Piece]) -> Result<(), SendError> {
+async fn all(sink: &mut impl Sink, pieces: &[Piece]) -> Result<(), SendError> {
     for piece in pieces {
         match piece {
-            Piece::Bytes(bytes) => bytes_out(writing, bytes).await?,
-            Piece::Stored(entry, from, to) => stored(writing, entry, *from, *to).await?,
+            Piece::Bytes(bytes) => sink.bytes(bytes).await?,
+            Piece::Stored(entry, from, to) => stored(sink, entry, *from, *to).await?,
         }
     }
     Ok(())
 }
 
-async fn filling(writing: &mut Writing, reader: &mut Reader, chunked: bool) -> Result<(), SendError> {
+async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendError> {
     loop {
         // What is there already leaves with the head; nothing waits for what has yet to arrive.
         let piece = {
@@ -191,82 +175,41 @@ async fn filling(writing: &mut Writing, reader: &mut Reader, chunked: bool) -> R
             match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
                 Poll::Ready(piece) => piece,
                 Poll::Pending => {
-                    writing.flush().await?;
+                    sink.flush().await?;
                     next.await
                 }
             }
         };
         match piece {
-            fill::Piece::Bytes(bytes) => {
-                open_chunk(writing, chunked, bytes.len() as u64);
-                writing.out.extend_from_slice(&bytes);
-            }
-            fill::Piece::File(extent, from, len) => {
-                open_chunk(writing, chunked, len);
-                file(writing, &extent, from, len).await?;
-            }
-            fill::Piece::Stored(entry, from, len) => {
-                open_chunk(writing, chunked, len);
-                stored(writing, &entry, from, from + len).await?;
-            }
-            fill::Piece::End(Ending::Complete) => {
-                close_chunks(writing, chunked, &HeaderMap::new());
-                return Ok(());
-            }
+            fill::Piece::Bytes(bytes) => sink.bytes(&bytes).await?,
+            fill::Piece::File(extent, from, len) => file(sink, &extent, from, len).await?,
+            fill::Piece::Stored(entry, from, len) => stored(sink, &entry, from, from + len).await?,
+            fill::Piece::End(Ending::Complete) => return Ok(()),
             fill::Piece::End(Ending::Truncated) => {
                 return Err(SendError::Truncated("the origin stopped in the middle".to_owned()));
             }
         }
-        close_chunk(writing, chunked);
-        writing.flush().await?;
+        sink.flush().await?;
         reader.sent();
     }
 }
 
-async fn passing(writing: &mut Writing, download: &mut Download, chunked: bool) -> Result<(), SendError> {
+/// Sends what the origin sends: its trailers.
+async fn passing(sink: &mut impl Sink, download: &mut Download) -> Result<HeaderMap, SendError> {
     let mut trailers = HeaderMap::new();
     loop {
         // What arrived with the head leaves with it; nothing waits for what has yet to arrive.
         let next = match download.ready() {
             Some(next) => next,
             None => {
-                writing.flush().await?;
+                sink.flush().await?;
                 download.next().await
             }
         };
         match next.map_err(SendError::Truncated)? {
-            Some(Chunk::Data(data)) => {
-                open_chunk(writing, chunked, data.len() as u64);
-                bytes_out(writing, data).await?;
-                close_chunk(writing, chunked);
-            }
+            Some(Chunk::Data(data)) => sink.bytes(data).await?,
             Some(Chunk::Trailers(fields)) => trailers = fields,
-            None => {
-                close_chunks(writing, chunked, &trailers);
-                return Ok(());
-            }
+            None => return Ok(trailers),
         }
-    }
-}
-
-fn open_chunk(writing: &mut Writing, chunked: bool, len: u64) {
-    if chunked {
-        writing.out.extend_from_slice(format!("{len:x}\r\n").as_bytes());
-    }
-}
-
-fn close_chunk(writing: &mut Writing, chunked: bool) {
-    if chunked {
-        writing.out.extend_from_slice(b"\r\n");
-    }
-}
-
-fn close_chunks(writing: &mut Writing, chunked: bool, trailers: &HeaderMap) {
-    if chunked {
-        writing.out.extend_from_slice(b"0\r\n");
-        for (name, value) in trailers.iter().filter(|(name, _)| may_trail(name)) {
-            write_line(&mut writing.out, name.as_str().as_bytes(), value.as_bytes());
-        }
-        writing.out.extend_from_slice(b"\r\n");
     }
 }

@@ -31,6 +31,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
 use crate::exchange::request::{Interim, Link, Request};
 use crate::exchange::send::{GATHER, SendError, gather, send, send_interim, send_stored};
+use crate::exchange::sink::Direct;
 use crate::features::{dispatch, validator};
 use crate::flow::drain::Seat;
 use crate::flow::serve::{self, Answer};
@@ -318,7 +319,7 @@ impl Connection {
     /// Sends the content of a reply from memory that is too large to wait in the buffer.
     async fn reply(&mut self, plan: &Plan, mut begun: Box<Begun>) -> io::Result<Next> {
         let from = self.writing.sent + begun.before as u64;
-        let sent = send_stored(&mut self.writing, &mut begun.reply).await;
+        let sent = send_stored(&mut Direct::new(&mut self.writing, false), &begun.reply).await;
         let bytes = self.writing.sent + self.writing.out.len() as u64 - from;
         self.worker.replied(plan, &begun.reply, bytes, begun.memo.take());
         self.worker.times.served(begun.reply.outcome.kind, begun.since.elapsed());

@@ -9,6 +9,7 @@ use crate::base::settings::Door;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
 use crate::exchange::send::{GATHER, SendError, send_content};
+use crate::exchange::sink::Direct;
 use crate::net::io::Writing;
 
 /// What is asked of a page before it is sent.
@@ -65,7 +66,7 @@ impl<R: Replying> Delivery<'_, R> {
                 return Ok(Err(failure(self.url, 502, why)));
             }
         } else {
-            send_content(writing, reply, false).await?;
+            send_content(&mut Direct::new(writing, false), reply).await?;
         }
         writing.out.extend_from_slice(&envelope.tail);
         Ok(Ok(()))

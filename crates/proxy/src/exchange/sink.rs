@@ -1,0 +1,112 @@
+//! Where the content of a reply goes: into a connection, or into one of its streams.
+
+use std::fs::File;
+use std::io;
+
+use http::HeaderMap;
+use larder_store::lines::write_line;
+
+use crate::exchange::send::{GATHER, SendError};
+use crate::http::chunked::may_trail;
+use crate::net::io::Writing;
+
+/// Takes the content of one reply, behind its head.
+pub(crate) trait Sink: Send {
+    /// Sends `bytes`, or keeps them until the next flush.
+    ///
+    /// # Errors
+    /// The client has gone, or takes nothing.
+    fn bytes(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), SendError>> + Send;
+
+    /// Sends `len` bytes of `file` from `offset`.
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes), and when the file has fewer bytes.
+    fn file(
+        &mut self,
+        file: &File,
+        offset: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<(), SendError>> + Send;
+
+    /// Sends what was kept.
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes).
+    fn flush(&mut self) -> impl Future<Output = Result<(), SendError>> + Send;
+
+    /// Ends the content. What that takes may be kept until the next flush.
+    fn end(&mut self, trailers: &HeaderMap);
+}
+
+/// A connection of which the content is the next part.
+pub(crate) struct Direct<'w> {
+    writing: &'w mut Writing,
+    chunked: bool,
+}
+
+impl<'w> Direct<'w> {
+    /// For content that is `chunked`, or else delimited by something else.
+    pub(crate) fn new(writing: &'w mut Writing, chunked: bool) -> Self {
+        Self { writing, chunked }
+    }
+
+    fn open_chunk(&mut self, len: u64) {
+        if self.chunked {
+            self.writing.out.extend_from_slice(format!("{len:x}\r\n").as_bytes());
+        }
+    }
+
+    fn close_chunk(&mut self) {
+        if self.chunked {
+            self.writing.out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+impl Sink for Direct<'_> {
+    async fn bytes(&mut self, bytes: &[u8]) -> Result<(), SendError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.open_chunk(bytes.len() as u64);
+        if self.writing.out.len() + bytes.len() <= GATHER {
+            self.writing.out.extend_from_slice(bytes);
+        } else {
+            self.writing.flush_with_more().await?;
+            self.writing.write(bytes).await?;
+        }
+        self.close_chunk();
+        Ok(())
+    }
+
+    async fn file(&mut self, file: &File, offset: u64, len: u64) -> Result<(), SendError> {
+        self.open_chunk(len);
+        self.writing.flush_with_more().await?;
+        self.writing.send_file(file, offset, len).await.map_err(cut_short)?;
+        self.close_chunk();
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), SendError> {
+        Ok(self.writing.flush().await?)
+    }
+
+    fn end(&mut self, trailers: &HeaderMap) {
+        if self.chunked {
+            self.writing.out.extend_from_slice(b"0\r\n");
+            for (name, value) in trailers.iter().filter(|(name, _)| may_trail(name)) {
+                write_line(&mut self.writing.out, name.as_str().as_bytes(), value.as_bytes());
+            }
+            self.writing.out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// A file that ends early is no fault of the client's.
+pub(crate) fn cut_short(error: io::Error) -> SendError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => SendError::Truncated("the file was cut short".to_owned()),
+        _ => SendError::Client(error),
+    }
+}
