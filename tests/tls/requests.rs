@@ -39,8 +39,11 @@ fn large_pages_arrive_whole_in_every_version_and_suite() {
         ["--tlsv1.3", "--tls13-ciphers", "TLS_CHACHA20_POLY1305_SHA256"],
         ["--tls-max", "1.2", "--no-alpn"],
     ];
-    for words in suites.iter().chain(&suites) {
-        let said = curl(&authority, larder.door(TLS), "site.test", "/large", words);
+    let versions = ["--http1.1", "--http2"]
+        .iter()
+        .flat_map(|version| suites.map(|words| [&words[..], &[version]].concat()));
+    for words in versions {
+        let said = curl(&authority, larder.door(TLS), "site.test", "/large", &words);
         assert!(said.ok && said.out.ends_with(&page), "{words:?}: {} bytes {}", said.out.len(), said.err);
         larder.settle();
     }
@@ -50,8 +53,27 @@ fn large_pages_arrive_whole_in_every_version_and_suite() {
         let words = ["--tls-max", "1.2", "--ciphers", suite, "--range", "1000000-4999999"];
         let said = curl(&authority, larder.door(TLS), "site.test", "/large", &words);
         assert!(said.ok && said.out.ends_with(&page[1_000_000..]), "{suite}: {}", said.err);
-        assert!(said.has("HTTP/1.1 206"), "{}", said.text());
+        assert!(said.has("HTTP/2 206"), "{}", said.text());
     }
+}
+
+#[test]
+fn clients_agree_on_http2_if_they_can() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let larder = larder(&authority, &origin, "");
+    for (word, version) in
+        [("--http2", "HTTP/2 200"), ("--http1.1", "HTTP/1.1 200"), ("--no-alpn", "HTTP/1.1 200")]
+    {
+        let said = curl(&authority, larder.door(TLS), "site.test", "/a", &[word]);
+        assert!(
+            said.ok && said.has(version) && said.text().ends_with("a page"),
+            "{word}: {}{}",
+            said.text(),
+            said.err
+        );
+        larder.settle();
+    }
+    assert_eq!(origin.count(), 1, "both versions have one store");
 }
 
 #[test]
@@ -63,8 +85,10 @@ fn content_goes_both_ways_on_one_connection() {
     let file = folder.path().join("upload");
     fs::write(&file, vec![b'x'; 3_000_000]).expect("written");
     let data = format!("@{}", file.display());
-    let said = curl(&authority, larder.door(TLS), "site.test", "/up", &["--data-binary", &data]);
-    assert!(said.ok && said.text().ends_with("POST 3000000"), "{}{}", said.text(), said.err);
+    for version in ["--http1.1", "--http2"] {
+        let said = curl(&authority, larder.door(TLS), "site.test", "/up", &[version, "--data-binary", &data]);
+        assert!(said.ok && said.text().ends_with("POST 3000000"), "{}{}", said.text(), said.err);
+    }
     let request = "GET /1 HTTP/1.1\r\nHost: site.test\r\n\r\n".repeat(3)
         + "GET /2 HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
     let said = s_client(&authority, larder.door(TLS), &["-quiet"], &request);

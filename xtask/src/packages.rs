@@ -22,6 +22,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("apache2", "apache2", "a second origin, with other habits"),
     package("python3", "python3", "an origin that streams slowly"),
     package("curl", "curl", "a client that users have"),
+    package("nghttp2-client", "h2load", "clients of HTTP/2"),
     package("openssl", "openssl", "the certificate of an https origin"),
     package("wrk", "wrk", "a client that loads"),
     package("thrift-compiler", "thrift", "Thrift's compiler, for clients in two languages"),

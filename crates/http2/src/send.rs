@@ -108,6 +108,11 @@ impl Connection {
         }
     }
 
+    /// Whether content waits for its turn, or for a window, on any stream.
+    pub fn is_any_waiting(&self) -> bool {
+        self.streams.is_any_waiting()
+    }
+
     /// The stream whose content is to be sent next, and how much its windows allow. `None`: all wait, or have nothing.
     pub fn next_to_send(&mut self) -> Option<(u32, usize)> {
         if self.window <= 0 {

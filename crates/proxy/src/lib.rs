@@ -6,7 +6,7 @@
 //! - `counts`: counters; `origin`: the client that asks origins; `exchange`: requests, replies, sites;
 //! - `observe`: records of requests, and where they go; `cache`: what is stored and what was purged; `cluster`: other nodes;
 //! - `flow`: from a request to its reply; `features`: purges, the validator, gateways, explanations;
-//! - `http1`, `rpc`, `admin`: the listeners' protocols; `server`: the process.
+//! - `http1`, `http2`, `rpc`, `admin`: the listeners' protocols; `server`: the process.
 //!
 //! What may be cached is decided in `larder-semantics`; it is stored by `larder-store`.
 
@@ -20,6 +20,7 @@ mod features;
 mod flow;
 pub mod http;
 mod http1;
+mod http2;
 pub mod net;
 mod observe;
 pub mod origin;

@@ -161,6 +161,12 @@ pub(super) const SECTIONS: &[Section] = &[
             key!("body", Size(0..=*MEMORY.end()), limits.body_bytes, "a request's content (413)"),
             key!("connections", Count(1..=MANY), limits.connections, "client connections at once (closed)"),
             key!(
+                "streams",
+                Count(0..=1_000),
+                limits.streams,
+                "requests at once on an HTTP/2 connection (refused); 0: HTTP/2 is off"
+            ),
+            key!(
                 "in_flight",
                 Count(1..=MANY),
                 limits.in_flight,

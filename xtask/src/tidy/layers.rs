@@ -30,6 +30,7 @@ pub(super) const CRATES: &[Crate] = &[
             &["cluster"],
             &["flow"],
             &["features"],
+            &["http2"],
             &["http1", "rpc"],
             &["admin"],
             &["server"],

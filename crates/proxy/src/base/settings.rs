@@ -143,6 +143,8 @@ pub struct Limits {
     pub body_bytes: u64,
     /// Client connections at once; further ones are closed on arrival.
     pub connections: usize,
+    /// Streams of an HTTP/2 connection at once; further ones are refused. 0: HTTP/2 is not spoken.
+    pub streams: usize,
     /// Requests to origins at once.
     pub in_flight: usize,
     /// Requests waiting for one of those places; beyond it: 503 with `Retry-After`.
@@ -398,6 +400,7 @@ impl Default for Limits {
             target_bytes: 8 << 10,
             body_bytes: 1 << 30,
             connections: 65_536,
+            streams: 100,
             in_flight: 1_024,
             queue: 4_096,
         }

@@ -104,6 +104,11 @@ pub enum Parsed<'b> {
 }
 
 impl<'b> Lines<'b> {
+    /// These lines, which are known to be well-formed.
+    pub(crate) fn new(lines: &'b [httparse::Header<'b>]) -> Self {
+        Self(lines)
+    }
+
     /// Every field line: name as sent, value without surrounding whitespace.
     pub fn iter(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + use<'b> {
         self.0.iter().map(|line| (line.name, line.value))
@@ -173,9 +178,10 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
     Ok(Parsed::Whole(head, used))
 }
 
-const HEAD_TOO_LARGE: Refusal =
+pub(crate) const HEAD_TOO_LARGE: Refusal =
     Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "request head too large");
-const TARGET_TOO_LONG: Refusal = Refusal::too_large(StatusCode::URI_TOO_LONG, "request-target too long");
+pub(crate) const TARGET_TOO_LONG: Refusal =
+    Refusal::too_large(StatusCode::URI_TOO_LONG, "request-target too long");
 
 /// Some readers take a bare line feed for the end of a line, others do not; httparse does.
 pub(crate) fn has_bare_line_feed(lines: &[u8]) -> bool {
@@ -350,7 +356,7 @@ fn target<'b>(
 
 /// Whether all bytes may be in a request-target: a little more than RFC 3986 lets in, as browsers
 /// send it (a backtick in queries only).
-fn is_target(target: &str) -> bool {
+pub(crate) fn is_target(target: &str) -> bool {
     let mut query = false;
     target.bytes().all(|byte| {
         query |= byte == b'?';

@@ -6,7 +6,6 @@
 //! ([`Connection::go_on`]), while its content is pumped beside the answer. Between requests the
 //! connection waits in the [lobby](crate::http1::idle).
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -18,6 +17,7 @@ use std::time::Instant;
 use http::{Method, StatusCode};
 use larder_stats::Sheet;
 
+use super::answer::answer;
 use super::idle::Lobby;
 use super::tunnel;
 use super::upload::{self, Pumped};
@@ -30,13 +30,14 @@ use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
 use crate::exchange::request::{Interim, Link, Request};
-use crate::exchange::send::{GATHER, SendError, gather, send, send_interim, send_stored};
+use crate::exchange::send::{GATHER, SendError, gather, send, send_stored};
 use crate::exchange::sink::Direct;
-use crate::features::{dispatch, validator};
+use crate::features::validator;
 use crate::flow::drain::Seat;
 use crate::flow::serve::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::head::{self, Framing as Delimited, Head, Parsed, Refusal};
+use crate::http2;
 use crate::net::input::Looking;
 use crate::net::io::{Reading, Writing, linger};
 use crate::observe::memo::Memo;
@@ -55,6 +56,8 @@ pub(crate) struct Connection {
     key: Vec<u8>,
     /// Hits whose time has not been counted.
     untimed: u64,
+    /// No request has come.
+    is_new: bool,
     seat: Seat,
 }
 
@@ -70,6 +73,8 @@ enum Next {
     Reset,
     /// Speaks another protocol from here on.
     Tunnel(Tunnel, Box<Opened>),
+    /// Speaks HTTP/2.
+    Http2,
 }
 
 /// The reply that opened a tunnel, and the bytes of it. The request counts when the tunnel ends, with its bytes.
@@ -96,6 +101,8 @@ pub(super) enum Look {
     Ask(Box<Ask>),
     /// The request is not acceptable.
     Refuse(Refusal, Option<Box<Memo>>),
+    /// The client speaks HTTP/2.
+    Http2,
 }
 
 /// A reply whose head is in the buffer since that held `before` bytes.
@@ -125,7 +132,8 @@ impl Connection {
         client: SocketAddr,
         seat: Seat,
     ) -> Self {
-        Self { worker, lobby, arrival, client, reading, writing, key: Vec::new(), untimed: 0, seat }
+        let (key, untimed, is_new) = (Vec::new(), 0, true);
+        Self { worker, lobby, arrival, client, reading, writing, key, untimed, is_new, seat }
     }
 
     /// Reads the beginning of a request: how many bytes, 0 at the end of the stream.
@@ -170,6 +178,9 @@ impl Connection {
     }
 
     fn look_at_one(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>) -> ControlFlow<Look> {
+        if self.is_new && self.begins_http2(plan) {
+            return ControlFlow::Break(Look::Http2);
+        }
         let mut lines = head::room();
         let (mut head, used) =
             match head::parse(self.reading.input.unread(), &mut lines, &plan.settings.limits) {
@@ -177,6 +188,7 @@ impl Connection {
                 Ok(Parsed::Partial) => return ControlFlow::Break(Look::Partial),
                 Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
             };
+        self.is_new = false;
         if self.arrival.is_none() && alive::is_asked(&head) {
             alive::answer(&mut self.writing.out, self.worker.shared.cluster.as_deref(), &head);
             self.reading.input.consume(used);
@@ -236,6 +248,13 @@ impl Connection {
         if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(Look::Last) }
     }
 
+    /// Whether what the client has sent first is the beginning of HTTP/2.
+    fn begins_http2(&self, plan: &Plan) -> bool {
+        plan.settings.limits.streams > 0
+            && self.arrival.is_some()
+            && http2::begins(self.reading.input.unread())
+    }
+
     /// For whom a request is: the client at the other end, or whom a node or a trusted proxy asks for.
     fn asker(&self, plan: &Plan, head: &mut Head<'_>) -> Result<Asker, Refusal> {
         let Some(arrival) = self.arrival else {
@@ -277,6 +296,7 @@ impl Connection {
                 Ok(Next::Wait) => break,
                 Ok(Next::Close) => return self.part(),
                 Ok(Next::Reset) | Err(_) => return self.writing.reset(),
+                Ok(Next::Http2) => return Box::pin(self.http2()).await,
                 Ok(Next::Tunnel(tunnel, opened)) => {
                     return Box::pin(self.tunnel(tunnel, *opened, &plan)).await;
                 }
@@ -313,6 +333,7 @@ impl Connection {
             Look::Reply(begun) => Box::pin(self.reply(plan, begun)).await,
             Look::Ask(ask) => Box::pin(self.ask(plan, ask)).await,
             Look::Refuse(refusal, memo) => Box::pin(self.refuse(plan, refusal, memo.map(|memo| *memo))).await,
+            Look::Http2 => Ok(Next::Http2),
         }
     }
 
@@ -451,47 +472,16 @@ impl Connection {
         Ok(Next::Close)
     }
 
+    async fn http2(self) {
+        let Self { worker, arrival, client, reading, writing, seat, .. } = self;
+        let Some(arrival) = arrival else { return };
+        http2::Connection::new(&worker, arrival, client, (reading, writing), seat).serve().await;
+    }
+
     async fn tunnel(self, tunnel: Tunnel, opened: Opened, plan: &Plan) {
         let Self { worker, reading, writing, seat: _seat, .. } = self;
         let Opened { reply, bytes, memo } = opened;
         let sent = tunnel::run(reading, writing, tunnel, plan.settings.timeouts.tunnel).await;
         worker.replied(plan, &reply, bytes + sent, memo);
     }
-}
-
-/// The reply to a request that goes the long way, and how sending it went.
-async fn answer(
-    worker: &Arc<Worker>,
-    plan: &Arc<Plan>,
-    request: Box<Request>,
-    writing: &mut Writing,
-    (link, mut watch): (Link, Watch<'_>),
-    framing: &mut Framing,
-) -> (Reply, Result<(), SendError>) {
-    // Large, and on its own: every future around it would be as large, and be moved.
-    let mut serve = Box::pin(dispatch::serve(worker, plan, request));
-    let mut reply = loop {
-        let served = poll_fn(|cx| match serve.as_mut().poll(cx) {
-            Poll::Pending if !link.is_empty() => Poll::Ready(None),
-            Poll::Pending if watch.poll_left(cx).is_ready() => {
-                link.leave();
-                serve.as_mut().poll(cx).map(Some)
-            }
-            polled => polled.map(Some),
-        });
-        let served = served.await;
-        for interim in link.take() {
-            if let Err(error) = send_interim(writing, &interim).await {
-                tracing::trace!("interim response not sent: {error}");
-            }
-        }
-        if let Some(reply) = served {
-            break reply;
-        }
-    };
-    drop(serve);
-    writing.wake();
-    framing.keep_alive &= !reply.close && !reply.ends_with_connection(framing);
-    let sent = send(writing, &mut reply, framing, &plan.banner).await;
-    (reply, sent)
 }

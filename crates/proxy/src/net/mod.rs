@@ -6,6 +6,6 @@ pub mod guard;
 pub(crate) mod input;
 pub(crate) mod io;
 pub mod own;
-mod pace;
+pub(crate) mod pace;
 pub mod stream;
 pub mod tls;

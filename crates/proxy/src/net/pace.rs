@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How fast a client takes what is sent, whenever it makes us wait.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// Bytes a second that it has to take.
     least: u64,
     /// Interval in milliseconds after which that is judged, repeatedly.
@@ -16,16 +16,17 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(least: u64, window: Duration) -> Self {
+    pub(crate) fn new(least: u64, window: Duration) -> Self {
         Self { least, window: window.as_millis() as u64, waited: 0, taken: 0, since: None }
     }
 
-    pub(super) fn wait(&mut self, now: u64) {
+    /// The client makes us wait from `now` on, if it did not before.
+    pub(crate) fn wait(&mut self, now: u64) {
         self.since.get_or_insert(now);
     }
 
     /// The client has taken `bytes`: whether that was fast enough. `now` is asked only after a wait.
-    pub(super) fn took(&mut self, bytes: u64, now: impl FnOnce() -> u64) -> bool {
+    pub(crate) fn took(&mut self, bytes: u64, now: impl FnOnce() -> u64) -> bool {
         self.taken += bytes;
         let Some(since) = self.since.take() else { return true };
         self.waited += now().saturating_sub(since);

@@ -101,7 +101,9 @@ impl Server {
         let config =
             config.with_safe_default_protocol_versions().map_err(|error| cannot(error.to_string()))?;
         let mut config = config.with_no_client_auth().with_cert_resolver(Arc::clone(&certificates) as _);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let protocols: &[&[u8]] =
+            if settings.limits.streams > 0 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         config.ticketer =
             Arc::new(Tickets::new(&secret(settings).map_err(|error| cannot(error.to_string()))?));
         config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -1,0 +1,51 @@
+//! Answers a request that goes the long way: interim responses, then the reply.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::watch::Watch;
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::{Framing, Reply};
+use crate::exchange::request::{Link, Request};
+use crate::exchange::send::{SendError, send, send_interim};
+use crate::features::dispatch;
+use crate::flow::worker::Worker;
+use crate::net::io::Writing;
+
+/// The reply to a request that goes the long way, and how sending it went.
+pub(super) async fn answer(
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    request: Box<Request>,
+    writing: &mut Writing,
+    (link, mut watch): (Link, Watch<'_>),
+    framing: &mut Framing,
+) -> (Reply, Result<(), SendError>) {
+    // Large, and on its own: every future around it would be as large, and be moved.
+    let mut serve = Box::pin(dispatch::serve(worker, plan, request));
+    let mut reply = loop {
+        let served = poll_fn(|cx| match serve.as_mut().poll(cx) {
+            Poll::Pending if !link.is_empty() => Poll::Ready(None),
+            Poll::Pending if watch.poll_left(cx).is_ready() => {
+                link.leave();
+                serve.as_mut().poll(cx).map(Some)
+            }
+            polled => polled.map(Some),
+        });
+        let served = served.await;
+        for interim in link.take() {
+            if let Err(error) = send_interim(writing, &interim).await {
+                tracing::trace!("interim response not sent: {error}");
+            }
+        }
+        if let Some(reply) = served {
+            break reply;
+        }
+    };
+    drop(serve);
+    writing.wake();
+    framing.keep_alive &= !reply.close && !reply.ends_with_connection(framing);
+    let sent = send(writing, &mut reply, framing, &plan.banner).await;
+    (reply, sent)
+}

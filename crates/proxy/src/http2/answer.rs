@@ -1,0 +1,138 @@
+//! The task of a request that memory cannot answer at once, or whose answer is too large for that.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use http::StatusCode;
+
+use super::content::{self, Source};
+use super::stream::Stream;
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::Reply;
+use crate::exchange::request::{Interim, Link, Request};
+use crate::exchange::send::SendError;
+use crate::features::dispatch;
+use crate::flow::serve;
+use crate::flow::worker::Worker;
+use crate::http::head::{Framing, Refusal};
+use crate::observe::memo::Memo;
+
+/// A request that goes the long way.
+pub(super) struct Ask {
+    pub(super) request: Box<Request>,
+    pub(super) delimited: Framing,
+    pub(super) expects: bool,
+    pub(super) head_only: bool,
+    pub(super) memo: Option<Memo>,
+    pub(super) since: Instant,
+}
+
+/// A reply whose head is on its way already.
+pub(super) struct Begun {
+    pub(super) reply: Reply,
+    pub(super) memo: Option<Memo>,
+    pub(super) since: Instant,
+}
+
+/// Answers a request.
+pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Plan>, ask: Box<Ask>) {
+    let Ask { mut request, delimited, expects, head_only, memo, since } = *ask;
+    let settings = &plan.settings;
+    let content = content::split(stream.session(), delimited, &settings.limits, &settings.timeouts);
+    let (source, content) = match content {
+        Ok(content) => content,
+        Err(refusal) => return refuse(&mut stream, &worker, &plan, refusal, memo).await,
+    };
+    let link = Link::new(true);
+    if expects && source.is_some() {
+        link.push(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
+    }
+    (request.content, request.link) = (content, Some(link.clone()));
+    let talked = {
+        let reply = pin!(reply(&mut stream, &worker, &plan, request, link, head_only));
+        talk(reply, source).await
+    };
+    match talked {
+        Ok((reply, sent)) => {
+            worker.replied(&plan, &reply, stream.sent, memo);
+            worker.times.served(reply.outcome.kind, since.elapsed());
+            if let Err(error) = sent {
+                tracing::debug!("stream reset: {error}");
+            }
+        }
+        Err(refusal) => refuse(&mut stream, &worker, &plan, refusal, memo).await,
+    }
+}
+
+/// Sends the content of a reply whose head was written.
+pub(super) async fn finish(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Plan>, begun: Box<Begun>) {
+    let Begun { mut reply, memo, since } = *begun;
+    if let Err(error) = stream.content(&mut reply).await {
+        tracing::debug!("stream reset: {error}");
+    }
+    worker.replied(&plan, &reply, stream.sent, memo);
+    worker.times.served(reply.outcome.kind, since.elapsed());
+}
+
+/// Answers a request that is not acceptable. If its answer has begun, the stream is reset instead.
+async fn refuse(stream: &mut Stream, worker: &Worker, plan: &Plan, refusal: Refusal, memo: Option<Memo>) {
+    let mut reply = serve::refusal(refusal);
+    tracing::debug!("refused with {}: {}", refusal.status.as_u16(), refusal.reason);
+    let _ = stream.reply(&mut reply, false, &plan.banner).await;
+    worker.replied(plan, &reply, stream.sent, memo);
+}
+
+/// Replies while the request's content is carried over.
+///
+/// # Errors
+/// The refusal of content that is not acceptable.
+async fn talk(
+    mut reply: Pin<&mut impl Future<Output = (Reply, Result<(), SendError>)>>,
+    source: Option<Source<'_>>,
+) -> Result<(Reply, Result<(), SendError>), Refusal> {
+    if let Some(source) = source {
+        let mut pump = Box::pin(source.pump());
+        tokio::select! {
+            biased;
+            replied = &mut reply => return Ok(replied),
+            result = &mut pump => result?,
+        }
+    }
+    Ok(reply.await)
+}
+
+/// The reply to a request, and how sending it went.
+async fn reply(
+    stream: &mut Stream,
+    worker: &Arc<Worker>,
+    plan: &Arc<Plan>,
+    request: Box<Request>,
+    link: Link,
+    head_only: bool,
+) -> (Reply, Result<(), SendError>) {
+    // Large, and on its own: every future around it would be as large, and be moved.
+    let mut serve = Box::pin(dispatch::serve(worker, plan, request));
+    let mut left = false;
+    let mut reply = loop {
+        let served = poll_fn(|cx| match serve.as_mut().poll(cx) {
+            Poll::Pending if !link.is_empty() => Poll::Ready(None),
+            Poll::Pending if !left && stream.is_gone(cx) => {
+                left = true;
+                link.leave();
+                serve.as_mut().poll(cx).map(Some)
+            }
+            polled => polled.map(Some),
+        });
+        let served = served.await;
+        link.take().iter().for_each(|interim| stream.interim(interim));
+        if let Some(reply) = served {
+            break reply;
+        }
+    };
+    drop(serve);
+    let sent = stream.reply(&mut reply, head_only, &plan.banner).await;
+    (reply, sent)
+}

@@ -1,0 +1,399 @@
+//! A client's connection: reads frames, answers what memory has, and sends what its streams have to say.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use httparse::EMPTY_HEADER;
+use larder_http2::hpack::Bounds;
+use larder_http2::{Code, Event, Failure, Head as Received, Limits, Scratch};
+use larder_stats::Sheet;
+
+use super::answer::{Ask, Begun, answer, finish};
+use super::request::{self, FEW};
+use super::session::{Session, State};
+use super::stream::Stream;
+use crate::base::clock;
+use crate::cluster::asker::Asker;
+use crate::exchange::arrival::Arrival;
+use crate::exchange::forwarded;
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::Reply;
+use crate::exchange::request::Request;
+use crate::exchange::send::GATHER;
+use crate::features::validator;
+use crate::flow::drain::{Drain, Seat};
+use crate::flow::serve::{self, Answer};
+use crate::flow::worker::Worker;
+use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, Refusal};
+use crate::net::deadline::Deadline;
+use crate::net::io::{Reading, Writing, linger};
+use crate::observe::memo::Memo;
+use crate::observe::sums::Hit;
+
+/// How long a client without requests may take to acknowledge that the connection ends.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// A client's connection.
+pub(crate) struct Connection {
+    desk: Desk,
+    session: Arc<Session>,
+    reading: Reading,
+    writing: Writing,
+    deadline: Deadline,
+    awaits: Awaits,
+    _seat: Seat,
+}
+
+/// What answers requests.
+struct Desk {
+    worker: Arc<Worker>,
+    session: Arc<Session>,
+    arrival: Arrival,
+    client: SocketAddr,
+    key: Vec<u8>,
+    /// Hits whose time has not been counted.
+    untimed: u64,
+    /// Replies to requests that were not acceptable, and their bytes. They have not been recorded.
+    refused: Vec<(Reply, u64, Option<Memo>)>,
+}
+
+/// What a connection waits for, which decides how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaits {
+    /// The rest of a frame, or of a field section.
+    Rest,
+    /// A request.
+    Request,
+    /// Answers.
+    Answers,
+    /// The end.
+    End,
+}
+
+/// How a turn ended.
+enum Turn {
+    /// All whole frames have been read.
+    Read {
+        /// There were some.
+        any: bool,
+    },
+    /// There is enough to send first.
+    Full,
+    /// The client has broken a rule of the whole connection.
+    Failed(Failure),
+}
+
+/// Why a connection that waits goes on.
+enum Woken {
+    /// Bytes have come, or there is something to send.
+    Work,
+    /// The process ends.
+    Drain,
+    /// It has waited long enough.
+    Late,
+    /// The client has closed the connection.
+    Left,
+}
+
+impl Connection {
+    /// Speaks HTTP/2 with a client, from what has been read of it on.
+    pub(crate) fn new(
+        worker: &Arc<Worker>,
+        arrival: Arrival,
+        client: SocketAddr,
+        (reading, mut writing): (Reading, Writing),
+        seat: Seat,
+    ) -> Self {
+        let limits = &worker.plan().settings.limits;
+        let head = Bounds { bytes: limits.head_bytes, fields: limits.head_fields.min(MOST_FIELDS) };
+        let limits = Limits { streams: limits.streams, head, ..Limits::default() };
+        writing.wake();
+        let mut out = std::mem::take(&mut writing.out);
+        let wire = larder_http2::Connection::new(limits, &mut out);
+        let session = Arc::new(Session::new(wire, out));
+        let (worker, shared) = (Arc::clone(worker), Arc::clone(&session));
+        let desk = Desk {
+            worker,
+            session: shared,
+            arrival,
+            client,
+            key: Vec::new(),
+            untimed: 0,
+            refused: Vec::new(),
+        };
+        let deadline = Deadline::new(Duration::ZERO);
+        Self { desk, session, reading, writing, deadline, awaits: Awaits::End, _seat: seat }
+    }
+
+    /// Serves the client until it leaves.
+    pub(crate) async fn serve(mut self) {
+        let result = self.run().await;
+        self.session.state().close();
+        match result {
+            Ok(()) => Box::pin(linger(&mut self.reading, &mut self.writing)).await,
+            Err(error) => {
+                self.writing.blame(&error);
+                self.writing.part();
+                tracing::trace!(client = %self.desk.client, "connection ended: {error}");
+            }
+        }
+    }
+
+    async fn run(&mut self) -> io::Result<()> {
+        let worker = Arc::clone(&self.desk.worker);
+        let mut plan = worker.plan();
+        let mut drain = Some(Drain::new(&worker));
+        loop {
+            if worker.is_outdated(&plan) {
+                plan = worker.plan();
+            }
+            let begun = Instant::now();
+            let turn = self.turn(&plan);
+            worker.times.served_as_group(std::mem::take(&mut self.desk.untimed), begun.elapsed());
+            self.desk
+                .refused
+                .drain(..)
+                .for_each(|(reply, bytes, memo)| worker.replied(&plan, &reply, bytes, memo));
+            self.flush().await?;
+            let any = match turn {
+                Turn::Full => continue,
+                Turn::Failed(failure) => {
+                    tracing::debug!(client = %self.desk.client, "connection refused: {failure}");
+                    return Ok(());
+                }
+                Turn::Read { any } => any,
+            };
+            if self.session.state().wire.is_done() {
+                return Ok(());
+            }
+            self.set_deadline(&plan, any, drain.is_none());
+            match poll_fn(|cx| self.poll_woken(cx, drain.as_mut())).await? {
+                Woken::Work => {}
+                Woken::Drain => {
+                    drain = None;
+                    self.say(|state| state.wire.drain(&mut state.out));
+                }
+                Woken::Late if self.awaits == Awaits::Answers && !self.is_deaf() => {
+                    self.say(|state| state.wire.ping(&mut state.out));
+                    self.deadline.restart();
+                }
+                Woken::Late => {
+                    self.say(|state| state.wire.go_away(&mut state.out, Code::NO_ERROR));
+                    return self.flush().await;
+                }
+                Woken::Left => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+    }
+
+    fn say(&self, write: impl FnOnce(&mut State)) {
+        let mut state = self.session.state();
+        state.wake();
+        write(&mut state);
+    }
+
+    /// Whether the client has not answered for long.
+    fn is_deaf(&self) -> bool {
+        self.session.state().wire.is_pinged()
+    }
+
+    /// Reads all whole frames that have come, and answers what takes no waiting.
+    fn turn(&mut self, plan: &Arc<Plan>) -> Turn {
+        let worker = Arc::clone(&self.desk.worker);
+        let mut sheet = worker.sheet();
+        let mut state = self.session.state();
+        state.wake();
+        let (now, mut any) = (clock::millis(), false);
+        SCRATCH.with_borrow_mut(|scratch| {
+            loop {
+                // A client that reads no replies must not make them gather here.
+                if state.out.len() >= GATHER {
+                    return Turn::Full;
+                }
+                let State { wire, out, .. } = &mut *state;
+                let (used, event) = match wire.next(self.reading.input.unread(), scratch, out, now) {
+                    Ok((_, Event::More)) => return Turn::Read { any },
+                    Ok(next) => next,
+                    Err(failure) => return Turn::Failed(failure),
+                };
+                any = true;
+                self.desk.handle(&mut state, plan, event, sheet.as_deref_mut());
+                self.reading.input.consume(used);
+            }
+        })
+    }
+
+    /// Sends what has been written, and lets streams write more meanwhile.
+    async fn flush(&mut self) -> io::Result<()> {
+        {
+            let mut state = self.session.state();
+            std::mem::swap(&mut state.out, &mut self.writing.out);
+            state.pass();
+        }
+        self.writing.flush().await
+    }
+
+    fn set_deadline(&mut self, plan: &Plan, any: bool, drains: bool) {
+        let timeouts = &plan.settings.timeouts;
+        let (awaits, limit) = match self.session.state().wire.open_streams() {
+            _ if !self.reading.input.is_empty() => (Awaits::Rest, timeouts.head),
+            0 if drains => (Awaits::End, FAREWELL),
+            0 => (Awaits::Request, timeouts.idle),
+            _ => (Awaits::Answers, timeouts.idle),
+        };
+        if any || awaits != self.awaits {
+            self.awaits = awaits;
+            self.deadline.set(limit);
+        }
+    }
+
+    fn poll_woken(&mut self, cx: &mut Context<'_>, drain: Option<&mut Drain>) -> Poll<io::Result<Woken>> {
+        match self.reading.poll_receive(cx) {
+            Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Woken::Left)),
+            Poll::Ready(Ok(_)) => return Poll::Ready(Ok(Woken::Work)),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Pending => {}
+        }
+        {
+            let mut state = self.session.state();
+            if state.poll_news(cx).is_ready() {
+                return Poll::Ready(Ok(Woken::Work));
+            }
+            state.rest();
+        }
+        // A connection that waits holds no buffer.
+        self.reading.rest();
+        self.writing.rest();
+        if drain.is_some_and(|drain| drain.poll(cx)) {
+            return Poll::Ready(Ok(Woken::Drain));
+        }
+        self.deadline.poll(cx).map(|()| Ok(Woken::Late))
+    }
+}
+
+impl Desk {
+    fn handle(&mut self, state: &mut State, plan: &Arc<Plan>, event: Event<'_>, sheet: Option<&mut Sheet>) {
+        match event {
+            Event::Head { stream, head, end } => self.request(state, plan, (stream, &head, end), sheet),
+            Event::TooLarge { stream } => self.refuse(state, plan, stream, HEAD_TOO_LARGE, None),
+            Event::Data { stream, data, end } => state.received(stream, data, end),
+            Event::Trailers { stream, fields } => state.ended(stream, fields),
+            Event::Reset { stream, .. } => state.gone(stream),
+            Event::Windows => state.opened(),
+            Event::More | Event::Nothing => {}
+        }
+    }
+
+    fn request(
+        &mut self,
+        state: &mut State,
+        plan: &Arc<Plan>,
+        (stream, received, end): (u32, &Received<'_>, bool),
+        sheet: Option<&mut Sheet>,
+    ) {
+        let (mut few, mut many);
+        let lines = match received.fields.count() {
+            0..=FEW => {
+                few = [EMPTY_HEADER; FEW];
+                request::lines(received, &mut few)
+            }
+            _ => {
+                many = [EMPTY_HEADER; MOST_FIELDS];
+                request::lines(received, &mut many)
+            }
+        };
+        let result = match request::head(received, lines, end, &plan.settings.limits) {
+            Ok(head) => self.answer(state, plan, stream, head, sheet),
+            Err(refusal) => Err((refusal, None)),
+        };
+        if let Err((refusal, memo)) = result {
+            self.refuse(state, plan, stream, refusal, memo.map(|memo| *memo));
+        }
+    }
+
+    /// Answers a request from memory, or else gives it a task.
+    fn answer(
+        &mut self,
+        state: &mut State,
+        plan: &Arc<Plan>,
+        stream: u32,
+        mut head: Head<'_>,
+        mut sheet: Option<&mut Sheet>,
+    ) -> Result<(), (Refusal, Option<Box<Memo>>)> {
+        let refused = |refusal| (refusal, None);
+        let client = forwarded::believe(&plan.settings.trust, self.arrival, self.client, &mut head);
+        let client = client.map_err(refused)?;
+        let cluster = self.worker.shared.cluster.as_deref();
+        let Asker { role, client, by_peer, awaited } =
+            Asker::of_client(cluster, self.arrival.role, client, &head);
+        let (now, since) = (clock::now(), Instant::now);
+        let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
+        let head_only = head.method == Method::HEAD;
+        let at_once = || serve::at_once(&self.worker, plan, &head, role, now, &mut self.key);
+        let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
+            let memo = self.worker.note(plan, role, &head, client, begun);
+            let (delimited, expects) = (head.framing, head.expects_continue);
+            let request = Request::take(&head, &self.worker.cache.store.memory, plan, role, client);
+            let mut request = match request {
+                Ok(request) => Box::new(request),
+                Err(refusal) => return Err((refusal, memo.map(Box::new))),
+            };
+            let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
+            (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
+            let ask = Ask { request, delimited, expects, head_only, memo, since: since() };
+            if let Some(stream) = self.enlist(state, plan, stream) {
+                tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(ask)));
+            }
+            return Ok(());
+        };
+        if self.worker.sampler.picks(plan.settings.validate.sample) {
+            validator::check_hit(&self.worker, &head, role, client, &reply);
+        }
+        let before = state.out.len();
+        if state.reply(stream, &reply, head_only, &plan.banner) {
+            let hit = Hit { role, head: &head, client, hash, now, begun };
+            self.worker.record_hit(plan, sheet, &hit, &reply, (state.out.len() - before) as u64);
+            self.untimed += 1;
+            return Ok(());
+        }
+        let memo = self.worker.note(plan, role, &head, client, begun);
+        let begun = Begun { reply, memo, since: since() };
+        if let Some(stream) = self.enlist(state, plan, stream) {
+            tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(begun)));
+        }
+        Ok(())
+    }
+
+    /// The stream for a task of its own; `None` if there are too many, after it was reset.
+    fn enlist(&self, state: &mut State, plan: &Plan, stream: u32) -> Option<Stream> {
+        // Those of streams that were reset may still work.
+        if state.enlist(stream, 2 * plan.settings.limits.streams) {
+            return Some(Stream::new(&self.session, stream, &plan.settings.timeouts));
+        }
+        state.wire.reset(&mut state.out, stream, Code::REFUSED_STREAM);
+        None
+    }
+
+    /// Answers a request that is not acceptable.
+    fn refuse(&mut self, state: &mut State, plan: &Plan, stream: u32, refusal: Refusal, memo: Option<Memo>) {
+        let reply = serve::refusal(refusal);
+        tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
+        let before = state.out.len();
+        // A client that opens no window gets the status alone.
+        if !state.reply(stream, &reply, false, &plan.banner) {
+            state.wire.reset(&mut state.out, stream, Code::NO_ERROR);
+        }
+        let bytes = (state.out.len() - before) as u64;
+        self.refused.push((reply, bytes, memo.or_else(|| self.worker.note_unread(plan, self.client))));
+    }
+}

@@ -1,0 +1,105 @@
+//! Carries a request's content from its stream to its reader.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::Frame;
+use tokio::time::timeout;
+
+use super::session::{Piece, Session};
+use crate::base::clock;
+use crate::base::settings::{Limits, Timeouts};
+use crate::http::body::{ClientGone, Frames, Upload};
+use crate::http::head::{Framing, Refusal};
+
+const TOO_LARGE: Refusal =
+    Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "request content too large" };
+const TOO_SLOW: Refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request content too slow" };
+const STOPPED: Refusal = Refusal::bad("request content ended early");
+
+/// Content that is still to come on a stream.
+pub(super) struct Source<'c> {
+    session: Arc<Session>,
+    stream: u32,
+    frames: Frames,
+    limits: &'c Limits,
+    timeouts: &'c Timeouts,
+    received: u64,
+    started: u64,
+}
+
+/// The two ends of the content of a stream, if it has any.
+///
+/// # Errors
+/// The refusal of content that says itself that it is too large.
+pub(super) fn split<'c>(
+    (session, stream): (Arc<Session>, u32),
+    framing: Framing,
+    limits: &'c Limits,
+    timeouts: &'c Timeouts,
+) -> Result<(Option<Source<'c>>, Upload), Refusal> {
+    let length = match framing {
+        Framing::Length(0) => return Ok((None, Upload::Empty)),
+        Framing::Length(length) if length > limits.body_bytes => return Err(TOO_LARGE),
+        Framing::Length(length) => Some(length),
+        Framing::Chunked => None,
+    };
+    let (frames, upload) = Upload::channel(length);
+    let started = clock::millis();
+    Ok((Some(Source { session, stream, frames, limits, timeouts, received: 0, started }), upload))
+}
+
+impl Source<'_> {
+    /// Carries all content over. Content that nobody wants any more stays where it is, and keeps the window closed.
+    ///
+    /// # Errors
+    /// The refusal of content that is too large or too slow; its reader is told that the client is gone.
+    pub(super) async fn pump(mut self) -> Result<(), Refusal> {
+        let result = self.carry().await;
+        if result.is_err() {
+            let _ = self.frames.send(Err(ClientGone)).await;
+        }
+        result
+    }
+
+    async fn carry(&mut self) -> Result<(), Refusal> {
+        loop {
+            let next = poll_fn(|cx| self.session.state().poll_content(cx, self.stream));
+            match timeout(self.timeouts.stall, next).await.map_err(|_| TOO_SLOW)? {
+                Piece::Data(data) => {
+                    let length = data.len();
+                    self.received += length as u64;
+                    self.check()?;
+                    if self.send(Frame::data(data)).await.is_err() {
+                        return Ok(());
+                    }
+                    self.session.state().release(self.stream, length);
+                }
+                Piece::End(trailers) => {
+                    if !trailers.is_empty() {
+                        let _ = self.send(Frame::trailers(trailers)).await;
+                    }
+                    return Ok(());
+                }
+                Piece::Gone => return Err(STOPPED),
+            }
+        }
+    }
+
+    async fn send(&mut self, frame: Frame<Bytes>) -> Result<(), ()> {
+        self.frames.send(Ok(frame)).await.map_err(drop)
+    }
+
+    /// A client that trickles holds an origin's connection: after a grace time the mean counts.
+    fn check(&self) -> Result<(), Refusal> {
+        if self.received > self.limits.body_bytes {
+            return Err(TOO_LARGE);
+        }
+        let elapsed = Duration::from_millis(clock::millis() - self.started);
+        let due = elapsed.as_secs().saturating_mul(self.timeouts.min_rate);
+        if elapsed > self.timeouts.stall && self.received < due { Err(TOO_SLOW) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,315 @@
+//! What a connection's task and the tasks of its streams share. All of them run on one thread, so that the lock is hardly ever
+//! waited for.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use larder_http2::hpack::encoder;
+use larder_http2::{Code, Connection, DATA_PAYLOAD, Fields};
+
+use crate::exchange::reply::{Banner, Reply};
+use crate::exchange::send::{GATHER, at_hand};
+use crate::net::input::{borrow_buffer, give_buffer};
+
+thread_local! {
+    /// The field lines of the reply that is being written.
+    static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A connection's state, locked while it is looked at.
+pub(super) struct Session(Mutex<State>);
+
+pub(super) struct State {
+    pub(super) wire: Connection,
+    /// Frames that have not been sent yet.
+    pub(super) out: Vec<u8>,
+    /// Streams that have a task.
+    tasks: HashMap<u32, Task>,
+    /// The stream that may send next, while several wait for that.
+    turn: Option<u32>,
+    /// Wakes the connection's task.
+    waker: Option<Waker>,
+}
+
+/// What a stream's task is told.
+#[derive(Default)]
+struct Task {
+    waker: Option<Waker>,
+    /// Content that it has not taken.
+    content: VecDeque<Bytes>,
+    /// Nothing follows the content but these trailers.
+    end: Option<HeaderMap>,
+    /// Its client wants no answer any more.
+    gone: bool,
+}
+
+/// What a stream's task gets of its client's content.
+pub(super) enum Piece {
+    Data(Bytes),
+    End(HeaderMap),
+    Gone,
+}
+
+impl Session {
+    pub(super) fn new(wire: Connection, out: Vec<u8>) -> Self {
+        Self(Mutex::new(State { wire, out, tasks: HashMap::new(), turn: None, waker: None }))
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Makes sure of a buffer to write to.
+    pub(super) fn wake(&mut self) {
+        if self.out.capacity() == 0 {
+            self.out = borrow_buffer();
+        }
+    }
+
+    /// Lets go of the buffer while there is nothing to say.
+    pub(super) fn rest(&mut self) {
+        if self.out.is_empty() && self.out.capacity() > 0 {
+            give_buffer(std::mem::take(&mut self.out));
+        }
+    }
+
+    /// Ready when there is something to send; otherwise `cx`, the connection's task, is woken once there is.
+    pub(super) fn poll_news(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if !self.out.is_empty() {
+            return Poll::Ready(());
+        }
+        keep(&mut self.waker, cx);
+        Poll::Pending
+    }
+
+    fn tell(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Says that a stream has a task from here on; false when there are too many: those of streams that were reset still work.
+    pub(super) fn enlist(&mut self, stream: u32, most: usize) -> bool {
+        let has_room = self.tasks.len() < most;
+        if has_room {
+            self.tasks.insert(stream, Task::default());
+        }
+        has_room
+    }
+
+    /// Ends the task of a stream, and the stream if it is still open.
+    pub(super) fn resign(&mut self, stream: u32) {
+        self.tasks.remove(&stream);
+        self.wire.reset(&mut self.out, stream, Code::INTERNAL_ERROR);
+        if self.turn == Some(stream) {
+            self.pass();
+        }
+        self.tell();
+    }
+
+    /// Content has come for a stream.
+    pub(super) fn received(&mut self, stream: u32, data: &[u8], end: bool) {
+        match self.tasks.get_mut(&stream) {
+            Some(task) => {
+                if !data.is_empty() {
+                    task.content.push_back(Bytes::copy_from_slice(data));
+                }
+                if end {
+                    task.end = Some(HeaderMap::new());
+                }
+                wake(task);
+            }
+            None => self.wire.release(&mut self.out, stream, data.len()),
+        }
+    }
+
+    /// The trailers of a request have come, and with them its end.
+    pub(super) fn ended(&mut self, stream: u32, fields: Fields<'_>) {
+        let Some(task) = self.tasks.get_mut(&stream) else { return };
+        let field = |(name, value): (&str, &[u8])| {
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value).ok()?))
+        };
+        let mut trailers = HeaderMap::with_capacity(fields.count());
+        for (name, value) in fields.iter().filter_map(field) {
+            trailers.append(name, value);
+        }
+        task.end = Some(trailers);
+        wake(task);
+    }
+
+    /// The client of a stream wants no answer any more.
+    pub(super) fn gone(&mut self, stream: u32) {
+        if let Some(task) = self.tasks.get_mut(&stream) {
+            task.gone = true;
+            wake(task);
+        }
+    }
+
+    /// All streams are gone.
+    pub(super) fn close(&mut self) {
+        for task in self.tasks.values_mut() {
+            task.gone = true;
+            wake(task);
+        }
+    }
+
+    /// The next piece of a stream's content.
+    pub(super) fn poll_content(&mut self, cx: &Context<'_>, stream: u32) -> Poll<Piece> {
+        let Some(task) = self.tasks.get_mut(&stream) else { return Poll::Ready(Piece::Gone) };
+        if task.gone {
+            return Poll::Ready(Piece::Gone);
+        }
+        if let Some(data) = task.content.pop_front() {
+            return Poll::Ready(Piece::Data(data));
+        }
+        if let Some(trailers) = task.end.take() {
+            return Poll::Ready(Piece::End(trailers));
+        }
+        keep(&mut task.waker, cx);
+        Poll::Pending
+    }
+
+    /// Content of a stream has reached its reader: as much more may come.
+    pub(super) fn release(&mut self, stream: u32, bytes: usize) {
+        self.wire.release(&mut self.out, stream, bytes);
+        if !self.out.is_empty() {
+            self.tell();
+        }
+    }
+
+    /// Whether the client of a stream has gone; if not, `cx` is woken once it has.
+    pub(super) fn is_gone(&mut self, cx: &Context<'_>, stream: u32) -> bool {
+        let Some(task) = self.tasks.get_mut(&stream) else { return true };
+        keep(&mut task.waker, cx);
+        task.gone
+    }
+
+    /// Writes the head of `reply`; `end`: it has no content. False if the stream is gone.
+    pub(super) fn head(&mut self, stream: u32, reply: &Reply, end: bool, banner: &Banner) -> bool {
+        let length = reply.length.filter(|_| !reply.is_bodiless());
+        self.wake();
+        LINES.with_borrow_mut(|lines| {
+            lines.clear();
+            reply.write_lines(lines, banner);
+            let written = self.wire.head(&mut self.out, stream, reply.status.as_u16(), end, |block| {
+                encoder::lines(block, lines);
+                if let Some(length) = length {
+                    encoder::field(block, b"content-length", itoa::Buffer::new().format(length).as_bytes());
+                }
+            });
+            self.tell();
+            written
+        })
+    }
+
+    /// Writes `reply`: all of it if its content is at hand and the windows allow it. False when only the head was written, and
+    /// the content is still to be sent. A stream that is gone, or has an answer already, gets nothing.
+    pub(super) fn reply(&mut self, stream: u32, reply: &Reply, head_only: bool, banner: &Banner) -> bool {
+        let content = if head_only || reply.is_bodiless() { Some(&[][..]) } else { at_hand(reply) };
+        let content = content.filter(|content| content.len() <= self.wire.room(stream).min(GATHER));
+        let is_empty = content.is_some_and(<[u8]>::is_empty);
+        if !self.head(stream, reply, is_empty, banner) {
+            return true;
+        }
+        if let Some(content) = content.filter(|_| !is_empty) {
+            self.wire.data(&mut self.out, stream, content, true);
+        }
+        content.is_some()
+    }
+
+    /// Writes an interim response with the fields that `write` appends.
+    pub(super) fn interim(&mut self, stream: u32, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
+        self.wire.interim(&mut self.out, stream, status, write);
+        self.tell();
+    }
+
+    /// Writes trailers, or else nothing but the end of a stream.
+    pub(super) fn end(&mut self, stream: u32, trailers: &HeaderMap, keeps: impl Fn(&HeaderName) -> bool) {
+        let mut trailers = trailers.iter().filter(|(name, _)| keeps(name)).peekable();
+        match trailers.peek() {
+            None => drop(self.wire.data(&mut self.out, stream, &[], true)),
+            Some(_) => self.wire.trailers(&mut self.out, stream, |block| {
+                trailers.for_each(|(name, value)| {
+                    encoder::field(block, name.as_str().as_bytes(), value.as_bytes())
+                });
+            }),
+        }
+        self.tell();
+    }
+
+    /// Sends some of `bytes` on a stream, once its windows allow that and no other stream is to come first: how many.
+    ///
+    /// # Errors
+    /// `BrokenPipe` if the stream is gone.
+    pub(super) fn poll_send(
+        &mut self,
+        cx: &Context<'_>,
+        stream: u32,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Some(task) = self.tasks.get_mut(&stream).filter(|task| !task.gone) else {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        keep(&mut task.waker, cx);
+        let is_next = match self.turn {
+            Some(turn) => turn == stream,
+            None => !self.wire.is_any_waiting(),
+        };
+        if is_next && self.out.len() < GATHER {
+            self.wake();
+            let part = &bytes[..bytes.len().min(DATA_PAYLOAD)];
+            let sent = self.wire.data(&mut self.out, stream, part, false);
+            if sent > 0 {
+                self.wire.want(stream, false);
+                self.tell();
+                self.pass();
+                return Poll::Ready(Ok(sent));
+            }
+        }
+        self.wire.want(stream, true);
+        if is_next || self.turn.is_none() {
+            self.pass();
+        }
+        Poll::Pending
+    }
+
+    /// Lets the stream send that comes next.
+    pub(super) fn pass(&mut self) {
+        self.turn = None;
+        while self.out.len() < GATHER
+            && let Some((stream, _)) = self.wire.next_to_send()
+        {
+            if let Some(task) = self.tasks.get(&stream) {
+                self.turn = Some(stream);
+                return wake(task);
+            }
+            self.wire.want(stream, false);
+        }
+    }
+
+    /// Windows have opened.
+    pub(super) fn opened(&mut self) {
+        if self.turn.is_none() {
+            self.pass();
+        }
+    }
+}
+
+fn keep(waker: &mut Option<Waker>, cx: &Context<'_>) {
+    if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        *waker = Some(cx.waker().clone());
+    }
+}
+
+fn wake(task: &Task) {
+    if let Some(waker) = &task.waker {
+        waker.wake_by_ref();
+    }
+}

@@ -1,0 +1,170 @@
+//! A stream, as the task that answers its request sees it.
+
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::HeaderMap;
+use larder_http2::DATA_PAYLOAD;
+use larder_http2::hpack::encoder;
+use larder_semantics::storable;
+
+use super::session::Session;
+use crate::base::clock;
+use crate::base::settings::Timeouts;
+use crate::exchange::reply::{Banner, Reply};
+use crate::exchange::request::Interim;
+use crate::exchange::send::{SendError, send_content};
+use crate::exchange::sink::{Sink, cut_short};
+use crate::http::chunked::may_trail;
+use crate::net::deadline::Deadline;
+use crate::net::input::{borrow_buffer, give_buffer};
+use crate::net::pace::Pace;
+
+/// A stream. Dropped before its end, it is reset: the client must not take what was sent for the whole.
+pub(super) struct Stream {
+    session: Arc<Session>,
+    id: u32,
+    /// How long the client may keep its window closed.
+    deadline: Deadline,
+    pace: Pace,
+    /// Bytes of the reply that were sent.
+    pub(super) sent: u64,
+}
+
+impl Stream {
+    /// The stream with this number, of which the session knows that it has a task.
+    pub(super) fn new(session: &Arc<Session>, id: u32, timeouts: &Timeouts) -> Self {
+        let (deadline, pace) = (Deadline::new(timeouts.stall), Pace::new(timeouts.min_rate, timeouts.stall));
+        Self { session: Arc::clone(session), id, deadline, pace, sent: 0 }
+    }
+
+    pub(super) fn session(&self) -> (Arc<Session>, u32) {
+        (Arc::clone(&self.session), self.id)
+    }
+
+    /// Whether the client has gone; if not, `cx` is woken once it has.
+    pub(super) fn is_gone(&self, cx: &Context<'_>) -> bool {
+        self.session.state().is_gone(cx, self.id)
+    }
+
+    /// Sends an interim response.
+    pub(super) fn interim(&self, interim: &Interim) {
+        let mut lines = Vec::new();
+        let concerns_hop = storable::is_hop_by_hop(&interim.fields);
+        let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
+        interim.fields.write(&mut lines, |name| !is_length(name) && !concerns_hop(name));
+        let status = interim.status.as_u16();
+        self.session.state().interim(self.id, status, |block| encoder::lines(block, &lines));
+    }
+
+    /// Sends `reply`.
+    ///
+    /// # Errors
+    /// The client has gone or takes nothing, or the content ended early.
+    pub(super) async fn reply(
+        &mut self,
+        reply: &mut Reply,
+        head_only: bool,
+        banner: &Banner,
+    ) -> Result<(), SendError> {
+        let is_whole = {
+            let mut state = self.session.state();
+            let before = state.out.len();
+            let is_whole = state.reply(self.id, reply, head_only, banner);
+            self.sent += (state.out.len() - before) as u64;
+            is_whole
+        };
+        match is_whole {
+            true => Ok(()),
+            false => self.content(reply).await,
+        }
+    }
+
+    /// Sends the content of a reply whose head was sent.
+    ///
+    /// # Errors
+    /// As [`reply`](Self::reply).
+    pub(super) async fn content(&mut self, reply: &mut Reply) -> Result<(), SendError> {
+        let (session, id) = self.session();
+        // An origin that sends slowly is not waited for in vain.
+        let gone = poll_fn(|cx| match session.state().is_gone(cx, id) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        tokio::select! {
+            biased;
+            sent = send_content(self, reply) => sent,
+            () = gone => Err(SendError::Client(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Sends some of `bytes`: how many.
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.session.state();
+        if let Poll::Ready(sent) = state.poll_send(cx, self.id, bytes) {
+            return Poll::Ready(sent);
+        }
+        let is_closed = state.wire.room(self.id) == 0;
+        drop(state);
+        if is_closed {
+            self.pace.wait(clock::millis());
+        }
+        match self.deadline.poll(cx) {
+            Poll::Ready(()) if is_closed => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            // Others come first. That is no fault of the client's.
+            Poll::Ready(()) => {
+                self.deadline.restart();
+                self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl Sink for Stream {
+    async fn bytes(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {
+        while !bytes.is_empty() {
+            self.deadline.restart();
+            let sent = poll_fn(|cx| self.poll_send(cx, bytes)).await?;
+            self.sent += sent as u64;
+            bytes = &bytes[sent..];
+            if !self.pace.took(sent as u64, clock::millis) {
+                return Err(SendError::Client(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn file(&mut self, file: &File, offset: u64, len: u64) -> Result<(), SendError> {
+        let (mut at, end) = (offset, offset + len);
+        let mut buffer = borrow_buffer();
+        while at < end {
+            let length = usize::try_from(end - at).unwrap_or(DATA_PAYLOAD).min(DATA_PAYLOAD);
+            buffer.resize(length, 0);
+            file.read_exact_at(&mut buffer, at).map_err(cut_short)?;
+            self.bytes(&buffer).await?;
+            at += length as u64;
+        }
+        give_buffer(buffer);
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), SendError> {
+        // The connection sends as soon as its task runs.
+        Ok(())
+    }
+
+    fn end(&mut self, trailers: &HeaderMap) {
+        self.session.state().end(self.id, trailers, may_trail);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.session.state().resign(self.id);
+    }
+}

@@ -1,0 +1,255 @@
+//! A client that writes any frames, and reads those of the proxy.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use larder_http2::hpack::{Bounds, Decoder, List, encoder};
+use larder_http2::{Fields, PREFACE};
+
+use crate::support::{Larder, PATIENCE};
+
+/// Name and value of a field.
+pub(crate) type Line = (String, String);
+
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const WINDOW_UPDATE: u8 = 8;
+
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
+const ACK: u8 = 1;
+
+/// A frame of the proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// What has come of a response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    /// Statuses of interim responses.
+    pub(crate) interim: Vec<u16>,
+    pub(crate) fields: Vec<Line>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Vec<Line>,
+    /// All of it has come.
+    pub(crate) whole: bool,
+    /// The code with which the proxy reset the stream.
+    pub(crate) reset: Option<u32>,
+}
+
+/// A connection to the proxy.
+pub(crate) struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
+    decoder: Decoder,
+    /// Opens windows for all content that comes.
+    pub(crate) reads: bool,
+    pub(crate) responses: BTreeMap<u32, Response>,
+    /// The code of the last GOAWAY.
+    pub(crate) farewell: Option<u32>,
+    pub(crate) authority: String,
+}
+
+impl Response {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Client {
+    /// A connection to the site.
+    pub(crate) fn new(larder: &Larder) -> Self {
+        Self::with(larder.address(), &[])
+    }
+
+    /// A connection on which the client sends these settings.
+    pub(crate) fn with(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
+        let stream = TcpStream::connect(address).expect("the proxy accepts");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
+        stream.set_nodelay(true).expect("no delay");
+        let mut client = Self {
+            stream,
+            input: Vec::new(),
+            decoder: Decoder::new(0),
+            reads: true,
+            responses: BTreeMap::new(),
+            farewell: None,
+            authority: "a.example".to_owned(),
+        };
+        client.raw(PREFACE);
+        let pairs =
+            settings.iter().map(|(name, value)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat());
+        client.send(SETTINGS, 0, 0, &pairs.collect::<Vec<_>>().concat());
+        client
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the proxy reads");
+    }
+
+    pub(crate) fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        self.raw(&frame(kind, flags, stream, payload));
+    }
+
+    /// The same to a proxy that may close meanwhile.
+    pub(crate) fn try_send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
+        self.stream.write_all(&frame(kind, flags, stream, payload)).is_ok()
+    }
+
+    /// An encoded head.
+    pub(crate) fn head(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+        let pseudo =
+            [(":method", method), (":scheme", "http"), (":authority", &self.authority), (":path", path)];
+        section(&[&pseudo, fields].concat())
+    }
+
+    /// Sends a request without content.
+    pub(crate) fn ask(&mut self, stream: u32, method: &str, path: &str, fields: &[(&str, &str)]) {
+        let head = self.head(method, path, fields);
+        self.send(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+    }
+
+    /// Sends a request with content in so many pieces, which its end follows as a frame of its own.
+    pub(crate) fn post(&mut self, stream: u32, path: &str, fields: &[(&str, &str)], pieces: &[&[u8]]) {
+        let head = self.head("POST", path, fields);
+        self.send(HEADERS, END_HEADERS, stream, &head);
+        for piece in pieces {
+            self.send(DATA, 0, stream, piece);
+        }
+        self.send(DATA, END_STREAM, stream, &[]);
+    }
+
+    /// Sends `GET path` and returns the response.
+    pub(crate) fn get(&mut self, stream: u32, path: &str) -> Response {
+        self.ask(stream, "GET", path, &[]);
+        self.response(stream)
+    }
+
+    /// The whole response on a stream, or how far it came.
+    pub(crate) fn response(&mut self, stream: u32) -> Response {
+        while !self.responses.get(&stream).is_some_and(|response| response.whole || response.reset.is_some())
+        {
+            assert!(self.step(), "closed before the response: {:?} {:?}", self.farewell, self.responses);
+        }
+        self.responses.remove(&stream).expect("a response")
+    }
+
+    /// Reads until `is_there`; false at the end of the connection.
+    pub(crate) fn until(&mut self, is_there: impl Fn(&Self) -> bool) -> bool {
+        while !is_there(self) {
+            if !self.step() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Reads one frame and does what it asks for; false at the end of the connection.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(Frame { kind, flags, stream, payload }) = self.frame() else { return false };
+        let code = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("4 bytes"));
+        match kind {
+            SETTINGS if flags & ACK == 0 => drop(self.try_send(SETTINGS, ACK, 0, &[])),
+            PING if flags & ACK == 0 => drop(self.try_send(PING, ACK, 0, &payload)),
+            GOAWAY => self.farewell = Some(code(4)),
+            RST_STREAM => {
+                let response = self.responses.entry(stream).or_default();
+                // A request that has not ended is not wanted any more. The response is whole.
+                if !response.whole {
+                    response.reset = Some(code(0));
+                }
+            }
+            HEADERS => {
+                assert!(flags & END_HEADERS != 0, "no head is as long here");
+                let mut list = List::default();
+                self.decoder
+                    .decode(&payload, &mut list, &Bounds { bytes: 1 << 20, fields: 500 })
+                    .expect("a section");
+                self.responses.entry(stream).or_default().section(list.fields(), flags & END_STREAM != 0);
+            }
+            DATA => {
+                let response = self.responses.entry(stream).or_default();
+                response.body.extend_from_slice(&payload);
+                response.whole |= flags & END_STREAM != 0;
+                if self.reads && !payload.is_empty() {
+                    let more = (payload.len() as u32).to_be_bytes();
+                    self.try_send(WINDOW_UPDATE, 0, 0, &more);
+                    self.try_send(WINDOW_UPDATE, 0, stream, &more);
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn frame(&mut self) -> Option<Frame> {
+        let header = self.exactly(9)?;
+        let [a, b, c, kind, flags, ref stream @ ..] = header[..] else { return None };
+        let length = u32::from_be_bytes([0, a, b, c]) as usize;
+        let stream = u32::from_be_bytes(stream.try_into().expect("4 bytes"));
+        let payload = self.exactly(length)?;
+        Some(Frame { kind, flags, stream, payload })
+    }
+
+    fn exactly(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut bytes = [0; 64 << 10];
+        while self.input.len() < count {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(read) => self.input.extend_from_slice(&bytes[..read]),
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+                    return None;
+                }
+                Err(error) => panic!("the proxy says nothing: {error}; {:?}", self.responses.keys()),
+            }
+        }
+        Some(self.input.drain(..count).collect())
+    }
+}
+
+impl Response {
+    fn section(&mut self, fields: Fields<'_>, end: bool) {
+        let mut lines: Vec<Line> = fields
+            .iter()
+            .map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into_owned()))
+            .collect();
+        self.whole = end;
+        if self.status >= 200 {
+            self.trailers = lines;
+            return;
+        }
+        let (name, status) = lines.remove(0);
+        assert_eq!(name, ":status");
+        let status = status.parse().expect("a number");
+        match status {
+            100..200 => self.interim.push(status),
+            _ => (self.status, self.fields) = (status, lines),
+        }
+    }
+}
+
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, a, b, c] = (payload.len() as u32).to_be_bytes();
+    [&[a, b, c, kind, flags], &stream.to_be_bytes()[..], payload].concat()
+}
+
+/// An encoded field section.
+pub(crate) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut section = Vec::new();
+    for (name, value) in fields {
+        encoder::field(&mut section, name.as_bytes(), value.as_bytes());
+    }
+    section
+}

@@ -1,0 +1,182 @@
+//! Clients that break rules, or that cause work and take no answers.
+
+use super::client::*;
+use crate::support::{Answer, Gate, Larder, Origin};
+
+const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nhello";
+const PROTOCOL_ERROR: u32 = 1;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+#[test]
+fn malformed_requests_reach_no_origin() {
+    let origin = Origin::always(STORED);
+    let larder = Larder::before(&origin);
+    let mut client = Client::new(&larder);
+    let mut stream = 1;
+    for (what, fields) in [
+        ("another host", vec![("host", "b.example")]),
+        ("a field of connections", vec![("connection", "close")]),
+        ("a coding", vec![("transfer-encoding", "chunked")]),
+        ("te", vec![("te", "gzip")]),
+        ("a length without content", vec![("content-length", "5")]),
+    ] {
+        let mut head = client.head("GET", "/", &[]);
+        for (name, value) in fields {
+            // The encoder leaves out what HTTP/2 does not have.
+            head.extend(
+                [&[0, name.len() as u8][..], name.as_bytes(), &[value.len() as u8], value.as_bytes()]
+                    .concat(),
+            );
+        }
+        client.send(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+        assert_eq!(client.response(stream).reset, Some(PROTOCOL_ERROR), "{what}");
+        stream += 2;
+    }
+    assert_eq!(origin.count(), 0);
+    for (authority, path, status) in
+        [("a b", "/", None), ("a,b", "/", Some(400)), ("a.example", "/a#b", Some(400))]
+    {
+        client.authority = authority.to_owned();
+        let response = client.get(stream, path);
+        assert_eq!(response.status, status.unwrap_or(0), "{authority} {path}");
+        stream += 2;
+    }
+    assert_eq!(origin.count(), 0);
+}
+
+#[test]
+fn limits_of_heads_and_content_have_their_own_statuses() {
+    let origin = Origin::always(STORED);
+    let limits = "[limits]\nhead = '1KiB'\nfields = 10\nuri = '100B'\nbody = '1KiB'\n";
+    let larder = Larder::with(&origin, limits);
+    let mut client = Client::new(&larder);
+    let long = "a".repeat(1_100);
+    client.ask(1, "GET", "/", &[("x", &long)]);
+    assert_eq!(client.response(1).status, 431);
+    client.ask(3, "GET", "/", &[("x", "y"); 7]);
+    assert_eq!(client.response(3).status, 431);
+    assert_eq!(client.get(5, &format!("/{}", "a".repeat(100))).status, 414);
+    client.post(7, "/", &[("content-length", "2000")], &[&[0; 2_000]]);
+    assert_eq!(client.response(7).status, 413);
+    client.post(9, "/", &[], &[&[0; 2_000]]);
+    assert_eq!(client.response(9).status, 413);
+    assert_eq!(client.get(11, "/").status, 200);
+    assert_eq!(origin.count(), 1);
+}
+
+/// Attacks until the proxy ends the connection. Others are served.
+fn ends(attack: impl Fn(&mut Client, u32) -> bool) {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let origin = Origin::answering(move |seen| match seen.target.as_str() {
+        "/slow" => Answer::default().then_wait(&waits),
+        _ => Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello"),
+    });
+    let larder = Larder::before(&origin);
+    let mut client = Client::new(&larder);
+    let _ = (0..2_000).all(|number| attack(&mut client, 2 * number + 1));
+    client.until(|client| client.farewell.is_some());
+    assert_eq!(client.farewell, Some(ENHANCE_YOUR_CALM));
+    assert_eq!(Client::new(&larder).get(1, "/").body, b"hello");
+    gate.open();
+}
+
+#[test]
+fn rapid_reset() {
+    ends(|client, stream| {
+        let head = client.head("GET", "/slow", &[]);
+        client.try_send(HEADERS, END_HEADERS | END_STREAM, stream, &head)
+            && client.try_send(RST_STREAM, 0, stream, &8_u32.to_be_bytes())
+    });
+}
+
+#[test]
+fn resets_that_the_client_provokes() {
+    ends(|client, stream| {
+        let head = client.head("GET", "/slow", &[]);
+        client.try_send(HEADERS, END_HEADERS | END_STREAM, stream, &head)
+            && client.try_send(WINDOW_UPDATE, 0, stream, &[0; 4])
+    });
+}
+
+#[test]
+fn frames_that_carry_nothing() {
+    ends(|client, _| client.try_send(PING, 0, 0, &[0; 8]));
+    ends(|client, _| client.try_send(SETTINGS, 0, 0, &[]));
+}
+
+#[test]
+fn a_client_that_opens_no_window_is_given_up() {
+    let content = vec![b'x'; 200_000];
+    let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &content));
+    let larder = Larder::with(&origin, "[timeouts]\nstall = '300ms'");
+    larder.client().ask("GET /\nHost: a.example");
+    larder.settle();
+    let mut client = Client::with(larder.address(), &[(4, 0)]);
+    let cookie = "x".repeat(4_000);
+    for stream in (1..100).step_by(2) {
+        client.ask(stream, "GET", "/", &[("cookie", &cookie)]);
+    }
+    // Others are served meanwhile.
+    assert_eq!(Client::new(&larder).get(1, "/").body.len(), 200_000);
+    for stream in (1..100).step_by(2) {
+        let response = client.response(stream);
+        assert!(response.reset.is_some() && response.status == 200, "{stream}: {response:?}");
+    }
+    // The connection goes on.
+    client.send(SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0]);
+    assert_eq!(client.get(101, "/").body.len(), 200_000);
+}
+
+#[test]
+fn a_client_that_does_not_finish_is_given_up() {
+    let origin = Origin::always(STORED);
+    let timeouts = "[timeouts]\nhead = '300ms'\nidle = '300ms'\nstall = '300ms'\n";
+    let larder = Larder::with(&origin, timeouts);
+    // An idle connection, half a frame, and half a preface.
+    let mut idle = Client::new(&larder);
+    assert!(!idle.until(|_| false));
+    assert_eq!(idle.farewell, Some(0));
+    let mut half = Client::new(&larder);
+    half.raw(&frame(PING, 0, 0, &[0; 8])[..12]);
+    assert!(!half.until(|_| false));
+    let mut preface = larder.client();
+    preface.raw(b"PRI * HTTP/2.0\r\n\r\n");
+    assert!(preface.rest().is_none_or(|rest| !rest.is_empty()));
+    // Content that stops is refused on its stream.
+    let mut client = Client::new(&larder);
+    let head = client.head("POST", "/", &[]);
+    client.send(HEADERS, END_HEADERS, 1, &head);
+    client.send(DATA, 0, 1, b"abc");
+    assert_eq!(client.response(1).status, 408);
+    larder.wait_for("in_flight", 0);
+}
+
+#[test]
+fn many_streams_that_stall_take_little_memory() {
+    let content = vec![b'x'; 100_000];
+    let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &content));
+    let larder = Larder::before(&origin);
+    larder.client().ask("GET /\nHost: a.example");
+    larder.settle();
+    let before = resident(&larder);
+    let cookie = "x".repeat(8_000);
+    let mut clients: Vec<_> = (0..20).map(|_| Client::with(larder.address(), &[(4, 0)])).collect();
+    for client in &mut clients {
+        for stream in (1..200).step_by(2) {
+            client.ask(stream, "GET", "/", &[("cookie", &cookie)]);
+        }
+        // Their heads come, their content waits.
+        assert!(client.until(|client| client.responses.len() == 100));
+    }
+    let grown = resident(&larder).saturating_sub(before);
+    assert!(grown < 48 << 20, "{} streams hold {grown} bytes", 20 * 100);
+    assert_eq!(Client::new(&larder).get(1, "/").body.len(), 100_000);
+}
+
+/// Bytes that the process has in memory.
+fn resident(larder: &Larder) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+}

@@ -1,0 +1,166 @@
+//! The same requests by both versions have the same answers.
+
+use super::client::{Client, Line};
+use crate::support::{Answer, Larder, Origin, Seen};
+
+/// Responses that have something of everything.
+fn origin() -> Origin {
+    Origin::answering(|seen: &Seen| {
+        let date = "Date: Thu, 01 Jan 2026 00:00:00 GMT";
+        let plain = |text: String| Answer::raw(text.replace('\n', "\r\n"));
+        let kept = format!(
+            "{date}\nCache-Control: max-age=999999999\nETag: \"1\"\nContent-Type: text/plain\nX-Own: v"
+        );
+        let length = seen.body.len();
+        match seen.target.as_str() {
+            "/long" => {
+                let head =
+                    format!("HTTP/1.1 200 OK\n{kept}\nContent-Length: 300000\n\n").replace('\n', "\r\n");
+                Answer::raw([head.into_bytes(), vec![b'x'; 300_000]].concat())
+            }
+            "/chunked" => plain(format!(
+                "HTTP/1.1 200 OK\n{date}\nCache-Control: no-store\nTransfer-Encoding: chunked\n\n3\nabc\n2\nde\n0\nRepr-Digest: x\n\n"
+            )),
+            "/gone" => plain(format!("HTTP/1.1 404 Not Found\n{date}\nContent-Length: 4\n\ngone")),
+            "/empty" => plain(format!("HTTP/1.1 204 No Content\n{date}\n\n")),
+            "/vary" => {
+                let language = seen.field("accept-language").unwrap_or("none").to_owned();
+                plain(format!(
+                    "HTTP/1.1 200 OK\n{kept}\nVary: Accept-Language\nContent-Length: {}\n\n{language}",
+                    language.len()
+                ))
+            }
+            "/echo" => plain(format!("HTTP/1.1 200 OK\n{date}\nX-Length: {length}\nContent-Length: 2\n\nok")),
+            "/cookies" => {
+                let cookie = seen.field("cookie").unwrap_or("none").to_owned();
+                plain(format!(
+                    "HTTP/1.1 200 OK\n{date}\nSet-Cookie: a=1\nSet-Cookie: b=2\nContent-Length: {}\n\n{cookie}",
+                    cookie.len()
+                ))
+            }
+            _ => plain(format!("HTTP/1.1 200 OK\n{kept}\nContent-Length: 5\n\nhello")),
+        }
+    })
+}
+
+/// Fields that are the same in both versions, in lower case and without what time changes.
+fn comparable(fields: &[Line]) -> Vec<Line> {
+    let of_version = ["connection", "transfer-encoding", "keep-alive", "age"];
+    let fields = fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+    let kept = fields.filter(|(name, _)| !of_version.contains(&name.as_str()));
+    let mut kept: Vec<_> = kept
+        .map(|(name, value)| (name, value.split("; ttl=").next().unwrap_or_default().to_owned()))
+        .collect();
+    kept.sort();
+    kept
+}
+
+/// Method, path, fields and content of a request.
+type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str);
+
+const CASES: &[Case] = &[
+    ("GET", "/", &[], ""),
+    ("GET", "/?a=b&c", &[], ""),
+    ("HEAD", "/", &[], ""),
+    ("GET", "/", &[("if-none-match", "\"1\"")], ""),
+    ("GET", "/", &[("range", "bytes=1-3")], ""),
+    ("GET", "/", &[("range", "bytes=0-0,2-2")], ""),
+    ("GET", "/", &[("range", "bytes=9-")], ""),
+    ("GET", "/long", &[], ""),
+    ("HEAD", "/long", &[], ""),
+    ("GET", "/long", &[("range", "bytes=100000-250000")], ""),
+    ("GET", "/chunked", &[], ""),
+    ("GET", "/gone", &[], ""),
+    ("GET", "/empty", &[], ""),
+    ("GET", "/vary", &[("accept-language", "de")], ""),
+    ("GET", "/vary", &[("accept-language", "fr")], ""),
+    ("GET", "/", &[("cache-control", "no-cache")], ""),
+    ("GET", "/missing", &[("cache-control", "only-if-cached")], ""),
+    ("GET", "/cookies", &[("cookie", "x=1")], ""),
+    ("POST", "/echo", &[("content-length", "5")], "hello"),
+    ("PUT", "/echo", &[("content-length", "0")], ""),
+    ("OPTIONS", "/echo", &[("max-forwards", "0")], ""),
+    ("TRACE", "/echo", &[("max-forwards", "0")], ""),
+    ("BREW", "/echo", &[], ""),
+    ("GET", "/", &[("expect", "nonsense")], ""),
+];
+
+#[test]
+fn both_versions_have_the_same_statuses_fields_and_content() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    // The first round stores.
+    for round in 0..2 {
+        for (method, path, fields, content) in CASES {
+            let lines: String = fields.iter().map(|(name, value)| format!("\r\n{name}: {value}")).collect();
+            let mut first = larder.client();
+            first.raw(
+                format!("{method} {path} HTTP/1.1\r\nHost: a.example{lines}\r\n\r\n{content}").as_bytes(),
+            );
+            let expected = first.receive(method);
+            larder.settle();
+            let mut client = Client::new(&larder);
+            let head = client.head(method, path, fields);
+            client.send(1, 4 | u8::from(content.is_empty()), 1, &head);
+            if !content.is_empty() {
+                client.send(0, 1, 1, content.as_bytes());
+            }
+            let response = client.response(1);
+            larder.settle();
+            let what = format!("{method} {path} {fields:?}, round {round}");
+            assert!(response.whole, "{what}");
+            assert_eq!(response.status, expected.status, "{what}");
+            assert_eq!(comparable(&response.trailers), comparable(&expected.trailers), "{what}");
+            if round == 1 {
+                assert_eq!(comparable(&response.fields), comparable(&expected.fields), "{what}");
+                if !path.contains("/long") && !fields.contains(&("range", "bytes=0-0,2-2")) {
+                    assert_eq!(
+                        String::from_utf8_lossy(&response.body),
+                        String::from_utf8_lossy(&expected.body),
+                        "{what}"
+                    );
+                }
+                assert_eq!(response.body.len(), expected.body.len(), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_one_version_has_stored_answers_the_other() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\nhello");
+    let larder = Larder::before(&origin);
+    let mut client = Client::new(&larder);
+    client.authority = larder.address().to_string();
+    assert_eq!(client.get(1, "/a").body, b"hello");
+    larder.settle();
+    let hit = larder.client().ask(&format!("GET /a\nHost: {}", larder.address()));
+    assert!(hit.field("cache-status").is_some_and(|status| status.contains("hit")), "{hit:?}");
+    larder.client().ask(&format!("GET /b\nHost: {}", larder.address()));
+    larder.settle();
+    assert!(client.get(3, "/b").field("cache-status").is_some_and(|status| status.contains("hit")));
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn cookies_in_pieces_reach_the_origin_as_one_line() {
+    let larder_origin = origin();
+    let larder = Larder::before(&larder_origin);
+    let mut client = Client::new(&larder);
+    client.ask(1, "GET", "/cookies", &[("cookie", "a=1"), ("cookie", "b=2")]);
+    assert_eq!(client.response(1).body, b"a=1; b=2");
+}
+
+#[test]
+fn a_forward_proxy_speaks_it_too() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\nhello");
+    let larder = Larder::start("[forward]\nallow_private = true\n");
+    let mut client = Client::with(larder.forward, &[]);
+    client.authority = origin.address.to_string();
+    assert_eq!(client.get(1, "/").body, b"hello");
+    larder.settle();
+    assert!(client.get(3, "/").field("cache-status").is_some_and(|status| status.contains("hit")));
+    let tunnel = super::client::section(&[(":method", "CONNECT"), (":authority", "a.example:443")]);
+    client.send(1, 4, 5, &tunnel);
+    assert_eq!(client.response(5).status, 501);
+}

@@ -1,0 +1,47 @@
+//! Clients that users have.
+
+use std::process::Command;
+
+use crate::support::{Answer, Larder, Origin};
+
+fn output(command: &mut Command) -> String {
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; `cargo x test` installs it"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn curl_with_prior_knowledge() {
+    let content: Vec<_> = (0..1_000_000).map(|at| b'a' + (at % 23) as u8).collect();
+    let body = content.clone();
+    let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &body));
+    let larder = Larder::before(&origin);
+    let url = format!("http://{}/", larder.address());
+    for hit in [false, true] {
+        let text = output(Command::new("curl").args(["-sS", "-i", "--http2-prior-knowledge", &url]));
+        let (head, rest) = text.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with("HTTP/2 200"), "{head}");
+        assert_eq!(head.contains("; hit"), hit, "{head}");
+        assert!(rest.as_bytes() == content);
+        larder.settle();
+    }
+    let sent = output(Command::new("curl").args(["-sS", "--http2-prior-knowledge", "-d", "abc", &url]));
+    assert_eq!(sent.len(), content.len());
+    assert_eq!(origin.last().body, b"abc");
+}
+
+#[test]
+fn nghttp_and_h2load() {
+    let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=60\n\n{}", seen.target));
+    let larder = Larder::before(&origin);
+    let url = format!("http://{}/", larder.address());
+    assert_eq!(output(Command::new("nghttp").arg(format!("{url}page"))), "/page");
+    larder.settle();
+    let load = ["-n", "5000", "-c", "4", "-m", "50", "-w", "14"];
+    let text = output(Command::new("h2load").args(load).arg(format!("{url}page")));
+    assert!(text.contains("5000 succeeded, 0 failed, 0 errored, 0 timeout"), "{text}");
+    assert!(text.contains("5000 2xx"), "{text}");
+    assert_eq!(origin.count(), 1);
+}
