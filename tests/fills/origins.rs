@@ -120,6 +120,20 @@ fn origins_take_turns() {
 }
 
 #[test]
+fn the_others_share_the_requests_of_an_origin_that_is_sick_evenly() {
+    let sick = Origin::always("500 Sick");
+    let [one, other] = [(), ()].map(|()| Origin::always("200 OK\n\nwell"));
+    let keys = "health = '/health'\nhealth_interval = '100ms'\nmax_fails = 1000";
+    let larder = Larder::with_site(&[&sick, &one, &other], keys);
+    eventually("the check", || (larder.stats()["sites"][0]["origins"][0]["healthy"] == false).then_some(()));
+    let mut client = larder.client();
+    for _ in 0..20 {
+        assert_eq!(client.ask("POST /").text(), "well");
+    }
+    assert_eq!([&sick, &one, &other].map(|origin| origin.count_of("/")), [0, 10, 10]);
+}
+
+#[test]
 fn an_origin_whose_check_fails_is_left_alone_until_it_succeeds() {
     let repaired = Gate::default();
     let state = repaired.clone();

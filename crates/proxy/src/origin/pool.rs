@@ -52,14 +52,18 @@ impl Pool {
         }
     }
 
-    /// The next origin in turn that is not left alone; the next in turn when all are, since a
-    /// request that may succeed is better than an error that is certain.
+    /// The next in turn of the origins that are not left alone, which share all requests evenly; the next of all when every
+    /// one is left alone, since a request that may succeed is better than an error that is certain.
     pub fn next(&self) -> Turn<'_> {
-        let start = self.turn.fetch_add(1, Ordering::Relaxed);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let now = clock::millis();
-        let order = (0..self.origins.len()).map(|step| start.wrapping_add(step) % self.origins.len());
-        let at = order.clone().find(|&at| self.origins[at].is_well(now));
-        Turn { pool: self, at: at.or_else(|| order.clone().next()).unwrap_or(0) }
+        let is_well = |at: &usize| self.origins[*at].is_well(now);
+        let at = match (0..self.origins.len()).filter(is_well).count() {
+            0 => turn.checked_rem(self.origins.len()),
+            // One may have failed since they were counted.
+            well => (0..self.origins.len()).filter(is_well).nth(turn % well),
+        };
+        Turn { pool: self, at: at.unwrap_or(0) }
     }
 
     /// Every origin, for active checks.
