@@ -68,6 +68,21 @@ fn the_laboratory_reads_the_same_requests_from_each_form() {
 }
 
 #[test]
+fn a_json_line_has_the_client_and_a_time_that_tools_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
+    let origin = Origin::by(mixed);
+    let larder = Larder::with(&origin, &keys("json", &log));
+    larder.ask("GET /a\nReferer: http://r/?\"q\"\nUser-Agent: curl/8.5.0");
+    let line = eventually("a line", || lines(&log).into_iter().next());
+    let line: Value = serde_json::from_str(&line).expect("json");
+    assert_eq!((&line["referer"], &line["user_agent"]), (&json!("http://r/?\"q\""), &json!("curl/8.5.0")));
+    let time: jiff::Timestamp = line["time"].as_str().expect("text").parse().expect("RFC 3339");
+    let ago = jiff::Timestamp::now().duration_since(time).as_secs();
+    assert!((0..60).contains(&ago) && line["time"].as_str().map(str::len) == Some(24), "{line}");
+}
+
+#[test]
 fn a_file_that_is_moved_away_takes_no_line_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("access.log");
@@ -103,7 +118,7 @@ fn a_file_that_is_moved_away_takes_no_line_with_it() {
     let urls: HashSet<_> =
         all.iter().map(|line| line.split("/a?").nth(1).and_then(|url| url.split(' ').next())).collect();
     assert_eq!((all.len(), urls.len(), urls.contains(&None)), (sent, sent, false));
-    assert!(all.iter().all(|line| line.contains(" GMT 127.0.0.1 GET http://")), "a broken line");
+    assert!(all.iter().all(|line| line.contains("Z 127.0.0.1 GET http://")), "a broken line");
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub(super) struct Visit {
 
 impl Visit {
     fn of(plan: &Plan, head: &Head<'_>) -> Self {
-        if plan.settings.access_log != AccessLog::Combined {
+        if !matches!(plan.settings.access_log, AccessLog::Combined | AccessLog::Json) {
             return Self::default();
         }
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();

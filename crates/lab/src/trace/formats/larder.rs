@@ -1,4 +1,5 @@
-//! Larder's own access log as text: `date client method URL status 123B 45us cache-status`.
+//! Larder's own access log as text: `date client method URL status 123B 45us cache-status`. Older logs have dates as HTTP
+//! writes them.
 //!
 //! As JSON it is read as any JSON lines are.
 
@@ -18,7 +19,9 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     if announces(line) {
         return Ok(Said::Nothing);
     }
-    let (date, mut rest) = line.split_at_checked(DATE).ok_or("no date")?;
+    let is_http = line.get(3) == Some(&b',');
+    let length = if is_http { DATE } else { memchr::memchr(b' ', line).unwrap_or(line.len()) };
+    let (date, mut rest) = line.split_at_checked(length).ok_or("no date")?;
     let time = moment(text(date)?)?;
     let mut next = || word(&mut rest).ok_or("too few words for a line of Larder's log");
     next()?;

@@ -7,7 +7,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use larder_semantics::date;
 use serde::Serialize;
 
 use super::super::memo::{Ended, Memo};
@@ -49,6 +48,10 @@ struct Json<'l> {
     /// What origins took until they began to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin_micros: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    referer: Option<&'l str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_agent: Option<&'l str>,
 }
 
 impl Entry<'_> {
@@ -90,6 +93,8 @@ impl Entry<'_> {
             tier: outcome.is_hit().then(|| outcome.tier.name()),
             age: *age,
             origin_micros: outcome.origin_time.map(|time| time.as_micros() as u64),
+            referer: memo.visit.referer.as_deref(),
+            user_agent: memo.visit.agent.as_deref(),
         };
         line.push_str(&serde_json::to_string(&json).unwrap_or_default());
     }
@@ -98,7 +103,7 @@ impl Entry<'_> {
     /// apart.
     fn combined(&self, line: &mut String) {
         let Self { memo, ended: Ended { status, bytes, .. }, .. } = self;
-        let time = Timestamp::from_millisecond(self.millis as i64).unwrap_or_default();
+        let time = self.time();
         let time = time.strftime("%d/%b/%Y:%H:%M:%S +0000");
         let _ = write!(line, "{} - - [{time}] \"", self.client());
         match memo.is_read() {
@@ -165,8 +170,13 @@ impl Entry<'_> {
         self.memo.client.ip().to_canonical()
     }
 
+    fn time(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.millis as i64).unwrap_or_default()
+    }
+
+    /// The time as in RFC 3339, with milliseconds.
     fn date(&self) -> String {
-        String::from_utf8_lossy(&date::format((self.millis / 1_000) as u32)).into_owned()
+        self.time().strftime("%FT%T%.3fZ").to_string()
     }
 
     /// What `Cache-Status` says behind the cache's name.
@@ -243,7 +253,7 @@ mod tests {
         for (form, expected) in [
             (
                 AccessLog::Text,
-                "Tue, 14 Nov 2023 22:13:20 GMT 192.0.2.7 GET http://a.example/b?c=\"d\" 200 99B 12345us fwd=uri-miss\n",
+                "2023-11-14T22:13:20.042Z 192.0.2.7 GET http://a.example/b?c=\"d\" 200 99B 12345us fwd=uri-miss\n",
             ),
             (
                 AccessLog::Combined,
@@ -257,9 +267,10 @@ mod tests {
             ),
             (
                 AccessLog::Json,
-                "{\"time\":\"Tue, 14 Nov 2023 22:13:20 GMT\",\"client\":\"192.0.2.7\",\"method\":\"GET\",\
+                "{\"time\":\"2023-11-14T22:13:20.042Z\",\"client\":\"192.0.2.7\",\"method\":\"GET\",\
                  \"url\":\"http://a.example/b?c=\\\"d\\\"\",\"status\":200,\"bytes\":99,\"micros\":12345,\
-                 \"cache\":\"fwd=uri-miss\",\"outcome\":\"miss\",\"reason\":\"absent\",\"origin_micros\":3000}\n",
+                 \"cache\":\"fwd=uri-miss\",\"outcome\":\"miss\",\"reason\":\"absent\",\"origin_micros\":3000,\
+                 \"referer\":\"http://r/ \\\"q\\\"\",\"user_agent\":\"browser\\n/1\"}\n",
             ),
             (AccessLog::Off, ""),
         ] {
