@@ -18,6 +18,8 @@ Examples:
   larder purge --tag product-17 --hard
       removes all responses with this tag
   larder purge --prefix http://127.0.0.1:8080/img/
+  larder purge --prefix /img/
+      the same for all hosts, where there is one site
   larder purge --group users --host 127.0.0.1:8080
   larder purge --all --hard --count
 
@@ -30,10 +32,10 @@ too.";
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Purge {
-    /// The URLs, as clients write them
+    /// The URLs, as clients write them; if there is one site, also paths
     #[arg(value_name = "URL", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = OTHERS)]
     urls: Vec<String>,
-    /// All URLs with this prefix; repeatable
+    /// All URLs with this prefix, or, if there is one site, all with this prefix of their path; repeatable
     #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["tag", "group", "host", "all"])]
     prefix: Vec<String>,
     /// All responses with this tag (Cache-Tag, Surrogate-Key, xkey); repeatable

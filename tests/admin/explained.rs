@@ -44,6 +44,21 @@ type Case = (
 );
 
 #[test]
+fn a_url_may_have_letters_that_clients_encode() {
+    let origin = Origin::by(answer);
+    let larder = Larder::before(&origin);
+    assert_eq!(why(&larder, "GET", "/fresh?\u{e9}", &[])["decision"]["outcome"], "miss");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
+    let larder = Larder::before(&origin);
+    larder.get("/caf%C3%A9");
+    let said = why(&larder, "GET", "/caf\u{e9}", &[]);
+    assert_eq!(
+        (&said["decision"]["outcome"], &said["url"]),
+        (&json!("hit"), &json!("http://site.test/caf%C3%A9"))
+    );
+}
+
+#[test]
 fn what_is_said_is_what_happens() {
     let origin = Origin::by(answer);
     let larder = Larder::before(&origin);

@@ -78,6 +78,24 @@ fn lists_show_at_once_what_a_purge_has_left() {
 }
 
 #[test]
+fn a_path_is_purged_of_the_only_site_whatever_its_host() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    let (address, host) = (larder.address(), "GET /caf%C3%A9?x\nHost: other.test");
+    for request in [host, &format!("GET http://{address}/caf%C3%A9?x"), "GET /kept"] {
+        larder.ask(request);
+    }
+    assert_eq!(purged(&larder, "url=/caf%C3%A9%3Fx&hard"), (2, "removed".to_owned()));
+    assert!(larder.get("/kept").is_hit() && !larder.ask(host).is_hit());
+    let said = printed(&larder, &["purge", "--count", "--prefix", "/caf\u{e9}"]);
+    assert!(said.starts_with("/caf\u{e9}...: 1 object marked stale"), "{said}");
+    let sites = site(&[&origin], "hosts = 'a.test'") + &site(&[&origin], "hosts = 'b.test'");
+    let refused = purge(&Larder::start(&sites), "url=/x");
+    let expected = "'/x': write the whole URL: a path needs one site, and 2 are configured\n";
+    assert_eq!((refused.status, refused.text()), (400, expected));
+}
+
+#[test]
 fn what_was_purged_softly_stands_in_when_the_origin_fails() {
     let origin = Origin::in_order([
         "200 OK\nCache-Control: max-age=100, stale-if-error=100\nETag: \"1\"\n\nbody",

@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use super::query::Query;
 use super::{Answer, TEXT, json, response};
 use crate::base::settings::Role;
+use crate::features::inventory;
 use crate::features::why::{self, Question};
 use crate::flow::worker::Shared;
 
@@ -32,7 +33,7 @@ fn read(query: Option<&str>) -> Result<Question, String> {
         query.parse("method", "a method, such as GET", |text| Method::from_bytes(text.as_bytes()).ok())?;
     let role = |name: &str| [Role::Forward, Role::Reverse].into_iter().find(|role| role.name() == name);
     Ok(Question {
-        url: url.to_owned(),
+        url: inventory::encoded(url).into_owned(),
         method: method.unwrap_or_default(),
         fields: query.all("header").map(field).collect::<Result<_, _>>()?,
         role: query.parse("role", "forward or reverse", role)?,

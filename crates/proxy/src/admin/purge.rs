@@ -1,7 +1,7 @@
 //! `POST /purge`: lets what is stored be validated, or forgotten, and what is being fetched, too: of a URL, of all that
 //! begin like one, with a tag, of a group, of a host, or all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::{Answer, TEXT, json, response};
+use crate::features::only_site;
 use crate::features::purge::{self, Asked, Kind, Purged, purge};
 use crate::flow::worker::Shared;
 use crate::http::names::POSITION;
@@ -30,7 +31,7 @@ struct Told {
 /// Purges what `query` names.
 pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
-    let (words, asked) = match read(query) {
+    let (words, asked) = match read(query, &|| only_site::origins(shared)) {
         Ok(read) => read,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
@@ -52,9 +53,13 @@ pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Respons
     }
 }
 
+/// The origins of the only site.
+type Origins<'o> = dyn Fn() -> Result<BTreeSet<String>, String> + 'o;
+
 type Read = (BTreeMap<&'static str, String>, Asked);
 
-fn read(query: Option<&str>) -> Result<Read, String> {
+/// What a purge is to do, given the origins that a path alone may belong to.
+fn read(query: Option<&str>, origins: &Origins<'_>) -> Result<Read, String> {
     const HOW: [&str; 5] = ["soft", "hard", "count", "wait", "timeout"];
     let kinds: Vec<_> = Kind::ALL.iter().map(|(name, _)| *name).collect();
     let query = Query::read(query, &[&kinds[..], &HOW[..]].concat())?;
@@ -73,8 +78,18 @@ fn read(query: Option<&str>) -> Result<Read, String> {
         (_, false) => Effect::Stale,
     };
     let host = query.get("host").filter(|_| kind == Kind::Group);
-    let scopes =
-        query.all(name).map(|value| kind.scopes(value, host)).collect::<Result<Vec<_>, _>>()?.concat();
+    let mut scopes = Vec::new();
+    for value in query.all(name) {
+        match kind {
+            Kind::Url | Kind::Prefix if value.starts_with('/') => {
+                let origins = origins().map_err(|why| format!("'{}': {why}", value.escape_debug()))?;
+                for origin in origins {
+                    scopes.extend(kind.scopes(&format!("{origin}{value}"), None)?);
+                }
+            }
+            _ => scopes.extend(kind.scopes(value, host)?),
+        }
+    }
     let values = query.all(name).collect::<Vec<_>>().join(" ");
     let words = [(name, values)].into_iter().chain(host.map(|host| ("host", host.to_owned()))).collect();
     let patience = query.get("timeout").map(patience).transpose()?.unwrap_or(purge::PATIENCE);
@@ -98,6 +113,21 @@ fn patience(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
+    fn none() -> Result<BTreeSet<String>, String> {
+        Err("write the whole URL: a path needs one site, and 0 are configured".to_owned())
+    }
+
+    #[test]
+    fn a_path_is_purged_of_each_origin_of_the_only_site() {
+        let origins = || Ok(["http://a".to_owned(), "http://b:81".to_owned()].into());
+        let (words, asked) = read(Some("url=/x%3Fy&hard"), &origins).unwrap();
+        let whole = |url| Kind::Url.scopes(url, None).unwrap();
+        assert_eq!(asked.scopes, [whole("http://a/x?y"), whole("http://b:81/x?y")].concat());
+        assert_eq!(words["url"], "/x?y");
+        let error = "'/x': write the whole URL: a path needs one site, and 0 are configured";
+        assert_eq!(read(Some("prefix=/x"), &none).unwrap_err(), error);
+    }
+
     #[test]
     fn one_kind_of_thing_is_purged_in_one_way() {
         for (query, words, effect, waits) in [
@@ -107,7 +137,7 @@ mod tests {
             ("host=a", "host=a", Effect::Stale, false),
             ("all&hard=1", "all=", Effect::Remove, false),
         ] {
-            let (read, asked) = read(Some(query)).unwrap();
+            let (read, asked) = read(Some(query), &none).unwrap();
             let read: Vec<_> = read.iter().map(|(name, value)| format!("{name}={value}")).collect();
             assert_eq!((&*read.join(" "), asked.effect, asked.waits), (words, effect, waits), "{query}");
         }
@@ -140,7 +170,7 @@ mod tests {
             ("tag=b&wait&timeout=11m", "timeout '11m': expected a duration such as 5s, at most 600s"),
             ("tag=b&wait&timeout=nans", "timeout 'nans': expected a duration such as 5s, at most 600s"),
         ] {
-            assert_eq!(read(Some(query)).unwrap_err(), error, "{query}");
+            assert_eq!(read(Some(query), &none).unwrap_err(), error, "{query}");
         }
     }
 }

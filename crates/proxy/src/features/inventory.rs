@@ -92,12 +92,30 @@ pub type Keys = [Vec<u8>; 2];
 /// # Errors
 /// Why it is none that could be stored, in one line.
 pub fn keys(url: &str) -> Result<Keys, String> {
-    let address = address(url)?;
+    let url = encoded(url);
+    let address = address(&url)?;
     Ok([Role::Forward, Role::Reverse].map(|role| {
         let mut key = Vec::new();
         write_key(&mut key, role, &address);
         key
     }))
+}
+
+/// `url` as clients send it: what is not ASCII in its path and query is percent-encoded (RFC 3986 section 2.1).
+pub(crate) fn encoded(url: &str) -> Cow<'_, str> {
+    let host = url.find("://").map_or(0, |at| at + "://".len());
+    let Some(path) = url[host..].find(['/', '?']).filter(|_| !url.is_ascii()) else {
+        return Cow::Borrowed(url);
+    };
+    let (before, path) = url.split_at(host + path);
+    let mut encoded = before.to_owned();
+    for c in path.chars() {
+        match c.is_ascii() {
+            true => encoded.push(c),
+            false => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| encoded += &format!("%{byte:02X}")),
+        }
+    }
+    Cow::Owned(encoded)
 }
 
 /// The URL that a cache key is of.

@@ -4,6 +4,7 @@ pub(crate) mod dispatch;
 pub(crate) mod etag_gateway;
 pub mod inventory;
 pub(crate) mod maintenance;
+pub(crate) mod only_site;
 pub(crate) mod purge;
 pub(crate) mod purge_method;
 pub(crate) mod redirect;

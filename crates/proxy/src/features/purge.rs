@@ -59,7 +59,7 @@ impl Kind {
         }
         Ok(match self {
             Self::Url => inventory::keys(value)?.map(Scope::Url).into(),
-            Self::Prefix => vec![Scope::Prefix(start(&inventory::address(value)?))],
+            Self::Prefix => vec![Scope::Prefix(start(&inventory::address(&inventory::encoded(value))?))],
             Self::Tag => vec![Scope::Tag(value.into())],
             Self::Host => vec![Scope::Host(authority(value)?)],
             Self::Group => {

@@ -18,6 +18,11 @@ impl OwnListeners {
         Self(addresses.into_iter().map(canonical).collect())
     }
 
+    /// The addresses, in order.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.0
+    }
+
     /// Whether a connection to `address` would arrive at one of them.
     pub(crate) fn have(&self, address: SocketAddr) -> bool {
         let (whole, address) = (address, target(address));

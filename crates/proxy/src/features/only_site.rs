@@ -1,0 +1,61 @@
+//! Purges by a path alone, such as `/img/`, where there is one site: the URLs that clients may mean by it.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use larder_semantics::key;
+
+use crate::base::settings::Role;
+use crate::exchange::request::key_role;
+use crate::flow::worker::Shared;
+
+/// The origins, such as `http://docs.example`, of the URLs of the only site: its hosts, or the addresses of the listeners if it
+/// takes every host; and those of its responses in memory.
+///
+/// # Errors
+/// That there is no site, or more than one, in one line.
+pub(crate) fn origins(shared: &Shared) -> Result<BTreeSet<String>, String> {
+    let plan = shared.plan();
+    let mut sites = plan.sites.iter();
+    let (Some(site), None) = (sites.next(), sites.next()) else {
+        let count = plan.sites.iter().count();
+        return Err(format!("write the whole URL: a path needs one site, and {count} are configured"));
+    };
+    let ports = shared.own.addresses().iter().map(SocketAddr::port);
+    let hosts = site.settings.hosts.iter().filter(|host| !host.starts_with('*'));
+    let mut origins: BTreeSet<_> = match site.settings.hosts.is_empty() {
+        true => shared.own.addresses().iter().flat_map(by_address).collect(),
+        false => hosts.flat_map(|host| by_name(host, ports.clone())).collect(),
+    };
+    shared.cache.store.memory.list(&mut |resident, _| {
+        let keys = resident.variants().iter().map(|entry| entry.key()).take(1);
+        origins.extend(keys.filter(|key| key_role(key) == Some(Role::Reverse)).filter_map(origin));
+    });
+    Ok(origins)
+}
+
+/// How clients on this machine and others write `address`, with and without TLS.
+fn by_address(address: &SocketAddr) -> Vec<String> {
+    let port = address.port();
+    let hosts = match address.ip() {
+        ip if ip.is_unspecified() => vec![format!("127.0.0.1:{port}"), format!("localhost:{port}")],
+        ip if ip.is_loopback() => vec![address.to_string(), format!("localhost:{port}")],
+        _ => vec![address.to_string()],
+    };
+    hosts.iter().flat_map(|host| with_schemes(host)).collect()
+}
+
+/// How clients write `host`, which is at `ports`.
+fn by_name(host: &str, ports: impl Iterator<Item = u16>) -> Vec<String> {
+    let hosts = ports.map(|port| format!("{host}:{port}")).chain([host.to_owned()]);
+    hosts.flat_map(|host| with_schemes(&host)).collect()
+}
+
+fn with_schemes(host: &str) -> [String; 2] {
+    ["http", "https"].map(|scheme| format!("{scheme}://{host}"))
+}
+
+fn origin(key: &[u8]) -> Option<String> {
+    let (scheme, authority, _) = key::parse(key.split_last()?.1)?;
+    Some(format!("{scheme}://{}", String::from_utf8_lossy(authority)))
+}
