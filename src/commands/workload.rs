@@ -72,7 +72,7 @@ enum Kind {
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = pages())]
         entities: u32,
         /// The share of requests that change something
-        #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = share)]
+        #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = units::parse_share)]
         writes: f64,
         /// Exponent of the endpoints' popularity: 0 is even
         #[arg(long, value_name = "S", default_value = "0.99", value_parser = exponent)]
@@ -134,13 +134,13 @@ enum Kind {
         #[command(flatten)]
         zipf: Skew,
         /// Begin of the burst, as a share of all requests
-        #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
+        #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = units::parse_share)]
         from: f64,
         /// End of the burst, as a share of all requests
-        #[arg(long, value_name = "SHARE", default_value = "60%", value_parser = share)]
+        #[arg(long, value_name = "SHARE", default_value = "60%", value_parser = units::parse_share)]
         to: f64,
         /// Share of the requests for the new page meanwhile
-        #[arg(long, value_name = "SHARE", default_value = "80%", value_parser = share)]
+        #[arg(long, value_name = "SHARE", default_value = "80%", value_parser = units::parse_share)]
         share: f64,
         #[command(flatten)]
         common: Common,
@@ -281,16 +281,6 @@ fn dataset(text: &str) -> Result<Dataset, String> {
         "2" => Ok(Dataset::Two),
         _ => Err("expected 1 or 2".to_owned()),
     }
-}
-
-/// A share from 0 to 1, from `20%` or `0.2`.
-fn share(text: &str) -> Result<f64, String> {
-    let number = match text.strip_suffix('%') {
-        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    let share = number.ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "expected a share from 0% to 100%".to_owned())
 }
 
 fn exponent(text: &str) -> Result<f64, String> {

@@ -114,10 +114,11 @@ impl Subject {
         if self.trace.shape().sized { By::Bytes } else { By::Entries }
     }
 
-    /// `size` as a capacity for the whole trace, counted in `by`.
+    /// `size` as a capacity for the whole trace, counted in `by`; at most what all objects together need, since everything fits
+    /// in more than that.
     ///
     /// # Errors
-    /// If it is 0, larger than all objects together, or in the wrong unit.
+    /// If it is 0, or in the wrong unit.
     pub fn capacity(&self, size: Size, by: By) -> Result<Capacity, Unsuitable> {
         let unsuitable = |why: String| Err(Unsuitable(format!("{}: {why}", self.name)));
         let all = self.distinct(by);
@@ -129,16 +130,13 @@ impl Subject {
                     "a capacity of {bytes} bytes, but entries are counted; leave the unit away, or say --by bytes"
                 ));
             }
-            Size::Bytes(amount) | Size::Units(amount) => amount,
+            Size::Bytes(amount) | Size::Units(amount) => amount.min(all),
         };
         match (amount, size) {
             (0, Size::Share(share)) => {
                 unsuitable(format!("{}% of its {all} {unit} is a capacity of 0", share * 100.0))
             }
             (0, _) => unsuitable("a capacity of 0 keeps nothing".into()),
-            _ if amount > all => {
-                unsuitable(format!("a capacity of {amount} {unit} is beyond the trace, which has {all}"))
-            }
             _ if self.scaled(amount) == 0 => unsuitable(format!(
                 "a capacity of {amount} {unit} is nothing in a sample of {}; take a larger one",
                 self.sample

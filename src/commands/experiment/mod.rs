@@ -158,7 +158,7 @@ fn chosen(name: &str) -> Result<Vec<&'static Experiment>, String> {
     let hint = words::hint(name, known().chain(["all", "list", "prices"]));
     let known: Vec<_> = known().collect();
     Err(format!(
-        "unknown experiment '{}'{hint} known: all list prices {}",
+        "unknown experiment '{}'{hint}; known: all list prices {}",
         name.escape_debug(),
         known.join(" ")
     ))
@@ -299,7 +299,7 @@ mod tests {
         let refused = chosen("thift").unwrap_err();
         assert!(
             refused.starts_with(
-                "unknown experiment 'thift'; did you mean 'thrift'? known: all list prices thrift"
+                "unknown experiment 'thift'; did you mean 'thrift'?; known: all list prices thrift"
             ),
             "{refused}"
         );

@@ -67,9 +67,6 @@ pub(crate) struct Simulate {
     /// Draw the miss ratios into this SVG file; with several traces, one file each
     #[arg(long, value_name = "FILE")]
     pub(super) plot: Option<PathBuf>,
-    /// Clusters.
-    #[command(flatten)]
-    pub(super) cluster: Cluster,
     /// List the policies and stop
     #[arg(long, conflicts_with = "traces")]
     pub(super) list: bool,
@@ -79,6 +76,9 @@ pub(crate) struct Simulate {
     /// How to read the files.
     #[command(flatten)]
     pub(super) reading: Reading,
+    /// Clusters.
+    #[command(flatten)]
+    pub(super) cluster: Cluster,
 }
 
 /// Which clusters `simulate` replays.
@@ -165,7 +165,7 @@ mod tests {
             ("0.1%", Ok(Size::Share(0.001))),
             ("64KiB", Ok(Size::Bytes(65_536))),
             ("1000", Ok(Size::Units(1_000))),
-            ("101%", Err("'101%' is not a share from 0 to 1, or from 0% to 100%".to_owned())),
+            ("101%", Err("'101%' is not a share from 0% to 100%".to_owned())),
             ("1KBit", Err("unknown unit 'KBit' in '1KBit'; known: B KiB MiB GiB TiB".to_owned())),
         ];
         for (text, expected) in table {

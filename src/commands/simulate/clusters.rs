@@ -10,15 +10,20 @@ use serde_json::json;
 use super::args::Simulate;
 use super::data::{self, Column, is_offline};
 use super::table::{capacity, percent};
-use crate::cli::tables::aligned;
+use crate::cli::tables::{self, fitted};
+use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size};
 
 /// What the figures mean.
 const LEGEND: &str = "\
-hit ratio: found on any node; local: on the node that was asked; peer: requests and bytes between nodes, for each
-request of a client; busiest: requests and bytes that the busiest node answers, over the mean of all
+hit ratio: found on any node; local: on the node that was asked
+peer: requests and bytes between nodes, for each request of a client
+busiest: requests and bytes that the busiest node answers, over the mean of all
 ";
-const LEGEND_OF_LOSS: &str = "around the loss: the hit ratio in the tenth of the requests before nodes are lost, and in the tenth after\n";
+const LEGEND_OF_LOSS: &str = "\
+around the loss: the hit ratio in the tenth of the requests before nodes are
+lost, and in the tenth after
+";
 
 /// What programs get: names and units are promised to stay.
 const COLUMNS: &[Column<Cell>] = &[
@@ -44,21 +49,22 @@ const COLUMNS: &[Column<Cell>] = &[
     ("hit_ratio_after_loss", |cell| json!(cell.counts.around_loss.map(|(_, after)| after))),
 ];
 
-/// A name, and a text for each cell.
-type Shown = (&'static str, fn(&Cell) -> String);
+/// A name, a rank among those that are left out where there is no room, and a text for each cell.
+type Shown = (&'static str, u8, fn(&Cell) -> String);
 
 /// What people get.
 const FIGURES: &[Shown] = &[
-    ("nodes", |cell| cell.nodes.to_string()),
-    ("hot", hot),
-    ("hit ratio", |cell| percent(cell.counts.hit_ratio())),
-    ("byte hit ratio", |cell| percent(cell.counts.byte_hit_ratio())),
-    ("local", |cell| percent(cell.counts.local_hit_ratio())),
-    ("origin requests", |cell| about_count(cell.counts.origin_requests())),
-    ("peer requests", |cell| format!("{:.3}", cell.counts.peer_requests_per_request())),
-    ("peer bytes", |cell| about_size(cell.counts.peer_bytes_per_request().round() as u64)),
-    ("busiest", |cell| format!("{:.2}", cell.counts.request_imbalance)),
-    ("by bytes", |cell| format!("{:.2}", cell.counts.byte_imbalance)),
+    ("nodes", 0, |cell| cell.nodes.to_string()),
+    ("hot", 0, hot),
+    ("hit ratio", 0, |cell| percent(cell.counts.hit_ratio())),
+    ("byte hit ratio", 4, |cell| percent(cell.counts.byte_hit_ratio())),
+    ("local", 1, |cell| percent(cell.counts.local_hit_ratio())),
+    ("origin requests", 5, |cell| about_count(cell.counts.origin_requests())),
+    ("peer requests", 2, |cell| format!("{:.3}", cell.counts.peer_requests_per_request())),
+    ("peer bytes", 3, |cell| about_size(cell.counts.peer_bytes_per_request().round() as u64)),
+    ("busiest", 6, |cell| format!("{:.2}", cell.counts.request_imbalance)),
+    ("by bytes", 7, |cell| format!("{:.2}", cell.counts.byte_imbalance)),
+    ("around the loss", 0, around_the_loss),
 ];
 
 /// What `args` want over each trace, for the policies of `plain`. The error is one line.
@@ -104,7 +110,7 @@ fn table(cells: &[Cell]) -> String {
     let mut page = String::new();
     for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
         page += &format!("{}: {} requests counted\n", trace[0].trace, about_count(trace[0].counts.requests));
-        for line in aligned(&rows(trace), 2, "  ") {
+        for line in rows(trace) {
             page += &(line + "\n");
         }
         page.push('\n');
@@ -116,20 +122,23 @@ fn table(cells: &[Cell]) -> String {
     page
 }
 
-fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
+/// A table that fits the terminal; all of it where there is none.
+fn rows(cells: &[Cell]) -> Vec<String> {
     let is_lossy = cells.iter().any(|cell| cell.counts.around_loss.is_some());
-    let names = ["capacity each", "policy"].into_iter().chain(FIGURES.iter().map(|(name, _)| *name));
-    let mut rows =
-        vec![names.chain(is_lossy.then_some("around the loss")).map(str::to_owned).collect::<Vec<_>>()];
-    for cell in cells {
-        let mut row = vec![capacity(cell.capacity), cell.spec.to_string()];
-        row.extend(FIGURES.iter().map(|(_, text)| text(cell)));
-        row.extend(
-            cell.counts.around_loss.map(|(before, after)| format!("{} {}", percent(before), percent(after))),
-        );
-        rows.push(row);
-    }
-    rows
+    let figures = &FIGURES[..FIGURES.len() - usize::from(!is_lossy)];
+    let names = ["capacity each", "policy"].map(|name| tables::Column { name, is_text: true, rank: 0 });
+    let columns = figures.iter().map(|(name, rank, _)| tables::Column { name, is_text: false, rank: *rank });
+    let columns: Vec<_> = names.into_iter().chain(columns).collect();
+    let row = |cell: &Cell| {
+        let figures = figures.iter().map(|(_, _, text)| text(cell));
+        [capacity(cell.capacity), cell.spec.to_string()].into_iter().chain(figures).collect()
+    };
+    fitted(&columns, &cells.iter().map(row).collect::<Vec<_>>(), 1, terminal::columns())
+}
+
+fn around_the_loss(cell: &Cell) -> String {
+    let text = |(before, after)| format!("{} {}", percent(before), percent(after));
+    cell.counts.around_loss.map_or_else(String::new, text)
 }
 
 /// The miss ratios of one trace's `cells` against the number of nodes, a line for each policy, capacity and share of

@@ -96,6 +96,8 @@ fn one(
     }
     let subject = Subject { name, trace, sample: options.sample, requests: reading.requests };
     let capacities = capacities(args, &subject).map_err(|error| refused(&error))?;
+    let by = unit(args, &subject);
+    results.whole.insert(subject.name.clone(), Capacity { by, amount: subject.distinct(by) });
     let expected = capacities.len() * work.cells();
     let progress = Bar::new(&subject.name, expected * subject.trace.len());
     let watch = |requests| {
@@ -210,7 +212,7 @@ fn show(args: &Simulate, results: &Results) {
     } else if args.csv {
         say(data::csv(data::COLUMNS, &results.cells).trim_end());
     } else {
-        say(table::page(&results.cells).trim_end());
+        say(table::page(results).trim_end());
     }
     // Where the output is read by a program, this is for the person who runs it.
     for anomaly in &results.anomalies {

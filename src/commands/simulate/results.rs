@@ -1,5 +1,8 @@
 //! The results of a run, for all its traces.
 
+use std::collections::BTreeMap;
+
+use larder_evict::Capacity;
 use larder_lab::curve::Curve;
 use larder_lab::nodes;
 use larder_lab::sweep::{Anomaly, Cell};
@@ -11,4 +14,6 @@ pub(super) struct Results {
     pub(super) curves: Vec<Curve>,
     pub(super) anomalies: Vec<Anomaly>,
     pub(super) clusters: Vec<nodes::Cell>,
+    /// For each trace, the capacity in which everything fits.
+    pub(super) whole: BTreeMap<String, Capacity>,
 }

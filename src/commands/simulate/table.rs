@@ -4,12 +4,15 @@ use larder_evict::{By, Capacity};
 use larder_lab::sweep::Cell;
 
 use super::data::is_offline;
+use super::results::Results;
 use crate::cli::tables::aligned;
+use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size};
 
 /// What the signs in the table mean.
 const BEST: &str = "* best of its capacity";
 const OFFLINE: &str = "(offline) uses future requests, and is not compared";
+const WHOLE: &str = "(all) everything fits; more capacity changes nothing";
 const SAMPLED: &str = "+- holds the hit ratio of the whole trace 95 times in 100, as far as sampling errs";
 
 /// A column of figures: its name, its text, and, if one can be better than another, a figure that is lower where
@@ -41,11 +44,12 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Everything, trace by trace.
-pub(super) fn page(cells: &[Cell]) -> String {
-    let mut page = String::new();
+pub(super) fn page(results: &Results) -> String {
+    let (mut page, cells) = (String::new(), &results.cells);
     for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
         page += &format!("{}: {} requests counted\n", trace[0].trace, about_count(trace[0].requests));
-        for line in aligned(&rows(trace), 2, " ") {
+        let whole = results.whole.get(&trace[0].trace).copied();
+        for line in lines(trace, whole) {
             page += &(line + "\n");
         }
         page.push('\n');
@@ -53,7 +57,7 @@ pub(super) fn page(cells: &[Cell]) -> String {
     if cells.iter().any(|cell| cell.error.is_some()) {
         page += &format!("{SAMPLED}\n");
     }
-    for (sign, legend) in [("*", BEST), ("(offline)", OFFLINE)] {
+    for (sign, legend) in [("*", BEST), ("(offline)", OFFLINE), ("(all)", WHOLE)] {
         if page.contains(sign) {
             page += &format!("{legend}\n");
         }
@@ -61,19 +65,28 @@ pub(super) fn page(cells: &[Cell]) -> String {
     page
 }
 
-/// The names of the columns, then a row for each cell, with an empty row between capacities.
-fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
-    let names = ["capacity", "policy"].into_iter().chain(COLUMNS.iter().map(|column| column.name));
+/// A table that fits the terminal: without its last columns if need be.
+fn lines(cells: &[Cell], whole: Option<Capacity>) -> Vec<String> {
+    let width = terminal::columns().unwrap_or(usize::MAX);
+    let with = |count: usize| aligned(&rows(cells, whole, &COLUMNS[..count]), 2, " ");
+    let fits = |lines: &Vec<String>| lines.iter().all(|line| line.chars().count() <= width);
+    (2..=COLUMNS.len()).rev().map(with).find(fits).unwrap_or_else(|| with(1))
+}
+
+/// The names of `columns`, then a row for each cell, with an empty row between capacities. In `whole`, everything fits.
+fn rows(cells: &[Cell], whole: Option<Capacity>, columns: &[Column]) -> Vec<Vec<String>> {
+    let names = ["capacity", "policy"].into_iter().chain(columns.iter().map(|column| column.name));
     let mut rows = vec![names.map(|name| format!("{name} ")).collect::<Vec<_>>()];
     for group in cells.chunk_by(|one, next| one.capacity == next.capacity) {
         if rows.len() > 1 && cells.len() > group.len() && group.len() > 1 {
             rows.push(Vec::new());
         }
-        let best: Vec<_> = COLUMNS.iter().map(|column| best(column, group)).collect();
+        let best: Vec<_> = columns.iter().map(|column| best(column, group)).collect();
+        let all = if Some(group[0].capacity) == whole { "(all) " } else { "" };
         for cell in group {
             let mark = if is_offline(&cell.spec) { " (offline)" } else { "" };
-            let mut row = vec![format!("{} ", capacity(cell.capacity)), format!("{}{mark} ", cell.spec)];
-            for (column, best) in COLUMNS.iter().zip(&best) {
+            let mut row = vec![format!("{} {all}", capacity(cell.capacity)), format!("{}{mark} ", cell.spec)];
+            for (column, best) in columns.iter().zip(&best) {
                 let is_best = mark.is_empty() && *best == Some((column.text)(cell));
                 row.push(format!("{}{}", (column.text)(cell), if is_best { '*' } else { ' ' }));
             }

@@ -73,7 +73,9 @@ impl Format {
             Self::OracleGeneral => oracle::resembles(head),
             Self::Workload => workload::resembles(head),
             Self::Csv => {
-                is_text(head) && Layout::guess(head, columns).is_some_and(|layout| layout.fits(head))
+                is_text(head)
+                    && Layout::guess(head, columns)
+                        .is_some_and(|layout| !columns.is_empty() || layout.fits(head))
             }
             Self::Plain => is_text(head),
             format => formats::resembles(*format, head),

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::formats::fields::Field;
-use super::formats::{self, Fault};
+use super::formats::{self, Fault, csv};
 use super::input::Input;
 use super::sink::Sink;
 use super::{Format, Trace};
@@ -53,6 +53,8 @@ pub struct Reading {
     /// Requests that do not say how large the whole object is: it was taken from others for the same object,
     /// if there are any.
     pub guessed_sizes: u64,
+    /// Whether each line was taken for a key although the lines look like rows of a table.
+    pub ignores_columns: bool,
 }
 
 /// Why a request is left out of a trace.
@@ -93,7 +95,10 @@ fn take(input: Input, path: &Path, options: &Options) -> Result<(Trace, Reading)
     }
     let format = options.format.or_else(|| Format::detect(input.head(), &options.columns));
     let format = format.ok_or_else(|| Fault::Bad(unknown()))?;
-    let mut sink = Sink::new(options, Reading::new(format));
+    let mut reading = Reading::new(format);
+    reading.ignores_columns =
+        options.format.is_none() && format == Format::Plain && csv::is_table(input.head());
+    let mut sink = Sink::new(options, reading);
     formats::read(format, path, input, &mut sink)?;
     let (trace, reading) = sink.finish();
     reading.judge(options).map_err(Fault::Bad)?;
@@ -103,12 +108,27 @@ fn take(input: Input, path: &Path, options: &Options) -> Result<(Trace, Reading)
 impl Reading {
     fn new(format: Format) -> Self {
         let (left_out, first_broken) = (BTreeMap::new(), Vec::new());
-        Self { format, requests: 0, kept: 0, left_out, broken: 0, first_broken, guessed_sizes: 0 }
+        Self {
+            format,
+            requests: 0,
+            kept: 0,
+            left_out,
+            broken: 0,
+            first_broken,
+            guessed_sizes: 0,
+            ignores_columns: false,
+        }
     }
 
     /// What is worth telling, a line each: the sample, what was left out, what was broken.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        if self.ignores_columns {
+            notes.push(
+                "each line is read as a key; if its parts are columns, name them: --columns time,key,size"
+                    .to_owned(),
+            );
+        }
         if self.kept < self.requests {
             notes.push(format!("sampled {} of {} requests", self.kept, self.requests));
         }
@@ -136,9 +156,9 @@ impl Reading {
         if let Some((number, why)) = self.first_broken.first()
             && broken as f64 > options.max_broken_share * lines as f64
         {
-            let share = options.max_broken_share;
+            let share = (options.max_broken_share * 1e6).round() / 1e4;
             return Err(format!(
-                "{broken} of {lines} {unit}s of {} are broken, more than a share of {share}; \
+                "{broken} of {lines} {unit}s of {} are broken, more than {share}%; \
                  the first is {unit} {number}: {why}",
                 self.format
             ));

@@ -13,7 +13,7 @@ use super::words::text;
 use super::{Fault, lines};
 use crate::trace::sink::Sink;
 
-const DELIMITERS: &[u8] = b",;\t|";
+const DELIMITERS: [u8; 4] = *b",;\t|";
 
 /// How a file of values is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Layout {
         Some(Self { delimiter, columns, names })
     }
 
-    /// Whether most of the lines of `head` are laid out so.
+    /// Whether the first line of `head` names the columns, or most of the lines are laid out so.
     pub(in crate::trace) fn fits(&self, head: &[u8]) -> bool {
         let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).skip(self.names.into());
         let (mut good, mut all) = (0, 0);
@@ -58,7 +58,7 @@ impl Layout {
             all += 1;
             good += usize::from(fields.request().is_ok());
         }
-        all == 0 && self.names || good * 2 > all
+        self.names || good * 2 > all
     }
 
     pub(super) fn read(&self, input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
@@ -92,6 +92,16 @@ impl Layout {
         }
         fields.request()
     }
+}
+
+/// Whether most of the lines of `head` have as many delimiters as the first, and it has one.
+pub(in crate::trace) fn is_table(head: &[u8]) -> bool {
+    let mut lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let Some(first) = lines.next() else { return false };
+    let counts = |line: &[u8]| DELIMITERS.map(|delimiter| memchr::memchr_iter(delimiter, line).count());
+    let (expected, lines) = (counts(first), lines.take(super::TRIED).collect::<Vec<_>>());
+    let alike = lines.iter().filter(|line| counts(line) == expected).count();
+    lines.len() > 1 && alike * 2 > lines.len() && expected.iter().any(|count| *count > 0)
 }
 
 fn fault(error: csv::Error) -> Fault {
