@@ -38,14 +38,6 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     parse(text, "30s", MILLISECONDS, known).map(Duration::from_millis)
 }
 
-/// A share in percent, 0 to 100, from `10%`.
-pub(crate) fn parse_percent(text: &str) -> Result<u8, String> {
-    let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
-    number
-        .filter(|percent| *percent <= 100)
-        .ok_or_else(|| format!("'{}' is not a share from 0% to 100%", text.escape_debug()))
-}
-
 /// A share from 0 to 1, from `0.01` or `1%`.
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let number = match text.strip_suffix('%') {
@@ -53,7 +45,12 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
         None => text.parse(),
     };
     let share = number.ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("'{}' is not a share from 0 to 1, or from 0% to 100%", text.escape_debug()))
+    share.ok_or_else(|| format!("'{}' is not a share from 0% to 100%", text.escape_debug()))
+}
+
+/// A share from 0 to 1 in percent, to a millionth of a percent.
+pub(crate) fn show_share(share: f64) -> String {
+    format!("{}%", (share * 1e8).round() / 1e6)
 }
 
 /// `bytes` in the largest unit that leaves a whole number.
@@ -98,6 +95,11 @@ pub(crate) fn about_count(number: u64) -> String {
         grouped.push(digit);
     }
     grouped
+}
+
+/// A count with its noun: `1 object`, `2 objects`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", about_count(number), if number == 1 { one } else { many })
 }
 
 /// `text` in the smallest unit, by the `scale` of the unit that it names; `units` are named in the error.
@@ -145,11 +147,6 @@ fn show(amount: u64, zero: &str, units: &Units) -> String {
     }
 }
 
-/// A count with its noun: `1 object`, `2 objects`.
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", about_count(number), if number == 1 { one } else { many })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -190,9 +187,9 @@ mod tests {
         for (text, error) in durations {
             assert_eq!(parse_duration(text), Err(error.to_owned()), "{text}");
         }
-        assert_eq!(parse_percent("101%"), Err("'101%' is not a share from 0% to 100%".to_owned()));
-        assert_eq!(parse_percent("10"), Err("'10' is not a share from 0% to 100%".to_owned()));
-        assert_eq!(parse_percent("100%"), Ok(100));
+        for text in ["101%", "2", "-1", "ten", "", "%"] {
+            assert_eq!(parse_share(text), Err(format!("'{text}' is not a share from 0% to 100%")));
+        }
     }
 
     #[test]
@@ -204,15 +201,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_as_the_same(amount: u64, millis in 0..u64::MAX) {
+        fn what_is_shown_is_read_as_the_same(amount: u64, millis in 0..u64::MAX, percent in 0..=10_000_u16) {
             prop_assert_eq!(parse_size(&show_size(amount)), Ok(amount));
             let duration = Duration::from_millis(millis);
             prop_assert_eq!(parse_duration(&show_duration(duration)), Ok(duration));
+            let share = f64::from(percent) / 1e4;
+            prop_assert!((parse_share(&show_share(share)).unwrap_or(-1.0) - share).abs() < 1e-9);
         }
 
         #[test]
         fn no_text_is_too_strange(text: String) {
-            let _ = (parse_size(&text), parse_duration(&text), parse_percent(&text));
+            let _ = (parse_size(&text), parse_duration(&text), parse_share(&text));
         }
     }
 }

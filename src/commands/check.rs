@@ -63,6 +63,9 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     for line in certificates {
         say(&line);
     }
+    for warning in config::warnings(&settings) {
+        eprintln!("larder: warning: {warning}");
+    }
     Ok(())
 }
 

@@ -44,10 +44,10 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// A duration in whole seconds, as cached responses count them.
 pub(super) struct Seconds;
 
-/// A share of 100.
+/// A share in whole percent: `"10%"` or `0.1`.
 pub(super) struct Percent;
 
-/// A number from 0 to 1.
+/// A share: `"0.1%"` or `0.001`.
 pub(super) struct Share;
 
 /// A string that `parse` understands.
@@ -197,13 +197,18 @@ impl Kind<u32> for Seconds {
 
 impl Words for Percent {
     fn words(&self) -> String {
-        "share from 0% to 100%".to_owned()
+        "share from 0% to 100%, in whole percent".to_owned()
     }
 }
 
 impl Kind<u8> for Percent {
     fn read(&self, value: &DeValue<'_>) -> Result<u8, String> {
-        units::parse_percent(text(self, value)?)
+        let percent = Share.read(value)? * 100.0;
+        let whole = percent.round();
+        match (percent - whole).abs() < 1e-6 {
+            true => Ok(whole as u8),
+            false => Err(format!("{percent}% is not a {}", self.words())),
+        }
     }
 
     fn show(&self, value: &u8) -> String {
@@ -213,23 +218,21 @@ impl Kind<u8> for Percent {
 
 impl Words for Share {
     fn words(&self) -> String {
-        "number from 0.0 to 1.0".to_owned()
+        "share from 0% to 100%".to_owned()
     }
 }
 
 impl Kind<f64> for Share {
     fn read(&self, value: &DeValue<'_>) -> Result<f64, String> {
-        let digits = match value {
-            DeValue::Float(number) => number.as_str(),
-            DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
-            _ => return Err(mismatch(self, value)),
-        };
-        let share = digits.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-        share.ok_or_else(|| format!("{digits} is not a {}", self.words()))
+        match value {
+            DeValue::Float(number) => units::parse_share(number.as_str()),
+            DeValue::Integer(number) if number.radix() == 10 => units::parse_share(number.as_str()),
+            _ => units::parse_share(text(self, value)?),
+        }
     }
 
     fn show(&self, value: &f64) -> String {
-        format!("{value:?}")
+        quoted(&units::show_share(*value))
     }
 }
 

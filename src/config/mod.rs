@@ -9,12 +9,14 @@ mod draft;
 pub(crate) mod flags;
 mod keys;
 mod kinds;
+mod machine;
 pub(crate) mod names;
 mod raw;
 pub(crate) mod self_signed;
 mod settle;
 mod state;
 mod summary;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use draft::Draft;
 pub(crate) use draft::statistics::DatabasePlace;
 use flags::Flags;
 pub(crate) use summary::{needs_restart, summary};
+pub(crate) use warnings::warnings;
 
 /// All that is wrong with a config, one line each.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,21 +74,23 @@ fn parse(file: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError>
     let mut draft = Draft::default();
     let read = raw::read(file, text, &mut draft);
     flags.override_file(&mut draft);
+    let mut problems = read.err().unwrap_or_default();
     if flags.tls_cert.len() != flags.tls_key.len() {
         let (certs, keys) = (flags.tls_cert.len(), flags.tls_key.len());
-        let problem = format!("--tls-key: {keys} keys for {certs} certificates; say one for each");
-        return Err(ConfigError { problems: vec![problem] });
+        problems.push(format!("--tls-key: {keys} keys for {certs} certificates; write one for each"));
     }
     if let (disks, sizes @ 2..) = (flags.disk.len(), flags.disk_size.len())
         && disks != sizes
     {
-        let problem =
-            format!("--disk-size: {sizes} sizes for {disks} directories; say one for all, or one for each");
-        return Err(ConfigError { problems: vec![problem] });
+        problems.push(format!(
+            "--disk-size: {sizes} sizes for {disks} directories; write one for all, or one for each"
+        ));
     }
-    match (read, settle::settle(draft)) {
-        (Ok(()), Ok(settings)) => Ok(settings),
-        // A value that could not be read still has its default, which is no reason to blame its neighbours.
-        (Err(problems), _) | (Ok(()), Err(problems)) => Err(ConfigError { problems }),
+    match settle::settle(draft) {
+        Ok(settings) if problems.is_empty() => Ok(settings),
+        settled => {
+            problems.extend(settled.err().unwrap_or_default());
+            Err(ConfigError { problems })
+        }
     }
 }

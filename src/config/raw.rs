@@ -16,8 +16,9 @@ use crate::cli::words::hint;
 pub(super) fn read(file: &str, text: &str, draft: &mut Draft) -> Result<(), Vec<String>> {
     let mut reader = Reader { file, text, problems: Vec::new() };
     let (document, errors) = DeTable::parse_recoverable(text);
-    if errors.is_empty() {
-        reader.document(document.get_ref(), draft);
+    match errors.is_empty() {
+        true => reader.document(document.get_ref(), draft),
+        false => draft.unread.extend(tables().chain(names(TOP)).map(str::to_owned)),
     }
     reader.syntax(&errors);
     reader.problems.sort_by_key(|(start, _)| *start);
@@ -50,10 +51,9 @@ impl Reader<'_> {
     }
 
     fn document(&mut self, document: &DeTable<'_>, draft: &mut Draft) {
-        let tables = SECTIONS.iter().map(|section| section.name).chain(["disk", "site", "tls"]);
-        let known: Vec<_> = names(TOP).chain(tables).collect();
+        let known: Vec<_> = names(TOP).chain(tables()).collect();
         for (key, value) in document.iter() {
-            let name: &str = key.get_ref();
+            let (name, before): (&str, _) = (key.get_ref(), self.problems.len());
             if name == "site" {
                 draft.sites.extend(self.tables("site", value, Self::site));
             } else if name == "tls" {
@@ -66,6 +66,9 @@ impl Reader<'_> {
                 let outcome = set(TOP, draft, name, value.get_ref());
                 draft.places.insert(name.to_owned(), self.place(key.span().start));
                 self.judge(("", name), &known, key.span().start, outcome);
+            }
+            if self.problems.len() > before {
+                draft.unread.insert(name.to_owned());
             }
         }
     }
@@ -142,7 +145,8 @@ impl Reader<'_> {
     }
 
     fn site(&mut self, table: &DeTable<'_>, start: usize) -> SiteDraft {
-        let mut site = SiteDraft { place: self.place(start), ..SiteDraft::default() };
+        let (mut site, before) =
+            (SiteDraft { place: self.place(start), ..SiteDraft::default() }, self.problems.len());
         let known: Vec<_> = names(SITE).chain(names(CACHING)).collect();
         for (key, value) in table.iter() {
             let outcome = set(SITE, &mut site, key.get_ref(), value.get_ref())
@@ -154,6 +158,7 @@ impl Reader<'_> {
             self.problem(start, "[[site]] has no 'origin'".to_owned());
         }
         site.control.stale_if_error = says("stale_if_error");
+        site.is_unread = self.problems.len() > before;
         site
     }
 
@@ -181,6 +186,11 @@ impl Reader<'_> {
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
         format!("{}:{line}", self.file)
     }
+}
+
+/// The names of all tables.
+fn tables() -> impl Iterator<Item = &'static str> {
+    SECTIONS.iter().map(|section| section.name).chain(["disk", "site", "tls"])
 }
 
 fn names<T>(keys: &'static [Key<T>]) -> impl Iterator<Item = &'static str> {

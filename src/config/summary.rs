@@ -5,7 +5,7 @@ use larder_proxy::Settings;
 use larder_proxy::settings::{Cluster, Listener, Statistics, Tracing, Validate};
 
 use super::names::{self, CLIENT_DETAILS, door_name, front_name};
-use crate::cli::units::{show_duration, show_size};
+use crate::cli::units::{show_duration, show_share, show_size};
 
 /// What a reload from `running` to `wanted` cannot change, one line each: it belongs to the process.
 pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String> {
@@ -47,7 +47,7 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
     }
     if settings.validate.sample > 0.0 {
         let Validate { sample, rate, .. } = settings.validate;
-        rows.push(("validate", format!("sample {sample:?}, at most {rate} a second")));
+        rows.push(("validate", format!("sample {}, at most {rate} a second", show_share(sample))));
     }
     if !settings.doors.listen.is_empty() {
         rows.insert(1, ("doors", show_doors(settings)));
@@ -87,7 +87,9 @@ fn show_admin(settings: &Settings) -> String {
 
 fn show_trace(settings: &Settings) -> String {
     let Tracing { endpoint, sample } = &settings.trace;
-    endpoint.as_ref().map_or_else(|| "off".to_owned(), |endpoint| format!("{endpoint}, sample {sample:?}"))
+    endpoint
+        .as_ref()
+        .map_or_else(|| "off".to_owned(), |endpoint| format!("{endpoint}, sample {}", show_share(*sample)))
 }
 
 fn show_memory(settings: &Settings) -> String {

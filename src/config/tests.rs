@@ -70,6 +70,10 @@ fn values_of_the_wrong_kind() {
             "[timeouts]\nhead = '3 parsecs'",
             "2: timeouts.head: unknown unit 'parsecs' in '3 parsecs'; known: ms s m h d",
         ),
+        (
+            "[forward]\nheuristic = '12.5%'",
+            "2: forward.heuristic: 12.5% is not a share from 0% to 100%, in whole percent",
+        ),
         ("[forward]\nheuristic = '110%'", "2: forward.heuristic: '110%' is not a share from 0% to 100%"),
         (
             "[forward]\nheuristic_max = '1500ms'",
@@ -287,9 +291,9 @@ fn listeners_follow_what_there_is_to_serve() {
 fn hits_are_validated_if_a_sample_is_set() {
     let row = |text| summary(&settings(text, &["--stats", "none"])).pop();
     assert_ne!(row("[validate]\nrate = 5").map(|(name, _)| name), Some("validate"));
-    let shown = "sample 0.25, at most 5 a second".to_owned();
-    assert_eq!(row("[validate]\nsample = 0.25\nrate = 5"), Some(("validate", shown)));
-    let wrong = ["2: validate.sample: 2.0 is not a number from 0.0 to 1.0"];
+    let shown = "sample 25%, at most 5 a second".to_owned();
+    assert_eq!(row("[validate]\nsample = '25%'\nrate = 5"), Some(("validate", shown)));
+    let wrong = ["2: validate.sample: '2.0' is not a share from 0% to 100%"];
     assert_eq!(problems("[validate]\nsample = 2.0", &[]), wrong);
 }
 
@@ -298,7 +302,7 @@ fn traces_are_sent_by_who_can() {
     let text = "[trace]\nendpoint = 'http://collector:4318/'\nsample = 0.25";
     if cfg!(feature = "otlp") {
         let shown = summary(&settings(text, &["--stats", "none"])).pop();
-        assert_eq!(shown, Some(("trace", "http://collector:4318, sample 0.25".to_owned())));
+        assert_eq!(shown, Some(("trace", "http://collector:4318, sample 25%".to_owned())));
     } else {
         let problem = "2: trace.endpoint http://collector:4318: this program was built without the feature otlp, \
                        and sends no traces";
@@ -307,7 +311,7 @@ fn traces_are_sent_by_who_can() {
     let wrong = "[trace]\nendpoint = 'collector:4318'\nsample = 1.5";
     let expected = [
         "2: trace.endpoint: 'collector:4318' is not a collector such as 'http://127.0.0.1:4318'",
-        "3: trace.sample: 1.5 is not a number from 0.0 to 1.0",
+        "3: trace.sample: '1.5' is not a share from 0% to 100%",
     ];
     assert_eq!(problems(wrong, &[]), expected);
 }

@@ -43,6 +43,7 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     raise_open_files();
     let mut settings = config::load(run.config.as_deref(), &run.flags)
         .map_err(|error| Failure::Refused(error.to_string()))?;
+    config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
     leave_open_files(&mut settings.limits);
     let trust = self_signed::provide(&settings).map_err(Failure::Failed)?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
@@ -88,6 +89,7 @@ fn obey(mut signals: Signals, running: &Settings, run: &Run, sender: &UnboundedS
 fn reload(running: &Settings, run: &Run) -> Option<Settings> {
     match config::load(run.config.as_deref(), &run.flags) {
         Ok(mut settings) => {
+            config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
             leave_open_files(&mut settings.limits);
             for difference in config::needs_restart(running, &settings) {
                 warn!("{difference}");

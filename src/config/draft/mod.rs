@@ -4,7 +4,7 @@ pub(super) mod cluster;
 pub(super) mod control;
 pub(super) mod statistics;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub(crate) struct Draft {
     pub(crate) doors: Doors,
     /// Where each key was written, as an error says it: `memory.size` -> `larder.toml:7`.
     pub(crate) places: BTreeMap<String, String>,
+    /// The tables, and the keys above all tables, of which something could not be read.
+    pub(crate) unread: BTreeSet<String>,
 }
 
 /// The memory tier as it was written.
@@ -77,6 +79,8 @@ pub(crate) struct DiskDraft {
 pub(crate) struct SiteDraft {
     /// Where it begins, as an error says it.
     pub(crate) place: String,
+    /// Something in it could not be read.
+    pub(crate) is_unread: bool,
     pub(crate) name: Option<String>,
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<Origin>,
@@ -135,6 +139,7 @@ impl Default for Draft {
             line_listen: Vec::new(),
             doors: Doors::default(),
             places: BTreeMap::new(),
+            unread: BTreeSet::new(),
         }
     }
 }
@@ -149,6 +154,7 @@ impl Default for SiteDraft {
     fn default() -> Self {
         Self {
             place: String::new(),
+            is_unread: false,
             name: None,
             hosts: Vec::new(),
             origins: Vec::new(),

@@ -4,6 +4,7 @@ use std::env;
 
 use larder_proxy::settings::{Cluster, SecondTier, Token};
 
+use super::problems::Problems;
 use crate::cli::units::show_duration;
 use crate::config::draft::Draft;
 use crate::config::draft::cluster::Draft as Written;
@@ -14,23 +15,22 @@ const TOKEN: &str = "LARDER_CLUSTER_TOKEN";
 const BEATS: u32 = 2;
 
 /// The cluster that `draft` stands for, if there is one.
-pub(super) fn settle(draft: &Draft, problems: &mut Vec<String>) -> Option<Cluster> {
+pub(super) fn settle(draft: &Draft, problems: &mut Problems<'_>) -> Option<Cluster> {
     let written = &draft.cluster;
     let engine = written.engine.clone()?;
     let token = token(written, problems);
     let listen = written.listen;
     if token.is_none() && !listen.ip().to_canonical().is_loopback() {
-        let place = draft.place(&["cluster.listen"]);
-        problems.push(format!(
-            "{place}: cluster.listen {listen} can be reached from other machines: set cluster.token in the file, or ${TOKEN}"
-        ));
+        let text = format!(
+            "cluster.listen {listen} can be reached from other machines: set cluster.token in the file, or ${TOKEN}"
+        );
+        problems.add(&["cluster.listen"], &text);
     }
     if written.drop_out < written.heartbeat * BEATS {
-        let place = draft.place(&["cluster.drop_out", "cluster.heartbeat"]);
         let (drop_out, heartbeat) = (show_duration(written.drop_out), show_duration(written.heartbeat));
-        problems.push(format!(
-            "{place}: cluster.drop_out {drop_out} is shorter than {BEATS} of cluster.heartbeat {heartbeat}"
-        ));
+        let text =
+            format!("cluster.drop_out {drop_out} is shorter than {BEATS} of cluster.heartbeat {heartbeat}");
+        problems.add(&["cluster.drop_out", "cluster.heartbeat"], &text);
     }
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Some(Cluster {
@@ -56,12 +56,12 @@ pub(super) fn settle(draft: &Draft, problems: &mut Vec<String>) -> Option<Cluste
 }
 
 /// The secret by which nodes know each other: what the file says, or the environment.
-fn token(draft: &Written, problems: &mut Vec<String>) -> Option<Token> {
+fn token(draft: &Written, problems: &mut Problems<'_>) -> Option<Token> {
     let from_environment = || env::var(TOKEN).ok().filter(|text| !text.is_empty());
     let read = |text: String| match text.parse() {
         Ok(token) => Some(token),
         Err(why) => {
-            problems.push(format!("${TOKEN}: {why}"));
+            problems.add_line(format!("${TOKEN}: {why}"));
             None
         }
     };

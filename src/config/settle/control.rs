@@ -3,15 +3,16 @@
 use larder_semantics::storable::Rules;
 use larder_tags::{Couplings, Push, Settings};
 
+use super::problems::Problems;
 use crate::config::draft::SiteDraft;
 use crate::config::draft::control::{Draft, Role, Validate};
 
 /// What does not agree in what a site says of it.
-pub(super) fn check(site: &SiteDraft, problems: &mut Vec<String>) {
+pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
     let Draft { role, validate, stale_if_error, .. } = site.control;
     let tags = Settings { doubt: site.control.tags.doubt, ..Settings::default() };
     let only_defaults = Draft { role, validate, stale_if_error, tags, ..Draft::default() };
-    let mut problem = |text: &str| problems.push(format!("{}: {text}", site.place));
+    let mut problem = |text: &str| problems.add_to_site(site, text);
     if role == Role::Tags && validate == Validate::Always {
         problem("role = \"tags\" stores nothing that validate = \"always\" could be about");
     }

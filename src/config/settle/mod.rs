@@ -2,6 +2,7 @@
 
 mod cluster;
 mod control;
+mod problems;
 mod statistics;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,10 +13,12 @@ use larder_proxy::Settings;
 use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site, Token, Tracing};
 
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
+use super::machine;
 use super::names::covers;
 use super::state::state_directory;
 use crate::cli::admin_token::TOKEN;
 use crate::cli::units::show_size;
+use problems::Problems;
 
 const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const REVERSE_TLS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
@@ -23,7 +26,7 @@ const FORWARD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 312
 
 /// The settings that `draft` stands for, or all that does not agree in it.
 pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
-    let mut problems = Vec::new();
+    let mut problems = Problems::of(&draft);
     let (listen, doors) = (listeners(&draft), doors(&draft));
     check_fronts(&draft, &listen, &doors, &mut problems);
     check_addresses(&draft, &listen, &doors, &mut problems);
@@ -38,11 +41,10 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     if draft.limits.head_bytes < draft.limits.target_bytes {
         let (head, uri) =
             (show_size(draft.limits.head_bytes as u64), show_size(draft.limits.target_bytes as u64));
-        let place = draft.place(&["limits.head", "limits.uri"]);
-        problems.push(format!(
-            "{place}: limits.head {head} is smaller than limits.uri {uri}, which is part of it"
-        ));
+        let text = format!("limits.head {head} is smaller than limits.uri {uri}, which is part of it");
+        problems.add(&["limits.head", "limits.uri"], &text);
     }
+    let problems = problems.lines();
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -106,12 +108,12 @@ fn doors(draft: &Draft) -> Vec<(Door, SocketAddr)> {
 }
 
 /// What the admin listener wants to be shown; it must want something where others can reach it.
-fn admin_token(draft: &Draft, problems: &mut Vec<String>) -> Option<Token> {
+fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
     let token = match (&draft.admin_token, env::var(TOKEN)) {
         (None, Ok(text)) if !text.is_empty() => match text.parse() {
             Ok(token) => Some(token),
             Err(why) => {
-                problems.push(format!("${TOKEN}: {why}"));
+                problems.add_line(format!("${TOKEN}: {why}"));
                 return None;
             }
         },
@@ -120,10 +122,10 @@ fn admin_token(draft: &Draft, problems: &mut Vec<String>) -> Option<Token> {
     if let Some(admin) =
         draft.admin.filter(|admin| token.is_none() && !admin.ip().to_canonical().is_loopback())
     {
-        let place = draft.place(&["admin"]);
-        problems.push(format!(
-            "{place}: admin {admin} can be reached from other machines: set admin_token in the file, or ${TOKEN}"
-        ));
+        let text = format!(
+            "admin {admin} can be reached from other machines: set admin_token in the file, or ${TOKEN}"
+        );
+        problems.add(&["admin", "admin_token"], &text);
     }
     token
 }
@@ -132,22 +134,20 @@ fn check_fronts(
     draft: &Draft,
     listen: &[Listener],
     doors: &[(Door, SocketAddr)],
-    problems: &mut Vec<String>,
+    problems: &mut Problems<'_>,
 ) {
     let reverse = listen.iter().any(|listener| listener.role == Role::Reverse);
     match (reverse, draft.sites.first()) {
         (true, None) => {
-            let place = draft.place(&["reverse.listen"]);
-            problems
-                .push(format!("{place}: reverse.listen needs an origin: add a [[site]], or --origin URL"));
+            let text = "reverse.listen needs an origin: add a [[site]], or --origin URL";
+            problems.add(&["reverse.listen", "site"], text);
         }
         (false, Some(site)) => {
-            problems.push(format!("{}: no listener serves this site: reverse.listen is empty", site.place));
+            problems.add_to_site(site, "no listener serves this site: reverse.listen is empty");
         }
         _ if listen.is_empty() && doors.is_empty() => {
-            let place = draft.place(&["forward.listen"]);
-            problems
-                .push(format!("{place}: nothing listens: forward.listen is empty, and there is no [[site]]"));
+            let text = "nothing listens: forward.listen is empty, and there is no [[site]]";
+            problems.add(&["forward.listen", "site"], text);
         }
         _ => {}
     }
@@ -158,7 +158,7 @@ fn check_clients(
     draft: &Draft,
     listen: &[Listener],
     doors: &[(Door, SocketAddr)],
-    problems: &mut Vec<String>,
+    problems: &mut Problems<'_>,
 ) {
     let forward = listen.iter().filter(|listener| listener.role == Role::Forward);
     let forward = forward.map(|listener| (http_key(listener), listener.address, "forward"));
@@ -166,11 +166,12 @@ fn check_clients(
     for (key, address, table) in forward.chain(doors) {
         let is_open = address.ip().to_canonical().is_unspecified();
         if is_open && !draft.places.contains_key(&format!("{table}.clients")) {
-            let place = draft.place(&[key]);
-            problems.push(format!(
-                "{place}: {key} {address} can be reached from every network: write in [{table}] whose clients \
-                 it serves, such as clients = [\"127.0.0.0/8\", \"192.168.0.0/16\"]"
-            ));
+            let clients = format!("{table}.clients");
+            let text = format!(
+                "{key} {address} can be reached from every network: write in [{table}] whose clients it serves, such as \
+                 clients = [\"127.0.0.0/8\", \"192.168.0.0/16\"]"
+            );
+            problems.add(&[key, &clients], &text);
         }
     }
 }
@@ -186,21 +187,20 @@ fn http_key(listener: &Listener) -> &'static str {
 }
 
 /// TLS needs certificates, and the other way round.
-fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Vec<String>) {
+fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
     let speaks = listen.iter().find(|listener| listener.tls).map(http_key);
     let doors = [(draft.doors.thrift_tls, "thrift.tls"), (draft.doors.line_tls, "line.tls")];
     let speaks = speaks.or_else(|| doors.iter().find(|(is_on, _)| *is_on).map(|(_, key)| *key));
     match (speaks, draft.certificates.first()) {
         (Some(key), None) => {
-            let place = draft.place(&[key]);
-            problems.push(format!(
-                "{place}: {key} needs a certificate: add a [[tls]] with 'cert' and 'key', or --tls-cert and --tls-key"
-            ));
+            let text = format!(
+                "{key} needs a certificate: add a [[tls]] with 'cert' and 'key', or --tls-cert and --tls-key"
+            );
+            problems.add(&[key, "tls"], &text);
         }
         (None, Some(files)) => {
-            problems.push(
-                files.blame("no listener uses this [[tls]]: set reverse.listen_tls, forward.listen_tls, thrift.tls or line.tls"),
-            );
+            let text = "no listener uses this [[tls]]: set reverse.listen_tls, forward.listen_tls, thrift.tls or line.tls";
+            problems.add_of_tables(&["tls", "reverse", "forward", "thrift", "line"], files.blame(text));
         }
         _ => {}
     }
@@ -208,10 +208,7 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Vec<String>) {
     if let Some(site) = draft.sites.iter().find(|site| site.only_https)
         && !listen.iter().any(is_reverse_tls)
     {
-        problems.push(format!(
-            "{}: https = \"redirect\" needs a listener for TLS: set reverse.listen_tls",
-            site.place
-        ));
+        problems.add_to_site(site, "https = \"redirect\" needs a listener for TLS: set reverse.listen_tls");
     }
 }
 
@@ -228,7 +225,7 @@ fn check_addresses(
     draft: &Draft,
     listen: &[Listener],
     doors: &[(Door, SocketAddr)],
-    problems: &mut Vec<String>,
+    problems: &mut Problems<'_>,
 ) {
     let asked = listen.iter().map(|listener| (http_key(listener), listener.address));
     let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address));
@@ -237,19 +234,19 @@ fn check_addresses(
     let asked: Vec<_> = asked.chain(doors).chain(admin).chain(peers).collect();
     for (at, (later, address)) in asked.iter().enumerate() {
         for (earlier, other) in asked[..at].iter().filter(|(_, other)| clash(*other, *address)) {
-            let place = draft.place(&[later, earlier]);
-            problems.push(format!("{place}: {later} {address} and {earlier} {other} cannot both listen"));
+            let text = format!("{later} {address} and {earlier} {other} cannot both listen");
+            problems.add(&[later, earlier], &text);
         }
     }
 }
 
 /// A config with traces fails at once if the build does not support them.
-fn check_trace(draft: &Draft, problems: &mut Vec<String>) {
+fn check_trace(draft: &Draft, problems: &mut Problems<'_>) {
     if let Some(endpoint) = draft.trace.endpoint.as_ref().filter(|_| !Tracing::IS_BUILT_IN) {
-        let place = draft.place(&["trace.endpoint"]);
-        problems.push(format!(
-            "{place}: trace.endpoint {endpoint}: this program was built without the feature otlp, and sends no traces"
-        ));
+        let text = format!(
+            "trace.endpoint {endpoint}: this program was built without the feature otlp, and sends no traces"
+        );
+        problems.add(&["trace.endpoint"], &text);
     }
 }
 
@@ -259,19 +256,19 @@ fn clash(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() != 0 && one.port() == other.port() && one.is_ipv4() == other.is_ipv4() && overlap
 }
 
-fn check_sites(sites: &[SiteDraft], problems: &mut Vec<String>) {
+fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {
     for (at, site) in sites.iter().enumerate() {
         if site.origins.is_empty() {
-            problems.push(format!("{}: [[site]] has no origin in its 'origin' list", site.place));
+            problems.add_to_site(site, "[[site]] has no origin in its 'origin' list");
         }
         control::check(site, problems);
         for earlier in &sites[..at] {
             if site.name.is_some() && site.name == earlier.name {
                 let name = site.name.as_deref().unwrap_or_default();
-                problems.push(format!(
-                    "{}: the name '{name}' belongs to the site at {}",
-                    site.place, earlier.place
-                ));
+                problems.add_to_site(
+                    site,
+                    &format!("the name '{name}' belongs to the site at {}", earlier.place),
+                );
             }
             check_hosts(site, earlier, problems);
         }
@@ -279,47 +276,52 @@ fn check_sites(sites: &[SiteDraft], problems: &mut Vec<String>) {
 }
 
 /// Sites are matched in their order: what an earlier one takes never reaches a later one.
-fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Vec<String>) {
+fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_>) {
+    if earlier.is_unread {
+        return;
+    }
     if earlier.hosts.is_empty() {
-        let text = format!("this [[site]] is never reached: the one at {} takes every host", earlier.place);
-        return problems.push(format!("{}: {text}; put it last", site.place));
+        let place = &earlier.place;
+        let text =
+            format!("this [[site]] is never reached: the one at {place} takes every host; put it last");
+        return problems.add_to_site(site, &text);
     }
     for host in &site.hosts {
         if let Some(taken) = earlier.hosts.iter().find(|taken| covers(taken, host)) {
             let text = format!("host '{host}' is taken by '{taken}' of the [[site]] at {}", earlier.place);
-            problems.push(format!("{}: {text}", site.place));
+            problems.add_to_site(site, &text);
         }
     }
 }
 
-fn check_memory(draft: &Draft, problems: &mut Vec<String>) {
+fn check_memory(draft: &Draft, problems: &mut Problems<'_>) {
     let Memory { size, entries, max_object, .. } = draft.memory;
     if let (Some(size), Some(entries)) = (size, entries) {
-        let place = draft.place(&["memory.entries", "memory.size"]);
         let size = show_size(size);
-        problems.push(format!(
-            "{place}: memory has either a size or entries, not both {size} and {entries} entries"
-        ));
+        let text = format!("memory has either a size or entries, not both {size} and {entries} entries");
+        problems.add(&["memory.entries", "memory.size"], &text);
     }
     if let (Some(size), Some(largest)) = (size, max_object)
         && largest > size
     {
-        let place = draft.place(&["memory.max_object", "memory.size"]);
         let (largest, size) = (show_size(largest), show_size(size));
-        problems.push(format!("{place}: memory.max_object {largest} is larger than memory.size {size}"));
+        let text = format!("memory.max_object {largest} is larger than memory.size {size}");
+        problems.add(&["memory.max_object", "memory.size"], &text);
     }
 }
 
-fn check_disks(disks: &[DiskDraft], problems: &mut Vec<String>) {
-    for (at, DiskDraft { place, tier }) in disks.iter().enumerate() {
+fn check_disks(disks: &[DiskDraft], problems: &mut Problems<'_>) {
+    for (at, disk) in disks.iter().enumerate() {
+        let tier = &disk.tier;
         let path = tier.path.display();
         if let Some(other) = disks[..at].iter().find(|other| other.tier.path == tier.path) {
+            let other = &other.place;
             problems
-                .push(format!("{place}: {path} is the directory of the [[disk]] at {} already", other.place));
+                .add_to_disk(disk, &format!("{path} is the directory of the [[disk]] at {other} already"));
         }
         if let Some(largest) = tier.max_object.filter(|largest| *largest > tier.size) {
             let (largest, size) = (show_size(largest), show_size(tier.size));
-            problems.push(format!("{place}: disk.max_object {largest} is larger than disk.size {size}"));
+            problems.add_to_disk(disk, &format!("disk.max_object {largest} is larger than disk.size {size}"));
         }
     }
 }
@@ -328,18 +330,10 @@ fn memory_tier(memory: Memory) -> MemoryTier {
     let capacity = match (memory.entries, memory.size) {
         (Some(entries), _) => Capacity { by: By::Entries, amount: entries },
         (None, Some(size)) => Capacity { by: By::Bytes, amount: size },
-        (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(machine_memory() / 4) },
+        (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(machine::memory() / 4) },
     };
     let Memory { policy, max_object, max_variants, .. } = memory;
     MemoryTier { capacity, policy, max_object, max_variants }
-}
-
-/// Bytes of memory that this process may use: the machine's, or its container's.
-fn machine_memory() -> u64 {
-    let machine = rustix::system::sysinfo();
-    let installed = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
-    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    limit.and_then(|limit| limit.trim().parse().ok()).map_or(installed, |limit| installed.min(limit))
 }
 
 fn settle_site(at: usize, site: SiteDraft) -> Site {
