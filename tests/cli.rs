@@ -1,8 +1,10 @@
 //! The command line as users meet it: the real binary, its output and its exit codes.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 
 const LARDER: &str = env!("CARGO_BIN_EXE_larder");
 
@@ -138,6 +140,58 @@ fn misspelt_words_get_the_nearest_one() {
 }
 
 #[test]
+fn mistakes_of_every_kind_are_shown_at_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("larder.toml");
+    let text = "threads = 0\n[memory]\nsize = '1MiB'\nmax_object = '2MiB'\n[limits]\nhead = 'x'\nuri = '60KiB'\n\
+                [[site]]\nname = 'a'\norigin = 'http://a'\nhosts = 'a'\n[[site]]\nname = 'a'\norigin = 'http://b'\n";
+    fs::write(&file, text).expect("written");
+    let file = file.display().to_string();
+    let words = ["check", "--config", &file, "--disk", "a", "--disk", "b", "--disk", "c"];
+    let output = larder(&[&words[..], &["--disk-size", "1GiB", "--disk-size", "2GiB"]].concat());
+    // What concerns a table with a value that could not be read waits for that: limits.uri is larger than the default of
+    // limits.head.
+    let expected = format!(
+        "larder: {file}:1: threads: 0 is not a number from 1 to 1024\n\
+         larder: {file}:6: limits.head: 'x' is not a number with a unit, such as '64MiB'\n\
+         larder: --disk-size: 2 sizes for 3 directories; write one for all, or one for each\n\
+         larder: {file}:12: the name 'a' belongs to the site at {file}:8\n\
+         larder: {file}:4: memory.max_object 2MiB is larger than memory.size 1MiB\n"
+    );
+    assert_eq!((stderr(&output), output.status.code()), (expected, Some(2)));
+}
+
+#[test]
+fn what_is_valid_and_hardly_meant_is_warned_of() {
+    for (words, warning) in [
+        (&["--memory", "100TiB"][..], "memory.size 100TiB is more memory than there is: "),
+        (&["--memory", "64"], "memory.size 64B has room for next to nothing; write a unit, such as 64MiB"),
+        (
+            &["--access-log-file", "access.log"],
+            "access_log_file access.log stays empty: set access_log, such as to \"combined\"",
+        ),
+    ] {
+        let output = larder(&[&["check", "--stats", "none"], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{words:?}");
+        assert!(stderr(&output).starts_with(&format!("larder: warning: {warning}")), "{}", stderr(&output));
+        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    }
+    assert_eq!(stderr(&larder(&["check", "--memory", "64MiB", "--access-log", "text"])), "");
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_told_why() {
+    for (directory, why) in [("/dev/null", "it is not a directory"), ("/dev/null/x", "it is not a directory")]
+    {
+        let any = ["serve", "--forward", "127.0.0.1:0", "--admin", "off", "--stats", "none"];
+        let output = larder(&[&any[..], &["--disk", directory]].concat());
+        let expected = format!("larder: cannot start: cannot use {directory} for the disk cache: {why}\n");
+        assert!(stderr(&output).ends_with(&expected), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
 fn check_says_what_would_run() {
     let output = larder(&[
         "check",
@@ -198,6 +252,43 @@ fn stats_without_a_proxy_say_what_to_look_at() {
 }
 
 #[test]
+fn what_answers_instead_of_a_proxy_is_told_in_words() {
+    for (answer, expected) in [
+        ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "status 404; is this its admin listener?"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "its /stats are no JSON object"),
+        ("SSH-2.0-OpenSSH_9.2\r\n", "not an HTTP server"),
+        ("", "it closed the connection before its answer"),
+    ] {
+        let stranger = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = stranger.local_addr().expect("an address").to_string();
+        let answered = thread::spawn(move || {
+            let (mut stream, _) = stranger.accept().expect("a client");
+            let mut head = BufReader::new(stream.try_clone().expect("a stream")).lines();
+            while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            stream.write_all(answer.as_bytes()).expect("it reads");
+        });
+        let output = larder(&["stats", "--admin", &address]);
+        answered.join().expect("it ends");
+        assert_eq!(output.status.code(), Some(1), "{answer:?}");
+        assert!(stderr(&output).contains(expected), "{answer:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_wrong_token_is_told_as_that() {
+    let any = ["--forward", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("larder.toml");
+    fs::write(&file, "admin_token = 'correct-horse-battery'\n").expect("written");
+    let proxy = Serving::start(&[&any[..], &["--config", &file.display().to_string()]].concat());
+    for command in ["stats", "top", "log"] {
+        let output = larder(&[command, "--admin", proxy.admin(), "--token", "correct-horse-batterz"]);
+        let expected = format!("larder: {} says: this is not the admin token\n", proxy.admin());
+        assert_eq!((stderr(&output), output.status.code()), (expected, Some(1)), "{command}");
+    }
+}
+
+#[test]
 fn a_proxy_says_where_it_listens_and_gives_its_numbers() {
     let any = "127.0.0.1:0";
     let proxy = Serving::start(&[
@@ -226,7 +317,8 @@ fn a_proxy_says_where_it_listens_and_gives_its_numbers() {
     {
         assert!(table.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} in\n{table}");
     }
-    let json = stdout(&larder(&["stats", "--json", "--admin", proxy.admin()]));
+    let url = format!("http://{}/", proxy.admin());
+    let json = stdout(&larder(&["stats", "--json", "--admin", &url]));
     let numbers: serde_json::Value = serde_json::from_str(&json).expect("json");
     assert_eq!(numbers["policy"], "adaptive");
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use http::{Method, Request, Response, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -34,6 +35,8 @@ const SILENCE: Duration = Duration::from_secs(120);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 /// Bytes of a line, which has a URL and request fields in it; a proxy takes no longer heads.
 const LONGEST: usize = 4 << 20;
+/// Bytes of an answer that is no list: more than any has.
+const LONGEST_ANSWER: usize = 64 << 20;
 /// Characters of an explanation that are shown.
 const LONGEST_WHY: usize = 300;
 
@@ -44,7 +47,7 @@ pub(crate) type EventSink<'l> = dyn FnMut(&str, &[u8]) -> Result<bool, String> +
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdminListener {
     /// Address of the admin listener
-    #[arg(long, value_name = "ADDRESS", default_value = ADMIN)]
+    #[arg(long, value_name = "ADDRESS", default_value = ADMIN, value_parser = address)]
     pub(crate) admin: String,
     /// Admin token to send [default: $LARDER_TOKEN, which other users of this machine cannot read]
     #[arg(long, value_name = "TOKEN")]
@@ -61,8 +64,19 @@ impl AdminListener {
     ///
     /// # Errors
     /// That the environment's is no token.
-    pub(crate) fn secret(&self) -> Result<Option<Secret>, String> {
+    fn secret(&self) -> Result<Option<Secret>, String> {
         Secret::of(self.token.as_ref())
+    }
+}
+
+/// The address of an admin listener: a host and a port, also as the URL that `larder serve` prints.
+pub(crate) fn address(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("http://").unwrap_or(text);
+    let address = address.strip_suffix('/').unwrap_or(address);
+    let parts = address.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
+    match parts.and_then(|(_, port)| port.parse::<u16>().ok()) {
+        Some(_) => Ok(address.to_owned()),
+        None => Err(format!("expected a host and a port, such as {ADMIN}, or http://{ADMIN}/")),
     }
 }
 
@@ -125,13 +139,24 @@ impl AdminClient {
         self.whole(Method::POST, path, query)
     }
 
+    /// The text of the answer to a GET.
+    pub(crate) fn text(&self, path: &str) -> Result<String, Problem> {
+        let text = self.bytes(Method::GET, path, &[])?;
+        String::from_utf8(text).map_err(|error| self.said(&format!("an unexpected answer: {error}")))
+    }
+
     fn whole<T: DeserializeOwned>(&self, method: Method, path: &str, query: Query<'_>) -> Result<T, Problem> {
-        let mut text = Vec::new();
-        self.runtime.block_on(self.pieces_of(method, path, query, &mut |piece| {
-            text.extend_from_slice(piece);
-            text.len() <= LONGEST
-        }))?;
+        let text = self.bytes(method, path, query)?;
         from_slice(&text).map_err(|error| self.said(&format!("an unexpected answer: {error}")))
+    }
+
+    fn bytes(&self, method: Method, path: &str, query: Query<'_>) -> Result<Vec<u8>, Problem> {
+        let mut bytes = Vec::new();
+        self.runtime.block_on(self.pieces_of(method, path, query, &mut |piece| {
+            bytes.extend_from_slice(piece);
+            bytes.len() <= LONGEST_ANSWER
+        }))?;
+        Ok(bytes)
     }
 
     /// Hands what it answers to `take`, in pieces, until that says false.
@@ -264,6 +289,11 @@ impl AdminClient {
         if response.status() == StatusCode::OK {
             return Ok(response);
         }
+        let is_text = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/plain");
+        if !response.headers().get(CONTENT_TYPE).is_some_and(is_text) {
+            let status = response.status().as_u16();
+            return Err(unanswered(format!("status {status}; is this its admin listener?")));
+        }
         let (status, mut why) = words(response).await;
         if let (StatusCode::UNAUTHORIZED, Shown::Withheld(reason)) = (status, shown) {
             why = format!("{why}; {reason}");
@@ -312,16 +342,21 @@ fn cause(error: &hyper::Error) -> String {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    cause.downcast_ref().map_or_else(|| cause.to_string(), explain)
+    match cause.downcast_ref() {
+        Some(error) => explain(error),
+        None if error.is_parse() => "not an HTTP server".to_owned(),
+        None if error.is_incomplete_message() => "it closed the connection before its answer".to_owned(),
+        None => cause.to_string(),
+    }
 }
 
 /// That the admin listener at `admin` gave no answer.
-pub(super) fn unanswered(admin: &str, why: String) -> String {
+fn unanswered(admin: &str, why: String) -> String {
     format!("no larder answers at {admin}: {why}")
 }
 
 /// What an error of a connection to an admin listener means.
-pub(super) fn explain(error: &io::Error) -> String {
+fn explain(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => {
             "connection refused; is it running, or was it started with --admin elsewhere?".to_owned()
@@ -329,5 +364,21 @@ pub(super) fn explain(error: &io::Error) -> String {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("silent for {} seconds", PATIENCE.as_secs()),
         ErrorKind::InvalidData => "not an HTTP server".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn an_admin_listener_is_named_by_address_or_by_url() {
+        for text in ["127.0.0.1:9145", "http://127.0.0.1:9145", "http://127.0.0.1:9145/"] {
+            assert_eq!(address(text).as_deref(), Ok("127.0.0.1:9145"), "{text}");
+        }
+        assert_eq!(address("http://[::1]:1/").as_deref(), Ok("[::1]:1"));
+        for text in ["", "localhost", ":1", "https://a:1", "a:70000", "http://a:1/stats"] {
+            assert!(address(text).is_err(), "{text}");
+        }
     }
 }

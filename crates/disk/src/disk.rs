@@ -114,8 +114,21 @@ impl fmt::Display for OpenError {
             Self::TooSmall { size } => {
                 write!(f, "a disk cache of {size} bytes is too small; the least is {LEAST} bytes")
             }
-            Self::Io { what, error } => write!(f, "{what}: {error}"),
+            Self::Io { what, error } => write!(f, "{what}: {}", cause(error)),
         }
+    }
+}
+
+/// The system's answer in words.
+fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        // From making a directory where something else is.
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "it is not a directory".to_owned(),
+        io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::StorageFull => "no space is left".to_owned(),
+        io::ErrorKind::NotFound => "there is no such directory".to_owned(),
+        _ => error.to_string(),
     }
 }
 

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 
-use crate::cli::units;
+use crate::cli::{admin, units};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -42,7 +42,7 @@ pub(crate) struct Fetch {
     #[arg(long, value_name = "HOST:PORT", value_parser = server)]
     pub(super) server: Option<String>,
     /// Admin listener for statistics, or off [default: the server by thrift and line, else 127.0.0.1:9145]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = statistics_source)]
     pub(super) admin: Option<String>,
     /// Transport of thrift [default: framed]
     #[arg(long, value_name = "TRANSPORT")]
@@ -185,6 +185,10 @@ fn url(text: &str) -> Result<String, String> {
         });
     }
     reqwest::Url::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn statistics_source(text: &str) -> Result<String, String> {
+    if text == "off" { Ok(text.to_owned()) } else { admin::address(text) }
 }
 
 fn server(text: &str) -> Result<String, String> {

@@ -188,7 +188,7 @@ impl Keeper {
             };
             let text = error.to_string();
             if is_hopeless(&error) {
-                hopeless = Some(Error::new("cannot serve with this disk cache", &text));
+                hopeless = Some(Error::new("cannot start", &text));
             } else if !self.said.contains(&text) {
                 tracing::error!("{text}; serving without that disk cache, and trying again");
                 self.said.push(text);
