@@ -7,6 +7,7 @@ pub(crate) mod exit_with_parent;
 mod output;
 pub(crate) mod progress;
 pub(crate) mod tables;
+pub(crate) mod terminal;
 pub(crate) mod traces;
 pub(crate) mod units;
 pub(crate) mod words;

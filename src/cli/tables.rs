@@ -1,4 +1,4 @@
-//! Rows of text in columns.
+//! Rows of text in columns, and texts that are too long for them.
 
 /// Lines of `rows` with the first `left` columns aligned to the left, the others to the right, and `gap` between.
 pub(crate) fn aligned(rows: &[Vec<String>], left: usize, gap: &str) -> Vec<String> {
@@ -13,4 +13,104 @@ pub(crate) fn aligned(rows: &[Vec<String>], left: usize, gap: &str) -> Vec<Strin
     rows.iter()
         .map(|row| row.iter().enumerate().map(pad).collect::<Vec<_>>().join(gap).trim_end().to_owned())
         .collect()
+}
+
+/// A column of a table that fits the terminal.
+#[derive(Clone, Copy)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    /// Texts are aligned to the left, numbers to the right.
+    pub(crate) is_text: bool,
+    /// Where there is no room, the columns with the highest ranks are left out first, and those of rank 0 never.
+    pub(crate) rank: u8,
+}
+
+/// Characters of the flexible column for which others are left out.
+const FLEXIBLE: usize = 30;
+
+/// `rows` below the names of `columns`, in lines of at most `width` characters: some columns are left out, then the texts of
+/// the column at `flexible` are shortened.
+pub(crate) fn fitted(
+    columns: &[Column],
+    rows: &[Vec<String>],
+    flexible: usize,
+    width: Option<usize>,
+) -> Vec<String> {
+    let names = columns.iter().map(|column| column.name.to_owned()).collect::<Vec<_>>();
+    let rows: Vec<_> = std::iter::once(&names).chain(rows).collect();
+    let widest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..columns.len()).map(widest).collect();
+    let mut kept: Vec<_> = (0..columns.len()).collect();
+    let room = |kept: &[usize]| {
+        let others = kept.iter().filter(|at| **at != flexible).map(|at| widths[*at] + GAP.len());
+        width.map_or(widths[flexible], |width| width.saturating_sub(others.sum())).min(widths[flexible])
+    };
+    while room(&kept) < FLEXIBLE.min(widths[flexible]) {
+        let ranks = kept.iter().enumerate().map(|(index, at)| (columns[*at].rank, index));
+        let Some((_, out)) = ranks.filter(|(rank, _)| *rank > 0).max() else { break };
+        kept.remove(out);
+    }
+    let room = room(&kept);
+    let cell = |row: &[String], at: usize| match (at == flexible, columns[at].is_text, widths[at]) {
+        (true, true, _) => format!("{:<room$}", shortened(&row[at], room)),
+        (true, false, _) => format!("{:>room$}", shortened(&row[at], room)),
+        (false, true, width) => format!("{:<width$}", row[at]),
+        (false, false, width) => format!("{:>width$}", row[at]),
+    };
+    let line = |row: &&Vec<String>| {
+        kept.iter().map(|at| cell(row, *at)).collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// What stands between two columns.
+const GAP: &str = "  ";
+
+/// `text` in at most `width` characters: of a longer one, the middle is left out.
+pub(crate) fn shortened(text: &str, width: usize) -> String {
+    const DOTS: &str = "...";
+    let count = text.chars().count();
+    if count <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(DOTS.len());
+    let begin = kept.div_ceil(2);
+    let end = text.chars().skip(count - (kept - begin));
+    text.chars().take(begin).chain(DOTS.chars()).chain(end).take(width).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Column, fitted, shortened};
+
+    #[test]
+    fn long_texts_lose_their_middle() {
+        let table = [
+            ("http://a/b", 10, "http://a/b"),
+            ("http://a/bc", 10, "http...bc"),
+            ("http://a/\u{e4}\u{e4}\u{e4}\u{e4}", 12, "http:...\u{e4}\u{e4}\u{e4}\u{e4}"),
+            ("abcdef", 2, ".."),
+        ];
+        for (text, width, expected) in table {
+            let short = shortened(text, width);
+            assert!(short.chars().count() <= width && short.starts_with(&expected[..2]), "{short}");
+        }
+        assert_eq!(shortened("http://a/index.html", 12), "http:...html");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_by_rank_and_then_shortened() {
+        let column = |name, is_text, rank| Column { name, is_text, rank };
+        let columns = [column("count", false, 0), column("why", true, 1), column("url", true, 0)];
+        let url = format!("http://a/{}.html", "b".repeat(60));
+        let rows = [vec!["1".to_owned(), "w".repeat(22), url.clone()]];
+        let whole = fitted(&columns, &rows, 2, None);
+        assert_eq!(whole[0], format!("count  why{:19}  url", ""));
+        assert_eq!(whole[1], format!("    1  {}  {url}", "w".repeat(22)));
+        let narrow = fitted(&columns, &rows, 2, Some(50));
+        assert_eq!(narrow[0], "count  url");
+        assert!(narrow[1].starts_with("    1  http://a/bb") && narrow[1].ends_with("bb.html"), "{narrow:?}");
+        assert_eq!(narrow[1].chars().count(), 50);
+        assert_eq!(fitted(&columns, &rows, 2, Some(80))[0], whole[0]);
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::cli::admin::{AdminClient, AdminListener};
 use crate::cli::tables::aligned;
+use crate::cli::units::{about_count, counted};
 use crate::cli::words::printable;
 use crate::cli::{Failure, say};
 
@@ -109,9 +110,11 @@ fn lines(cluster: &Value) -> Vec<String> {
 
 /// What the engine keeps of responses.
 fn tier(tier: &Value) -> String {
-    let (asked, hits) = (&tier["asked"], &tier["hits"]);
-    let (written, dropped) = (&tier["written"], &tier["dropped"]);
-    let counts = format!("{hits} hits of {asked} requests, {written} responses kept, {dropped} dropped");
+    let number = |name: &str| tier[name].as_u64().unwrap_or_default();
+    let (hits, asked) =
+        (counted(number("hits"), "hit", "hits"), counted(number("asked"), "request", "requests"));
+    let written = counted(number("written"), "response", "responses");
+    let counts = format!("{hits} of {asked}, {written} kept, {} dropped", about_count(number("dropped")));
     let side = |name: &str| tier[name].as_str().unwrap_or_default();
     match (side("reads"), side("writes")) {
         ("closed", "closed") => format!("second tier: {counts}"),

@@ -8,10 +8,12 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, from_slice};
 
+use crate::cli::Failure;
 use crate::cli::admin::{AdminClient, AdminListener};
-use crate::cli::units::{about_count, about_size, about_time, parse_duration};
+use crate::cli::tables::shortened;
+use crate::cli::terminal::{self, Keys, Tone, coloured};
+use crate::cli::units::{about_size, about_time, counted, parse_duration};
 use crate::cli::words::printable;
-use crate::cli::{Failure, say};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -20,8 +22,10 @@ Examples:
   larder log --outcome miss --url /api/
   larder log --status 5xx --json
   larder log --slower 100ms --for 1m
+  larder log --limit 10
+      the next ten requests
 
-Outcomes: hit, stale-hit, coalesced, revalidated, miss, pass, refused, failed.
+On a terminal, q quits. Outcomes: hit, stale-hit, coalesced, revalidated, miss, pass, refused, failed.
 Requests are collected only while this runs. Requests that come too fast to be shown are counted.";
 
 /// Which requests `log` shows.
@@ -44,7 +48,10 @@ pub(crate) struct Log {
     slower: Option<Duration>,
     /// End after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
-    limit: Option<Duration>,
+    period: Option<Duration>,
+    /// End after this many requests
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
     /// Print each request as JSON, a line each
     #[arg(long)]
     json: bool,
@@ -53,28 +60,59 @@ pub(crate) struct Log {
     listener: AdminListener,
 }
 
-/// What stands over the lines.
+/// Columns from which on every figure has its own.
+const WIDE: usize = 120;
+/// The headings of wide lines, and of narrow ones.
 const HEADING: [&str; 8] = ["time", "status", "outcome", "reason", "bytes", "took", "origin", "request"];
+const NARROW_HEADING: [&str; 5] = ["time", "status", "outcome, reason", "took", "request"];
 
-/// Shows requests for as long as somebody reads, or as long as was asked for.
+/// Shows requests until nobody reads, or for as long, or as many, as was asked for.
 pub(crate) fn run(log: &Log) -> Result<(), Failure> {
-    let remote = AdminClient::new(&log.listener).map_err(Failure::Failed)?;
-    if !log.json {
-        say(&row(HEADING));
-    }
+    let client = AdminClient::new(&log.listener).map_err(Failure::Failed)?;
+    let _keys = (!log.json).then(Keys::quit_on_q);
     let zone = TimeZone::system();
-    remote.events("log", &query(log), log.limit, &mut |name, data| match (name, data) {
-        (_, []) => Ok(io::stdout().flush().is_ok()),
-        ("dropped", data) => {
-            let dropped: Value = from_slice(data).map_err(|error| error.to_string())?;
-            let dropped = about_count(dropped["dropped"].as_u64().unwrap_or_default());
-            eprintln!("larder: {dropped} requests so far came too fast to be shown");
-            Ok(true)
+    let (mut is_first, mut left) = (true, log.limit.unwrap_or(u64::MAX));
+    client.events("log", &query(log), log.period, &mut |name, data| {
+        if data.is_empty() {
+            return Ok(io::stdout().flush().is_ok());
         }
-        (_, data) if log.json => Ok(print(&String::from_utf8_lossy(data))),
-        (_, data) => Ok(print(&line(&from_slice(data).map_err(|error| error.to_string())?, &zone))),
+        let read = || from_slice::<Value>(data).map_err(|error| error.to_string());
+        if name == "dropped" {
+            let dropped = read()?["dropped"].as_u64().unwrap_or_default();
+            eprintln!("larder: {} so far came too fast to be shown", counted(dropped, "request", "requests"));
+            return Ok(true);
+        }
+        left -= 1;
+        if log.json {
+            return Ok(print(&String::from_utf8_lossy(data)) && left > 0);
+        }
+        let width = terminal::columns();
+        if std::mem::take(&mut is_first) {
+            print(&coloured(Tone::Heading, &heading(width)));
+        }
+        Ok(print(&line(&read()?, &zone, width)) && left > 0)
     })?;
     Ok(())
+}
+
+/// How well a request with this outcome ended.
+fn tone(outcome: &str) -> Tone {
+    match outcome {
+        "hit" | "coalesced" | "revalidated" | "stale-hit" => Tone::Good,
+        "failed" | "refused" => Tone::Bad,
+        _ => Tone::Fair,
+    }
+}
+
+fn is_narrow(width: Option<usize>) -> Option<usize> {
+    width.filter(|width| *width < WIDE)
+}
+
+fn heading(width: Option<usize>) -> String {
+    match is_narrow(width) {
+        Some(width) => narrow(NARROW_HEADING, width).join(" "),
+        None => wide(HEADING).join("  "),
+    }
 }
 
 fn query(log: &Log) -> Vec<(&'static str, String)> {
@@ -94,38 +132,60 @@ fn print(line: &str) -> bool {
     writeln!(io::stdout(), "{line}").is_ok()
 }
 
-/// A request as people read it.
-fn line(seen: &Value, zone: &TimeZone) -> String {
+/// A request as people read it, in at most `width` characters.
+fn line(seen: &Value, zone: &TimeZone, width: Option<usize>) -> String {
     let word = |name: &str| printable(seen[name].as_str().unwrap_or_default());
     let number = |name: &str| seen[name].as_u64();
     let time = number("time").and_then(|time| Timestamp::from_millisecond(i64::try_from(time).ok()?).ok());
     let time =
         time.map_or_else(String::new, |time| time.to_zoned(zone.clone()).strftime("%T%.3f").to_string());
     let took = |name: &str| number(name).map_or_else(|| "-".to_owned(), |micros| about_time(micros as f64));
-    let outcome = match word("tier").as_str() {
-        "disk" => format!("{} disk", word("outcome")),
-        _ => word("outcome"),
-    };
+    let (outcome, reason) = (word("outcome"), word("reason"));
+    let tier = if word("tier") == "disk" { " disk" } else { "" };
     let status = number("status").unwrap_or_default().to_string();
-    let bytes = about_size(number("bytes").unwrap_or_default());
     let request = format!("{} {}", word("method"), word("url"));
-    row([
-        &time,
-        &status,
-        &outcome,
-        &word("reason"),
-        &bytes,
-        &took("service_us"),
-        &took("origin_us"),
-        &request,
-    ])
+    let mut cells = match is_narrow(width) {
+        Some(width) => {
+            let decision = format!("{outcome}, {reason}");
+            let time = time.get(..8).unwrap_or_default();
+            narrow([time, &status, &decision, &took("service_us"), &request], width).to_vec()
+        }
+        None => {
+            let bytes = about_size(number("bytes").unwrap_or_default());
+            let outcome = format!("{outcome}{tier}");
+            let (took, origin) = (took("service_us"), took("origin_us"));
+            wide([&time, &status, &outcome, &reason, &bytes, &took, &origin, &request]).to_vec()
+        }
+    };
+    cells[2] = coloured(tone(&outcome), &cells[2]);
+    cells.join(if is_narrow(width).is_some() { " " } else { "  " })
 }
 
 /// Cells in their columns.
-fn row([time, status, outcome, reason, bytes, took, origin, request]: [&str; 8]) -> String {
-    format!(
-        "{time:<12}  {status:>6}  {outcome:<14}  {reason:<22}  {bytes:>10}  {took:>8}  {origin:>8}  {request}"
-    )
+fn wide([time, status, outcome, reason, bytes, took, origin, request]: [&str; 8]) -> [String; 8] {
+    [
+        format!("{time:<12}"),
+        format!("{status:>6}"),
+        format!("{outcome:<14}"),
+        format!("{reason:<22}"),
+        format!("{bytes:>10}"),
+        format!("{took:>8}"),
+        format!("{origin:>8}"),
+        request.to_owned(),
+    ]
+}
+
+/// Those of a line of `width` characters.
+fn narrow([time, status, decision, took, request]: [&str; 5], width: usize) -> [String; 5] {
+    let cells = [
+        format!("{time:<8}"),
+        format!("{status:>6}"),
+        format!("{:<24}", shortened(decision, 24)),
+        format!("{took:>8}"),
+    ];
+    let used: usize = cells.iter().map(|cell| cell.chars().count() + 1).sum();
+    let [time, status, decision, took] = cells;
+    [time, status, decision, took, shortened(request, width.saturating_sub(used))]
 }
 
 #[cfg(test)]
@@ -135,14 +195,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_line_fits_the_terminal() {
+        let url = format!("http://a.example/{}.html", "long".repeat(40));
+        let seen = json!({"time": 1, "status": 200, "outcome": "revalidated", "reason": "heuristically-fresh-and-more",
+                          "service_us": 35_000_000, "method": "GET", "url": url});
+        let line = line(&seen, &TimeZone::UTC, Some(80));
+        assert!(
+            line.chars().count() == 80 && line.contains(" GET http://") && line.ends_with(".html"),
+            "{line}"
+        );
+    }
+
+    #[test]
     fn a_line_stands_under_its_heading_and_shows_no_control_characters() {
         let seen = json!({
             "time": 1_700_000_000_123_u64, "status": 200, "outcome": "hit", "reason": "fresh", "tier": "disk",
             "bytes": 2048, "service_us": 35, "method": "GET", "url": "http://a/\u{1b}",
         });
-        let line = line(&seen, &TimeZone::UTC);
+        let narrow = line(&seen, &TimeZone::UTC, Some(80));
+        assert_eq!(narrow, "22:13:20    200 hit, fresh                  35 us GET http://a/\\u{1b}");
+        let line = line(&seen, &TimeZone::UTC, None);
         assert!(line.starts_with("22:13:20.123     200  hit disk        fresh "), "{line}");
         assert!(line.ends_with("  2.00 KiB     35 us         -  GET http://a/\\u{1b}"), "{line}");
-        assert_eq!(row(HEADING).find("request"), line.find("GET"));
+        assert_eq!(heading(None).find("request"), line.find("GET"));
+        assert_eq!(heading(Some(80)).find("request"), narrow.find("GET"));
     }
 }

@@ -4,12 +4,12 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rustix::termios::tcgetwinsize;
 use serde_json::{Value, from_slice};
 
 use crate::cli::admin::{AdminClient, AdminListener};
-use crate::cli::tables::aligned;
-use crate::cli::units::{about_count, about_size, about_time, parse_duration};
+use crate::cli::tables::{Column, fitted, shortened};
+use crate::cli::terminal::{self, CLEAR, Keys, Tone, coloured};
+use crate::cli::units::{about_count, about_size, about_time, counted, parse_duration};
 use crate::cli::words::printable;
 use crate::cli::{Failure, say};
 
@@ -20,7 +20,8 @@ Examples:
   larder top --by misses
   larder top --for 10s --json
 
-Hit ratio = hits / (hits + validated + misses). In a pipe it collects for 5 seconds and prints one table.";
+Hit ratio = hits / (hits + validated + misses). On a terminal, q quits. In a pipe it collects for 5
+seconds and prints one table.";
 
 /// What `top` shows.
 #[derive(Debug, Args)]
@@ -30,7 +31,10 @@ pub(crate) struct Top {
     by: String,
     /// End after this time [default: 5s in a pipe]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
-    limit: Option<Duration>,
+    period: Option<Duration>,
+    /// Number of URLs [default: 20, or as many as fit the terminal]
+    #[arg(long, value_name = "NUMBER")]
+    limit: Option<usize>,
     /// Print one table, as JSON
     #[arg(long)]
     json: bool,
@@ -44,15 +48,14 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Rows of a table where no terminal sets a limit.
 const ROWS: usize = 20;
 /// Lines that are no rows.
-const FRAME: usize = 7;
-/// Clears a terminal.
-const CLEAR: &str = "\x1b[H\x1b[J";
+const FRAME: usize = 9;
 
 /// Shows the table until somebody ends it, or for as long as was asked for.
 pub(crate) fn run(top: &Top) -> Result<(), Failure> {
     let remote = AdminClient::new(&top.listener).map_err(Failure::Failed)?;
     let is_live = io::stdout().is_terminal() && !top.json;
-    let limit = top.limit.or((!is_live).then_some(LOOK));
+    let _keys = is_live.then(Keys::quit_on_q);
+    let limit = top.period.or((!is_live).then_some(LOOK));
     let (begun, mut last) = (Instant::now(), None);
     let query = [("by", top.by.clone())];
     // The last one comes when the time is over.
@@ -64,9 +67,10 @@ pub(crate) fn run(top: &Top) -> Result<(), Failure> {
         let report: Value = from_slice(data).map_err(|error| error.to_string())?;
         let goes_on = limit.is_none_or(|limit| begun.elapsed() < limit);
         if is_live {
-            let (lines, columns) = size();
-            let table = page(&report, lines.saturating_sub(FRAME) * 3 / 4, columns);
-            let shown = write!(io::stdout(), "{CLEAR}{table}").and_then(|()| io::stdout().flush());
+            let lines = terminal::size().map_or(ROWS + FRAME, |(lines, _)| lines);
+            let rows = (lines.saturating_sub(FRAME) * 3 / 4).min(top.limit.unwrap_or(usize::MAX));
+            let table = page(&report, rows, terminal::columns());
+            let shown = write!(io::stdout(), "{CLEAR}{table}q quits\n").and_then(|()| io::stdout().flush());
             return Ok(shown.is_ok() && goes_on);
         }
         last = Some(report);
@@ -74,50 +78,66 @@ pub(crate) fn run(top: &Top) -> Result<(), Failure> {
     })?;
     match last {
         Some(report) if top.json => say(&report.to_string()),
-        Some(report) => say(page(&report, ROWS, usize::MAX).trim_end()),
+        Some(report) => {
+            say(page(&report, top.limit.unwrap_or(ROWS), terminal::columns()).trim_end());
+        }
         None => {}
     }
     Ok(())
 }
 
-/// Lines and columns of the terminal.
-fn size() -> (usize, usize) {
-    tcgetwinsize(io::stdout()).map_or((ROWS + FRAME, 80), |size| (size.ws_row.into(), size.ws_col.into()))
-}
-
 /// Requests that hit ratios are taken of.
 const CACHEABLE: &[&str] = &["hits", "validated", "misses"];
-const LEGEND: &str =
-    "hit ratio = hits / (hits + validated + misses); +validated = (hits + validated) / the same";
+const LEGEND: [&str; 2] = [
+    "hit ratio = hits / (hits + validated + misses)",
+    "+validated = (hits + validated) / (hits + validated + misses)",
+];
+/// Characters of a site's name.
+const LONGEST_SITE: usize = 24;
 
-/// The tables of URLs and of routes, with so many rows of the first at most, and lines no longer than `columns`.
-fn page(report: &Value, rows: usize, columns: usize) -> String {
+/// The tables of URLs and of routes, with so many rows of the first at most, in lines of at most `width` characters.
+fn page(report: &Value, rows: usize, width: Option<usize>) -> String {
     let list = |name: &str| report[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let number = |name: &str| report[name].as_u64().unwrap_or_default();
     let mut lines = vec![format!("the last {:.0} s", report["seconds"].as_f64().unwrap_or_default())];
     if number("dropped") > 0 {
-        lines.push(format!("{} requests came too fast to be looked at", about_count(number("dropped"))));
+        let dropped = counted(number("dropped"), "request", "requests");
+        lines.push(format!("{dropped} came too fast to be shown"));
     }
     if number("others") > 0 {
-        lines.push(format!(
-            "{} requests were for URLs beyond those that are summed",
-            about_count(number("others"))
-        ));
+        let others = counted(number("others"), "request", "requests");
+        lines.push(format!("{others} for URLs beyond those that are summed"));
     }
     if list("urls").is_empty() {
         lines.push("no requests".to_owned());
     } else {
-        lines.extend(urls(&list("urls")[..list("urls").len().min(rows)]));
+        lines.extend(urls(&list("urls")[..list("urls").len().min(rows)], width));
         lines.push(String::new());
-        lines.extend(routes(&list("routes")[..list("routes").len().min(rows / 3 + 1)]));
-        lines.push(LEGEND.to_owned());
+        lines.extend(routes(&list("routes")[..list("routes").len().min(rows / 3 + 1)], width));
+        lines.extend(LEGEND.map(str::to_owned));
     }
-    let cut = |line: &String| line.chars().take(columns).chain(['\n']).collect::<String>();
-    lines.iter().map(cut).collect()
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn urls(urls: &[Value]) -> Vec<String> {
-    let heading = ["requests", "hits", "validated", "misses", "bytes", "origin", "why", "url"];
+fn column(name: &'static str, rank: u8) -> Column {
+    Column { name, is_text: false, rank }
+}
+
+fn text(name: &'static str, rank: u8) -> Column {
+    Column { name, is_text: true, rank }
+}
+
+fn urls(urls: &[Value], width: Option<usize>) -> Vec<String> {
+    let columns = [
+        column("requests", 0),
+        column("hits", 0),
+        column("validated", 4),
+        column("misses", 0),
+        column("bytes", 1),
+        column("origin", 3),
+        text("why", 2),
+        text("url", 0),
+    ];
     let row = |url: &Value| {
         let number = |name: &str| url[name].as_u64().unwrap_or_default();
         let word = |name: &str| printable(url[name].as_str().unwrap_or_default());
@@ -129,16 +149,25 @@ fn urls(urls: &[Value]) -> Vec<String> {
             about_count(number("misses")),
             about_size(number("bytes")),
             if origin == 0 { "-".to_owned() } else { about_time(origin as f64) },
-            format!("{:<22}", word("why")),
+            word("why"),
             word("url"),
         ]
     };
-    table(heading.map(str::to_owned).to_vec(), urls.iter().map(row), 2)
+    table(&columns, &urls.iter().map(row).collect::<Vec<_>>(), width)
 }
 
-fn routes(routes: &[Value]) -> Vec<String> {
-    let heading = ["requests", "hits", "validated", "misses", "hit ratio", "+validated", "of bytes"];
-    let heading = heading.into_iter().chain(["site", "route"]).map(str::to_owned).collect();
+fn routes(routes: &[Value], width: Option<usize>) -> Vec<String> {
+    let columns = [
+        column("requests", 0),
+        column("hits", 1),
+        column("validated", 4),
+        column("misses", 1),
+        column("hit ratio", 0),
+        column("+validated", 3),
+        column("of bytes", 2),
+        text("site", 0),
+        text("route", 0),
+    ];
     let row = |route: &Value| {
         let number = |name: &str| about_count(route[name].as_u64().unwrap_or_default());
         let word = |name: &str| printable(route[name].as_str().unwrap_or_default());
@@ -149,21 +178,19 @@ fn routes(routes: &[Value]) -> Vec<String> {
         };
         let counts = ["requests"].iter().chain(CACHEABLE).map(|name| number(name));
         let ratios = ["hit_ratio", "validated_hit_ratio", "byte_hit_ratio"].map(ratio);
-        let names = [word("site"), format!("/{}", word("route"))];
+        let names = [shortened(&word("site"), LONGEST_SITE), format!("/{}", word("route"))];
         counts.chain(ratios).chain(names).collect()
     };
-    table(heading, routes.iter().map(row), 2)
+    table(&columns, &routes.iter().map(row).collect::<Vec<_>>(), width)
 }
 
-/// Rows under a heading, the last `words` columns aligned to the left.
-fn table(heading: Vec<String>, rows: impl Iterator<Item = Vec<String>>, words: usize) -> Vec<String> {
-    let rows: Vec<_> = std::iter::once(heading).chain(rows).collect();
-    let numbers = rows[0].len() - words;
-    let (left, right): (Vec<_>, Vec<_>) =
-        rows.iter().map(|row| (row[..numbers].to_vec(), row[numbers..].to_vec())).unzip();
-    let (left, right) = (aligned(&left, 0, "  "), aligned(&right, words, "  "));
-    let widest = left.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-    left.iter().zip(right).map(|(left, right)| format!("{left:<widest$}  {right}")).collect()
+/// A table whose last column is shortened where it does not fit, with its heading.
+fn table(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
+    let mut lines = fitted(columns, rows, columns.len() - 1, width);
+    if let Some(heading) = lines.first_mut() {
+        *heading = coloured(Tone::Heading, heading);
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -186,16 +213,31 @@ mod tests {
         });
         let expected = "\
 the last 62 s
-3 requests came too fast to be looked at
-requests  hits  validated  misses     bytes   origin  why                     url
-      12     9          1       2  2.00 KiB  1.50 ms  no-freshness            http://a/\\u{1b}
-       1     0          0       0       1 B        -  method                  http://a/b
+3 requests came too fast to be shown
+requests  hits  validated  misses     bytes   origin  why           url
+      12     9          1       2  2.00 KiB  1.50 ms  no-freshness  http://a/\\u{1b}
+       1     0          0       0       1 B        -  method        http://a/b
 
 requests  hits  validated  misses  hit ratio  +validated  of bytes  site  route
       13     9          1       2      75.0%       83.3%     50.0%  a     /
-hit ratio = hits / (hits + validated + misses); +validated = (hits + validated) / the same
+hit ratio = hits / (hits + validated + misses)
++validated = (hits + validated) / (hits + validated + misses)
 ";
-        assert_eq!(page(&report, 5, 200), expected);
-        assert!(page(&report, 5, 20).lines().all(|line| line.len() <= 20));
+        assert_eq!(page(&report, 5, None), expected);
+    }
+
+    #[test]
+    fn a_page_fits_the_terminal() {
+        let url = format!("http://a.example/{}/index.html", "long".repeat(40));
+        let report = json!({
+            "seconds": 1.0, "dropped": 1, "others": 1,
+            "urls": [{"url": url, "requests": 1_234_567, "hits": 900_000, "validated": 1, "misses": 334_566, "bytes": 1_u64 << 40,
+                      "origin_us": 1500, "why": "no-freshness"}],
+            "routes": [{"site": "s".repeat(80), "route": "r".repeat(80), "requests": 13, "hits": 9, "misses": 2}],
+        });
+        let page = page(&report, 5, Some(80));
+        assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+        assert!(page.contains("http://a.example/") && page.contains("/index.html\n"), "{page}");
+        assert!(page.contains("1 request came too fast"), "{page}");
     }
 }

@@ -1,6 +1,7 @@
 //! The live log, what is asked for most, and figures every second.
 
-use std::process::Command;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -136,6 +137,7 @@ fn the_commands_show_the_same() {
     let of = |words: &'static [&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
         command.args(words).args(["--for", "2s", "--admin", &larder.admin.to_string()]);
+        command.env_remove("COLUMNS");
         std::thread::spawn(move || command.output().expect("it runs"))
     };
     let commands =
@@ -156,6 +158,72 @@ fn the_commands_show_the_same() {
     let seen: Value = serde_json::from_str(json[0]).expect("json");
     assert_eq!((&seen["outcome"], &seen["reason"]), (&json!("hit"), &json!("fresh")));
     assert!(top[0].starts_with("the last ") && top[2].ends_with("http://site.test/page"), "{top:?}");
+}
+
+#[test]
+fn lines_fit_the_columns_and_end_when_there_are_enough() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    let path = format!("/page/{}/end", "long".repeat(40));
+    let of = |words: &'static [&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.args(words).args(["--admin", &larder.admin.to_string()]).env("COLUMNS", "80");
+        std::thread::spawn(move || command.output().expect("it runs"))
+    };
+    let commands = [of(&["log", "--limit", "2"]), of(&["top", "--for", "1s", "--limit", "1"])];
+    while commands.iter().any(|command| !command.is_finished()) {
+        larder.get(&path);
+        larder.get("/missing");
+    }
+    let [log, top] = commands.map(|command| {
+        let output = command.join().expect("it ends");
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    });
+    assert!([&log, &top].iter().all(|text| text.lines().all(|line| line.len() <= 80)), "{log}{top}");
+    assert!(log.lines().count() == 3 && log.starts_with("time     status outcome, reason"), "{log}");
+    assert_eq!(top.matches(" http").count(), 1, "{top}");
+}
+
+#[test]
+fn nothing_is_printed_of_no_requests() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    let output = command(&larder, &["log", "--for", "100ms"]);
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+}
+
+/// What a command prints on a terminal until it has printed `until`; then `q` is typed, which has to end it well.
+fn on_a_terminal(larder: &Larder, words: &str, until: &str, environment: &[(&str, &str)]) -> String {
+    let line = format!("exec {} {words} --admin {}", env!("CARGO_BIN_EXE_larder"), larder.admin);
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]);
+    script.env("TERM", "xterm").env_remove("NO_COLOR").envs(environment.iter().copied());
+    let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script runs");
+    let (mut keys, mut screen) =
+        (script.stdin.take().expect("a pipe"), script.stdout.take().expect("a pipe"));
+    let (mut shown, mut piece) = (String::new(), [0; 4096]);
+    while !shown.contains(until) {
+        larder.get("/page");
+        let length = screen.read(&mut piece).expect("it prints");
+        assert!(length > 0, "it ended after {shown:?}");
+        shown += &String::from_utf8_lossy(&piece[..length]);
+    }
+    keys.write_all(b"q").expect("it reads");
+    assert!(script.wait().expect("it ends").success(), "{shown:?}");
+    shown
+}
+
+#[test]
+fn on_a_terminal_q_ends_a_command_and_headings_stand_out() {
+    let origin = origin();
+    let larder = Larder::before(&origin);
+    let plain = [("NO_COLOR", "1")];
+    for (environment, is_plain) in [(&[][..], false), (&plain[..], true)] {
+        let shown = on_a_terminal(&larder, "top", "requests  hits", environment);
+        assert_eq!(shown.contains("\u{1b}[1m"), !is_plain, "{shown:?}");
+    }
+    on_a_terminal(&larder, "stats --watch", "policy", &[]);
 }
 
 #[test]

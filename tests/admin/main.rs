@@ -31,7 +31,11 @@ use support::{Larder, PATIENCE};
 /// What a command says, with the admin listener of `larder`.
 fn command(larder: &Larder, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
-    command.args(words).args(["--admin", &larder.admin.to_string()]).env_remove("LARDER_TOKEN");
+    command
+        .args(words)
+        .args(["--admin", &larder.admin.to_string()])
+        .env_remove("LARDER_TOKEN")
+        .env_remove("COLUMNS");
     command.output().expect("it runs")
 }
 

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use larder_proxy::inventory::{Object, Progress};
 
-use crate::cli::units::{about_count, about_size};
+use crate::cli::units::{about_size, counted};
 
 /// What stands over the rows of a list.
 pub(super) const HEADING: &str = "name                    size  stored    used  status  url";
@@ -50,8 +50,9 @@ pub(super) fn json(object: &Object) -> String {
 
 /// What a check came to.
 pub(super) fn verified(end: &Progress) -> String {
-    let (objects, bytes) = (about_count(end.objects), about_size(end.bytes));
-    format!("{objects} objects with {bytes} of content are undamaged")
+    let (objects, bytes) = (counted(end.objects, "object", "objects"), about_size(end.bytes));
+    let verb = if end.objects == 1 { "is" } else { "are" };
+    format!("{objects} with {bytes} of content {verb} undamaged")
 }
 
 /// How long ago, in the largest unit of which there is a whole one.
@@ -83,9 +84,8 @@ impl Total {
 
 impl fmt::Display for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (objects, bytes) = (about_count(self.objects), about_size(self.bytes));
-        let noun = if self.objects == 1 { "object" } else { "objects" };
-        write!(f, "{objects} {noun}, {bytes} of content, {} on disk", about_size(self.bytes_on_disk))
+        let (objects, bytes) = (counted(self.objects, "object", "objects"), about_size(self.bytes));
+        write!(f, "{objects}, {bytes} of content, {} on disk", about_size(self.bytes_on_disk))
     }
 }
 

@@ -7,6 +7,8 @@ use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
 
+use crate::cli::terminal::wants_plain;
+
 /// Starts the log of this process. Called once.
 ///
 /// # Errors
@@ -19,7 +21,7 @@ pub(super) fn start() -> Result<(), String> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
+        .with_ansi(io::stderr().is_terminal() && !wants_plain())
         .with_target(false)
         .log_internal_errors(false)
         .init();

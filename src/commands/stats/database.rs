@@ -9,13 +9,16 @@ use jiff::Timestamp;
 use larder_stats::{Counts, Database, Dimension, Group, Measure, QueryError, Table};
 use serde_json::{Map, Value, json};
 
-use crate::cli::tables::aligned;
-use crate::cli::units::{about_count, about_size, about_time, parse_duration};
+use crate::cli::tables::{Column, aligned, fitted};
+use crate::cli::terminal::{self, Tone, coloured};
+use crate::cli::units::{about_count, about_size, about_time, parse_duration, show_duration};
 use crate::cli::{Failure, say};
 use crate::config::flags::Flags;
 use crate::config::names;
 use crate::config::{self, DatabasePlace};
 
+/// URLs of `--top` by default.
+const URLS: u32 = 20;
 /// How far back a question goes that does not say.
 const SINCE: Duration = Duration::from_secs(86_400);
 
@@ -35,9 +38,9 @@ pub(super) struct Query {
     /// Only requests of this last period [default: 1d]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "question", conflicts_with = "sql")]
     since: Option<Duration>,
-    /// Number of URLs
-    #[arg(long, value_name = "NUMBER", default_value_t = 20, requires = "top")]
-    limit: u32,
+    /// Number of rows [default: 20 URLs, or all sums]
+    #[arg(long, value_name = "NUMBER", requires = "question", conflicts_with = "sql")]
+    limit: Option<u32>,
     /// Use this database instead of the config's
     #[arg(long, value_name = "URL", value_parser = names::database, requires = "question")]
     stats: Option<DatabasePlace>,
@@ -82,7 +85,9 @@ impl Query {
     }
 
     fn ask(&self, database: &mut Database, as_json: bool) -> Result<Vec<String>, QueryError> {
-        let since = SystemTime::now().checked_sub(self.since.unwrap_or(SINCE));
+        let period = self.since.unwrap_or(SINCE);
+        let limit = self.limit.unwrap_or(if self.top.is_some() { URLS } else { u32::MAX });
+        let since = SystemTime::now().checked_sub(period);
         let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
         let since = since.map_or(0, |since| since.as_millis() as u64);
         let (name, groups) = match (&self.sql, self.by, self.top) {
@@ -91,10 +96,21 @@ impl Query {
                 return Ok(if as_json { vec![found_json(&table)] } else { found(&table) });
             }
             (_, Some(dimension), _) => (name_of(dimension), database.by(dimension, since)?),
-            (.., Some(measure)) => ("url", database.top(measure, since, self.limit)?),
+            (.., Some(measure)) => ("url", database.top(measure, since, limit)?),
             (None, None, None) => return Ok(Vec::new()),
         };
-        Ok(if as_json { vec![groups_json(name, &groups)] } else { table(name, &groups) })
+        if as_json {
+            return Ok(vec![groups_json(name, &groups)]);
+        }
+        if groups.is_empty() {
+            return Ok(vec![format!("no requests in the last {}", show_duration(period))]);
+        }
+        let shown = &groups[..groups.len().min(limit as usize)];
+        let mut lines = table(name, shown, terminal::columns());
+        if shown.len() < groups.len() {
+            lines.push(format!("and {} more; --limit shows more of them", groups.len() - shown.len()));
+        }
+        Ok(lines)
     }
 }
 
@@ -102,30 +118,35 @@ fn name_of(dimension: Dimension) -> &'static str {
     Dimension::ALL.iter().find(|(_, known)| *known == dimension).map_or("", |(name, _)| name)
 }
 
-/// A column of figures: what people call it, and its text.
-type Column = (&'static str, fn(&Counts) -> String);
+/// A column of figures: its name, where it stands among those that are left out first, and its text.
+type Figure = (&'static str, u8, fn(&Counts) -> String);
 
-const COLUMNS: &[Column] = &[
-    ("requests", |counts| about_count(counts.requests)),
-    ("hits", |counts| about_count(counts.hits)),
-    ("validated", |counts| about_count(counts.validated)),
-    ("misses", |counts| about_count(counts.misses)),
-    ("hit ratio", |counts| ratio(counts.hit_ratio(), counts.cacheable())),
-    ("+validated", |counts| ratio(counts.validated_hit_ratio(), counts.cacheable())),
-    ("of bytes", |counts| ratio(counts.byte_hit_ratio(), counts.bytes_cacheable)),
-    ("bytes", |counts| about_size(counts.bytes)),
-    ("mean time", |counts| time(counts.mean_service_us(), counts.requests)),
-    ("of origins", |counts| time(counts.mean_origin_us(), counts.origin_requests)),
+const FIGURES: &[Figure] = &[
+    ("requests", 0, |counts| about_count(counts.requests)),
+    ("hits", 0, |counts| about_count(counts.hits)),
+    ("validated", 5, |counts| about_count(counts.validated)),
+    ("misses", 1, |counts| about_count(counts.misses)),
+    ("hit ratio", 0, |counts| ratio(counts.hit_ratio(), counts.cacheable())),
+    ("+validated", 4, |counts| ratio(counts.validated_hit_ratio(), counts.cacheable())),
+    ("of bytes", 6, |counts| ratio(counts.byte_hit_ratio(), counts.bytes_cacheable)),
+    ("bytes", 2, |counts| about_size(counts.bytes)),
+    ("mean time", 3, |counts| time(counts.mean_service_us(), counts.requests)),
+    ("of origins", 7, |counts| time(counts.mean_origin_us(), counts.origin_requests)),
 ];
 
-fn table(name: &str, groups: &[Group]) -> Vec<String> {
-    let names = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
-    let mut rows = vec![std::iter::once(name.to_owned()).chain(names).collect::<Vec<_>>()];
-    rows.extend(groups.iter().map(|group| {
-        let figures = COLUMNS.iter().map(|(_, text)| text(&group.counts));
+/// The groups in lines of at most `width` characters.
+fn table(name: &'static str, groups: &[Group], width: Option<usize>) -> Vec<String> {
+    let figures = FIGURES.iter().map(|(name, rank, _)| Column { name, is_text: false, rank: *rank });
+    let columns: Vec<_> = [Column { name, is_text: true, rank: 0 }].into_iter().chain(figures).collect();
+    let row = |group: &Group| {
+        let figures = FIGURES.iter().map(|(_, _, text)| text(&group.counts));
         std::iter::once(shown(name, &group.name)).chain(figures).collect()
-    }));
-    aligned(&rows, 1, "  ")
+    };
+    let mut lines = fitted(&columns, &groups.iter().map(row).collect::<Vec<_>>(), 0, width);
+    if let Some(heading) = lines.first_mut() {
+        *heading = coloured(Tone::Heading, heading);
+    }
+    lines
 }
 
 /// What a group is called, for people.
@@ -207,7 +228,10 @@ mod tests {
             "docs/a\\u{1b}     1,300   900         60     240     75.00%      80.00%    25.00%  4.00 MiB    2.00 ms      100 us",
             "-                    1     0          0       0          -           -         -       0 B       0 us           -",
         ];
-        assert_eq!(table("route", &groups), expected);
+        assert_eq!(table("route", &groups, None), expected);
+        let narrow = table("route", &groups, Some(80));
+        assert!(narrow.iter().all(|line| line.chars().count() <= 80), "{narrow:?}");
+        assert!(narrow[0].contains("hit ratio") && !narrow[0].contains("of origins"), "{narrow:?}");
         assert_eq!(shown("hour", "1600002000000"), "2020-09-13 13:00 UTC");
     }
 

@@ -11,6 +11,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use crate::cli::admin::AdminListener;
+use crate::cli::terminal::{CLEAR, Keys};
 use crate::cli::units::{about_count, about_size};
 use crate::cli::{Failure, counters, say};
 use database::Query;
@@ -31,8 +32,6 @@ Examples:
 
 /// How often `--watch` shows the numbers.
 const EVERY: Duration = Duration::from_secs(1);
-/// Clears a terminal.
-const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// What `stats` asks, and how it shows the answer.
 #[derive(Debug, Args)]
@@ -65,6 +64,7 @@ pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
     if stats.findings.answer(&stats.listener, stats.json)? {
         return Ok(());
     }
+    let _keys = stats.watch.then(Keys::quit_on_q);
     loop {
         print(stats)?;
         if !stats.watch {
