@@ -9,7 +9,7 @@ use fastrand::Rng;
 use crate::cache;
 use crate::late::{Data, Versions, shown};
 use crate::started;
-use crate::support::Larder;
+use crate::support::{Larder, eventually};
 
 /// Users, and as many paths.
 const ENTITIES: u32 = 3;
@@ -23,6 +23,7 @@ const IMPATIENT: &str = "[timeouts]\nfirst_byte = '100ms'";
 struct Round {
     rng: Rng,
     data: Data,
+    gateway: Larder,
     front: Larder,
     acknowledged: std::collections::HashMap<String, u32>,
     /// Changes that were given up and not yet committed.
@@ -66,6 +67,9 @@ impl Round {
     fn commit(&mut self) {
         let name = self.pending.swap_remove(self.rng.usize(..self.pending.len()));
         self.data.commit(&name);
+        // A gateway that still waits learns of the commit with the answer.
+        let left = self.pending.len() as u64;
+        eventually("the answer at the gateway", || (self.gateway.stat("in_flight") <= left).then_some(()));
     }
 
     fn step(&mut self) {
@@ -90,7 +94,7 @@ fn wrong(seed: u64, keys: &str) -> Vec<String> {
     let front = cache(&format!("http://{}", gateway.address()), &format!("{keys}\n{before}"));
     let (acknowledged, pending, wrong) = Default::default();
     let mut round =
-        Round { rng, data, front, acknowledged, pending, doubted: [false; 2], given_up: 0, wrong };
+        Round { rng, data, gateway, front, acknowledged, pending, doubted: [false; 2], given_up: 0, wrong };
     (0..STEPS).for_each(|_| round.step());
     // At least once it happens that somebody reads between a change that was given up and its commit.
     round.give_up("/users/1");

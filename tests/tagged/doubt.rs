@@ -94,6 +94,8 @@ fn a_late_change_is_seen_at_once_after_either_side_gave_up() {
             assert_eq!(shown(front.get(target).text()), (0, 0), "{target}");
         }
         data.commit("it");
+        // A gateway that still waits learns of the commit with the answer.
+        behind.wait_for("in_flight", 0);
         for target in ["/users/1", "/paths/1"] {
             assert_eq!(shown(front.get(target).text()), (1, 0), "{target}: {gateway_keys}");
         }
@@ -147,6 +149,8 @@ fn after_the_doubt(gateway_keys: &str, cache_keys: &str) -> bool {
     assert_eq!(front.ask(HELD).status, 504);
     let old = shown(front.get("/paths/1").text());
     data.commit("it");
+    // A gateway that still waits learns of the commit with the answer.
+    behind.wait_for("in_flight", 0);
     if begun.elapsed() > Duration::from_secs(1) {
         return false;
     }
