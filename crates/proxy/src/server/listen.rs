@@ -348,7 +348,9 @@ fn welcome(host: &Host, front: Front, stream: TcpStream, client: SocketAddr) {
 /// Makes the handshake with a client, and lets it in.
 async fn secure(host: Host, front: Front, stream: TcpStream, client: SocketAddr, seat: Seat) {
     let Some(tls) = host.worker.shared.listener_tls.clone() else { return };
-    match tls.accept(stream, host.worker.plan().settings.timeouts.head).await {
+    // Clients of a forward proxy need CONNECT, which is answered over HTTP/1.1 only.
+    let http2 = matches!(front, Front::Http(Arrival { role: Role::Reverse, .. }));
+    match tls.accept(stream, host.worker.plan().settings.timeouts.head, http2).await {
         Ok(secured) => {
             let ends = secured_halves(secured, &host.worker.plan().settings.timeouts);
             admit(&host, front, ends, client, seat);

@@ -32,7 +32,10 @@ const SECRET_FILE: &str = "ticket-secret";
 /// TLS of the listeners.
 #[derive(Debug)]
 pub(crate) struct Server {
+    /// For listeners whose clients may speak HTTP/2.
     config: Arc<ServerConfig>,
+    /// The same without HTTP/2.
+    without_http2: Arc<ServerConfig>,
     /// The port of the first listener for sites, if there is one.
     pub(crate) port: Option<u16>,
     certificates: Arc<Certificates>,
@@ -111,9 +114,11 @@ impl Server {
         config.send_tls13_tickets = 1;
         config.ignore_client_order = true;
         config.enable_secret_extraction = true;
-        let (config, counts) = (Arc::new(config), Counts::default());
+        let mut without_http2 = config.clone();
+        without_http2.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let (config, without_http2, counts) = (Arc::new(config), Arc::new(without_http2), Counts::default());
         let handshakes = Semaphore::new(HANDSHAKES);
-        Ok(Some(Arc::new(Self { config, port, certificates, counts, handshakes })))
+        Ok(Some(Arc::new(Self { config, without_http2, port, certificates, counts, handshakes })))
     }
 
     /// Reads the certificates in `files` again: those that have changed, or all. Those that cannot be used stay as they
@@ -135,8 +140,13 @@ impl Server {
     ///
     /// # Errors
     /// Why there is no connection.
-    pub(crate) async fn accept(&self, stream: TcpStream, limit: Duration) -> Result<Secured, Unsecured> {
-        let config = Arc::clone(&self.config);
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+        limit: Duration,
+        http2: bool,
+    ) -> Result<Secured, Unsecured> {
+        let config = Arc::clone(if http2 { &self.config } else { &self.without_http2 });
         let accepted = accept(stream, config, &self.handshakes);
         let accepted = tokio::time::timeout(limit, accepted).await.unwrap_or(Err(Unsecured::TimedOut(limit)));
         self.counts.add(accepted.as_ref().map(|secured| secured.session));
