@@ -80,7 +80,8 @@ impl Keys {
         let (of_signals, of_keys) = (before.clone(), before.clone());
         thread::spawn(move || signals.forever().next().map(|signal| end(of_signals, 128 + signal)));
         thread::spawn(move || {
-            let typed = io::stdin().bytes().map_while(Result::ok).any(|key| key.eq_ignore_ascii_case(&b'q'));
+            let typed =
+                io::stdin().lock().bytes().map_while(Result::ok).any(|key| key.eq_ignore_ascii_case(&b'q'));
             if typed {
                 end(of_keys, 0);
             }

@@ -70,7 +70,7 @@ pub(crate) fn run(top: &Top) -> Result<(), Failure> {
             let lines = terminal::size().map_or(ROWS + FRAME, |(lines, _)| lines);
             let rows = (lines.saturating_sub(FRAME) * 3 / 4).min(top.limit.unwrap_or(usize::MAX));
             let table = page(&report, rows, terminal::columns());
-            let shown = write!(io::stdout(), "{CLEAR}{table}q quits\n").and_then(|()| io::stdout().flush());
+            let shown = writeln!(io::stdout(), "{CLEAR}{table}q quits").and_then(|()| io::stdout().flush());
             return Ok(shown.is_ok() && goes_on);
         }
         last = Some(report);

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Events;
 use crate::engine::Engine;
 use crate::nodes::{node, wait_for};
-use crate::support::{Answer, Client, Gate, Larder, Origin, eventually, site};
+use crate::support::{Answer, Client, Gate, Larder, Origin, SelfSigned, eventually, site};
 
 /// How a reason comes about.
 enum Exercise {
@@ -131,11 +131,7 @@ fn purged() -> Result<(), Why> {
 
 fn redirected() -> Value {
     let folder = tempfile::tempdir().expect("a folder");
-    let made = rcgen::generate_simple_self_signed(vec!["site.test".to_owned()]).expect("a certificate");
-    let [cert, key] = ["cert", "key"].map(|name| folder.path().join(name));
-    std::fs::write(&cert, made.cert.pem()).expect("written");
-    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
-    let tls = format!("[[tls]]\ncert = '{}'\nkey = '{}'\n", cert.display(), key.display());
+    let tls = SelfSigned::new(folder.path(), "site.test").table();
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let origin = Origin::always(FRESH);
     seen(&Larder::start(&format!("{listen}{tls}{}", site(&[&origin], "https = 'redirect'"))))

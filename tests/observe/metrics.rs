@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::engine::Engine;
-use super::support::{Larder, Origin, eventually};
+use super::support::{Larder, Origin, SelfSigned, eventually};
 use super::{mixed, site};
 
 /// Whether the program can send spans.
@@ -73,7 +73,9 @@ fn full(origin: &Origin, more: &str) -> (Larder, TempDir) {
     );
     // The collector is not there.
     let traces = if TRACES { "[trace]\nendpoint = 'http://127.0.0.1:9'\n" } else { "" };
-    (Larder::with(origin, &[traces, &tables, "\n", more].concat()), folder)
+    let listener = "[forward]\nlisten_tls = '127.0.0.1:0'\n";
+    let tls = SelfSigned::new(folder.path(), "proxy.test").table();
+    (Larder::with(origin, &[traces, listener, &tls, &tables, "\n", more].concat()), folder)
 }
 
 /// Requests of every kind.

@@ -14,7 +14,7 @@ use std::process::{Child, Stdio};
 
 use programs::{Stock, program};
 use scenario::{Site, open};
-use support::Larder;
+use support::{Larder, SelfSigned};
 
 #[test]
 fn python_by_thrift() {
@@ -36,17 +36,12 @@ fn cpp_by_thrift() {
 fn python_by_thrift_over_tls() {
     let (stock, site) = (Stock::python(), Site::open());
     let folder = tempfile::tempdir().expect("a folder");
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
-    let [cert, key] = ["cert", "key"].map(|name| folder.path().join(name));
-    std::fs::write(&cert, made.cert.pem()).expect("written");
-    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    let certificate = SelfSigned::new(folder.path(), "127.0.0.1");
     let larder = Larder::start(&format!(
-        "[thrift]\nlisten = '127.0.0.1:0'\ntls = true\n[forward]\nallow_private = true\n\
-         [[tls]]\ncert = '{}'\nkey = '{}'",
-        cert.display(),
-        key.display()
+        "[thrift]\nlisten = '127.0.0.1:0'\ntls = true\n[forward]\nallow_private = true\n{}",
+        certificate.table()
     ));
-    let port = format!("{},{}", larder.door("thrift, TLS").port(), cert.display());
+    let port = format!("{},{}", larder.door("thrift, TLS").port(), certificate.cert.display());
     for path in ["/small", "/huge"] {
         let said = stock.says(&[&port, "get", &format!("{}{path}", site.url()), "page"]);
         assert!(said.starts_with("page of "), "{said}");

@@ -9,6 +9,7 @@ mod apart;
 mod client;
 mod larder;
 mod origin;
+mod tls;
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ pub(crate) use apart::{OUTER, not_tested, with_outer_address};
 pub(crate) use client::{Client, Response};
 pub(crate) use larder::{Larder, site};
 pub(crate) use origin::{Answer, Origin, Peer, Seen};
+pub(crate) use tls::SelfSigned;
 
 /// Beyond this a scenario has failed. Long, because machines that run tests can be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

@@ -26,7 +26,8 @@ impl Repeats {
         }
         known.insert(text.into(), 0);
         drop(known);
-        tracing::warn!("{}", whole());
+        let whole = whole();
+        tracing::warn!("{whole}");
         tokio::spawn(self.clone().sum_up(text.into()));
     }
 
