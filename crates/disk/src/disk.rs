@@ -119,8 +119,11 @@ impl fmt::Display for OpenError {
     }
 }
 
-/// The system's answer in words.
+/// The system's answer in words; an error that was made here has them already.
 fn cause(error: &io::Error) -> String {
+    if error.raw_os_error().is_none() {
+        return error.to_string();
+    }
     match error.kind() {
         // From making a directory where something else is.
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "it is not a directory".to_owned(),

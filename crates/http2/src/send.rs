@@ -101,6 +101,11 @@ impl Connection {
         open.map_or(0, |open| open.window.min(self.window).max(0) as usize)
     }
 
+    /// Whether the window of `stream` itself is closed, whatever that of the connection is.
+    pub fn is_closed(&self, stream: u32) -> bool {
+        self.streams.get(stream).is_none_or(|open| open.window <= 0)
+    }
+
     /// Says whether there is content to send on `stream`.
     pub fn want(&mut self, stream: u32, wants: bool) {
         if let Some(open) = self.streams.get_mut(stream) {

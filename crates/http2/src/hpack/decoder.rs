@@ -74,6 +74,10 @@ impl Decoder {
         list: &mut List,
         bounds: &Bounds,
     ) -> Result<(), Malformed> {
+        // A few bytes on the wire can name a long entry of the table again and again, and be copied each time.
+        if list.size() > MOST_OVER * bounds.bytes {
+            return Err(Malformed);
+        }
         let index = integer::read(block, bits)?;
         let at = list.bytes().len();
         match index {
@@ -112,6 +116,9 @@ impl Decoder {
         self.dynamic.validate()
     }
 }
+
+/// How many times larger than it may be a list grows while it is read, before its block counts as malformed.
+const MOST_OVER: usize = 16;
 
 /// Appends a string to `out`.
 fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {

@@ -93,6 +93,11 @@ impl List {
         }
     }
 
+    /// Bytes of all fields so far, counted as RFC 9113 section 6.5.2 does, beyond the bounds as well.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     /// The section has more than the bounds allow; further fields are missing.
     pub fn is_too_large(&self) -> bool {
         self.too_large

@@ -126,6 +126,20 @@ fn a_smaller_table_evicts_and_an_entry_that_is_too_large_empties_it() {
 }
 
 #[test]
+fn long_names_of_the_table_are_not_copied_without_end() {
+    let mut decoder = Decoder::new(4096);
+    let mut long = vec![0x40];
+    integer::write(&mut long, 7, 0, 4_064);
+    long.extend([b'a'; 4_064]);
+    long.push(0);
+    let name = decoded(&mut decoder, &long).unwrap();
+    assert_eq!(name.len(), 4_064 + 3);
+    for field in [[0x0f, 0x2f, 0], [0x7e, 0, 0x82]] {
+        assert_eq!(decoded(&mut decoder, &field.repeat(20_000)), Err(Malformed), "{field:x?}");
+    }
+}
+
+#[test]
 fn a_bomb_of_references_costs_no_memory() {
     let mut decoder = Decoder::new(4096);
     let mut block = vec![0x40, 1, b'a', 0x7f, 0xa1, 0x1e];

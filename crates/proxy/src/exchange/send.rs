@@ -20,9 +20,6 @@ use crate::origin::{Chunk, Download};
 /// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
 pub(crate) const GATHER: usize = 64 << 10;
 
-/// Bytes of a disk's that are sent before it is asked again whether the next are at hand.
-const STRETCH: u64 = 1 << 20;
-
 /// Why a reply was not sent whole. Either way the connection has to go.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
@@ -138,7 +135,7 @@ async fn stored(sink: &mut impl Sink, entry: &Entry, from: u64, to: u64) -> Resu
 async fn recorded(sink: &mut impl Sink, record: &Arc<Record>, from: u64, to: u64) -> Result<(), SendError> {
     let mut at = from;
     while at < to {
-        let end = to.min(at + STRETCH);
+        let end = to.min(at + sink.stretch());
         match record.at_hand(at..end) {
             Some((file, offset)) => sink.file(file, offset, end - at).await?,
             None => {

@@ -35,6 +35,11 @@ pub(crate) trait Sink: Send {
     /// As [`bytes`](Self::bytes).
     fn flush(&mut self) -> impl Future<Output = Result<(), SendError>> + Send;
 
+    /// Bytes of a disk's that are loaded before it is asked again whether the next are at hand.
+    fn stretch(&self) -> u64 {
+        1 << 20
+    }
+
     /// Ends the content. What that takes may be kept until the next flush.
     fn end(&mut self, trailers: &HeaderMap);
 }

@@ -44,7 +44,7 @@ pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
     let content = content::split(stream.session(), delimited, &settings.limits, &settings.timeouts);
     let (source, content) = match content {
         Ok(content) => content,
-        Err(refusal) => return refuse(&mut stream, &worker, &plan, refusal, memo).await,
+        Err(refusal) => return refuse(&mut stream, &worker, &plan, (refusal, head_only), memo).await,
     };
     let link = Link::new(true);
     if expects && source.is_some() {
@@ -63,7 +63,7 @@ pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
                 tracing::debug!("stream reset: {error}");
             }
         }
-        Err(refusal) => refuse(&mut stream, &worker, &plan, refusal, memo).await,
+        Err(refusal) => refuse(&mut stream, &worker, &plan, (refusal, head_only), memo).await,
     }
 }
 
@@ -78,10 +78,16 @@ pub(super) async fn finish(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
 }
 
 /// Answers a request that is not acceptable. If its answer has begun, the stream is reset instead.
-async fn refuse(stream: &mut Stream, worker: &Worker, plan: &Plan, refusal: Refusal, memo: Option<Memo>) {
+async fn refuse(
+    stream: &mut Stream,
+    worker: &Worker,
+    plan: &Plan,
+    (refusal, head_only): (Refusal, bool),
+    memo: Option<Memo>,
+) {
     let mut reply = serve::refusal(refusal);
     tracing::debug!("refused with {}: {}", refusal.status.as_u16(), refusal.reason);
-    let _ = stream.reply(&mut reply, false, &plan.banner).await;
+    let _ = stream.reply(&mut reply, head_only, &plan.banner).await;
     worker.replied(plan, &reply, stream.sent, memo);
 }
 

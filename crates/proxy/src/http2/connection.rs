@@ -213,11 +213,12 @@ impl Connection {
         let mut sheet = worker.sheet();
         let mut state = self.session.state();
         state.wake();
-        let (now, mut any) = (clock::millis(), false);
+        let (now, mut any, before) = (clock::millis(), false, state.out.len());
         SCRATCH.with_borrow_mut(|scratch| {
             loop {
-                // A client that reads no replies must not make them gather here.
-                if state.out.len() >= GATHER {
+                // A client that reads no replies must not make them gather here. What streams have written meanwhile does not
+                // keep frames from being read.
+                if state.out.len() - before >= GATHER {
                     return Turn::Full;
                 }
                 let State { wire, out, .. } = &mut *state;
@@ -226,7 +227,7 @@ impl Connection {
                     Ok(next) => next,
                     Err(failure) => return Turn::Failed(failure),
                 };
-                any = true;
+                any |= !matches!(event, Event::Nothing);
                 self.desk.handle(&mut state, plan, event, sheet.as_deref_mut());
                 self.reading.input.consume(used);
             }
@@ -243,9 +244,15 @@ impl Connection {
         self.writing.flush().await
     }
 
+    /// Whether the frame of which only a part has come carries content (RFC 9113 section 6.1).
+    fn begins_content(&self) -> bool {
+        self.reading.input.unread().get(3) == Some(&0)
+    }
+
     fn set_deadline(&mut self, plan: &Plan, any: bool, drains: bool) {
         let timeouts = &plan.settings.timeouts;
         let (awaits, limit) = match self.session.state().wire.open_streams() {
+            _ if self.begins_content() => (Awaits::Rest, timeouts.stall),
             _ if !self.reading.input.is_empty() => (Awaits::Rest, timeouts.head),
             0 if drains => (Awaits::End, FAREWELL),
             0 => (Awaits::Request, timeouts.idle),
@@ -285,7 +292,7 @@ impl Desk {
     fn handle(&mut self, state: &mut State, plan: &Arc<Plan>, event: Event<'_>, sheet: Option<&mut Sheet>) {
         match event {
             Event::Head { stream, head, end } => self.request(state, plan, (stream, &head, end), sheet),
-            Event::TooLarge { stream } => self.refuse(state, plan, stream, HEAD_TOO_LARGE, None),
+            Event::TooLarge { stream } => self.refuse(state, plan, (stream, false), HEAD_TOO_LARGE, None),
             Event::Data { stream, data, end } => state.received(stream, data, end),
             Event::Trailers { stream, fields } => state.ended(stream, fields),
             Event::Reset { stream, .. } => state.gone(stream),
@@ -317,7 +324,8 @@ impl Desk {
             Err(refusal) => Err((refusal, None)),
         };
         if let Err((refusal, memo)) = result {
-            self.refuse(state, plan, stream, refusal, memo.map(|memo| *memo));
+            let head_only = received.method == Method::HEAD.as_str();
+            self.refuse(state, plan, (stream, head_only), refusal, memo.map(|memo| *memo));
         }
     }
 
@@ -385,12 +393,19 @@ impl Desk {
     }
 
     /// Answers a request that is not acceptable.
-    fn refuse(&mut self, state: &mut State, plan: &Plan, stream: u32, refusal: Refusal, memo: Option<Memo>) {
+    fn refuse(
+        &mut self,
+        state: &mut State,
+        plan: &Plan,
+        (stream, head_only): (u32, bool),
+        refusal: Refusal,
+        memo: Option<Memo>,
+    ) {
         let reply = serve::refusal(refusal);
         tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
         let before = state.out.len();
         // A client that opens no window gets the status alone.
-        if !state.reply(stream, &reply, false, &plan.banner) {
+        if !state.reply(stream, &reply, head_only, &plan.banner) {
             state.wire.reset(&mut state.out, stream, Code::NO_ERROR);
         }
         let bytes = (state.out.len() - before) as u64;

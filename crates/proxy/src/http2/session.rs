@@ -2,16 +2,17 @@
 //! waited for.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_http2::hpack::encoder;
 use larder_http2::{Code, Connection, DATA_PAYLOAD, Fields};
 
+use crate::base::clock;
 use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::{GATHER, at_hand};
 use crate::net::input::{borrow_buffer, give_buffer};
@@ -34,6 +35,8 @@ pub(super) struct State {
     turn: Option<u32>,
     /// Wakes the connection's task.
     waker: Option<Waker>,
+    /// When content was last sent on any stream, in `clock::millis`.
+    pub(super) sent_at: u64,
 }
 
 /// What a stream's task is told.
@@ -41,7 +44,7 @@ pub(super) struct State {
 struct Task {
     waker: Option<Waker>,
     /// Content that it has not taken.
-    content: VecDeque<Bytes>,
+    content: BytesMut,
     /// Nothing follows the content but these trailers.
     end: Option<HeaderMap>,
     /// Its client wants no answer any more.
@@ -57,7 +60,8 @@ pub(super) enum Piece {
 
 impl Session {
     pub(super) fn new(wire: Connection, out: Vec<u8>) -> Self {
-        Self(Mutex::new(State { wire, out, tasks: HashMap::new(), turn: None, waker: None }))
+        let sent_at = clock::millis();
+        Self(Mutex::new(State { wire, out, tasks: HashMap::new(), turn: None, waker: None, sent_at }))
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -118,9 +122,7 @@ impl State {
     pub(super) fn received(&mut self, stream: u32, data: &[u8], end: bool) {
         match self.tasks.get_mut(&stream) {
             Some(task) => {
-                if !data.is_empty() {
-                    task.content.push_back(Bytes::copy_from_slice(data));
-                }
+                task.content.extend_from_slice(data);
                 if end {
                     task.end = Some(HeaderMap::new());
                 }
@@ -166,8 +168,8 @@ impl State {
         if task.gone {
             return Poll::Ready(Piece::Gone);
         }
-        if let Some(data) = task.content.pop_front() {
-            return Poll::Ready(Piece::Data(data));
+        if !task.content.is_empty() {
+            return Poll::Ready(Piece::Data(task.content.split().freeze()));
         }
         if let Some(trailers) = task.end.take() {
             return Poll::Ready(Piece::End(trailers));
@@ -213,7 +215,11 @@ impl State {
     /// the content is still to be sent. A stream that is gone, or has an answer already, gets nothing.
     pub(super) fn reply(&mut self, stream: u32, reply: &Reply, head_only: bool, banner: &Banner) -> bool {
         let content = if head_only || reply.is_bodiless() { Some(&[][..]) } else { at_hand(reply) };
-        let content = content.filter(|content| content.len() <= self.wire.room(stream).min(GATHER));
+        let fits = |content: &&[u8]| {
+            content.is_empty()
+                || content.len() <= self.wire.room(stream) && self.out.len() + content.len() <= GATHER
+        };
+        let content = content.filter(fits);
         let is_empty = content.is_some_and(<[u8]>::is_empty);
         if !self.head(stream, reply, is_empty, banner) {
             return true;
@@ -225,7 +231,12 @@ impl State {
     }
 
     /// Writes an interim response with the fields that `write` appends.
+    ///
+    /// A client that reads nothing gets none: they announce, and the answer itself goes on.
     pub(super) fn interim(&mut self, stream: u32, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.out.len() >= GATHER {
+            return;
+        }
         self.wire.interim(&mut self.out, stream, status, write);
         self.tell();
     }
@@ -267,6 +278,7 @@ impl State {
             let part = &bytes[..bytes.len().min(DATA_PAYLOAD)];
             let sent = self.wire.data(&mut self.out, stream, part, false);
             if sent > 0 {
+                self.sent_at = clock::millis();
                 self.wire.want(stream, false);
                 self.tell();
                 self.pass();

@@ -31,6 +31,8 @@ pub(super) struct Stream {
     /// How long the client may keep its window closed.
     deadline: Deadline,
     pace: Pace,
+    /// How long the connection's window may stay closed, in milliseconds.
+    stall: u64,
     /// Bytes of the reply that were sent.
     pub(super) sent: u64,
 }
@@ -39,7 +41,8 @@ impl Stream {
     /// The stream with this number, of which the session knows that it has a task.
     pub(super) fn new(session: &Arc<Session>, id: u32, timeouts: &Timeouts) -> Self {
         let (deadline, pace) = (Deadline::new(timeouts.stall), Pace::new(timeouts.min_rate, timeouts.stall));
-        Self { session: Arc::clone(session), id, deadline, pace, sent: 0 }
+        let stall = timeouts.stall.as_millis() as u64;
+        Self { session: Arc::clone(session), id, deadline, pace, stall, sent: 0 }
     }
 
     pub(super) fn session(&self) -> (Arc<Session>, u32) {
@@ -108,10 +111,13 @@ impl Stream {
         if let Poll::Ready(sent) = state.poll_send(cx, self.id, bytes) {
             return Poll::Ready(sent);
         }
-        let is_closed = state.wire.room(self.id) == 0;
+        // Other streams may have the connection's window; then it is no fault of the client's.
+        let now = clock::millis();
+        let is_stalled = state.wire.room(self.id) == 0 && now.saturating_sub(state.sent_at) >= self.stall;
+        let is_closed = state.wire.is_closed(self.id) || is_stalled;
         drop(state);
         if is_closed {
-            self.pace.wait(clock::millis());
+            self.pace.wait(now);
         }
         match self.deadline.poll(cx) {
             Poll::Ready(()) if is_closed => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
@@ -126,6 +132,11 @@ impl Stream {
 }
 
 impl Sink for Stream {
+    /// What many streams of a client hold while it takes nothing has to be little.
+    fn stretch(&self) -> u64 {
+        64 << 10
+    }
+
     async fn bytes(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {
         while !bytes.is_empty() {
             self.deadline.restart();

@@ -121,12 +121,15 @@ impl Server {
         let peers = settings.cluster.iter().map(|cluster| (Front::Peer, &cluster.listen));
         for (front, address) in http.chain(doors).chain(peers) {
             let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
-            // SO_REUSEPORT would let a second process share the address unnoticed: look first.
-            let probe = socket(*address, false).map_err(busy)?;
-            let address = probe.local_addr().map_err(busy)?;
-            drop(probe);
+            // SO_REUSEPORT would let a second process share the address unnoticed: look first. A port that the kernel chooses
+            // is free, and another process must not get it meanwhile.
+            let is_chosen = address.port() == 0;
+            let first = socket(*address, is_chosen).map_err(busy)?;
+            let address = first.local_addr().map_err(busy)?;
+            let mut first = is_chosen.then_some(first);
             for worker in &mut sockets {
-                worker.streams.push((front, socket(address, true).map_err(busy)?));
+                let socket = first.take().map_or_else(|| socket(address, true), Ok);
+                worker.streams.push((front, socket.map_err(busy)?));
             }
             if front.is_onc() && settings.doors.takes_datagrams(address.ip()) {
                 sockets[0].datagrams.push(datagram_socket(address).map_err(busy)?);
