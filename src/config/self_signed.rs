@@ -73,8 +73,14 @@ fn make(files: &CertificateFiles, names: Vec<String>) -> io::Result<()> {
 }
 
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft)?;
+    // A draft of its own for each file and process; one that is there already would keep its mode.
+    let draft = path.with_extension(format!("{mode:o}-{}", std::process::id()));
+    if let Err(error) = fs::remove_file(&draft)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
     file.write_all(text.as_bytes())?;
     fs::rename(&draft, path)
 }

@@ -150,6 +150,15 @@ impl Connection {
         received
     }
 
+    /// Whether a part of a record has come under TLS; the rest has to come as soon as that of a head.
+    pub(super) fn awaits_record(&mut self, plan: &Plan) -> bool {
+        let awaits = self.reading.is_amid_record();
+        if awaits {
+            self.reading.within(plan.settings.timeouts.head);
+        }
+        awaits
+    }
+
     /// Ends a connection with nothing under way.
     pub(super) fn part(mut self: Box<Self>) {
         self.writing.part();

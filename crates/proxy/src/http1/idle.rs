@@ -189,7 +189,12 @@ impl Host {
         let Some(guest) = self.guests.get_mut(place) else { return false };
         let cx = &mut Context::from_waker(&guest.bell);
         match guest.connection.poll_receive(cx, &self.plan) {
-            Poll::Pending => false,
+            Poll::Pending => {
+                if guest.connection.awaits_record(&self.plan) {
+                    self.show_out(place, Look::Partial);
+                }
+                false
+            }
             Poll::Ready(Ok(1..)) => {
                 if guest.connection.poll_ready(cx).is_ready() {
                     self.lobby.call(place);

@@ -59,6 +59,7 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
 {
     client.write_all(&origin.early).await?;
+    client.flush().await?;
     match origin.stream {
         Stream::Plain(stream) => carry(client, early, stream).await,
         Stream::Tls(stream) => carry(client, early, stream).await,
@@ -146,7 +147,10 @@ impl AsyncRead for Secured {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.reading.input.is_empty() && ready!(self.reading.poll_receive(cx))? == 0 {
-            return Poll::Ready(Ok(()));
+            // What was cut off must not reach the other end as whole.
+            let ended =
+                if self.reading.is_over() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+            return Poll::Ready(ended);
         }
         let unread = self.reading.input.unread();
         let count = unread.len().min(buffer.remaining());

@@ -118,6 +118,7 @@ impl Reading {
                 return Poll::Ready(Ok(0));
             }
             if stream.poll_read_ready(cx)?.is_pending() {
+                self.input.rest();
                 return Poll::Pending;
             }
             match receive(stream, opener.make_room()) {
@@ -137,8 +138,21 @@ impl Reading {
         self.deadline.disarm();
     }
 
+    /// Whether a part of what the client sends next is here, and the rest has yet to come.
+    pub(crate) fn is_amid_record(&self) -> bool {
+        self.opener.as_ref().is_some_and(|opener| opener.holds_bytes())
+    }
+
+    /// Whether the client has said that nothing more follows, rather than that its connection has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.opener.as_ref().is_none_or(|opener| opener.is_over())
+    }
+
     /// Ready when there may be more to receive; otherwise `cx` is woken once there is.
     pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.opener.as_ref().is_some_and(|opener| opener.is_over()) {
+            return Poll::Ready(());
+        }
         let stream: &TcpStream = self.half.as_ref();
         stream.poll_read_ready(cx).map(drop)
     }

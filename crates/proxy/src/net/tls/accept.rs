@@ -137,6 +137,8 @@ struct Handshake {
     /// Bytes to the client that were not sent yet.
     outgoing: Vec<u8>,
     early: Vec<u8>,
+    /// Nothing follows what came early.
+    is_over: bool,
 }
 
 /// What is to be done next.
@@ -150,7 +152,7 @@ enum Step {
 impl Handshake {
     fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let connection = UnbufferedServerConnection::new(config)?;
-        Ok(Self { connection, incoming: Vec::new(), outgoing: Vec::new(), early: Vec::new() })
+        Ok(Self { connection, incoming: Vec::new(), outgoing: Vec::new(), early: Vec::new(), is_over: false })
     }
 
     async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
@@ -187,6 +189,11 @@ impl Handshake {
                 while let Some(record) = traffic.next_record() {
                     self.early.extend_from_slice(record?.payload);
                 }
+                Step::Again
+            }
+            // A client may say at once that its request is all.
+            ConnectionState::PeerClosed => {
+                self.is_over = true;
                 Step::Again
             }
             ConnectionState::WriteTraffic(_) => Step::Done,
@@ -228,7 +235,7 @@ impl Handshake {
         let (secrets, kernel) = self.connection.dangerous_into_kernel_connection().map_err(Unsecured::Tls)?;
         let halves = record::halves(secrets, kernel);
         let (mut opener, sealer) = halves.map_err(|fault| Unsecured::Io(fault.into()))?;
-        opener.begin_with(self.early, self.incoming);
+        opener.begin_with(self.early, self.incoming, self.is_over);
         Ok(Secured { stream, opener, sealer, session })
     }
 }

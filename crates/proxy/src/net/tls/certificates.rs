@@ -184,6 +184,8 @@ impl Certificates {
                 new.push(known.clone());
                 continue;
             }
+            // Before they are read: what changes meanwhile is found by the next look.
+            let written = [modified(&files.cert), modified(&files.key)];
             match (Certificate::read(files), known) {
                 (Ok(certificate), _) => new.push(certificate),
                 (Err(why), Some(known)) => {
@@ -192,7 +194,6 @@ impl Certificates {
                         files.blame(&why)
                     ));
                     // It is not read again before it changes once more.
-                    let written = [modified(&files.cert), modified(&files.key)];
                     new.push(Certificate { written, files: files.clone(), ..known.clone() });
                 }
                 (Err(why), None) => problems.push(files.blame(&why)),

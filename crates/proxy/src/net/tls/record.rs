@@ -181,6 +181,7 @@ pub(crate) fn halves(
         at: 0,
         empty: 0,
         is_over: false,
+        failed: None,
     };
     Ok((opener, Sealer { keys: seal, shared, most_records, is_over: false }))
 }
@@ -314,12 +315,19 @@ pub(crate) struct Opener {
     empty: u32,
     /// The client has said that nothing more follows.
     is_over: bool,
+    /// What was wrong with a record: nothing is opened behind it.
+    failed: Option<Fault>,
 }
 
 impl Opener {
     /// Takes what came with the end of the handshake: content that rustls has opened, and bytes that nobody has.
-    pub(super) fn begin_with(&mut self, opened: Vec<u8>, arrived: Vec<u8>) {
-        (self.opened, self.arrived) = (opened, arrived);
+    /// Whether nothing follows that content is `is_over`.
+    pub(super) fn begin_with(&mut self, opened: Vec<u8>, arrived: Vec<u8>, is_over: bool) {
+        self.is_over = is_over;
+        self.opened = opened;
+        if !arrived.is_empty() {
+            self.arrived = arrived;
+        }
     }
 
     /// The buffer to receive to, with some capacity left.
@@ -345,9 +353,9 @@ impl Opener {
         self.is_over
     }
 
-    /// Whether records, or parts of them, wait to be opened.
+    /// Whether records, or parts of them, wait to be opened; so they do for ever behind one that could not be.
     pub(crate) fn holds_bytes(&self) -> bool {
-        self.at < self.arrived.len() || !self.opened.is_empty()
+        self.at < self.arrived.len() || !self.opened.is_empty() || self.failed.is_some()
     }
 
     /// Opens all records that have arrived whole, and appends their content to `out`.
@@ -355,6 +363,15 @@ impl Opener {
     /// # Errors
     /// What is wrong with them; nothing may be opened afterwards.
     pub(crate) fn open(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Some(fault) = self.failed {
+            return Err(fault);
+        }
+        let opened = self.open_all(out);
+        self.failed = opened.err();
+        opened
+    }
+
+    fn open_all(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         if !self.opened.is_empty() {
             out.append(&mut std::mem::take(&mut self.opened));
         }

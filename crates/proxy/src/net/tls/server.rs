@@ -193,7 +193,12 @@ fn kept(path: &Path) -> io::Result<Vec<u8>> {
     let secret = random()?;
     // Another process may do the same at this moment: a file is there whole, or not at all.
     let draft = path.with_extension(std::process::id().to_string());
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    if let Err(error) = fs::remove_file(&draft)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(&secret)?;
     fs::rename(&draft, path)?;
     Ok(secret)
