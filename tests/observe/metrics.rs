@@ -73,7 +73,7 @@ fn full(origin: &Origin, more: &str) -> (Larder, TempDir) {
     );
     // The collector is not there.
     let traces = if TRACES { "[trace]\nendpoint = 'http://127.0.0.1:9'\n" } else { "" };
-    let listener = "[forward]\nlisten_tls = '127.0.0.1:0'\n";
+    let listener = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let tls = SelfSigned::new(folder.path(), "proxy.test").table();
     (Larder::with(origin, &[traces, listener, &tls, &tables, "\n", more].concat()), folder)
 }
