@@ -108,6 +108,18 @@ impl Client {
         self.stream.write_all(&frame(kind, flags, stream, payload)).is_ok()
     }
 
+    /// Sends a request and a frame behind it in one write, so that the proxy reads both before it answers; false if it does
+    /// not take them.
+    pub(crate) fn try_send_at_once(
+        &mut self,
+        stream: u32,
+        head: &[u8],
+        (kind, payload): (u8, &[u8]),
+    ) -> bool {
+        let request = frame(HEADERS, END_HEADERS | END_STREAM, stream, head);
+        self.stream.write_all(&[request, frame(kind, 0, stream, payload)].concat()).is_ok()
+    }
+
     /// An encoded head.
     pub(crate) fn head(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
         let pseudo =

@@ -85,8 +85,7 @@ fn ends(attack: impl Fn(&mut Client, u32) -> bool) {
 fn rapid_reset() {
     ends(|client, stream| {
         let head = client.head("GET", "/slow", &[]);
-        client.try_send(HEADERS, END_HEADERS | END_STREAM, stream, &head)
-            && client.try_send(RST_STREAM, 0, stream, &8_u32.to_be_bytes())
+        client.try_send_at_once(stream, &head, (RST_STREAM, &8_u32.to_be_bytes()))
     });
 }
 
@@ -94,8 +93,7 @@ fn rapid_reset() {
 fn resets_that_the_client_provokes() {
     ends(|client, stream| {
         let head = client.head("GET", "/slow", &[]);
-        client.try_send(HEADERS, END_HEADERS | END_STREAM, stream, &head)
-            && client.try_send(WINDOW_UPDATE, 0, stream, &[0; 4])
+        client.try_send_at_once(stream, &head, (WINDOW_UPDATE, &[0; 4]))
     });
 }
 
