@@ -153,7 +153,8 @@ impl Client {
     pub(crate) fn response(&mut self, stream: u32) -> Response {
         while !self.responses.get(&stream).is_some_and(|response| response.whole || response.reset.is_some())
         {
-            assert!(self.step(), "closed before the response: {:?} {:?}", self.farewell, self.responses);
+            let came = self.responses.get(&stream).map_or(0, |response| response.body.len());
+            assert!(self.step(), "closed after {came} bytes of the response: {:?}", self.farewell);
         }
         self.responses.remove(&stream).expect("a response")
     }

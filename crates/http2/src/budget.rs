@@ -32,9 +32,9 @@ impl Budget {
         }
     }
 
-    /// Gives tokens back.
-    pub(crate) fn earn(&mut self, tokens: u32) {
-        self.left = (self.left + u64::from(tokens) * 1_000).min(self.most);
+    /// Gives thousandths of a token back.
+    pub(crate) fn earn(&mut self, thousandths: u64) {
+        self.left = self.left.saturating_add(thousandths).min(self.most);
     }
 }
 
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(spent(&mut budget, 60_000), 3);
         // A clock that goes back gives nothing.
         assert_eq!(spent(&mut budget, 0), 0);
-        budget.earn(2);
+        budget.earn(2_000);
         assert_eq!(spent(&mut budget, 60_000), 2);
     }
 }

@@ -59,6 +59,6 @@ pub(crate) struct Budgets {
 
 impl Default for Budgets {
     fn default() -> Self {
-        Self { control: Budget::new(1_000, 200), resets: Budget::new(300, 50), faults: Budget::new(100, 10) }
+        Self { control: Budget::new(4_000, 200), resets: Budget::new(300, 50), faults: Budget::new(100, 10) }
     }
 }

@@ -64,7 +64,7 @@ impl Connection {
         if self.leaving == Leaving::Closing || self.streams.len() >= self.limits.streams {
             return self.refuse(id, Code::REFUSED_STREAM, out, now);
         }
-        self.budgets.control.earn(4);
+        self.budgets.control.earn(4_000);
         let mut stream = Stream {
             id,
             window: self.first_window,
@@ -148,7 +148,7 @@ impl Connection {
                 return Err(Failure::flood("too many frames of content without content"));
             }
             true => {}
-            false => self.budgets.control.earn(1),
+            false => self.budgets.control.earn(1_000),
         }
         let Some(stream) = self.streams.get_mut(id) else {
             self.released += size;

@@ -9,8 +9,10 @@ use crate::hpack::encoder;
 pub(crate) const DRAIN: &[u8; 8] = b"drain...";
 /// What another `PING` carries.
 const ALIVE: &[u8; 8] = b"alive...";
-/// A frame of content that is at least as long as this is worth some frames that carry nothing.
-const WORTH: usize = 256;
+/// Thousandths of a control frame that a byte of content pays for: two frames for 250 bytes.
+const PAID_BY_A_BYTE: u64 = 8;
+/// The same for a frame of content that is short because no more is ready: two frames.
+const PAID_BY_A_FRAME: u64 = 2_000;
 
 impl Connection {
     /// Appends the head of the response on `stream`: `:status`, then the fields that `write` appends with
@@ -83,9 +85,8 @@ impl Connection {
             open.window -= length as i64;
             self.window -= length as i64;
             taken += length;
-            if length >= WORTH {
-                self.budgets.control.earn(2);
-            }
+            let by_frame = if length < left.len() || length == 0 { 0 } else { PAID_BY_A_FRAME };
+            self.budgets.control.earn(by_frame.max(length as u64 * PAID_BY_A_BYTE));
             if ends {
                 self.finish(out, stream);
                 return taken;

@@ -127,9 +127,22 @@ impl Client {
         frames
     }
 
+    /// Sends the two frames that let the server send `length` more bytes on `stream`.
+    pub(crate) fn returned(&mut self, stream: u32, length: u32) {
+        for stream in [0, stream] {
+            let heard = self.send(WINDOW_UPDATE, 0, stream, &length.to_be_bytes());
+            assert!(matches!(heard[..], [] | [Heard::Windows]), "{heard:?}");
+        }
+    }
+
+    /// Begins an answer with 200.
+    pub(crate) fn begin(&mut self, stream: u32) {
+        assert!(self.connection.head(&mut self.out, stream, 200, false, |_| {}));
+    }
+
     /// Answers with 200 and the beginning of `content`: how much of it.
     pub(crate) fn answer(&mut self, stream: u32, content: &[u8]) -> usize {
-        assert!(self.connection.head(&mut self.out, stream, 200, false, |_| {}));
+        self.begin(stream);
         self.data(stream, content)
     }
 
@@ -162,6 +175,11 @@ fn heard(event: Event<'_>) -> Option<Heard> {
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, a, b, c] = (payload.len() as u32).to_be_bytes();
     [&[a, b, c, kind, flags], &stream.to_be_bytes()[..], payload].concat()
+}
+
+/// A parameter of `SETTINGS`.
+pub(crate) fn setting(name: u16, value: u32) -> Vec<u8> {
+    [&name.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }
 
 /// An encoded field section.

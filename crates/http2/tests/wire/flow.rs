@@ -8,10 +8,6 @@ fn lengths(frames: &[Frame]) -> Vec<(u32, usize)> {
     frames.iter().filter(|frame| frame.0 == DATA).map(|frame| (frame.2, frame.3.len())).collect()
 }
 
-fn setting(name: u16, value: u32) -> Vec<u8> {
-    [&name.to_be_bytes()[..], &value.to_be_bytes()].concat()
-}
-
 #[test]
 fn content_waits_for_windows() {
     let mut client = Client::new();

@@ -28,10 +28,6 @@ fn assert_fails(prepare: impl Fn(&mut Client), cases: Vec<Case>) {
     }
 }
 
-fn setting(name: u16, value: u32) -> Vec<u8> {
-    [&name.to_be_bytes()[..], &value.to_be_bytes()].concat()
-}
-
 #[test]
 fn frames_that_end_a_connection() {
     let four = |number: u32| number.to_be_bytes().to_vec();
