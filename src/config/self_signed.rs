@@ -1,14 +1,12 @@
 //! A certificate that this program makes and signs itself, to try TLS without an authority.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use larder_proxy::Settings;
 use larder_proxy::net::tls::certificates::Certificate;
 use larder_proxy::settings::CertificateFiles;
+use larder_store::private;
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 
 use super::state::state_directory;
@@ -20,9 +18,9 @@ const LEAST: Duration = Duration::from_secs(7 * 86_400);
 /// Names that reach a listener on this machine.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Where the certificate is kept, so that who trusts it once does so after a restart, too.
+/// Where the certificate is kept, so that a client which trusts it does so after a restart, too.
 pub(crate) fn files() -> CertificateFiles {
-    let folder = state_directory().unwrap_or_else(std::env::temp_dir);
+    let folder = state_directory().unwrap_or_default();
     let file = |name| folder.join(name);
     CertificateFiles { cert: file("self-signed.pem"), key: file("self-signed.key"), place: FLAG.to_owned() }
 }
@@ -35,6 +33,12 @@ pub(crate) fn provide(settings: &Settings) -> Result<Vec<String>, String> {
     let Some(files) = settings.certificates.iter().find(|files| files.place == FLAG) else {
         return Ok(Vec::new());
     };
+    if settings.state.is_none() {
+        return Err(format!(
+            "{FLAG} has no directory to keep its certificate in: set STATE_DIRECTORY or HOME, or name files with --tls-cert \
+             and --tls-key"
+        ));
+    }
     let hosts = settings.sites.iter().flat_map(|site| &site.hosts);
     let mut names: Vec<String> = LOCAL.iter().map(|name| (*name).to_owned()).chain(hosts.cloned()).collect();
     names.dedup();
@@ -66,21 +70,8 @@ fn make(files: &CertificateFiles, names: Vec<String>) -> io::Result<()> {
     let key = KeyPair::generate().map_err(io::Error::other)?;
     let certificate = params.self_signed(&key).map_err(io::Error::other)?;
     if let Some(folder) = files.cert.parent() {
-        fs::create_dir_all(folder)?;
+        private::make_directory(folder)?;
     }
-    write(&files.key, &key.serialize_pem(), 0o600)?;
-    write(&files.cert, &certificate.pem(), 0o644)
-}
-
-fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    // A draft of its own for each file and process; one that is there already would keep its mode.
-    let draft = path.with_extension(format!("{mode:o}-{}", std::process::id()));
-    if let Err(error) = fs::remove_file(&draft)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(error);
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
-    file.write_all(text.as_bytes())?;
-    fs::rename(&draft, path)
+    private::write(&files.key, key.serialize_pem().as_bytes())?;
+    private::write(&files.cert, certificate.pem().as_bytes())
 }

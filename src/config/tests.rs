@@ -6,7 +6,7 @@ use larder_proxy::Settings;
 use larder_proxy::settings::HostHeader;
 
 use super::flags::Flags;
-use super::{needs_restart, parse, summary};
+use super::{needs_restart, parse, self_signed, summary};
 
 #[derive(Parser)]
 struct Line {
@@ -334,4 +334,12 @@ proptest::proptest! {
         let _ = parse("larder.toml", &text, &Flags::default());
         let _ = parse("larder.toml", &format!("{key} = {value}\n[[site]]\n{key} = {value}"), &Flags::default());
     }
+}
+
+#[test]
+fn a_certificate_is_made_only_where_no_other_user_could_place_one() {
+    let mut settings = settings("", &["--origin", "http://a.test", "--tls-self-signed"]);
+    settings.state = None;
+    let refused = self_signed::provide(&settings).expect_err("there is no state directory");
+    assert!(refused.starts_with("--tls-self-signed") && refused.contains("set STATE_DIRECTORY"), "{refused}");
 }

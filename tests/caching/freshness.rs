@@ -48,7 +48,7 @@ fn section_4_2_2_at_a_site_no_lifetime_is_guessed_for_requests_with_cookies() {
         assert_eq!((response.text(), refused), (cookie, true), "{response:?}");
     }
     assert_eq!(larder.get("/").text(), "nobody");
-    // What is stored for others is neither used nor replaced.
+    // The response stored without a cookie is neither used nor replaced.
     assert_eq!(larder.ask("GET /\nCookie: a=1").text(), "a=1");
     assert!(larder.get("/").is_hit());
     let guessing = Larder::with_site(&[&origin], "heuristic_cookies = true");

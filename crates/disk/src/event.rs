@@ -67,7 +67,7 @@ impl fmt::Display for Event {
                 f.write_str("too many removals wait to be written; everything stored here is forgotten")
             }
             Self::Full => f.write_str(
-                "the disk is full: most of what is stored stays, and what finds no space is not stored",
+                "the disk is full: most entries stay, and responses that find no space are not stored",
             ),
             Self::Paused => f.write_str("writes failed repeatedly; nothing is written for a while"),
             Self::Resumed => f.write_str("writes succeed again"),

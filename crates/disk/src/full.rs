@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use crate::files::Space;
 
-/// The part of what is stored that is evicted at most, for others that take the space, ...
+/// At most this part of the entries is evicted for other programs that take the space, ...
 const GIVEN_WAY: u64 = 4;
-/// ... within so much time.
+/// ... within this time.
 const WITHIN: Duration = Duration::from_secs(600);
-/// How often is looked whether there is space again.
+/// How often the free space is checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// The part of what is stored that is left free at most, so that the cleaner can move records.
+/// At most this part of the disk's data is left free, so that the cleaner can move records.
 const LEFT_FREE: u64 = 8;
 
 /// What is known of a disk that may be full.

@@ -4,7 +4,7 @@
 //! root may also use the directories and files of a service's user.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -81,6 +81,32 @@ pub fn replace(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Puts a file with these bytes in the place of the one at `path`: other processes and the next start find the old bytes
+/// or the new ones, and nothing in between.
+///
+/// # Errors
+/// The operating system's.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Two processes may do the same at once.
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    let draft = Path::new(&draft);
+    let mut file = replace(draft)?;
+    file.write_all(bytes)?;
+    file.sync_data()?;
+    fs::rename(draft, path)
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(options().read(true), path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Whether files of this user can be no trap.
 fn is_trusted(uid: u32) -> bool {
     uid == geteuid().as_raw() || uid == 0
@@ -120,6 +146,17 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("our own");
         open(options().read(true), &path).expect("opened");
         assert_eq!(mode(&path), 0o600);
+    }
+
+    #[test]
+    fn a_written_file_takes_the_place_of_the_old_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        for bytes in [&b"a long one"[..], b"new"] {
+            write(&path, bytes).expect("written");
+            assert_eq!((read(&path).expect("read"), mode(&path)), (bytes.to_vec(), 0o600));
+        }
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) enum Role {
     Tags,
 }
 
-/// When what is stored is validated.
+/// When stored responses are validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Validate {
     /// Once it is stale.

@@ -80,7 +80,7 @@ pub(super) fn run(
     run_at(script, &format!("http://127.0.0.1:{port}{path}"), connections, duration, &[])
 }
 
-/// The same for a URL, with these request fields besides.
+/// The same for a URL, with additional request fields.
 ///
 /// # Errors
 /// As [`run`].

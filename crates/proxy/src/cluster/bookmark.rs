@@ -2,8 +2,7 @@
 //! [`NAME`]. It is written after all that was obeyed up to there is durable. So a node that comes back hears of every
 //! purge that what it kept has missed, and of some twice.
 
-use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,10 +10,8 @@ use larder_cluster::Follower;
 use larder_store::{Drive, private};
 use tokio::sync::watch;
 
-/// What the file is called: who the engine is, and the last entry obeyed, on one line.
+/// The file's name. Its one line has the engine's identity and the position of the last entry obeyed.
 const NAME: &str = "position";
-/// What it is called before it is whole.
-const NEW: &str = "position.new";
 
 /// The files of all directories.
 #[derive(Debug, Default)]
@@ -66,7 +63,7 @@ impl Bookmarks {
         if line == state.written {
             return Ok(());
         }
-        state.read.iter().try_for_each(|path| write(path, &line))?;
+        state.read.iter().try_for_each(|path| private::write(&path.join(NAME), line.as_bytes()))?;
         state.written = line;
         Ok(())
     }
@@ -84,25 +81,15 @@ fn earliest(found: &[Option<Follower>]) -> Option<Follower> {
 }
 
 fn read(directory: &Path) -> Option<Follower> {
-    let mut text = String::new();
-    private::open(private::options().read(true), &directory.join(NAME))
-        .ok()?
-        .read_to_string(&mut text)
-        .ok()?;
+    let text = String::from_utf8(private::read(&directory.join(NAME)).ok()?).ok()?;
     let (engine, position) = text.strip_suffix('\n')?.split_once(' ')?;
     Some(Follower::at(engine, position.parse().ok()?))
 }
 
-fn write(directory: &Path, line: &str) -> io::Result<()> {
-    let new = directory.join(NEW);
-    let mut file = private::replace(&new)?;
-    file.write_all(line.as_bytes())?;
-    file.sync_data()?;
-    fs::rename(&new, directory.join(NAME))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use larder_cluster::Position;
 
     use super::*;
@@ -115,7 +102,7 @@ mod tests {
     fn what_was_written_is_found() {
         let directory = tempfile::tempdir().expect("a directory");
         assert_eq!(read(directory.path()), None);
-        write(directory.path(), "e 5-0\n").expect("there is room");
+        private::write(&directory.path().join(NAME), b"e 5-0\n").expect("there is room");
         assert_eq!(read(directory.path()), at("e", 5));
     }
 

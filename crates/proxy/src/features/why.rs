@@ -334,7 +334,7 @@ impl Run<'_> {
         failing.map(|turn| turn.origin().to_string()).collect()
     }
 
-    /// Whether no origin is likely to answer, and what is stored may be used then.
+    /// Whether no origin is likely to answer, and a stored response may be used then.
     fn may_fail_over(&self, held: &Held, rules: &Rules) -> bool {
         let Route::Site(site) = &self.request.route else { return false };
         let stands_in = |entry: &Entry| {

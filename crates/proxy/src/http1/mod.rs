@@ -1,8 +1,8 @@
 //! HTTP/1.1 towards clients: our own server loop.
 //!
-//! `connection` reads requests and answers them, `idle` is where connections wait between requests, `answer` goes the long way, `upload` reads a
-//! request's content, `send` turns a reply into bytes, `watch` notices a client that leaves, `tunnel` carries bytes once a
-//! connection has left HTTP.
+//! `connection` reads requests and answers hits, `answer` answers all else, `idle` holds connections between requests,
+//! `upload` reads a request's content, `watch` notices a client that leaves, `tunnel` carries bytes once a connection has
+//! left HTTP.
 
 mod answer;
 mod connection;

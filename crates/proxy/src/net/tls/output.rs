@@ -27,7 +27,7 @@ pub(crate) struct Output {
     records: Records,
     /// Bytes of content since the last pause.
     burst: u64,
-    /// When the last record was sealed, in `clock::millis`.
+    /// When long content was last begun, in `clock::millis`.
     last: u64,
 }
 

@@ -128,7 +128,7 @@ impl Keys {
         nonce
     }
 
-    /// What is authenticated with a record of TLS 1.2 besides its content.
+    /// The additional data of a record of TLS 1.2 (RFC 5246 section 6.2.3.3).
     fn additional(&self, kind: u8, length: usize) -> [u8; 13] {
         let mut additional = [0; 13];
         additional[..8].copy_from_slice(&self.sequence.to_be_bytes());

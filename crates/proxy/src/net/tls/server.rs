@@ -1,15 +1,14 @@
 //! TLS of the listeners: what is agreed on, with which certificates and tickets.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
+use larder_store::private;
 use rustls::server::{NoServerSessionStorage, ServerConfig};
 use serde::Serialize;
 use tokio::net::TcpStream;
@@ -181,25 +180,16 @@ fn random() -> io::Result<Vec<u8>> {
 
 /// The secret in the file at `path`, which is made if there is none.
 fn kept(path: &Path) -> io::Result<Vec<u8>> {
-    match fs::read(path) {
+    match private::read(path) {
         Ok(secret) if secret.len() == SECRET => return Ok(secret),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+        private::make_directory(folder)?;
     }
     let secret = random()?;
-    // Another process may do the same at this moment: a file is there whole, or not at all.
-    let draft = path.with_extension(std::process::id().to_string());
-    if let Err(error) = fs::remove_file(&draft)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(error);
-    }
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    file.write_all(&secret)?;
-    fs::rename(&draft, path)?;
+    private::write(path, &secret)?;
     Ok(secret)
 }
