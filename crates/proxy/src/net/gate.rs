@@ -1,4 +1,4 @@
-//! Bounds the requests to origins: so many at once, so many waiting, and no more.
+//! Bounds the requests to origins, and the handshakes of clients: so many at once, so many waiting, and no more.
 //!
 //! Neither slow origins nor greedy clients keep others out. A site may take a further permit while it holds fewer than
 //! three times as many as are free, a client while it holds fewer than are free. So one client gets half of all

@@ -1,6 +1,7 @@
 //! The handshake of a client's connection. rustls makes it; then both directions go on with its keys.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,12 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 
 use super::record::{self, Opener, Sealer};
+use crate::net::gate::Gate;
 
 /// Bytes that a client may send in a handshake before any of them could be used.
-const MOST: usize = 96 << 10;
+const MOST: usize = 20 << 10;
 /// Room for what is received at once: a first message rarely needs more.
 const ROOM: usize = 4 << 10;
 /// Bytes of a record's header.
@@ -56,6 +57,9 @@ pub(crate) enum Unsecured {
     /// It speaks HTTP without TLS.
     #[error("the client speaks HTTP without TLS")]
     Plain,
+    /// Too many handshakes wait already.
+    #[error("too many handshakes at once")]
+    Busy,
     /// The kernel's.
     #[error("{0}")]
     Io(io::Error),
@@ -71,6 +75,7 @@ impl Unsecured {
             Self::TimedOut(_) => Failure::Timeout,
             Self::Left | Self::Io(_) => Failure::Left,
             Self::Plain => Failure::Plain,
+            Self::Busy => Failure::Busy,
             Self::Tls(rustls::Error::AlertReceived(_)) => Failure::Alert,
             Self::Tls(rustls::Error::PeerIncompatible(_)) => Failure::Incompatible,
             Self::Tls(_) => Failure::Malformed,
@@ -84,6 +89,7 @@ pub(crate) enum Failure {
     Timeout,
     Left,
     Plain,
+    Busy,
     Alert,
     Incompatible,
     Malformed,
@@ -91,8 +97,15 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Timeout, Self::Left, Self::Plain, Self::Alert, Self::Incompatible, Self::Malformed];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Timeout,
+        Self::Left,
+        Self::Plain,
+        Self::Busy,
+        Self::Alert,
+        Self::Incompatible,
+        Self::Malformed,
+    ];
 
     /// Its name in metrics.
     pub(crate) fn name(self) -> &'static str {
@@ -100,6 +113,7 @@ impl Failure {
             Self::Timeout => "timeout",
             Self::Left => "left",
             Self::Plain => "plain-http",
+            Self::Busy => "busy",
             Self::Alert => "alert",
             Self::Incompatible => "incompatible",
             Self::Malformed => "malformed",
@@ -107,18 +121,19 @@ impl Failure {
     }
 }
 
-/// Makes the handshake with the client at the other end of `stream`, when it has said something and there is a permit.
+/// Makes the handshake with `client` at the other end of `stream`, when it has said something and there is a permit.
 ///
 /// # Errors
 /// Why there is no connection. The client has been told as far as TLS has words for it.
 pub(super) async fn accept(
     mut stream: TcpStream,
+    client: IpAddr,
     config: Arc<ServerConfig>,
-    permits: &Semaphore,
+    permits: &Arc<Gate>,
 ) -> Result<Secured, Unsecured> {
     // Nothing is held for a client that says nothing.
     stream.readable().await.map_err(Unsecured::Io)?;
-    let _permit = permits.acquire().await;
+    let _permit = permits.enter(permits.claim((), client), None).await.map_err(|_| Unsecured::Busy)?;
     let mut handshake = Handshake::new(config).map_err(Unsecured::Tls)?;
     match handshake.run(&mut stream).await {
         Ok(()) => handshake.end(stream),
@@ -134,11 +149,10 @@ struct Handshake {
     connection: UnbufferedServerConnection,
     /// Bytes from the client that were not used yet.
     incoming: Vec<u8>,
+    /// How many of them rustls has seen. It gets one record at a time, so that it sees none behind the handshake.
+    shown: usize,
     /// Bytes to the client that were not sent yet.
     outgoing: Vec<u8>,
-    early: Vec<u8>,
-    /// Nothing follows what came early.
-    is_over: bool,
 }
 
 /// What is to be done next.
@@ -152,7 +166,7 @@ enum Step {
 impl Handshake {
     fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let connection = UnbufferedServerConnection::new(config)?;
-        Ok(Self { connection, incoming: Vec::new(), outgoing: Vec::new(), early: Vec::new(), is_over: false })
+        Ok(Self { connection, incoming: Vec::new(), shown: 0, outgoing: Vec::new() })
     }
 
     async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
@@ -175,7 +189,8 @@ impl Handshake {
     }
 
     fn step(&mut self) -> Result<Step, rustls::Error> {
-        let UnbufferedStatus { discard, state, .. } = self.connection.process_tls_records(&mut self.incoming);
+        let shown = &mut self.incoming[..self.shown];
+        let UnbufferedStatus { discard, state, .. } = self.connection.process_tls_records(shown);
         let step = match state? {
             ConnectionState::EncodeTlsData(mut data) => {
                 encode(&mut self.outgoing, |room| data.encode(room))?;
@@ -185,26 +200,31 @@ impl Handshake {
                 sent.done();
                 Step::Send
             }
-            ConnectionState::ReadTraffic(mut traffic) => {
-                while let Some(record) = traffic.next_record() {
-                    self.early.extend_from_slice(record?.payload);
-                }
-                Step::Again
-            }
-            // A client may say at once that its request is all.
-            ConnectionState::PeerClosed => {
-                self.is_over = true;
-                Step::Again
-            }
             ConnectionState::WriteTraffic(_) => Step::Done,
             ConnectionState::BlockedHandshake => Step::Receive,
             _ => return Err(rustls::Error::HandshakeNotComplete),
         };
         self.incoming.drain(..discard);
+        self.shown -= discard;
         match step {
-            Step::Done if self.connection.is_handshaking() => Ok(Step::Receive),
+            Step::Done if !self.connection.is_handshaking() => Ok(Step::Done),
+            Step::Done | Step::Receive if self.show_more() => Ok(Step::Again),
+            Step::Done => Ok(Step::Receive),
             step => Ok(step),
         }
+    }
+
+    /// Shows the next record, if it is here.
+    fn show_more(&mut self) -> bool {
+        let Some(&[_, _, _, high, low]) = self.incoming[self.shown..].first_chunk::<HEADER>() else {
+            return false;
+        };
+        let end = self.shown + HEADER + usize::from(u16::from_be_bytes([high, low]));
+        let is_here = end <= self.incoming.len();
+        if is_here {
+            self.shown = end;
+        }
+        is_here
     }
 
     async fn receive(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
@@ -235,7 +255,7 @@ impl Handshake {
         let (secrets, kernel) = self.connection.dangerous_into_kernel_connection().map_err(Unsecured::Tls)?;
         let halves = record::halves(secrets, kernel);
         let (mut opener, sealer) = halves.map_err(|fault| Unsecured::Io(fault.into()))?;
-        opener.begin_with(self.early, self.incoming, self.is_over);
+        opener.begin_with(self.incoming);
         Ok(Secured { stream, opener, sealer, session })
     }
 }

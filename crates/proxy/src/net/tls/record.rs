@@ -176,7 +176,6 @@ pub(crate) fn halves(
     let opener = Opener {
         keys: open,
         shared: Arc::clone(&shared),
-        opened: Vec::new(),
         arrived: Vec::new(),
         at: 0,
         empty: 0,
@@ -306,8 +305,6 @@ impl Sealer {
 pub(crate) struct Opener {
     keys: Keys,
     shared: Arc<Shared>,
-    /// Content of records that were opened with the handshake.
-    opened: Vec<u8>,
     /// Records that have arrived, from `at` on not opened yet.
     arrived: Vec<u8>,
     at: usize,
@@ -320,11 +317,8 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// Takes what came with the end of the handshake: content that rustls has opened, and bytes that nobody has.
-    /// Whether nothing follows that content is `is_over`.
-    pub(super) fn begin_with(&mut self, opened: Vec<u8>, arrived: Vec<u8>, is_over: bool) {
-        self.is_over = is_over;
-        self.opened = opened;
+    /// Takes the bytes that came with the end of the handshake.
+    pub(super) fn begin_with(&mut self, arrived: Vec<u8>) {
         if !arrived.is_empty() {
             self.arrived = arrived;
         }
@@ -355,7 +349,7 @@ impl Opener {
 
     /// Whether records, or parts of them, wait to be opened; so they do for ever behind one that could not be.
     pub(crate) fn holds_bytes(&self) -> bool {
-        self.at < self.arrived.len() || !self.opened.is_empty() || self.failed.is_some()
+        self.at < self.arrived.len() || self.failed.is_some()
     }
 
     /// Opens all records that have arrived whole, and appends their content to `out`.
@@ -372,9 +366,6 @@ impl Opener {
     }
 
     fn open_all(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if !self.opened.is_empty() {
-            out.append(&mut std::mem::take(&mut self.opened));
-        }
         while !self.is_over {
             let Some(length) = self.whole()? else { break };
             let start = self.at;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,6 @@ use larder_store::private;
 use rustls::server::{NoServerSessionStorage, ServerConfig};
 use serde::Serialize;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 
 use super::accept::{Failure, Secured, Session, Unsecured, accept};
 use super::certificates::Certificates;
@@ -20,11 +20,14 @@ use super::provider;
 use super::tickets::Tickets;
 use crate::base::error::Error;
 use crate::base::settings::{CertificateFiles, Settings};
+use crate::net::gate::Gate;
 
 /// Bytes of the secret that tickets are sealed with.
 const SECRET: usize = 32;
-/// Handshakes at once whose first message has come; further ones wait. Each takes some 20 KB until it is done.
-const HANDSHAKES: usize = 4096;
+/// Handshakes at once whose first message has come. Each takes at most some 40 KB until it is done.
+const HANDSHAKES: usize = 2048;
+/// Further ones that wait.
+const WAITING: usize = 16_384;
 /// The file with it, in the state directory.
 const SECRET_FILE: &str = "ticket-secret";
 
@@ -40,7 +43,7 @@ pub(crate) struct Server {
     certificates: Arc<Certificates>,
     counts: Counts,
     /// Permits for handshakes that have begun.
-    handshakes: Semaphore,
+    handshakes: Arc<Gate>,
 }
 
 /// Handshakes since the process began.
@@ -116,7 +119,7 @@ impl Server {
         let mut without_http2 = config.clone();
         without_http2.alpn_protocols = vec![b"http/1.1".to_vec()];
         let (config, without_http2, counts) = (Arc::new(config), Arc::new(without_http2), Counts::default());
-        let handshakes = Semaphore::new(HANDSHAKES);
+        let handshakes = Arc::new(Gate::new(HANDSHAKES, WAITING));
         Ok(Some(Arc::new(Self { config, without_http2, port, certificates, counts, handshakes })))
     }
 
@@ -135,18 +138,19 @@ impl Server {
         Report { handshakes: self.counts.by_end(), certificates }
     }
 
-    /// Makes the handshake with the client at the other end of `stream`, within `limit`, and counts how it ended.
+    /// Makes the handshake with `client` at the other end of `stream`, within `limit`, and counts how it ended.
     ///
     /// # Errors
     /// Why there is no connection.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
+        client: SocketAddr,
         limit: Duration,
         http2: bool,
     ) -> Result<Secured, Unsecured> {
         let config = Arc::clone(if http2 { &self.config } else { &self.without_http2 });
-        let accepted = accept(stream, config, &self.handshakes);
+        let accepted = accept(stream, client.ip(), config, &self.handshakes);
         let accepted = tokio::time::timeout(limit, accepted).await.unwrap_or(Err(Unsecured::TimedOut(limit)));
         self.counts.add(accepted.as_ref().map(|secured| secured.session));
         accepted

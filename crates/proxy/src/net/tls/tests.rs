@@ -1,14 +1,15 @@
 //! The record layer beside rustls: all versions and suites, in both directions.
 
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use rcgen::generate_simple_self_signed;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, SupportedCipherSuite};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -16,9 +17,26 @@ use super::accept::{Secured, Unsecured, accept};
 use super::provider;
 use super::record::{Fault, MOST};
 use super::records::Records;
+use crate::net::gate::Gate;
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn permits() -> Arc<Gate> {
+    Arc::new(Gate::new(1, 0))
+}
 
 /// A client of rustls that speaks only `suite`, and this end of its connection.
 async fn pair(suite: SupportedCipherSuite) -> (TlsStream<TcpStream>, Secured) {
+    let (client, server) = configs(suite);
+    let (near, far) = sockets().await;
+    let name = ServerName::try_from("localhost").unwrap();
+    let permits = permits();
+    let secured = accept(far, HERE, server, &permits);
+    let (client, secured) = tokio::join!(TlsConnector::from(client).connect(name, near), secured);
+    (client.unwrap(), secured.unwrap())
+}
+
+fn configs(suite: SupportedCipherSuite) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     let made = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
@@ -32,12 +50,7 @@ async fn pair(suite: SupportedCipherSuite) -> (TlsStream<TcpStream>, Secured) {
     let mut server =
         server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key.into()).unwrap();
     server.enable_secret_extraction = true;
-    let (near, far) = sockets().await;
-    let name = ServerName::try_from("localhost").unwrap();
-    let permits = Semaphore::new(1);
-    let (client, secured) =
-        tokio::join!(TlsConnector::from(client).connect(name, near), accept(far, Arc::new(server), &permits));
-    (client.unwrap(), secured.unwrap())
+    (client, Arc::new(server))
 }
 
 /// The suites that go with a certificate for ECDSA.
@@ -133,6 +146,61 @@ async fn keys_are_replaced_when_the_client_asks_and_when_they_are_worn() {
 }
 
 #[tokio::test]
+async fn keys_may_be_replaced_in_the_very_message_that_ends_the_handshake() {
+    for suite in suites().into_iter().filter(|suite| suite.tls13().is_some()) {
+        let (client, server) = configs(suite);
+        let (mut near, far) = sockets().await;
+        let server = tokio::spawn(async move { accept(far, HERE, server, &permits()).await });
+        let mut client = ClientConnection::new(client, ServerName::try_from("localhost").unwrap()).unwrap();
+        let mut bytes = vec![0; 64 << 10];
+        while client.is_handshaking() {
+            let mut flight = Vec::new();
+            client.write_tls(&mut flight).unwrap();
+            near.write_all(&flight).await.unwrap();
+            let count = near.read(&mut bytes).await.unwrap();
+            client.read_tls(&mut &bytes[..count]).unwrap();
+            client.process_new_packets().unwrap();
+        }
+        for letter in [b"a", b"b"] {
+            client.refresh_traffic_keys().unwrap();
+            client.writer().write_all(letter).unwrap();
+        }
+        let mut flight = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut flight).unwrap();
+        }
+        near.write_all(&flight).await.unwrap();
+        let mut secured = server.await.unwrap().unwrap();
+        assert_eq!(receive(&mut secured, 2, 100).await.unwrap(), b"ab", "{:?}", suite.suite());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_ends_no_handshake_keeps_no_other_out() {
+    let (client, server) = configs(suites()[0]);
+    let permits = Arc::new(Gate::new(4, 4));
+    let mut stalled = Vec::new();
+    for _ in 0..6 {
+        let (mut near, far) = sockets().await;
+        near.write_all(b"\x16").await.unwrap();
+        let (server, permits) = (Arc::clone(&server), Arc::clone(&permits));
+        let accepted = tokio::spawn(async move { accept(far, HERE, server, &permits).await });
+        stalled.push((near, accepted));
+    }
+    // Two hold a permit, two fill the client's share of the queue, the others are refused.
+    while stalled.iter().filter(|(_, accepted)| accepted.is_finished()).count() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(permits.occupancy(), (2, 2));
+    let (near, far) = sockets().await;
+    let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    let name = ServerName::try_from("localhost").unwrap();
+    let (client, secured) =
+        tokio::join!(TlsConnector::from(client).connect(name, near), accept(far, other, server, &permits));
+    assert!(client.is_ok() && secured.is_ok());
+}
+
+#[tokio::test]
 async fn a_spoilt_record_gives_no_content_and_ends_the_connection() {
     for suite in suites() {
         for at in [0, 1, 3, 4, 5, 12, 13, 20, 30] {
@@ -194,8 +262,7 @@ async fn a_client_without_tls_is_told_so() {
         config.with_no_client_auth().with_cert_resolver(Arc::<super::certificates::Certificates>::default());
     let (mut near, far) = sockets().await;
     near.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    let permits = Semaphore::new(1);
-    let refused = accept(far, Arc::new(config), &permits).await;
+    let refused = accept(far, HERE, Arc::new(config), &permits()).await;
     assert!(matches!(refused, Err(Unsecured::Plain)), "{refused:?}");
     let mut told = String::new();
     // What the client sent last was not read, which may end the connection with an error.
