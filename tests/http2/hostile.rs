@@ -74,7 +74,7 @@ fn ends(attack: impl Fn(&mut Client, u32) -> bool) {
     });
     let larder = Larder::before(&origin);
     let mut client = Client::new(&larder);
-    let _ = (0..2_000).all(|number| attack(&mut client, 2 * number + 1));
+    let _ = (0..20_000).all(|number| attack(&mut client, 2 * number + 1));
     client.until(|client| client.farewell.is_some());
     assert_eq!(client.farewell, Some(ENHANCE_YOUR_CALM));
     assert_eq!(Client::new(&larder).get(1, "/").body, b"hello");

@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
+use rustix::process::Signal;
+
 use super::clients::{curl, s_client};
 use super::support::{Answer, Client, Larder, Origin, eventually};
 use super::{Authority, TLS, larder};
@@ -169,11 +171,13 @@ fn the_line_protocol_is_spoken_over_tls() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let pair = authority.pair("line", &["site.test"]);
     let larder = Larder::start(&format!(
-        "[line]\nlisten = '127.0.0.1:0'\ntls = true\nform = 'bare'\n[forward]\nallow_private = true\n{}",
+        "[timeouts]\nidle = '300ms'\n[line]\nlisten = '127.0.0.1:0'\ntls = true\nform = 'bare'\n[forward]\n\
+         allow_private = true\n{}",
         pair.table()
     ));
     let said = s_client(&authority, larder.door("line, TLS"), &["-quiet"], &format!("{}/a\n", origin.url()));
     assert!(said.text().ends_with("a page"), "{}{}", said.text(), said.err);
+    assert!(!said.has("unexpected eof"), "it ended with close_notify: {}", said.err);
 }
 
 #[test]
@@ -193,6 +197,20 @@ fn other_protocols_go_through_tls() {
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     let said = s_client(&authority, larder.door(TLS), &["-quiet"], request);
     assert!(said.has("hello"), "{}{}", said.text(), said.err);
+}
+
+#[test]
+fn handshakes_do_not_keep_a_process_from_stopping() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let pair = authority.pair("site", &["site.test"]);
+    let site = super::support::site(&[&origin], "");
+    let limits = "[timeouts]\nhead = '1h'\ndrain = '1h'\n";
+    let mut larder = Larder::start(&format!("{limits}{}{}{site}", super::LISTEN, pair.table()));
+    let mut amid = TcpStream::connect(larder.door(TLS)).expect("a listener");
+    amid.write_all(b"\x16").expect("it listens");
+    larder.wait_for("connections", 1);
+    larder.signal(Signal::TERM);
+    assert_eq!(larder.ended().code(), Some(0));
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Connection {
             Door::Line => self.converse(line::Server::new(form, limits)).await,
         };
         match ended {
-            Ok(Ending::Silent) => {}
+            Ok(Ending::Silent) => self.writing.part(),
             Ok(Ending::Answered) => linger(&mut self.reading, &mut self.writing).await,
             Err(error) => {
                 tracing::debug!(client = %self.visitor.client, "{error}");

@@ -353,7 +353,14 @@ async fn secure(host: Host, front: Front, stream: TcpStream, client: SocketAddr,
     let Some(tls) = host.worker.shared.listener_tls.clone() else { return };
     // Clients of a forward proxy need CONNECT, which is answered over HTTP/1.1 only.
     let http2 = matches!(front, Front::Http(Arrival { role: Role::Reverse, .. }));
-    match tls.accept(stream, client, host.worker.plan().settings.timeouts.head, http2).await {
+    let limit = host.worker.plan().settings.timeouts.head;
+    let mut drain = Drain::new(&host.worker);
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream, client, limit, http2) => accepted,
+        // A client that has sent no request loses nothing.
+        () = drain.begun() => return,
+    };
+    match accepted {
         Ok(secured) => {
             let ends = secured_halves(secured, &host.worker.plan().settings.timeouts);
             admit(&host, front, ends, client, seat);
