@@ -8,6 +8,7 @@ mod support;
 mod authority;
 mod certificates;
 mod clients;
+mod origins;
 mod requests;
 mod sessions;
 

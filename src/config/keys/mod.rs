@@ -337,6 +337,25 @@ pub(super) const SITE: &[Key<SiteDraft>] = &[
         only_https,
         "redirect: a request that arrives without TLS is redirected to the same URL under https"
     ),
+    key!(
+        "ca",
+        Or("system", DIRECTORY),
+        ca,
+        "file with the certificates of the authorities that sign those of https origins, in PEM"
+    ),
+    key!(
+        "client_cert",
+        Or("none", DIRECTORY),
+        client_cert,
+        "file with the certificate chain that is shown to https origins that ask for one, in PEM"
+    ),
+    key!("client_key", Or("none", DIRECTORY), client_key, "file with its private key in PEM"),
+    key!(
+        "tls_name",
+        Or("origin", HOST),
+        tls_name,
+        "name that https origins are asked for and must have in their certificates; origin: the host of their URL"
+    ),
     key!("cache", Flag, cache, "false: every request passes through"),
     key!(
         "validate",

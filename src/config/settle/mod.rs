@@ -4,13 +4,17 @@ mod cluster;
 mod control;
 mod problems;
 mod statistics;
+mod tls;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::{env, thread};
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Door, Doors, Health, Listener, MemoryTier, Role, Site, Token, Tracing};
+use larder_proxy::settings::{
+    Door, Doors, Health, Listener, MemoryTier, OriginTls, Role, Site, Token, Tracing,
+};
 
 use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::machine;
@@ -34,6 +38,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_tls(&draft, &listen, &mut problems);
     let admin_token = admin_token(&draft, &mut problems);
     check_sites(&draft.sites, &mut problems);
+    let tls: Vec<_> = draft.sites.iter().map(|site| tls::settle(site, &mut problems)).collect();
     check_memory(&draft, &mut problems);
     check_disks(&draft.disks, &mut problems);
     check_trace(&draft, &mut problems);
@@ -61,7 +66,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         schedule: draft.schedule,
         limits: draft.limits,
         timeouts: draft.timeouts,
-        sites: draft.sites.into_iter().enumerate().map(|(at, site)| settle_site(at, site)).collect(),
+        sites: draft.sites.into_iter().zip(tls).enumerate().map(|(at, site)| settle_site(at, site)).collect(),
         forward: draft.forward,
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
@@ -336,7 +341,7 @@ fn memory_tier(memory: Memory) -> MemoryTier {
     MemoryTier { capacity, policy, max_object, max_variants }
 }
 
-fn settle_site(at: usize, site: SiteDraft) -> Site {
+fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> Site {
     let (cache, tags, rules) = control::settle(&site);
     let doubt = site.control.tags.doubt;
     let SiteDraft { name, hosts, origins, host, only_https, retries, max_fails, fail_timeout, .. } = site;
@@ -357,6 +362,7 @@ fn settle_site(at: usize, site: SiteDraft) -> Site {
         max_fails,
         fail_timeout,
         health,
+        tls,
         purge_from,
     }
 }

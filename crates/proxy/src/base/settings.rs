@@ -6,6 +6,7 @@
 
 mod certificates;
 pub(crate) mod cluster;
+mod origin_tls;
 pub(crate) mod place;
 mod statistics;
 mod token;
@@ -15,6 +16,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -25,6 +27,7 @@ pub use larder_store::DiskTier;
 
 pub use self::certificates::CertificateFiles;
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
+pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
 pub use self::validate::Validate;
@@ -208,6 +211,8 @@ pub struct Site {
     pub fail_timeout: Duration,
     /// Active checks of each origin, if any.
     pub health: Option<Health>,
+    /// TLS towards its origins, where it is not by the system's authorities alone.
+    pub tls: Option<Arc<OriginTls>>,
     /// Who may send `PURGE`, besides those who show the admin token.
     pub purge_from: Vec<IpNet>,
 }

@@ -170,6 +170,7 @@ mod tests {
             max_fails: 1,
             fail_timeout: Duration::ZERO,
             health: None,
+            tls: None,
             purge_from: Vec::new(),
         }
     }

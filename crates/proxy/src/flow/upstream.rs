@@ -128,7 +128,9 @@ async fn ask(
             let to = To { https: request.scheme == "https", authority: &request.authority };
             once(&clients.forward, plan, request, fields, content, to, &request.authority).await
         }
-        Route::Site(site) => to_site(&clients.reverse, plan, site, request, fields, content).await,
+        Route::Site(site) => {
+            to_site(clients.of_site(site.number), plan, site, request, fields, content).await
+        }
     }
 }
 

@@ -27,6 +27,7 @@ use crate::counts::histogram::{Distributions, Times};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::key_role;
+use crate::exchange::route::SiteNumber;
 use crate::http::head::Head;
 use crate::net::own::OwnListeners;
 use crate::net::tls::server::Server;
@@ -82,7 +83,9 @@ pub(crate) struct Worker {
 /// Ways to origins.
 pub(crate) struct Clients {
     /// For configured sites, wherever they are.
-    pub(crate) reverse: Client,
+    reverse: Client,
+    /// For sites that say more of TLS towards their origins.
+    by_site: Vec<(SiteNumber, Client)>,
     /// For whatever a client of the forward proxy names.
     pub(crate) forward: Client,
     /// For nodes of the cluster.
@@ -199,7 +202,7 @@ impl Worker {
             seen: shared.observers.watch.queue(),
             sampler: Sampler::default(),
             tally: shared.observers.ledger.as_deref().map(Ledger::tally),
-            clients: Mutex::new((plan.version, Arc::new(Clients::new(&plan.settings, shared)))),
+            clients: Mutex::new((plan.version, Arc::new(Clients::new(&plan, shared)))),
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
         });
@@ -221,7 +224,7 @@ impl Worker {
     pub(crate) fn clients(&self, plan: &Plan) -> Arc<Clients> {
         let mut clients = locked(&self.clients);
         if clients.0 != plan.version {
-            *clients = (plan.version, Arc::new(Clients::new(&plan.settings, &self.shared)));
+            *clients = (plan.version, Arc::new(Clients::new(plan, &self.shared)));
         }
         Arc::clone(&clients.1)
     }
@@ -346,7 +349,8 @@ impl Worker {
 }
 
 impl Clients {
-    fn new(settings: &Settings, shared: &Shared) -> Self {
+    fn new(plan: &Plan, shared: &Shared) -> Self {
+        let settings = &plan.settings;
         let (timeouts, Destinations { sites, named, nodes }) = (&settings.timeouts, &shared.origins);
         let (tls, own) = (&shared.tls, &shared.own);
         let to_any = Connector::new(timeouts.connect, false, sites).never_to(own);
@@ -354,6 +358,10 @@ impl Clients {
             Connector::new(timeouts.connect, !settings.forward.allow_private, named).never_to(own);
         let to_peers = Connector::new(peers::CONNECT, false, nodes).never_to(own).with_tls(tls);
         let for_peers = peers::timeouts(timeouts);
+        let by_site = plan.sites.iter().filter_map(|site| {
+            let of_site = to_any.clone().with_tls_of(Some(site.settings.tls.as_deref()?), tls);
+            Some((site.number, Client::new(of_site, timeouts, sites)))
+        });
         Self {
             peers: match shared.cluster.as_ref().filter(|cluster| cluster.seal.is_on()) {
                 Some(cluster) => {
@@ -362,10 +370,17 @@ impl Clients {
                 }
                 None => Client::new(to_peers, &for_peers, nodes),
             },
+            by_site: by_site.collect(),
             reverse: Client::new(to_any.with_tls(tls), timeouts, sites),
             forward: Client::new(to_allowed.clone().with_tls(tls), timeouts, named),
             tunnel: to_allowed,
         }
+    }
+
+    /// For the origins of a site.
+    pub(crate) fn of_site(&self, number: SiteNumber) -> &Client {
+        let own = self.by_site.iter().find(|(site, _)| *site == number);
+        own.map_or(&self.reverse, |(_, client)| client)
     }
 }
 

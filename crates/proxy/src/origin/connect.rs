@@ -13,9 +13,11 @@ use tokio_rustls::TlsConnector;
 use super::Common;
 use super::resolve::{Resolver, Unresolved};
 use crate::base::networks::host_of;
+use crate::base::settings::{OriginTls, OriginTlsFiles};
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
 use crate::net::stream::Stream;
+use crate::net::tls::certificates::{self, Certificate};
 use crate::net::tls::provider;
 
 /// Why there is no connection.
@@ -51,6 +53,8 @@ pub struct Connector {
     public_only: bool,
     own: OwnListeners,
     tls: Option<Arc<ClientConfig>>,
+    /// The name of all origins under TLS, if it is not that of their URLs.
+    name: Option<ServerName<'static>>,
     resolver: Arc<Resolver>,
 }
 
@@ -58,7 +62,7 @@ impl Connector {
     /// Connections within `timeout`, if so told only to public addresses that are not this machine's, by what `common` resolves.
     pub fn new(timeout: Duration, public_only: bool, common: &Common) -> Self {
         let own = OwnListeners::default();
-        Self { timeout, public_only, own, tls: None, resolver: Arc::clone(&common.resolver) }
+        Self { timeout, public_only, own, tls: None, name: None, resolver: Arc::clone(&common.resolver) }
     }
 
     /// The same, never to this process's `own` listeners.
@@ -69,6 +73,14 @@ impl Connector {
     /// The same with TLS for https, by this configuration.
     pub fn with_tls(self, config: &Arc<ClientConfig>) -> Self {
         Self { tls: Some(Arc::clone(config)), ..self }
+    }
+
+    /// The same with TLS as a site wants it, or else by `config`.
+    pub fn with_tls_of(self, site: Option<&OriginTls>, config: &Arc<ClientConfig>) -> Self {
+        match site {
+            None => self.with_tls(config),
+            Some(OriginTls { config, name }) => Self { name: name.clone(), ..self.with_tls(config) },
+        }
     }
 
     /// A TCP connection to `host`, without TLS.
@@ -102,8 +114,10 @@ impl Connector {
 
     async fn secure(&self, host: &str, stream: TcpStream) -> io::Result<Stream> {
         let config = self.tls.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let name = bare(host).to_owned();
-        let name = ServerName::try_from(name).map_err(io::Error::other)?;
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(bare(host).to_owned()).map_err(io::Error::other)?,
+        };
         let secured = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
         Ok(Stream::Tls(Box::new(secured)))
     }
@@ -152,6 +166,31 @@ impl Connector {
 /// A host without the brackets of an IPv6 address.
 fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
+}
+
+/// TLS towards the origins of a site that says how, with what its files hold.
+///
+/// # Errors
+/// The first thing that is wrong with them: which file, and why.
+pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, String> {
+    let mut roots = RootCertStore::empty();
+    match &files.ca {
+        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+        Some(path) => {
+            for authority in certificates::read_chain(path)? {
+                roots.add(authority).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
+        }
+    }
+    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| format!("cannot set up TLS: {error}"))?.with_root_certificates(roots);
+    let config = match &files.client {
+        None => config.with_no_client_auth(),
+        Some(pair) => config.with_client_cert_resolver(Certificate::read(pair)?.for_client()),
+    };
+    let name = files.name.clone().map(ServerName::try_from).transpose();
+    let name = name.map_err(|_| "the name is neither a host name nor an address".to_owned())?;
+    Ok(OriginTls { config: Arc::new(config), name })
 }
 
 /// TLS towards origins: the system's certificate roots, no client certificate.

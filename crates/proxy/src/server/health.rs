@@ -21,8 +21,8 @@ pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
         match connect::tls() {
             Ok(tls) => {
                 let common = &shared.origins.sites;
-                let connector =
-                    Connector::new(timeouts.connect, false, common).never_to(&shared.own).with_tls(&tls);
+                let connector = Connector::new(timeouts.connect, false, common).never_to(&shared.own);
+                let connector = connector.with_tls_of(site.settings.tls.as_deref(), &tls);
                 let client = Client::new(connector, timeouts, common);
                 checks.spawn(check(Arc::clone(site), health, client));
             }

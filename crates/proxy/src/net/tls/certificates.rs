@@ -11,10 +11,11 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::SignatureAlgorithm;
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use webpki::EndEntityCert;
 use x509_cert::der::Decode;
 
@@ -82,6 +83,12 @@ impl Certificate {
         bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
     }
 
+    /// Shows it to servers that ask for a client's certificate.
+    pub(crate) fn for_client(self) -> Arc<dyn ResolvesClientCert> {
+        let key = CertifiedKey::clone(&self.key);
+        Arc::new(SingleCertAndKey::from(key))
+    }
+
     fn is_current(&self) -> bool {
         self.written == [modified(&self.files.cert), modified(&self.files.key)]
     }
@@ -92,7 +99,8 @@ impl Certificate {
     }
 }
 
-fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+/// The certificates in a file in PEM; at least one.
+pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
     let chain = chain.map_err(|error| explain(path, "certificate", &error))?;
     if chain.is_empty() { Err(explain(path, "certificate", &pem::Error::NoItemsFound)) } else { Ok(chain) }

@@ -1,0 +1,122 @@
+//! Origins with TLS: whom they are signed by, which name they have, and what they want to be shown.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use super::authority::Pair;
+use super::support::{Larder, Origin, eventually};
+use super::{Authority, LISTEN, TLS};
+
+/// `openssl s_server`, which answers with a page about the connection.
+struct Server {
+    address: SocketAddr,
+    child: Child,
+}
+
+impl Server {
+    /// With a certificate, and a certificate wanted of clients that `wants` signs.
+    fn new(pair: &Pair, wants: &Authority) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address");
+        drop(free);
+        let mut command = Command::new("openssl");
+        command.args(["s_server", "-quiet", "-www", "-accept", &address.to_string()]);
+        command.arg("-cert").arg(&pair.cert).arg("-key").arg(&pair.key);
+        command.args(["-CAfile", &wants.file(), "-Verify", "1", "-verify_return_error"]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let server = Self { address, child: child.expect("openssl") };
+        eventually("a listener", || TcpStream::connect(address).ok());
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A site whose origin listens for TLS at `address`.
+fn site(address: SocketAddr, keys: &str) -> Larder {
+    Larder::start(&format!("[[site]]\norigin = 'https://{address}'\nretries = 0\n{keys}"))
+}
+
+fn client(pair: &Pair) -> String {
+    format!("client_cert = '{}'\nclient_key = '{}'\n", pair.cert.display(), pair.key.display())
+}
+
+#[test]
+fn an_origin_is_signed_by_the_sites_authority_and_has_its_name() {
+    let (authority, page) = (Authority::new(), Origin::always("200 OK\nCache-Control: no-store\n\na page"));
+    let pair = authority.pair("origin", &["origin.test"]);
+    let origin = super::support::site(&[&page], "");
+    let origin = Larder::start(&format!("{LISTEN}{}{origin}", pair.table()));
+    let ca = format!("ca = '{}'\n", authority.file());
+    let named = format!("{ca}tls_name = 'origin.test'");
+    let stranger = Authority::new();
+    let other = format!("ca = '{}'\ntls_name = 'origin.test'", stranger.file());
+    let address = origin.door(TLS);
+    for (keys, expected) in [
+        (named.as_str(), Some("a page")),
+        // By the address in its URL, and by authorities that did not sign it.
+        (ca.as_str(), None),
+        (other.as_str(), None),
+        ("tls_name = 'origin.test'", None),
+    ] {
+        let response = site(address, keys).get("/");
+        match expected {
+            Some(text) => assert_eq!((response.status, response.text()), (200, text)),
+            None => assert_eq!(response.status, 502, "{keys}: {response:?}"),
+        }
+    }
+    // Health checks trust the same authorities.
+    let watched = site(address, &format!("{named}\nhealth = '/'\nhealth_interval = '100ms'\nmax_fails = 1"));
+    let before = page.count();
+    eventually("two checks", || (page.count() >= before + 2).then_some(()));
+    assert_eq!(watched.get("/").status, 200);
+}
+
+#[test]
+fn an_origin_is_shown_the_sites_certificate() {
+    let (authority, ours) = (Authority::new(), Authority::new());
+    let server = Server::new(&authority.pair("origin", &["127.0.0.1"]), &ours);
+    let ca = format!("ca = '{}'\n", authority.file());
+    let shown = site(server.address, &format!("{ca}{}", client(&ours.pair("the cache", &["cache.test"]))));
+    let response = shown.get("/");
+    assert_eq!(response.status, 200);
+    assert!(
+        response.text().contains("CN=the cache") || response.text().contains("CN = the cache"),
+        "{response:?}"
+    );
+    let stranger = client(&authority.pair("a stranger", &["cache.test"]));
+    for keys in [ca.clone(), format!("{ca}{stranger}")] {
+        assert_eq!(site(server.address, &keys).get("/").status, 502, "{keys}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_keys_of_a_site_is_said() {
+    let authority = Authority::new();
+    let (one, other) = (authority.pair("one", &["a.test"]), authority.pair("other", &["a.test"]));
+    let mixed = format!("client_cert = '{}'\nclient_key = '{}'", one.cert.display(), other.key.display());
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("larder.toml");
+    for (origin, keys, expected) in [
+        ("https", "ca = '/nonexistent.pem'".to_owned(), "/nonexistent.pem: no such file"),
+        ("https", format!("ca = '{}'", one.key.display()), "no certificate in it"),
+        ("https", format!("client_cert = '{}'", one.cert.display()), "add 'client_key'"),
+        ("https", format!("client_key = '{}'", one.key.display()), "add 'client_cert'"),
+        ("https", mixed, "is not the key of the certificate"),
+        ("https", "tls_name = 'a b'".to_owned(), "tls_name"),
+        ("http", format!("ca = '{}'", authority.file()), "this site has none"),
+    ] {
+        std::fs::write(&config, format!("[[site]]\norigin = '{origin}://a.test'\n{keys}\n"))
+            .expect("written");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+        let output = command.args(["check", "--config"]).arg(&config).output().expect("larder");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && told.contains(expected), "{keys}: {told}");
+        assert!(told.contains("larder.toml:"), "{told}");
+    }
+}
