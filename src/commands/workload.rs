@@ -53,6 +53,9 @@ enum Kind {
         /// Number of repetitions
         #[arg(long, value_name = "N", default_value_t = 100)]
         rounds: u32,
+        /// Chance that a page is one of those that the repetition before had of its kind: 0 draws evenly
+        #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = units::parse_share)]
+        locality: f64,
         #[command(flatten)]
         common: Common,
     },
@@ -191,7 +194,9 @@ pub(crate) fn run(line: Line) -> Result<(), Failure> {
             return save(made, common.output.as_deref());
         }
         Kind::Shuffle { pages, copies, common } => (Order::Shuffle { pages, copies }, common),
-        Kind::Staged { pages, rounds, common } => (Order::Staged { pages, rounds }, common),
+        Kind::Staged { pages, rounds, locality, common } => {
+            (Order::Staged { pages, rounds, locality }, common)
+        }
         Kind::Zipf { zipf: Skew { requests, pages, exponent }, common } => {
             (Order::Zipf { requests, pages, exponent }, common)
         }

@@ -25,7 +25,7 @@ fn counts(steps: &[Step]) -> HashMap<&str, usize> {
 fn orders() -> Vec<Order> {
     vec![
         Order::Shuffle { pages: 40, copies: 7..=16 },
-        Order::Staged { pages: 40, rounds: 50 },
+        Order::Staged { pages: 40, rounds: 50, locality: 0.0 },
         Order::Zipf { requests: 5_000, pages: 300, exponent: 0.9 },
         Order::Browsing(Dataset::One),
         Order::Browsing(Dataset::Two),

@@ -1,8 +1,10 @@
-//! The results of an experiment: claims with their verdicts, figures and tables.
+//! The results of an experiment: claims with what was seen of them, figures and tables.
 
 use crate::plot::Plot;
 
-use super::statistics::{Contrast, Interval, Verdict};
+use super::statistics::{
+    Bound, Claim, Evidence, FALSE_VERDICTS, Interval, Kind, Samples, Side, Verdict, level,
+};
 
 /// A claim, and what the measurements say of it.
 #[derive(Clone, Debug)]
@@ -11,38 +13,232 @@ pub struct Finding {
     pub claim: String,
     /// The source of the claim.
     pub source: &'static str,
+    /// What decides it.
+    pub basis: Basis,
+    /// How large what was found is, in one line, where the values of the claim do not say it.
+    pub effect: Option<String>,
+    /// What was measured, whatever the verdict.
+    pub text: String,
+    /// Explanations, each with the outcomes that it explains: it is printed with these only.
+    pub explanations: Vec<(Vec<Ruling>, String)>,
+}
+
+/// What decides a claim.
+#[derive(Clone, Debug)]
+pub enum Basis {
+    /// Measurements.
+    Tested(Claim),
+    /// It follows from how the experiment is made: why. Measurements only show whether it was made so, if there are any.
+    Given(&'static str, Option<bool>),
+}
+
+/// A verdict without its conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// It holds.
+    Holds,
+    /// It does not hold.
+    Fails,
+    /// It depends.
+    Depends,
+    /// It is not decided.
+    Open,
+}
+
+impl Ruling {
+    /// Of a verdict.
+    pub fn of(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Holds => Self::Holds,
+            Verdict::Fails => Self::Fails,
+            Verdict::Depends(_) => Self::Depends,
+            Verdict::Open(_) => Self::Open,
+        }
+    }
+}
+
+/// A finding with its verdict.
+#[derive(Clone, Debug)]
+pub struct Decided<'a> {
+    /// What was decided.
+    pub finding: &'a Finding,
     /// Whether it stands.
     pub verdict: Verdict,
-    /// How large what was found is, in one line: with its unit, confidence interval and repetitions.
+    /// How it was decided.
+    pub rule: String,
+    /// How large what was found is, in one line: with its unit, threshold, confidence interval and number of lists.
     pub effect: String,
-    /// What the data show, and why.
-    pub text: String,
+    /// What each condition says, where there are several.
+    pub conditions: String,
+}
+
+/// The level at which each claim of a report is decided, for all of its claims together.
+pub(super) fn common_level<'a>(findings: impl Iterator<Item = &'a Finding>) -> f64 {
+    let chances: Vec<f64> = findings.filter_map(Finding::chance).collect();
+    level(&chances, FALSE_VERDICTS)
 }
 
 impl Finding {
-    /// A claim that a difference, of so many times `scale` of `unit`, is above 0.
-    pub(super) fn of_contrast(
-        claim: &str,
+    /// A claim that measurements decide.
+    pub(super) fn tested(claim: impl Into<String>, source: &'static str, tested: Claim) -> Self {
+        Self::new(claim, source, Basis::Tested(tested))
+    }
+
+    /// A claim about values that have to be within a bound.
+    pub(super) fn sampled(
+        claim: impl Into<String>,
         source: &'static str,
-        contrast: &Contrast,
-        (scale, unit): (f64, &str),
-        text: String,
+        kind: Kind,
+        (samples, bound): (Samples, Bound),
+        unit: (f64, &'static str),
     ) -> Self {
-        let effect = contrast.overall().map_or_else(String::new, |overall| told(&overall, scale, unit));
-        Self { claim: claim.to_owned(), source, verdict: contrast.verdict(), effect, text }
+        Self::tested(claim, source, Claim { kind, evidence: Evidence::Sampled(samples, bound), unit })
+    }
+
+    /// A claim about cases that are counted.
+    pub(super) fn counted(
+        claim: impl Into<String>,
+        source: &'static str,
+        kind: Kind,
+        (so, of): (u64, u64),
+    ) -> Self {
+        let found = Self::tested(
+            claim,
+            source,
+            Claim { kind, evidence: Evidence::Counted { so, of }, unit: (1.0, "cases") },
+        );
+        if of > 0 { found.with_effect(format!("{so} of {of} cases")) } else { found }
+    }
+
+    /// A claim that follows from how the experiment is made.
+    pub(super) fn given(
+        claim: impl Into<String>,
+        source: &'static str,
+        why: &'static str,
+        is_so: Option<bool>,
+    ) -> Self {
+        Self::new(claim, source, Basis::Given(why, is_so))
+    }
+
+    fn new(claim: impl Into<String>, source: &'static str, basis: Basis) -> Self {
+        let claim = claim.into();
+        Self { claim, source, basis, effect: None, text: String::new(), explanations: Vec::new() }
+    }
+
+    /// Says how large what was found is.
+    pub(super) fn with_effect(self, effect: impl Into<String>) -> Self {
+        Self { effect: Some(effect.into()), ..self }
+    }
+
+    /// Says what was measured.
+    pub(super) fn saying(self, text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..self }
+    }
+
+    /// Adds an explanation of some outcomes.
+    pub(super) fn because(mut self, outcomes: &[Ruling], text: impl Into<String>) -> Self {
+        self.explanations.push((outcomes.to_vec(), text.into()));
+        self
+    }
+
+    fn chance(&self) -> Option<f64> {
+        match &self.basis {
+            Basis::Tested(claim) => claim.chance(),
+            Basis::Given(..) => None,
+        }
+    }
+
+    /// Whether measurements decide it, so that it counts.
+    pub fn is_tested(&self) -> bool {
+        matches!(self.basis, Basis::Tested(_))
+    }
+
+    /// Decides it at a level.
+    pub(super) fn decide(&self, level: f64) -> Decided<'_> {
+        let (verdict, rule) = match &self.basis {
+            Basis::Tested(claim) => (claim.verdict(level), claim.rule()),
+            Basis::Given(why, is_so) => {
+                let verdict = match is_so {
+                    None => Verdict::Open("it was not measured".to_owned()),
+                    Some(true) => Verdict::Holds,
+                    Some(false) => Verdict::Fails,
+                };
+                (verdict, (*why).to_owned())
+            }
+        };
+        let sides = match &self.basis {
+            Basis::Tested(claim) => claim.sides(level).into_iter().map(|side| told_side(side, claim.unit)),
+            Basis::Given(..) => {
+                return Decided {
+                    finding: self,
+                    verdict,
+                    rule,
+                    effect: self.effect.clone().unwrap_or_default(),
+                    conditions: String::new(),
+                };
+            }
+        };
+        let sides: Vec<String> = sides.collect();
+        let conditions = if sides.len() > 1 { sides.join("; ") } else { String::new() };
+        let effect = self.effect.clone().or_else(|| self.told()).unwrap_or_default();
+        Decided { finding: self, verdict, rule, effect, conditions }
+    }
+
+    fn told(&self) -> Option<String> {
+        let Basis::Tested(Claim { evidence: Evidence::Sampled(samples, bound), unit, .. }) = &self.basis
+        else {
+            return None;
+        };
+        Some(told_of(&samples.overall(*bound)?, *bound, *unit))
     }
 }
 
-/// An interval in words: `+3.1 points (95% between +2.0 and +4.2, 5 repetitions, d = 2.4)`.
-pub(super) fn told(interval: &Interval, scale: f64, unit: &str) -> String {
-    let Interval { mean, margin, count, .. } = *interval;
-    let (mean, margin) = (mean * scale, margin * scale);
-    if count == 1 {
-        return format!("{mean:+.2} {unit} (one repetition)");
+impl Decided<'_> {
+    /// The explanations of the verdict.
+    pub fn explanations(&self) -> impl Iterator<Item = &str> {
+        let outcome = Ruling::of(&self.verdict);
+        let fit = self.finding.explanations.iter().filter(move |(outcomes, _)| outcomes.contains(&outcome));
+        fit.map(|(_, text)| text.as_str())
     }
-    let effect = interval.effect().map_or_else(String::new, |effect| format!(", d = {effect:.1}"));
-    let (low, high) = (mean - margin, mean + margin);
-    format!("{mean:+.2} {unit} (95% between {low:+.2} and {high:+.2}, {count} repetitions{effect})")
+}
+
+fn told_side((name, interval, side): (&str, Interval, Side), (scale, unit): (f64, &str)) -> String {
+    let side = match side {
+        Side::For => "holds",
+        Side::Against => "contrary",
+        Side::Unsure => "not decided",
+    };
+    // A unit is named once, in the effect; of a percentage the sign is short enough.
+    let unit = if unit == "%" { "%" } else { "" };
+    format!("{name}: {:+.2}{unit} ({side})", interval.mean * scale)
+}
+
+/// An interval in words, with its distance to a threshold.
+fn told_of(interval: &Interval, bound: Bound, unit: (f64, &str)) -> String {
+    let (word, threshold) = match bound {
+        Bound::Above(threshold) => ("above", threshold),
+        Bound::Below(threshold) => ("below", threshold),
+    };
+    let told = told(interval, unit.0, unit.1);
+    let threshold = format!("{word} {:.2} was claimed", threshold * unit.0).replace(".00 ", " ");
+    let effect = interval.effect(bound.threshold());
+    let effect = effect
+        .map_or_else(String::new, |effect| format!(", {effect:+.1} standard deviations from the threshold"));
+    let told = told.strip_suffix(')').unwrap_or(&told).to_owned();
+    format!("{told}; {threshold}{effect})")
+}
+
+/// An interval in words: `+3.10 points (95% between +2.00 and +4.20, 5 lists)`.
+pub(super) fn told(interval: &Interval, scale: f64, unit: &str) -> String {
+    let (mean, count) = (interval.mean * scale, interval.count);
+    let Some(margin) = interval.margin() else { return format!("{mean:+.2} {unit} (one list)") };
+    let (low, high) = (mean - margin * scale, mean + margin * scale);
+    format!("{mean:+.2} {unit} (95% between {low:+.2} and {high:+.2}, {count} lists)")
+}
+
+/// The same of what is no difference.
+pub(super) fn plain(interval: &Interval, scale: f64, unit: &str) -> String {
+    told(interval, scale, unit).replace('+', "")
 }
 
 /// A picture, with its numbers.
@@ -112,12 +308,46 @@ pub struct Findings {
 mod tests {
     use super::*;
 
+    fn finding(values: &[f64], bound: Bound) -> Finding {
+        let mut samples = Samples::default();
+        samples.add("10%", (0..).zip(values.iter().copied()));
+        Finding::sampled("it is", "somebody", Kind::OnAverage, (samples, bound), (100.0, "points"))
+    }
+
     #[test]
     fn intervals_are_told_in_their_unit() {
         let interval = Interval::of(&[0.01, 0.02, 0.03]).unwrap();
-        let expected = "+2.00 points (95% between -0.48 and +4.48, 3 repetitions, d = 2.0)";
-        assert_eq!(told(&interval, 100.0, "points"), expected);
-        assert_eq!(told(&Interval::of(&[1.5]).unwrap(), 1.0, "ms"), "+1.50 ms (one repetition)");
+        assert_eq!(told(&interval, 100.0, "points"), "+2.00 points (95% between -0.48 and +4.48, 3 lists)");
+        assert_eq!(told(&Interval::of(&[1.5]).unwrap(), 1.0, "ms"), "+1.50 ms (one list)");
+    }
+
+    #[test]
+    fn an_effect_is_told_as_its_distance_to_the_threshold() {
+        let effect = finding(&[1.09, 1.10, 1.11], Bound::Below(1.1)).decide(0.05).effect;
+        assert!(effect.starts_with("+110.00 points (95% between "), "{effect}");
+        assert!(
+            effect.ends_with("; below 110 was claimed, +0.0 standard deviations from the threshold)"),
+            "{effect}"
+        );
+        let one = finding(&[1.0], Bound::Above(0.5)).decide(0.05).effect;
+        assert_eq!(one, "+100.00 points (one list; above 50 was claimed)");
+    }
+
+    #[test]
+    fn an_explanation_is_printed_with_its_verdict_only() {
+        let finding = finding(&[1.0, 1.1, 1.2], Bound::Above(0.0))
+            .because(&[Ruling::Holds], "why it holds")
+            .because(&[Ruling::Fails, Ruling::Open], "why not");
+        assert_eq!(finding.decide(0.05).explanations().collect::<Vec<_>>(), ["why it holds"]);
+        assert_eq!(finding.decide(1e-9).explanations().collect::<Vec<_>>(), ["why not"]);
+    }
+
+    #[test]
+    fn what_is_given_is_not_corrected_for() {
+        let given = Finding::given("it is", "somebody", "it was made so", Some(true));
+        assert_eq!((given.decide(0.0).verdict, given.is_tested()), (Verdict::Holds, false));
+        let tested = finding(&[1.0, 1.1, 1.2], Bound::Above(0.0));
+        assert_eq!(common_level([&given, &tested].into_iter()), FALSE_VERDICTS);
     }
 
     #[test]

@@ -36,14 +36,14 @@ use std::fmt::{self, Display};
 
 pub use bench::{Bench, Scale, Size, Watch};
 pub use drive::{Exchange, Outcome, Plan, Source, Times, drive};
-pub use findings::{Figure, Finding, Findings, Grid};
+pub use findings::{Basis, Decided, Figure, Finding, Findings, Grid, Ruling};
 pub use journal::{Head, Journal};
 pub use ledger::{Ledger, Stale, Versions};
 pub use machine::describe as describe_machine;
 pub use prices::{Machine, Prices};
 pub use report::{Part, Provenance, write as write_report};
 pub use slots::Slots;
-pub use statistics::{Contrast, Interval, Verdict};
+pub use statistics::{Bound, Claim, Evidence, Interval, Kind, Samples, Verdict};
 
 /// Why a measurement, and the experiment with it, came to an end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Halt;
-use super::findings::{Figure, Finding, Findings, Grid};
+use super::findings::{Decided, Figure, Finding, Findings, Grid, common_level};
 use super::statistics::Verdict;
 
 const STYLE: &str = include_str!("report.css");
@@ -61,22 +61,36 @@ pub fn write(directory: &Path, parts: &[Part], origin: &Provenance) -> Result<()
 fn page(parts: &[Part], origin: &Provenance) -> String {
     let contents: String =
         parts.iter().map(|part| format!("<a href=\"#{}\">{}</a>\n", part.name, escape(part.title))).collect();
-    let sections: String = parts.iter().map(section).collect();
+    let level = common_level(parts.iter().flat_map(|part| &part.findings.findings));
+    let sections: String = parts.iter().map(|part| section(part, level)).collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Larder: experiments</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>What the experiments show</h1>\n{}</header>\n\
          <nav aria-label=\"experiments\">\n{contents}<a href=\"#how\">How it was measured</a>\n</nav>\n<main>\n{}{sections}{}</main>\n\
          </body>\n</html>\n",
-        opening(parts, origin),
-        answers(parts),
-        how(origin),
+        opening(parts, origin, level),
+        answers(parts, level),
+        how(origin, level),
     )
 }
 
-fn opening(parts: &[Part], origin: &Provenance) -> String {
+fn opening(parts: &[Part], origin: &Provenance, level: f64) -> String {
     let all = parts.iter().flat_map(|part| &part.findings.findings);
-    let count = |is_it: fn(&Verdict) -> bool| all.clone().filter(|finding| is_it(&finding.verdict)).count();
+    let verdicts: Vec<Verdict> =
+        all.clone().filter(|one| one.is_tested()).map(|one| one.decide(level).verdict).collect();
+    let given = all.count() - verdicts.len();
+    let given = match given {
+        0 => String::new(),
+        1 => " One more follows from how the experiments are made; it is listed apart and not counted."
+            .to_owned(),
+        more => {
+            format!(
+                " {more} more follow from how the experiments are made; they are listed apart and not counted."
+            )
+        }
+    };
+    let count = |is_it: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is_it(verdict)).count();
     let counts = [
         (count(|verdict| *verdict == Verdict::Holds), "holds", ["\u{2713}", "holds", "hold"]),
         (count(|verdict| *verdict == Verdict::Fails), "fails", ["\u{2717}", "does not hold", "do not hold"]),
@@ -110,8 +124,8 @@ fn opening(parts: &[Part], origin: &Provenance) -> String {
         parts.iter().filter_map(|part| Some((part, part.halted.as_ref()?))).map(halted).collect();
     format!(
         "<p>Measured live: a real proxy, asked over sockets, in front of an origin whose pages and delays are known. \
-         {} claims were put to the test.{kind}</p>\n<p>{told}</p>\n<p class=\"quiet\">{}, seed {}</p>\n{halted}",
-        all.clone().count(),
+         {} claims were put to the test.{given}{kind}</p>\n<p>{told}</p>\n<p class=\"quiet\">{}, seed {}</p>\n{halted}",
+        verdicts.len(),
         escape(&origin.date),
         origin.scale.seed,
     )
@@ -125,12 +139,36 @@ fn halted((part, why): (&Part, &String)) -> String {
     )
 }
 
-/// The table of all claims.
-fn answers(parts: &[Part]) -> String {
-    let mut text = "<section id=\"answers\">\n<h2>The answers</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>claim</th>\
-         <th>verdict</th><th>how large</th></tr></thead>\n<tbody>\n"
-        .to_owned();
+/// The table of all claims: those that were tested, and then those that follow from how the experiments are made.
+fn answers(parts: &[Part], level: f64) -> String {
+    let given = answer_rows(parts, level, |finding| !finding.is_tested());
+    let given = match given.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<h3 id=\"given\">True by construction</h3>\n<p>These follow from how the experiments are made, from a theorem or from \
+             a table of prices. Measurements only show that the experiments were made so. They are not counted.</p>\n{}",
+            answer_table(&given)
+        ),
+    };
+    let tested = answer_table(&answer_rows(parts, level, Finding::is_tested));
+    format!("<section id=\"answers\">\n<h2>The answers</h2>\n{tested}{given}</section>\n")
+}
+
+fn answer_table(rows: &str) -> String {
+    format!(
+        "<div class=\"wide\"><table>\n<thead><tr><th>claim</th><th>verdict</th><th>how large</th></tr></thead>\n\
+         <tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+}
+
+fn answer_rows(parts: &[Part], level: f64, is_it: fn(&Finding) -> bool) -> String {
+    let mut text = String::new();
     for part in parts {
+        let those = (1..).zip(&part.findings.findings).filter(|(_, finding)| is_it(finding));
+        let mut those = those.peekable();
+        if those.peek().is_none() {
+            continue;
+        }
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -138,32 +176,26 @@ fn answers(parts: &[Part]) -> String {
             part.name,
             escape(part.title)
         );
-        for (at, Finding { claim, verdict, effect, text: explanation, .. }) in
-            (1..).zip(&part.findings.findings)
-        {
+        for (at, finding) in those {
+            let Decided { verdict, effect, .. } = finding.decide(level);
             let _ = writeln!(
                 text,
                 "<tr><td><a href=\"#{}-{at}\">{}</a><br><span class=\"quiet\">{}</span></td><td>{}</td><td>{}</td></tr>",
                 part.name,
-                escape(claim),
-                escape(first_sentence(explanation)),
-                chip(verdict),
-                size(effect)
+                escape(&finding.claim),
+                escape(finding.source),
+                chip(&verdict),
+                size(&effect)
             );
         }
     }
-    text + "</tbody>\n</table></div>\n</section>\n"
+    text
 }
 
 /// How large an effect is, and more quietly how sure that is.
 fn size(effect: &str) -> String {
     let (mean, rest) = effect.split_at(effect.find(" (").unwrap_or(effect.len()));
     format!("{}<br><span class=\"quiet\">{}</span>", escape(mean), escape(rest.trim_start()))
-}
-
-/// What stands before the rest of an explanation.
-fn first_sentence(text: &str) -> &str {
-    text.find(". ").map_or(text, |end| &text[..=end])
 }
 
 /// A verdict in words, with a sign and a colour that say the same, and what it depends on.
@@ -182,7 +214,7 @@ fn chip(verdict: &Verdict) -> String {
     format!("<span class=\"chip {class}\">{sign} {words}</span>{rest}")
 }
 
-fn section(part: &Part) -> String {
+fn section(part: &Part, level: f64) -> String {
     let Findings { setup, findings, figures, tables } = &part.findings;
     let mut text = format!("<section id=\"{}\">\n<h2>{}</h2>\n", part.name, escape(part.title));
     let _ = writeln!(text, "<p class=\"quiet\">{}</p>", escape(part.shows));
@@ -190,24 +222,35 @@ fn section(part: &Part) -> String {
         let _ = writeln!(text, "<p>{}</p>", escape(paragraph));
     }
     for (at, finding) in (1..).zip(findings) {
-        let Finding { claim, source, verdict, effect, text: explanation } = finding;
-        let _ = writeln!(
-            text,
-            "<article id=\"{}-{at}\">\n<h3>{}</h3>\n<p>{}<br><span class=\"quiet\">{}</span></p>\n<p>{}</p>\n\
-             <p class=\"quiet\">Claimed by: {}</p>\n</article>",
-            part.name,
-            escape(claim),
-            chip(verdict),
-            escape(effect),
-            escape(explanation),
-            escape(source)
-        );
+        text += &article(&format!("{}-{at}", part.name), &finding.decide(level));
     }
     text.extend(figures.iter().map(figure));
     text.extend(tables.iter().filter(|table| !table.rows.is_empty()).map(|table| {
         format!("<h3>{}</h3>\n<div class=\"wide\">{}</div>\n", escape(&table.title), rows(table))
     }));
     text + "</section>\n"
+}
+
+/// A claim with its verdict, the rule, what was measured, and what explains the verdict.
+fn article(name: &str, decided: &Decided<'_>) -> String {
+    let Decided { finding, verdict, rule, effect, conditions } = decided;
+    let explanations: Vec<&str> =
+        std::iter::once(finding.text.as_str()).chain(decided.explanations()).collect();
+    let conditions = match conditions.is_empty() {
+        true => String::new(),
+        false => format!("<br><span class=\"quiet\">{}</span>", escape(conditions)),
+    };
+    format!(
+        "<article id=\"{name}\">\n<h3>{}</h3>\n<p>{}<br><span class=\"quiet\">{}</span>{conditions}</p>\n<p>{}</p>\n\
+         <p class=\"quiet\">Claimed by: {}. {}: {}</p>\n</article>\n",
+        escape(&finding.claim),
+        chip(verdict),
+        escape(effect),
+        escape(explanations.join(" ").trim()),
+        escape(finding.source),
+        if finding.is_tested() { "Rule" } else { "True by construction" },
+        escape(rule),
+    )
 }
 
 fn figure(figure: &Figure) -> String {
@@ -232,7 +275,7 @@ fn rows(grid: &Grid) -> String {
     format!("<table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody>\n</table>", cells(&grid.columns, "th"))
 }
 
-fn how(origin: &Provenance) -> String {
+fn how(origin: &Provenance, level: f64) -> String {
     let machine = Grid {
         title: String::new(),
         columns: vec!["what".to_owned(), "which".to_owned()],
@@ -240,10 +283,15 @@ fn how(origin: &Provenance) -> String {
     };
     format!(
         "<section id=\"how\">\n<h2>How it was measured</h2>\n<p>These commands made this page; with the same seed they send the \
-         same requests.</p>\n<pre>{}</pre>\n<div class=\"wide\">{}</div>\n<p>Intervals hold the true mean 95 times in 100 \
-         (Student's t over the repetitions, differences taken pair by pair); d is the mean difference in standard deviations. \
-         A claim <b>holds</b> if its interval lies above 0 and at no condition the contrary is sure; it <b>depends</b> if \
-         conditions differ; it is <b>not decided</b> if chance could explain what was seen.</p>\n</section>\n",
+         same requests.</p>\n<pre>{}</pre>\n<div class=\"wide\">{}</div>\n\
+         <h3>How claims are decided</h3>\n<p>The unit of repetition is the list of requests: both sides of a comparison get the same \
+         lists, and several runs over one list count once. Intervals hold the true mean 95 times in 100 (Student's t over the lists). \
+         Effects are distances to the claim's threshold, in standard deviations of the lists.</p>\n<p>Claims have kinds (there is one, \
+         always, on average, depends on), and each kind has its rule, which stands below the claim. Where live and simulated hits are \
+         the same, the simulation decides with many more lists.</p>\n<p>All tested claims together have at most 5 false verdicts in 100: the \
+         procedure of Benjamini and Hochberg over the claims gives a level of {level:.4} for each of this page, and Holm's method \
+         divides it among the conditions within a claim. What stays undecided names the distance that would have been found 4 times \
+         in 5.</p>\n</section>\n",
         escape(&origin.commands.join("\n")),
         rows(&machine),
     )
@@ -270,16 +318,20 @@ fn percent_encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::{Scale, Size};
+    use crate::live::{Bound, Kind, Ruling, Samples, Scale, Size};
     use crate::plot::{Axis, Plot, Unit};
 
     fn part() -> Part {
-        let finding = |claim: &str, verdict| Finding {
-            claim: claim.to_owned(),
-            source: "somebody",
-            verdict,
-            effect: "+1.00 ms".to_owned(),
-            text: "because a < b".to_owned(),
+        let finding = |claim: &str, conditions: &[f64]| {
+            let mut samples = Samples::default();
+            for (at, value) in (1..).zip(conditions) {
+                let values = [-0.01, 0.0, 0.005, 0.01].map(|noise| value + noise);
+                samples.add(&format!("{at}0%"), (0..).zip(values));
+            }
+            let kind = Kind::DependsOn("cache size");
+            Finding::sampled(claim, "somebody", kind, (samples, Bound::Above(0.0)), (1.0, "ms"))
+                .saying("because a < b")
+                .because(&[Ruling::Fails], "this is why not")
         };
         let mut data = Grid::new("t", &["a", "b"]);
         data.row(["1".to_owned(), "x \"y\"".to_owned()]);
@@ -291,13 +343,13 @@ mod tests {
             caption: "see".to_owned(),
             data: data.clone(),
         }];
-        let claims = [
-            ("one", Verdict::Holds),
-            ("two", Verdict::Fails),
-            ("three", Verdict::Depends("it holds at 10%".to_owned())),
-            ("four", Verdict::Open("it was not measured".to_owned())),
+        let mut findings = vec![
+            finding("one", &[1.0, 2.0]),
+            finding("two", &[-1.0, -2.0]),
+            finding("three", &[1.0, -1.0]),
+            finding("four", &[]),
         ];
-        let findings = claims.map(|(claim, verdict)| finding(claim, verdict)).to_vec();
+        findings.push(Finding::given("five", "somebody", "it was made so.", Some(true)));
         let findings = Findings { setup: vec!["how".to_owned()], findings, figures, tables: vec![data] };
         Part {
             name: "some",
@@ -329,7 +381,13 @@ mod tests {
             "4 claims were put to the test.",
             "\u{2713} 1 holds</span>",
             "\u{2717} 1 does not hold</span>",
-            "\u{2248} depends</span> <span class=\"quiet\">it holds at 10%",
+            "\u{2248} depends</span> <span class=\"quiet\">it holds at 10%, and the contrary at 20%",
+            "10%: +1.00 (holds); 20%: +2.00 (holds)",
+            "because a &lt; b this is why not",
+            "Rule: Each condition (cache size) is decided by itself",
+            "One more follows from how the experiments are made",
+            "True by construction: it was made so.",
+            "<a href=\"#some-5\">five</a>",
             "<a href=\"#some-1\">one</a>",
             "because a &lt; b",
             "Some &amp; any",
@@ -341,6 +399,7 @@ mod tests {
         ] {
             assert!(page.contains(text), "{text} in {page}");
         }
+        assert_eq!(page.matches("this is why not").count(), 1);
         let elsewhere = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"));
         let csv = fs::read_to_string(directory.path().join("some-figure.csv")).unwrap();

@@ -26,6 +26,8 @@ pub enum Order {
         pages: u32,
         /// Number of repetitions.
         rounds: u32,
+        /// The chance that a page is one of those that the round before had of its kind, 0 to 1; 0 draws evenly.
+        locality: f64,
     },
     /// Independent requests; the page of rank `r` as likely as `1 / r^exponent`. Pages are numbered by rank, from 0.
     Zipf {
@@ -90,8 +92,9 @@ impl Order {
                 let (least, most) = copies.clone().into_inner();
                 format!("shuffle: {pages} pages, each {least} to {most} times, shuffled")
             }
-            Self::Staged { pages, rounds } => format!(
-                "staged: {pages} pages, {rounds} rounds of {SMALL} small pages, {LARGER} larger ones and the largest"
+            Self::Staged { pages, rounds, locality } => format!(
+                "staged: {pages} pages, {rounds} rounds of {SMALL} small pages, {LARGER} larger ones and the largest; locality \
+                 {locality}"
             ),
             Self::Zipf { requests, pages, exponent } => {
                 format!("zipf: {requests} independent requests for {pages} pages, exponent {exponent}")
@@ -125,7 +128,7 @@ impl Order {
             Self::Shuffle { pages, ref copies } => {
                 Box::new(shuffle(pages, copies.clone(), random).into_iter())
             }
-            Self::Staged { rounds, .. } => staged(table.by_size(), rounds, random),
+            Self::Staged { rounds, locality, .. } => staged(table.by_size(), rounds, locality, random),
             Self::Zipf { requests, pages, exponent } => {
                 let ranks = ranks(pages, exponent);
                 Box::new((0..requests).map(move |_| rank(&ranks, &mut random)))
@@ -176,18 +179,36 @@ fn shuffle(pages: u32, copies: RangeInclusive<u32>, mut random: Random) -> Vec<u
     sequence
 }
 
-/// Small are the smaller seven tenths, larger all others but the largest.
-fn staged(by_size: Vec<u32>, rounds: u32, mut random: Random) -> Box<dyn Iterator<Item = u32>> {
+/// Small are the smaller seven tenths, larger all others but the largest. With a chance of `locality`, a page is one of those that
+/// the round before had of its kind.
+fn staged(
+    by_size: Vec<u32>,
+    rounds: u32,
+    locality: f64,
+    mut random: Random,
+) -> Box<dyn Iterator<Item = u32>> {
     let Some((&largest, others)) = by_size.split_last() else { return Box::new(std::iter::empty()) };
     let others = others.to_vec();
     let split = by_size.len() * 7 / 10;
+    // A wrong share is none.
+    let locality = if locality > 0.0 { locality.min(1.0) } else { 0.0 };
+    let mut before = [Vec::new(), Vec::new()];
     Box::new((0..rounds).flat_map(move |_| {
         let (small, larger) = others.split_at(split.min(others.len()));
         let mut round = Vec::with_capacity(SMALL + LARGER + 1);
-        for (pool, count) in [(small, SMALL), (larger, LARGER)] {
-            if !pool.is_empty() {
-                round.extend((0..count).map(|_| pool[random.random_range(0..pool.len())]));
+        for (before, (pool, count)) in before.iter_mut().zip([(small, SMALL), (larger, LARGER)]) {
+            if pool.is_empty() {
+                continue;
             }
+            let drawn: Vec<u32> = (0..count)
+                .map(|_| {
+                    let again = locality > 0.0 && !before.is_empty() && random.random_bool(locality);
+                    let from = if again { &before[..] } else { pool };
+                    from[random.random_range(0..from.len())]
+                })
+                .collect();
+            round.extend_from_slice(&drawn);
+            *before = drawn;
         }
         round.push(largest);
         round

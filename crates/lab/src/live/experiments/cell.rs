@@ -1,20 +1,22 @@
 //! One policy at one cache size over one list of requests: the measurements of the live proxy, and the simulation of the
 //! same requests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use larder_evict::{By, Capacity, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::live::course::{Course, Page};
-use crate::live::findings::{Figure, Finding, Grid, told};
+use crate::live::findings::{Figure, Finding, Grid, Ruling, told};
 use crate::live::load::{Load, Outcome, Pace, Seen, Via};
 use crate::live::origin::{Model, Origin};
 use crate::live::proxy::{Proxy, Setting};
 use crate::live::replayed::{outcomes, share};
-use crate::live::{Bench, Contrast, Halt, Interval, Verdict};
+use crate::live::{Bench, Halt, Interval, Kind, Samples};
 use crate::plot::{Axis, Plot, Unit};
 use crate::trace::Trace;
+
+use super::LARDER;
 
 /// By how much live and simulated hit ratios may differ where no lots are drawn.
 const MOST_APART: f64 = 0.01;
@@ -170,6 +172,12 @@ impl Weights {
         self.pages.get(page as usize).copied().unwrap_or(1)
     }
 
+    /// What pages take beside their content, on average.
+    pub(super) fn beside(&self, course: &Course) -> u64 {
+        let content: u64 = course.pages.iter().map(|page| page.size).sum();
+        self.pages.iter().sum::<u64>().saturating_sub(content) / self.pages.len().max(1) as u64
+    }
+
     /// The requests of `course`, weighed.
     pub(super) fn trace(&self, course: &Course) -> Trace {
         course.trace(self.first, |page| self.of(page))
@@ -271,22 +279,19 @@ pub(super) fn contrast(
     cells: &[&Measured],
     (one, other): (&str, &str),
     value: impl Fn(&Measured) -> f64,
-) -> Contrast {
+) -> Samples {
     let find = |policy: &str, percent: u32, repetition: u64| {
         let is_it =
             |cell: &Cell| cell.policy == policy && cell.percent == percent && cell.repetition == repetition;
         cells.iter().find(|measured| is_it(&measured.cell)).map(|measured| value(measured))
     };
     let repetitions: BTreeSet<u64> = cells.iter().map(|measured| measured.cell.repetition).collect();
-    let mut contrast = Contrast::default();
+    let mut samples = Samples::default();
     for percent in percents(cells) {
-        let difference = |&at: &u64| Some(find(one, percent, at)? - find(other, percent, at)?);
-        let differences: Vec<_> = repetitions.iter().filter_map(difference).collect();
-        if !differences.is_empty() {
-            contrast.add(&format!("{percent}%"), differences);
-        }
+        let difference = |&at: &u64| Some((at, find(one, percent, at)? - find(other, percent, at)?));
+        samples.add(&format!("{percent}%"), repetitions.iter().filter_map(difference));
     }
-    contrast
+    samples
 }
 
 /// The mean of `value` for a policy at a size.
@@ -322,7 +327,7 @@ pub(super) fn curves(
                 (*policy).to_owned(),
                 percent.to_string(),
                 format!("{:.decimals$}", interval.mean),
-                format!("{:.decimals$}", interval.margin),
+                interval.margin_cell(decimals),
                 interval.count.to_string(),
             ]);
         }
@@ -361,35 +366,49 @@ pub(super) fn side_by_side(name: &str, cells: &[Measured]) -> (Figure, Finding) 
     (Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }, agreement(&cached))
 }
 
+/// Runs whose requests, policy and size are the same count once: what misses cost does not change hits.
 fn agreement(cells: &[&Measured]) -> Finding {
-    let difference = |measured: &&&Measured| (measured.hit_ratio - measured.simulated).abs();
-    let exact = cells.iter().filter(|measured| measured.cell.policy != "rand");
-    let worst = exact.clone().map(|measured| difference(&measured)).fold(0.0, f64::max);
-    let equal = exact.clone().filter(|measured| difference(measured) < 1e-9).count();
+    let mut exact: BTreeMap<(&str, u64, &str, u32), f64> = BTreeMap::new();
+    for measured in cells.iter().filter(|measured| measured.cell.policy != "rand") {
+        let Cell { course, policy, percent, repetition, .. } = &measured.cell;
+        let worst = exact.entry((course, *repetition, policy, *percent)).or_default();
+        *worst = worst.max((measured.hit_ratio - measured.simulated).abs());
+    }
+    let count = exact.len() as u64;
+    let within = exact.values().filter(|apart| **apart <= MOST_APART).count() as u64;
+    let equal = exact.values().filter(|apart| **apart < 1e-9).count();
+    let worst = exact.values().copied().fold(0.0, f64::max);
     let drawn = cells.iter().filter(|measured| measured.cell.policy == "rand");
     let drawn: Vec<_> = drawn.map(|measured| measured.hit_ratio - measured.simulated).collect();
-    let drawn = Interval::of(&drawn);
-    let count = exact.count();
-    let verdict = match count {
-        0 => Verdict::Open("it was not measured".to_owned()),
-        _ if worst <= MOST_APART => Verdict::Holds,
-        _ => Verdict::Fails,
-    };
-    let rand = drawn.map_or_else(String::new, |drawn| {
-        format!(" RAND, which draws other lots live, is off by {} on average.", told(&drawn, 100.0, "points"))
+    let rand = Interval::of(&drawn).map_or_else(String::new, |drawn| {
+        format!(
+            " RAND, which draws other lots live, differs by {} on average.",
+            told(&drawn, 100.0, "points")
+        )
     });
-    Finding {
-        claim: "Simulated and live hit ratios of the same requests agree".to_owned(),
-        source: "Larder",
-        verdict,
-        effect: if count > 0 { format!("at most {:.2} points apart", worst * 100.0) } else { String::new() },
-        text: format!(
-            "Of {count} runs under policies that draw no lots, {equal} had exactly the hits that were simulated; the \
-             claim is that no run is off by more than a point. The policy code is the same in both, so that what \
-             could differ is what a cache counts: the simulation weighs pages as the proxy does, and the field lines \
-             that responses share with the first that has them.{rand}"
-        ),
-    }
+    let claim = format!(
+        "Simulated and live hit ratios of the same requests differ by at most {} point",
+        MOST_APART * 100.0
+    );
+    let found = Finding::counted(claim, LARDER, Kind::Always, (within, count));
+    let found = if count > 0 {
+        found.with_effect(format!(
+            "{equal} of {count} exactly equal; at most {:.2} points apart",
+            worst * 100.0
+        ))
+    } else {
+        found
+    };
+    found
+        .saying(format!(
+            "Of {count} different combinations of requests, policy and size under policies that draw no lots, {equal} had exactly \
+             the simulated hits.{rand}"
+        ))
+        .because(
+            &[Ruling::Holds],
+            "The policy code is the same in both. The simulation weighs pages as the proxy does, including the field lines that \
+             responses share with the first that has them.",
+        )
 }
 
 /// Capacity in bytes or entries: `percent` of `all`, at least 1.

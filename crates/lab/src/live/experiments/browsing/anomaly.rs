@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::{COURSES, Plan, REPORT};
 use crate::live::course::{Course, Page};
 use crate::live::experiments::cell::{Cell, Measured, Trial};
-use crate::live::findings::{Figure, Finding, Grid};
+use crate::live::findings::{Figure, Finding, Grid, Ruling};
 use crate::live::load::Via;
 use crate::live::origin::Model;
 use crate::live::replayed::outcomes;
-use crate::live::{Bench, Halt, Journal, Verdict};
+use crate::live::{Bench, Halt, Journal, Kind};
 use crate::plot::{Axis, Plot, Unit};
 
 /// Policies that are searched. LRU cannot have it: what a smaller cache holds, a larger one holds as well.
@@ -89,47 +89,79 @@ fn sequence(bench: &Bench, capacity: u64) -> Result<Measured, Halt> {
     trial.take(bench, &cell)
 }
 
-/// The picture of the worst case, and whether there is one.
-pub(super) fn conclude(journal: &Journal) -> (Option<Figure>, Finding) {
+/// The picture of the worst case, and what is claimed of the anomaly.
+pub(super) fn conclude(journal: &Journal) -> (Option<Figure>, Vec<Finding>) {
     let curves: Vec<Curve> = journal.all("curve/");
     let live: Vec<Measured> = journal.all("sequence/");
-    let of = |policy: &str| curves.iter().filter(|curve| curve.policy == policy).collect::<Vec<_>>();
-    let with = |policy: &str| of(policy).iter().filter(|curve| curve.worst().is_some()).count();
-    let worst = of("fifo").into_iter().max_by_key(|curve| curve.worst().map_or(0, |(_, more)| more)).cloned();
-    let worst = worst.filter(|curve| curve.worst().is_some());
-    let (fifo, rand, lru) = (with("fifo"), with("rand"), with("lru"));
-    let verdict = match curves.len() {
-        0 => Verdict::Open("it was not measured".to_owned()),
-        _ if fifo > 0 && rand > 0 && lru == 0 => Verdict::Holds,
-        _ => Verdict::Fails,
-    };
-    let seen = live.iter().map(|run| {
-        let misses = run.outcomes.matches('m').count();
-        format!("{misses} misses with room for {}", run.capacity)
-    });
-    let seen = seen.collect::<Vec<_>>().join(" and ");
-    let told = worst.as_ref().and_then(|curve| Some((curve, curve.worst()?))).map_or_else(
-        || "no list of requests shows it under FIFO".to_owned(),
+    let worst = curves.iter().filter(|curve| curve.policy == "fifo");
+    let worst = worst.max_by_key(|curve| curve.worst().map_or(0, |(_, more)| more));
+    let worst = worst.filter(|curve| curve.worst().is_some()).cloned();
+    let findings = vec![fifo(&curves, worst.as_ref(), &live), rand(&curves), lru(&curves)];
+    (worst.map(|curve| picture(&curve, &curves)), findings)
+}
+
+/// Lists with the anomaly under a policy, and all lists.
+fn counts(curves: &[Curve], policy: &str) -> (u64, u64) {
+    let of = curves.iter().filter(|curve| curve.policy == policy);
+    (of.clone().filter(|curve| curve.worst().is_some()).count() as u64, of.count() as u64)
+}
+
+/// The published sequence is an example as good as those that are found.
+fn fifo(curves: &[Curve], worst: Option<&Curve>, live: &[Measured]) -> Finding {
+    let (found, searched) = counts(curves, "fifo");
+    let misses: Vec<_> = live.iter().map(|run| (run.capacity, run.outcomes.matches('m').count())).collect();
+    let is_live =
+        misses.iter().any(|(small, few)| misses.iter().any(|(large, many)| small < large && few < many));
+    let shown = if misses.len() > 1 { (u64::from(is_live), 1) } else { (0, 0) };
+    let told = misses.iter().map(|(capacity, misses)| format!("{misses} misses with room for {capacity}"));
+    let told = told.collect::<Vec<_>>().join(" and ");
+    let effect = worst.and_then(|curve| Some((curve, curve.worst()?))).map_or_else(
+        || format!("{found} of {searched} lists of the datasets"),
         |(curve, (small, more))| {
             format!(
-                "FIFO at worst: {more} misses more with room for {} than for {small} (dataset {})",
+                "{found} of {searched} lists of the datasets; at worst {more} misses more with room for {} than for {small} \
+                 (dataset {})",
                 small + 1,
                 curve.course
             )
         },
     );
-    let finding = Finding {
-        claim: "FIFO and RAND can miss more with more room (Belady's anomaly); LRU cannot".to_owned(),
-        source: REPORT,
-        verdict,
-        effect: told,
-        text: format!(
-            "Every capacity was simulated for {} lists of requests. FIFO had the anomaly on {fifo} of them, RAND on {rand} \
-             with the same lots drawn, LRU on {lru}. Live, the sequence 1 2 3 4 1 2 5 1 2 3 4 5 under FIFO had {seen}.",
-            of("fifo").len()
-        ),
-    };
-    (worst.map(|curve| picture(&curve, &curves)), finding)
+    let claim = "There are requests for which FIFO misses more with more room (Belady's anomaly)";
+    let finding = Finding::counted(claim, REPORT, Kind::Exists, (found + shown.0, searched + shown.1));
+    let finding = if searched > 0 { finding.with_effect(effect) } else { finding };
+    finding.saying(format!(
+        "Every capacity was simulated for {searched} lists of the two datasets. Live, the published sequence 1 2 3 4 1 2 5 1 2 3 4 5 \
+         had {}.",
+        if told.is_empty() { "no run" } else { &told }
+    ))
+}
+
+fn rand(curves: &[Curve]) -> Finding {
+    let claim = "There are requests for which RAND misses more with more room, with the same lots drawn";
+    Finding::counted(claim, REPORT, Kind::Exists, counts(curves, "rand"))
+        .saying("Every capacity was simulated for each list; a case is a list.")
+        .because(
+            &[Ruling::Holds],
+            "RAND may evict the page that is needed next. This is chance and no property of the requests: the same random numbers \
+             choose other pages in a larger cache.",
+        )
+}
+
+fn lru(curves: &[Curve]) -> Finding {
+    let (found, searched) = counts(curves, "lru");
+    let why =
+        "LRU is a stack algorithm (Mattson and others, 1970): a larger cache holds what a smaller one holds.";
+    let finding = Finding::given(
+        "LRU never misses more with more room",
+        REPORT,
+        why,
+        (searched > 0).then_some(found == 0),
+    );
+    if searched > 0 {
+        finding.with_effect(format!("{found} of {searched} lists have the anomaly"))
+    } else {
+        finding
+    }
 }
 
 fn picture(worst: &Curve, curves: &[Curve]) -> Figure {

@@ -3,6 +3,7 @@
 use super::{Asked, COURSES, NONE, POLICIES};
 use crate::live::Interval;
 use crate::live::experiments::cell::{Measured, curves, percents, those};
+use crate::live::experiments::lists::{self, List};
 use crate::live::findings::{Figure, Grid};
 use crate::plot::{Axis, Plot, Unit};
 
@@ -99,7 +100,7 @@ pub(super) fn sizes(cells: &[Measured]) -> Vec<Figure> {
                 NONE.to_owned(),
                 "0".to_owned(),
                 format!("{:.3}", none.mean),
-                format!("{:.3}", none.margin),
+                none.margin_cell(3),
                 none.count.to_string(),
             ]);
             time.caption = format!(
@@ -119,6 +120,37 @@ pub(super) fn sizes(cells: &[Measured]) -> Vec<Figure> {
         ));
     }
     figures
+}
+
+/// By how much LRU is ahead of each other policy, over cache size: simulated.
+pub(super) fn leads(all: &[List]) -> Vec<Figure> {
+    let lead = |(course, title): (&str, &str)| {
+        let of = lists::those(all, course, 0);
+        let title = format!("{title}: how far LRU is ahead in hits, simulated");
+        let mut data =
+            Grid::new(&title, &["policy", "cache size in %", "mean", "95% to either side", "lists"]);
+        let x = Axis::linear("cache size, of all URLs", Unit::Share);
+        let mut plot = Plot::new(&title, x, Axis::linear("hit ratio of LRU less its", Unit::Share));
+        for policy in POLICIES.into_iter().filter(|policy| *policy != "lru") {
+            let mut points = Vec::new();
+            for percent in lists::percents(&of) {
+                let lead = |list: &&List| {
+                    Some(list.run("lru", percent)?.hit_ratio - list.run(policy, percent)?.hit_ratio)
+                };
+                let values: Vec<f64> = of.iter().filter_map(lead).collect();
+                let Some(interval) = Interval::of(&values) else { continue };
+                points.push((f64::from(percent) / 100.0, interval.mean));
+                let [percent, count] = [percent.to_string(), interval.count.to_string()];
+                let mean = format!("{:.4}", interval.mean);
+                data.row([policy.to_owned(), percent, mean, interval.margin_cell(4), count]);
+            }
+            plot = plot.line(policy, points);
+        }
+        let caption = "Above 0, LRU has more hits than the policy; a line below 0 belongs to a policy that is ahead of LRU.";
+        let (name, caption) = (format!("browsing-{course}-leads"), caption.to_owned());
+        (!of.is_empty()).then_some(Figure { name, plot, caption, data })
+    };
+    COURSES.into_iter().filter_map(lead).collect()
 }
 
 /// When each policy missed, at each size, in the first repetition.

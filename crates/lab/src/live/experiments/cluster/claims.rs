@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::Seen;
 use super::cell::{Cell, Measured};
 use super::plan::{ONE, SETS, THREE};
-use crate::live::findings::{Finding, told};
-use crate::live::{Contrast, Interval, Verdict};
+use crate::live::experiments::LARDER;
+use crate::live::findings::{Finding, Ruling};
+use crate::live::{Bound, Interval, Kind, Samples};
 
-const LARDER: &str = "Larder";
 /// How many times one node's time half of three nodes' answers may take where everything fits.
 const SLOWER: f64 = 1.1;
 /// What three nodes may ask of the origin, of what one does whose memory is too small.
@@ -43,9 +43,9 @@ fn compare(
     set: &str,
     [one, other]: [(u16, bool); 2],
     compare: impl Fn(&Measured, &Measured) -> Option<f64>,
-) -> Vec<f64> {
+) -> Vec<(u64, f64)> {
     let repetitions: BTreeSet<u64> = seen.cells.iter().map(|measured| measured.cell.repetition).collect();
-    let pair = |&at: &u64| compare(find(seen, set, one, at)?, find(seen, set, other, at)?);
+    let pair = |&at: &u64| Some((at, compare(find(seen, set, one, at)?, find(seen, set, other, at)?)?));
     repetitions.iter().filter_map(pair).collect()
 }
 
@@ -61,19 +61,18 @@ pub(super) fn mean(
     Interval::of(&values)
 }
 
-/// That a ratio is at most `most`, where there is any; in the words of `unit`.
-fn at_most(claim: String, most: f64, ratios: &[f64], unit: &str, text: String) -> Finding {
-    let mut contrast = Contrast::default();
-    if !ratios.is_empty() {
-        contrast.add("all", ratios.iter().map(|ratio| most - ratio).collect());
-    }
-    let effect = Interval::of(ratios).map_or_else(String::new, |ratio| plain(&ratio, 1.0, unit));
-    Finding { claim, source: LARDER, verdict: contrast.verdict(), effect, text }
-}
-
-/// An interval in words, of what is no difference.
-fn plain(interval: &Interval, scale: f64, unit: &str) -> String {
-    told(interval, scale, unit).replace('+', "")
+/// That the mean of a ratio is at most `most`, in the words of `unit`.
+fn at_most(
+    claim: String,
+    most: f64,
+    ratios: Vec<(u64, f64)>,
+    unit: &'static str,
+    text: impl Into<String>,
+) -> Finding {
+    let mut samples = Samples::default();
+    samples.add("all", ratios);
+    let decided = (samples, Bound::Below(most));
+    Finding::sampled(claim, LARDER, Kind::OnAverage, decided, (1.0, unit)).saying(text)
 }
 
 /// Nodes that know nothing of each other, and have everything.
@@ -104,29 +103,31 @@ fn times(seen: &Seen) -> [Finding; 2] {
     ];
     let all: Vec<_> = all.into_iter().flatten().collect();
     let text = format!(
-        "What is popular has a copy on every node, so that most requests are answered where they arrive; the others go to their \
-         owner and back. One client, everything a hit; half of all answers, and 99 of 100, within: {}.",
+        "One client, everything a hit; half of all answers, and 99 of 100, within: {}.",
         if all.is_empty() { "not measured".to_owned() } else { all.join(", ") }
     );
-    let fair = "One client that asks three processes on one machine in turn finds each of them cold: the processor has forgotten it \
-                since its last request. On machines of their own that is not so. What the cluster adds is seen beside three larders \
-                that know nothing of each other, have everything, and are asked in the same turn.";
+    let fair = "On one machine, a client that asks three processes in turn finds the processor's caches filled by the others. So three \
+                nodes are also compared with three that know nothing of each other, have everything, and are asked in the same turn.";
     [
         at_most(
             format!(
                 "Where everything fits one node, three with copies answer half of all requests within {SLOWER} times its time"
             ),
             SLOWER,
-            &beside_one,
+            beside_one,
             "times one node's p50",
             text,
+        )
+        .because(
+            &[Ruling::Holds],
+            "What is popular has a copy on every node, so most requests are answered where they arrive.",
         ),
         at_most(
             format!("The same within {SLOWER} times what three nodes take that are no cluster"),
             SLOWER,
-            &beside_apart,
+            beside_apart,
             "times their p50",
-            fair.to_owned(),
+            fair,
         ),
     ]
 }
@@ -144,48 +145,46 @@ fn origin(seen: &Seen) -> Finding {
         ))
     };
     let all: Vec<_> = SETS.into_iter().filter_map(told).collect();
-    let text = format!(
-        "Each key has one owner, so that three memories are as large as their sum, less what copies take. A set that does not fit \
-         even that gains less, as it would from a larger memory of one node. The origin was asked for: {}.",
-        if all.is_empty() { "not measured".to_owned() } else { all.join("; ") }
-    );
+    let found = ratios(THREE);
+    let worst = found.iter().map(|(_, ratio)| *ratio).reduce(f64::max);
     let claim = "Where one node's memory is too small and three nodes' is enough, three ask the origin at most half as often";
-    at_most(claim.to_owned(), LEFT, &ratios(THREE), "times one node's origin requests", text)
+    let why = "Each key has one owner, so three memories are as large as their sum; the working set is chosen to fit that, and every page \
+               of it is requested once before anything counts.";
+    let finding = Finding::given(claim, LARDER, why, worst.map(|worst| worst <= LEFT));
+    let Some(worst) = worst else { return finding };
+    finding.with_effect(format!("at most {worst:.2} times one node's origin requests")).saying(format!(
+        "The origin was asked for: {}.",
+        if all.is_empty() { "not measured".to_owned() } else { all.join("; ") }
+    ))
 }
 
 fn copies(seen: &Seen) -> Finding {
-    let mut contrast = Contrast::default();
-    let mut told_of = Vec::new();
+    let (mut samples, mut told_of) = (Samples::default(), Vec::new());
     for (set, about, _) in SETS {
         let spared = |with: &Measured, without: &Measured| Some(1.0 - with.crossings / without.crossings);
         let values = compare(seen, set, [(3, true), (3, false)], spared);
         if values.is_empty() {
             continue;
         }
-        contrast.add(&format!("the set that {about}"), values.iter().map(|spared| spared - SPARED).collect());
+        samples.add(&format!("the set that {about}"), values);
         let crossings = |copies| mean(seen, set, (3, copies), |one| Some(one.crossings));
         if let (Some(with), Some(without)) = (crossings(true), crossings(false)) {
             told_of.push(format!("{:.2} in place of {:.2} where the set {about}", with.mean, without.mean));
         }
     }
-    let effect = contrast.overall().map_or_else(String::new, |overall| {
-        let spared = Interval { mean: overall.mean + SPARED, ..overall };
-        plain(&spared, 100.0, "% of the requests between three nodes")
-    });
-    let text = format!(
-        "Without copies two of three requests go from one of three nodes to another, whatever is popular. A tenth of each node's \
-         memory for copies left for each request: {}. The larger a memory is against the set, the more of what is asked for \
-         fits into its tenth.",
-        if told_of.is_empty() { "not measured".to_owned() } else { told_of.join(", ") }
-    );
-    Finding {
-        claim: "Copies in a tenth of each memory spare a third of the requests between three nodes"
-            .to_owned(),
-        source: LARDER,
-        verdict: contrast.verdict(),
-        effect,
-        text,
-    }
+    let claim = "Copies in a tenth of each memory spare a third of the requests between three nodes";
+    let unit = (100.0, "% of the requests between three nodes");
+    let decided = (samples, Bound::Above(SPARED));
+    Finding::sampled(claim, LARDER, Kind::DependsOn("working set"), decided, unit)
+        .saying(format!(
+            "Without copies, two of three requests go from one of three nodes to another. With copies in a tenth of each node's \
+             memory it is, for each request: {}.",
+            if told_of.is_empty() { "not measured".to_owned() } else { told_of.join(", ") }
+        ))
+        .because(
+            &[Ruling::Depends],
+            "The larger a memory is against the set, the more of what is requested fits into its tenth.",
+        )
 }
 
 /// Live hit ratios and crossings beside simulated ones, pair by pair.
@@ -201,24 +200,21 @@ fn agreement(seen: &Seen) -> Finding {
     };
     let hits = worst(|(live, simulated)| live.hit_ratio() - simulated.hit_ratio);
     let crossings = worst(|(live, simulated)| live.crossings - simulated.crossings);
-    let verdict = match pairs.len() {
-        0 => Verdict::Open("it was not measured".to_owned()),
-        _ if hits <= MOST_APART => Verdict::Holds,
-        _ => Verdict::Fails,
-    };
-    let effect = match pairs.len() {
-        0 => String::new(),
-        _ => format!("at most {:.2} points apart", hits * 100.0),
-    };
-    let text = format!(
-        "Of {} runs of one to three nodes, with many clients at once. They cannot be equal: keys have other owners, clients overtake each \
-         other, and the simulation keeps copies by a policy that is near what a node does and not the same. Requests between \
-         nodes differ by {crossings:.3} for each request at most. Beyond three nodes the simulation speaks alone.",
-        pairs.len()
-    );
+    let within =
+        pairs.iter().filter(|(live, simulated)| (live.hit_ratio() - simulated.hit_ratio).abs() <= MOST_APART);
+    let counts = (within.count() as u64, pairs.len() as u64);
     let claim = format!(
         "Live hit ratios of clusters are within {:.0} points of the simulated ones",
         MOST_APART * 100.0
     );
-    Finding { claim, source: LARDER, verdict, effect, text }
+    let found = Finding::counted(claim, LARDER, Kind::Always, counts);
+    let found = match pairs.len() {
+        0 => found,
+        runs => found.with_effect(format!("at most {:.2} points apart in {runs} runs", hits * 100.0)),
+    };
+    found.saying(format!(
+        "One to three nodes, with many clients at once. They cannot be equal: keys have other owners, clients overtake each \
+         other, and the simulation keeps copies by a policy that only approximates what a node does. Requests between nodes differ by \
+         {crossings:.3} for each request at most. Beyond three nodes there is only the simulation."
+    ))
 }

@@ -44,7 +44,7 @@ fn over_nodes(
             for nodes in NODES {
                 let Some(at) = mean(seen, ONE, cluster(nodes, copies), value) else { continue };
                 points.push((f64::from(nodes), at.mean));
-                let [mean, margin] = [at.mean, at.margin].map(|number| format!("{number:.decimals$}"));
+                let (mean, margin) = (format!("{:.decimals$}", at.mean), at.margin_cell(decimals));
                 let [nodes, count] = [usize::from(nodes), at.count].map(|number| number.to_string());
                 data.row([(*what).to_owned(), about.to_owned(), nodes, mean, margin, count]);
             }

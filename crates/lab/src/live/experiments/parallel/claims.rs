@@ -1,8 +1,9 @@
 //! The report's claims, and their verdicts.
 
 use super::{AIOHTTP, LARDER, Measured, REPORT, URLS};
-use crate::live::findings::{Finding, told};
-use crate::live::{Contrast, Interval};
+use crate::live::experiments::LARDER as OURS;
+use crate::live::findings::{Finding, Ruling};
+use crate::live::{Bound, Interval, Kind, Samples};
 
 /// Where a claim is decided: what the largest number of workers does.
 const MOST: usize = 64;
@@ -110,46 +111,38 @@ fn times(
     cells: &[Measured],
     claim: &str,
     (origin, system, times): (&str, &str, f64),
-    (value, unit): (fn(&Measured) -> f64, &str),
+    (value, unit): (fn(&Measured) -> f64, &'static str),
     text: String,
 ) -> Finding {
-    let mut contrast = Contrast::default();
     let others = find(cells, system, origin, None, MOST);
     let urls = most_pages(cells, system, origin);
     let ratio = |one: &&Measured| {
         let is_its = |other: &&&Measured| {
             Some(other.cell.urls) == urls && other.cell.repetition == one.cell.repetition
         };
-        Some(value(one) / value(others.iter().find(is_its)?))
+        Some((one.cell.repetition, value(one) / value(others.iter().find(is_its)?)))
     };
     let ours = urls.map_or_else(Vec::new, |urls| find(cells, LARDER, origin, Some(urls), MOST));
-    let ratios: Vec<f64> = ours.iter().filter_map(ratio).collect();
-    if !ratios.is_empty() {
-        contrast.add("the longest list", ratios.iter().map(|ratio| ratio - times).collect());
-    }
-    Finding {
-        claim: claim.to_owned(),
-        source: REPORT,
-        verdict: contrast.verdict(),
-        effect: Interval::of(&ratios)
-            .map_or_else(String::new, |ratio| plain(&ratio, 1.0, &format!("times {system} in {unit}"))),
-        text,
-    }
+    let mut samples = Samples::default();
+    samples.add("the longest list", ours.iter().filter_map(ratio));
+    let decided = (samples, Bound::Above(times));
+    Finding::sampled(claim, REPORT, Kind::OnAverage, decided, (1.0, unit)).saying(text)
 }
 
-/// Throughput for each worker, against that of one alone, of cells with `workers`; by repetition.
+/// Throughput for each worker, against that of one alone, of cells with `workers`; with the repetition.
 pub(super) fn efficiencies(
     cells: &[Measured],
     system: &str,
     origin: &str,
     urls: Option<u32>,
     workers: usize,
-) -> Vec<f64> {
+) -> Vec<(u64, f64)> {
     let alone = find(cells, system, origin, None, 1);
     let alone: Vec<f64> = alone.iter().map(|measured| measured.throughput()).collect();
     let Some(alone) = Interval::of(&alone) else { return Vec::new() };
     let many = find(cells, system, origin, urls, workers);
-    many.iter().map(|measured| measured.throughput() / workers as f64 / alone.mean).collect()
+    let each = |one: &&Measured| (one.cell.repetition, one.throughput() / workers as f64 / alone.mean);
+    many.iter().map(each).collect()
 }
 
 /// The number of pages that workers are judged by: the largest of those that were measured most often.
@@ -159,37 +152,23 @@ fn longest(cells: &[Measured], workers: usize) -> Option<u32> {
     own.iter().map(|measured| measured.cell.urls).max_by_key(|&urls| (repetitions(urls), urls))
 }
 
-/// An interval in words, of what is no difference.
-fn plain(interval: &Interval, scale: f64, unit: &str) -> String {
-    told(interval, scale, unit).replace('+', "")
-}
-
 fn efficiency(cells: &[Measured]) -> Finding {
-    let mut contrast = Contrast::default();
-    let mut all = Vec::new();
+    let mut samples = Samples::default();
     for workers in [2, 4, 8, 16, 32] {
         let Some(urls) = longest(cells, workers) else { continue };
         let values = efficiencies(cells, LARDER, "far", Some(urls), workers);
-        if !values.is_empty() {
-            let condition = format!("{workers} workers and {urls} URLs");
-            contrast.add(&condition, values.iter().map(|value| value - 0.9).collect());
-            all.extend(values);
-        }
+        samples.add(&format!("{workers} workers and {urls} URLs"), values);
     }
     let short = possible(URLS[0], 32);
-    Finding {
-        claim: "Efficiency is at least 0.9 from 2 to 32 workers on a far origin".to_owned(),
-        source: "Larder",
-        verdict: contrast.verdict(),
-        effect: Interval::of(&all).map_or_else(String::new, |mean| plain(&mean, 1.0, "on average")),
-        text: format!(
+    let claim = "Efficiency is at least 0.9 from 2 to 32 workers on a far origin";
+    Finding::sampled(claim, OURS, Kind::Always, (samples, Bound::Above(0.9)), (1.0, "of perfect"))
+        .saying(format!(
             "Efficiency is the throughput of each worker against that of one alone, judged by the longest list of each number \
-             of workers. A worker here is a place in a queue and not a thread, so that more of them cost nothing; what is \
-             lost is the last round, in which not all places have something to do. That is arithmetic: {} URLs are six \
-             rounds for 32 workers, the last with four, so that nobody can have more than {short:.2} there.",
+             of workers. The last round, in which not all places have something to do, bounds it: with {} URLs and 32 workers no \
+             program can exceed {short:.2}.",
             URLS[0]
-        ),
-    }
+        ))
+        .because(&[Ruling::Holds], "A worker is a place in a queue and not a thread, so more of them cost nothing.")
 }
 
 /// The best efficiency that there can be: places that have something to do, over all places of all rounds.
@@ -200,33 +179,21 @@ pub(super) fn possible(urls: u32, workers: usize) -> f64 {
 
 /// That twice the pages with twice the workers take the same time.
 fn weak_scaling(cells: &[Measured]) -> Finding {
-    let mut contrast = Contrast::default();
-    let mut all = Vec::new();
+    let mut samples = Samples::default();
     for (urls, workers) in [(164, 8), (164, 16), (164, 32), (328, 16), (328, 32), (656, 32)] {
         let small = find(cells, LARDER, "far", Some(urls), workers);
         let large = find(cells, LARDER, "far", Some(urls * 2), workers * 2);
         let ratio = |one: &&Measured| {
             let other = large.iter().find(|other| other.cell.repetition == one.cell.repetition)?;
-            Some((other.seconds / one.seconds - 1.0).abs())
+            Some((one.cell.repetition, (other.seconds / one.seconds - 1.0).abs()))
         };
-        let ratios: Vec<f64> = small.iter().filter_map(ratio).collect();
-        if !ratios.is_empty() {
-            contrast.add(
-                &format!("{urls} URLs and {workers} workers"),
-                ratios.iter().map(|ratio| 0.05 - ratio).collect(),
-            );
-            all.extend(ratios);
-        }
+        samples.add(&format!("{urls} URLs and {workers} workers"), small.iter().filter_map(ratio));
     }
-    Finding {
-        claim: "Twice the pages with twice the workers take the same time, within 5% (weak scaling), on a far origin".to_owned(),
-        source: REPORT,
-        verdict: contrast.verdict(),
-        effect: Interval::of(&all).map_or_else(String::new, |mean| plain(&mean, 100.0, "% apart")),
-        text: "Both have the same number of rounds, and connections are open before the clock runs. What differs is the work of \
-             the processor for twice the pages, and how full the last round is."
-            .to_owned(),
-    }
+    let claim = "Twice the pages with twice the workers take the same time, within 5% (weak scaling), on a far origin";
+    Finding::sampled(claim, REPORT, Kind::Always, (samples, Bound::Below(0.05)), (100.0, "% apart")).saying(
+        "Both have the same number of rounds, and connections are open before the clock runs. What differs is the work of the \
+         processor for twice the pages, and how full the last round is.",
+    )
 }
 
 #[cfg(test)]
@@ -263,11 +230,13 @@ mod tests {
             cells.push(measured("asyncio executor", 164, 64, at, seconds * 4.0));
         }
         let findings = claims(&cells);
-        assert_eq!(findings[0].verdict, Verdict::Holds);
+        let decided = findings[0].decide(0.05);
+        assert_eq!(decided.verdict, Verdict::Holds);
         assert!(
-            findings[0].effect.starts_with("4.00 times asyncio executor in pages a second"),
+            decided.effect.starts_with("+4.00 pages a second (one list)")
+                || decided.effect.starts_with("+4.00"),
             "{}",
-            findings[0].effect
+            decided.effect
         );
     }
 }

@@ -32,7 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     missing: || None,
 };
 
-const REPORT: &str = "the report on a parallel caching proxy";
+const REPORT: &str = "the seed report (on a parallel caching proxy)";
 /// Clients of the proxy, more than it has workers.
 const CLIENTS: usize = 64;
 const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];

@@ -93,7 +93,7 @@ fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]
                     urls.to_string(),
                     workers.to_string(),
                     format!("{:.4}", interval.mean),
-                    format!("{:.4}", interval.margin),
+                    interval.margin_cell(4),
                     interval.count.to_string(),
                 ]);
             }

@@ -10,9 +10,9 @@ use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
 use crate::live::bench::Size;
-use crate::live::findings::{Finding, Grid, told};
+use crate::live::findings::{Finding, Grid};
 use crate::live::machine::spent_by_thread;
-use crate::live::{Bench, Contrast, Halt, Interval, Journal};
+use crate::live::{Bench, Bound, Halt, Interval, Journal, Kind, Samples};
 use crate::workload::Random;
 
 use super::REPORT;
@@ -137,28 +137,22 @@ pub(super) fn conclude(journal: &Journal) -> (Finding, Grid) {
         timed.iter().filter(|one| one.layout == layout).map(|one| one.nanoseconds).collect::<Vec<_>>()
     };
     let pairs = of("aligned").into_iter().zip(of("misaligned"));
-    let gains: Vec<f64> = pairs.map(|(aligned, misaligned)| misaligned / aligned - 1.0).collect();
-    let mut contrast = Contrast::default();
-    if !gains.is_empty() {
-        contrast.add("one thread", gains.clone());
-    }
+    let mut samples = Samples::default();
+    samples.add("one thread", (0..).zip(pairs.map(|(aligned, misaligned)| misaligned / aligned - 1.0)));
     let mut grid =
         Grid::new("The table, aligned and not", &["layout", "ns for a look-up", "95% to either side"]);
     for layout in LAYOUTS {
         if let Some(interval) = Interval::of(&of(layout)) {
-            grid.row([layout.to_owned(), format!("{:.2}", interval.mean), format!("{:.2}", interval.margin)]);
+            grid.row([layout.to_owned(), format!("{:.2}", interval.mean), interval.margin_cell(2)]);
         }
     }
-    let finding = Finding {
-        claim: "A table whose entries are aligned is faster than one whose entries are not".to_owned(),
-        source: REPORT,
-        verdict: contrast.verdict(),
-        effect: Interval::of(&gains).map_or_else(String::new, |gain| told(&gain, 100.0, "% of time more when not aligned")),
-        text: "Entries of 16 bytes against 17, five probed in a row, in a table larger than the processor's caches. The report \
-             saw 9% in the efficiency of its whole server; here nothing but the table is timed. What is waited for is memory, \
-             and an odd size makes a probe touch one line more now and then, not twice as many."
-            .to_owned(),
-    };
+    let claim = "A table whose entries are aligned is faster than one whose entries are not";
+    let unit = (100.0, "% of time more when not aligned");
+    let decided = (samples, Bound::Above(0.0));
+    let finding = Finding::sampled(claim, REPORT, Kind::OnAverage, decided, unit).saying(
+        "Entries of 16 bytes against 17, five probed in a row, in a table larger than the processor's caches. The seed report saw \
+         9% in the efficiency of its whole server; here only the table is timed.",
+    );
     (finding, grid)
 }
 

@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     missing: || None,
 };
 
-const REPORT: &str = "Allison, proxy caching before microservices";
+const REPORT: &str = "the seed report (Allison, proxy caching before microservices)";
 const PRICES: &str = "prices";
 
 /// What one policy keeps of all hits, by size, for a repetition's requests.

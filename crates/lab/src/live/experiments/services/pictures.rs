@@ -49,13 +49,14 @@ fn figure(frame: Frame<'_>, lines: Vec<Line>) -> Figure {
         let family = Way::ALL.iter().position(|way| way.name() == line).unwrap_or(at);
         let mut points = Vec::new();
         for (at, values) in places {
-            let Some(Interval { mean, margin, count, .. }) = Interval::of(&values) else { continue };
+            let Some(interval) = Interval::of(&values) else { continue };
+            let Interval { mean, count, .. } = interval;
             points.push((at as f64 / scale, mean));
             data.row([
                 line.clone(),
                 at.to_string(),
                 format!("{mean:.4}"),
-                format!("{margin:.4}"),
+                interval.margin_cell(4),
                 count.to_string(),
             ]);
         }

@@ -6,9 +6,9 @@ use super::super::cell::Measured;
 use super::super::plan::{CLIENTS, COST_US, LATENCY, SHARES};
 use super::super::ways::Way;
 use super::{
-    Bound, Conditions, LARDER, PERCENT, POINTS, SAME, average, distinct, mean, paired, slower, those,
+    Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, distinct, mean, paired, slower, those,
 };
-use crate::live::Verdict;
+use crate::live::Kind;
 use crate::live::findings::Finding;
 
 pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
@@ -76,7 +76,7 @@ fn never_slower(cells: &[Measured], way: Way) -> Finding {
     conditions.0.extend(all.0.iter().filter(|(name, _)| dear.contains(name)).cloned());
     let text = format!(
         "Mean time of all requests, writes included, against the services alone, with the report's 20% writes: {}; with 2 ms \
-         endpoints and fewer writes: {}. That is one client at a time; with more of them it is {}. {}",
+         endpoints and fewer writes: {}. That is one client at a time; with more of them it is {}.{}",
         all.means(percent),
         written.means(percent),
         many.means(percent),
@@ -86,7 +86,10 @@ fn never_slower(cells: &[Measured], way: Way) -> Finding {
         "With a cache ({}), one client never waits longer than without for answers of 2 ms and more",
         way.name()
     );
-    conditions.decide(claim, LARDER, Bound::Below(0.0), PERCENT, text)
+    conditions.decide_as(Kind::Always, claim, LARDER, Bound::Below(0.0), PERCENT, text).because(
+        &[Ruling::Fails],
+        "After each write a pool of answers has to be made again. What is left of the hits has to pay for one or two more hops.",
+    )
 }
 
 /// What takes the time where there are most clients.
@@ -102,9 +105,8 @@ fn crowd(cells: &[Measured], way: Way) -> String {
     };
     let ((none, none_rate), (with, with_rate)) = (busy(Way::Straight), busy(way));
     format!(
-        "With {most} clients the services and all that stands before them take {with:.0} us of the processor for a request, and \
-         the services alone {none:.0} us, at {with_rate:.0} and {none_rate:.0} requests a second: all of it, and the clients, on \
-         one machine, so that where its processors are what is waited for, a hop costs more than the waiting that a hit saves."
+        " With {most} clients the services and all that stands before them take {with:.0} us of the processor for a request, and \
+         the services alone {none:.0} us, at {with_rate:.0} and {none_rate:.0} requests a second, all of it on one machine together with the clients."
     )
 }
 
@@ -115,23 +117,23 @@ fn no_gain(cells: &[Measured]) -> Finding {
     let (hits, unasked) =
         (average(&of, |measured| measured.hit_ratio), average(&of, |measured| measured.unasked));
     let text = format!(
-        "The report's cache asked each time, as the one here does, and had 78% hits that saved no time. Here it is {:.0}% of the \
-         GETs; but for {:.0}% of the GETs only the services did nothing. For the other hits a write had blanked the pool, and the \
-         services made the same answer again: a hit that saves bytes and no waiting. What is left is {:.0}% of an answer's cost \
-         against two hops, so that the cost decides: {}.",
+        "How much longer requests take than without a cache, by what an answer costs. {:.0}% of the GETs are hits, but the services do \
+         nothing for {:.0}% of the GETs only.",
         hits * 100.0,
         unasked * 100.0,
-        unasked * 80.0,
-        conditions.means(percent)
     );
-    conditions.decide("A proxy cache makes nothing faster", REPORT, Bound::Above(0.0), PERCENT, text)
+    conditions.decide("A proxy cache makes nothing faster", REPORT, Bound::Above(0.0), PERCENT, text).because(
+        &[Ruling::Holds, Ruling::Depends],
+        "For many hits a write has emptied the pool, and the services make the same answer again: such a hit saves bytes and no \
+         waiting. The hits that save waiting have to pay for two more hops, so what an answer costs decides.",
+    )
 }
 
 fn crowded(cells: &[Measured]) -> Finding {
     let conditions = by_clients(cells, Way::Always);
     let text = format!(
-        "How much longer requests take with a cache that asks than without one: {}. The report saw latency grow alike for \
-         all, and the services ahead at each number of clients.",
+        "How much longer requests take with a cache that asks than without one: {}. The seed report saw latency grow \
+         alike for all.",
         conditions.means(percent)
     );
     let claim = "With more clients, the services alone stay ahead of the cache";
@@ -145,14 +147,16 @@ fn hits_grow(cells: &[Measured]) -> Finding {
         let of = those(cells, LATENCY, |cell| cell.way == way && cell.endpoint.cost_us == COST_US);
         let gain = |measured: &&Measured| {
             let (first, last) = (measured.course.first()?, measured.course.last()?);
-            (first.requests < last.requests).then_some(last.hit_ratio - first.hit_ratio)
+            (first.requests < last.requests)
+                .then_some((measured.cell.repetition, last.hit_ratio - first.hit_ratio))
         };
         conditions.add(name, of.iter().filter_map(gain).collect());
     }
-    let text = "From the first 50 requests to all of them. Each endpoint has to come once before it can be a hit; popular ones \
-         come early, and what is left are the rare ones."
-        .to_owned();
-    conditions.decide("The more requests, the larger the hit ratio", REPORT, Bound::Above(0.0), POINTS, text)
+    let text = "All requests of a run against its first ones.".to_owned();
+    let claim = "The more requests, the larger the hit ratio";
+    conditions
+        .decide(claim, REPORT, Bound::Above(0.0), POINTS, text)
+        .because(&[Ruling::Holds], "Each endpoint has to be requested once before it can be a hit.")
 }
 
 /// Whether the mean time stays as it is while hits become more.
@@ -160,16 +164,16 @@ fn latency_stays(cells: &[Measured]) -> Finding {
     let of = those(cells, LATENCY, |cell| cell.way == Way::Always && cell.endpoint.cost_us == COST_US);
     let change = |measured: &&Measured| {
         let (first, last) = (measured.course.first()?, measured.course.last()?);
-        (first.requests < last.requests).then(|| last.mean_ms / first.mean_ms - 1.0)
+        let change = last.mean_ms / first.mean_ms - 1.0;
+        (first.requests < last.requests).then_some((measured.cell.repetition, change))
     };
     let mut conditions = Conditions::default();
     conditions.add("a cache that asks", of.iter().filter_map(change).collect());
     let unasked =
         |at: fn(&Measured) -> Option<f64>| mean(&of.iter().filter_map(|one| at(one)).collect::<Vec<_>>());
     let text = format!(
-        "By how much the mean time of all requests is longer than that of the first 50; 'no less' allows for {:.0}%. Answers for \
-         which the services did nothing grow from {:.0}% of the GETs to {:.0}%: after each write a pool is empty, however many \
-         requests went before.",
+        "By how much the mean time of all requests is longer than that of the first ones; 'no less' allows for {:.0}%. Answers for \
+         which the services did nothing grow from {:.0}% of the GETs to {:.0}%.",
         SAME * 100.0,
         unasked(|one| Some(one.course.first()?.unasked)) * 100.0,
         unasked(|one| Some(one.course.last()?.unasked)) * 100.0,
@@ -189,7 +193,7 @@ fn beside(cells: &[Measured]) -> Finding {
         "Clients without a cache show no tags, so that each request goes through the gateway and to the services: {}. With 2 ms \
          endpoints it is {:.0} us a request.",
         conditions.means(percent),
-        mean(&beyond)
+        mean(&beyond.iter().map(|(_, beyond)| *beyond).collect::<Vec<_>>())
     );
     let claim = "A gateway without a cache before it costs at most a tenth of an answer's time";
     conditions.decide(claim, LARDER, Bound::Below(0.1), PERCENT, text)
@@ -198,18 +202,15 @@ fn beside(cells: &[Measured]) -> Finding {
 fn stale(cells: &[Measured]) -> Finding {
     let reads: u64 = cells.iter().map(|measured| measured.read_count).sum();
     let stale: u64 = cells.iter().map(|measured| measured.stale).sum();
-    let verdict = match (reads, stale) {
-        (0, _) => Verdict::Open("it was not measured".to_owned()),
-        (_, 0) => Verdict::Holds,
-        _ => Verdict::Fails,
+    let claim = "No answer is older than a write that was acknowledged before it was requested";
+    let found = Finding::counted(claim, REPORT, Kind::Always, (reads.saturating_sub(stale), reads));
+    let found = if reads > 0 {
+        found.with_effect(format!("{stale} of {reads} answers to GETs are older"))
+    } else {
+        found
     };
-    Finding {
-        claim: "No answer is older than a write that was acknowledged before it was asked for".to_owned(),
-        source: REPORT,
-        verdict,
-        effect: if reads > 0 { format!("{stale} of {reads} answers to GETs") } else { String::new() },
-        text: "Answers name the versions of all that they were built from, and clients compare them with what they have been \
-               told; the report's validator asked the backend again and compared. Here all answers of all runs are judged."
-            .to_owned(),
-    }
+    found.saying(
+        "Answers name the versions of all that they were built from, and clients compare them with what they have been told. All \
+         answers of all runs are cases.",
+    )
 }

@@ -10,14 +10,14 @@ pub(super) use self::capacity::{ENOUGH, enough};
 
 use super::Seen;
 use super::cell::{Cell, Measured};
-use crate::live::Contrast;
-use crate::live::findings::{Finding, told};
+use crate::live::experiments::LARDER;
+use crate::live::findings::{Finding, Ruling};
+use crate::live::{Bound, Kind, Samples};
 
 /// What counts as the same: this share more or less.
 const SAME: f64 = 0.02;
 const PERCENT: (f64, &str) = (100.0, "%");
 const POINTS: (f64, &str) = (100.0, "points of hit ratio");
-const LARDER: &str = "Larder";
 
 pub(super) fn claims(seen: &Seen) -> Vec<Finding> {
     let mut found = latency::claims(&seen.cells);
@@ -26,65 +26,53 @@ pub(super) fn claims(seen: &Seen) -> Vec<Finding> {
     found
 }
 
-/// Where a claim holds.
-#[derive(Clone, Copy)]
-enum Bound {
-    Above(f64),
-    Below(f64),
-}
-
-impl Bound {
-    /// How far beyond the bound a value is.
-    fn margin(self, value: f64) -> f64 {
-        match self {
-            Self::Above(least) => value - least,
-            Self::Below(most) => most - value,
-        }
-    }
-}
-
-/// What was measured in several conditions.
+/// What was measured in several conditions, each value with the number of its list of requests.
 #[derive(Default)]
-struct Conditions(Vec<(String, Vec<f64>)>);
+struct Conditions(Vec<(String, Vec<(u64, f64)>)>);
 
 impl Conditions {
     /// Adds a condition, unless it was not measured.
-    fn add(&mut self, name: impl Into<String>, values: Vec<f64>) {
+    fn add(&mut self, name: impl Into<String>, values: Vec<(u64, f64)>) {
         if !values.is_empty() {
             self.0.push((name.into(), values));
         }
     }
 
-    fn contrast(&self, map: impl Fn(f64) -> f64) -> Contrast {
-        let mut contrast = Contrast::default();
-        for (name, values) in &self.0 {
-            contrast.add(name, values.iter().copied().map(&map).collect());
-        }
-        contrast
-    }
-
-    /// The claim that the values are within `bound`.
+    /// The claim that the values are within `bound`, which may depend on the condition.
     fn decide(
         &self,
         claim: impl Into<String>,
         source: &'static str,
         bound: Bound,
-        (scale, unit): (f64, &str),
+        unit: (f64, &'static str),
         text: String,
     ) -> Finding {
-        let overall = self.contrast(|value| value).overall();
-        Finding {
-            claim: claim.into(),
-            source,
-            verdict: self.contrast(|value| bound.margin(value)).verdict(),
-            effect: overall.map_or_else(String::new, |overall| told(&overall, scale, unit)),
-            text,
+        let kind = if self.0.len() == 1 { Kind::OnAverage } else { Kind::DependsOn("condition") };
+        self.decide_as(kind, claim, source, bound, unit, text)
+    }
+
+    /// The same of a claim of a kind.
+    fn decide_as(
+        &self,
+        kind: Kind,
+        claim: impl Into<String>,
+        source: &'static str,
+        bound: Bound,
+        unit: (f64, &'static str),
+        text: String,
+    ) -> Finding {
+        let mut samples = Samples::default();
+        for (name, values) in &self.0 {
+            samples.add(name, values.iter().copied());
         }
+        Finding::sampled(claim, source, kind, (samples, bound), unit).saying(text)
     }
 
     /// Each condition with its mean.
     fn means(&self, tell: impl Fn(f64) -> String) -> String {
-        let of = |(name, values): &(String, Vec<f64>)| format!("{} at {name}", tell(mean(values)));
+        let of = |(name, values): &(String, Vec<(u64, f64)>)| {
+            format!("{} at {name}", tell(mean(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>())))
+        };
         self.0.iter().map(of).collect::<Vec<_>>().join(", ")
     }
 }
@@ -98,11 +86,15 @@ fn those<'a>(cells: &'a [Measured], part: &str, is_it: impl Fn(&Cell) -> bool) -
     cells.iter().filter(|measured| measured.cell.part == part && is_it(&measured.cell)).collect()
 }
 
-/// `value` of each of `ones` and the one of the same repetition of `others`.
-fn paired(ones: &[&Measured], others: &[&Measured], value: impl Fn(&Measured, &Measured) -> f64) -> Vec<f64> {
+/// `value` of each of `ones` and the one of the same repetition of `others`, with the repetition.
+fn paired(
+    ones: &[&Measured],
+    others: &[&Measured],
+    value: impl Fn(&Measured, &Measured) -> f64,
+) -> Vec<(u64, f64)> {
     let pair = |one: &&Measured| {
         let other = others.iter().find(|other| other.cell.repetition == one.cell.repetition)?;
-        Some(value(one, other))
+        Some((one.cell.repetition, value(one, other)))
     };
     ones.iter().filter_map(pair).collect()
 }
@@ -130,13 +122,15 @@ mod tests {
     #[test]
     fn a_bound_is_kept_where_all_are_within_it() {
         let mut conditions = Conditions::default();
-        conditions.add("1", vec![0.010, 0.011, 0.012]);
+        conditions.add("1", vec![(0, 0.010), (1, 0.011), (2, 0.012)]);
         conditions.add("2", Vec::new());
-        let verdict = |bound| conditions.decide("it is", LARDER, bound, PERCENT, String::new()).verdict;
+        let decide = |bound| conditions.decide("it is", LARDER, bound, PERCENT, String::new());
+        let verdict = |bound| decide(bound).decide(0.05).verdict;
         assert_eq!(verdict(Bound::Below(0.02)), Verdict::Holds);
         assert_eq!(verdict(Bound::Above(0.02)), Verdict::Fails);
-        let finding = conditions.decide("it is", LARDER, Bound::Above(0.0), PERCENT, String::new());
-        assert!(finding.effect.starts_with("+1.10 % (95% between "), "{}", finding.effect);
+        let finding = decide(Bound::Above(0.0));
+        let effect = finding.decide(0.05).effect;
+        assert!(effect.starts_with("+1.10 % (95% between "), "{effect}");
         assert_eq!(conditions.means(|value| format!("{value:.3}")), "0.011 at 1");
     }
 }

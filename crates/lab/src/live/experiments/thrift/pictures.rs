@@ -1,0 +1,149 @@
+//! Pictures and tables of the two workloads.
+
+use super::{COURSES, LATENCIES, LOCALITIES, POLICIES, STAGED};
+use crate::live::Interval;
+use crate::live::experiments::cell::{Measured, curves, mean, percents, those};
+use crate::live::experiments::lists::{self, List};
+use crate::live::findings::{Figure, Grid};
+use crate::plot::{Axis, Plot, Unit};
+
+pub(super) fn of(
+    (course, title): (&str, &str),
+    (latency, cost): (&str, &str),
+    cells: &[&Measured],
+) -> [Figure; 2] {
+    let ratio = Axis::linear("hit ratio", Unit::Share);
+    let time = Axis::linear("mean access time in ms", Unit::Count);
+    let best = |value: fn(&Measured) -> f64, sign: f64| {
+        let sizes = percents(cells);
+        let at = |percent: &u32| {
+            let means =
+                POLICIES.map(|policy| (policy, mean(cells, policy, *percent, value).map(|mean| mean.mean)));
+            let known = means.iter().filter_map(|(policy, mean)| Some((*policy, sign * (*mean)?)));
+            let first = known.max_by(|a, b| a.1.total_cmp(&b.1));
+            first.map(|(policy, _)| format!("{} at {percent}%", policy.to_uppercase()))
+        };
+        sizes.iter().filter_map(at).collect::<Vec<_>>().join(", ")
+    };
+    [
+        curves(
+            (&format!("thrift-{course}-{latency}-hits"), &format!("{title}: hit ratio")),
+            cells,
+            &POLICIES,
+            (ratio, 4),
+            |measured| measured.hit_ratio,
+            format!(
+                "Hits over requests against cache size; {cost}. Ahead: {}.",
+                best(|cell| cell.hit_ratio, 1.0)
+            ),
+        ),
+        curves(
+            (&format!("thrift-{course}-{latency}-time"), &format!("{title}: access time")),
+            cells,
+            &POLICIES,
+            (time, 3),
+            |measured| measured.mean_ms,
+            format!(
+                "What the client waits on average; {cost}. Fastest: {}.",
+                best(|cell| cell.mean_ms, -1.0)
+            ),
+        ),
+    ]
+}
+
+/// By how much LRU is ahead of MAXS in workload 2, over locality: hits, and time.
+pub(super) fn locality(all: &[List]) -> Vec<Figure> {
+    let hits = (
+        "thrift-locality-hits",
+        "Workload 2: how far LRU is ahead of MAXS in hits, by locality",
+        "hit ratio of LRU less that of MAXS",
+        "Simulated; a line for each cache size. Above 0, LRU has more hits; a line crosses 0 at the locality from which on it does.",
+    );
+    let time = (
+        "thrift-locality-time",
+        "Workload 2: how much faster LRU is than MAXS, by locality",
+        "time of MAXS over that of LRU, less 1",
+        "Simulated: what misses cost, by size. Above 0, LRU takes less time.",
+    );
+    let figures = [
+        over_locality(all, hits, |lru, maxs| lru.hit_ratio - maxs.hit_ratio),
+        over_locality(all, time, |lru, maxs| crate::replay::ratio(maxs.cost_ms, lru.cost_ms) - 1.0),
+    ];
+    figures.into_iter().flatten().collect()
+}
+
+fn over_locality(
+    all: &[List],
+    (name, title, axis, caption): (&str, &str, &str, &str),
+    value: fn(&lists::Run, &lists::Run) -> f64,
+) -> Option<Figure> {
+    let columns = ["cache size in %", "locality in %", "mean", "95% to either side", "lists"];
+    let mut data = Grid::new(title, &columns);
+    let (x, y) = (Axis::linear("locality", Unit::Share), Axis::linear(axis, Unit::Share));
+    let mut plot = Plot::new(title, x, y);
+    for percent in lists::percents(&all.iter().collect::<Vec<_>>()) {
+        let mut points = Vec::new();
+        for locality in LOCALITIES {
+            let those = lists::those(all, STAGED, locality);
+            let pair = |list: &&List| Some(value(list.run("lru", percent)?, list.run("maxs", percent)?));
+            let values: Vec<f64> = those.iter().filter_map(pair).collect();
+            let Some(interval) = Interval::of(&values) else { continue };
+            points.push((f64::from(locality) / 100.0, interval.mean));
+            let [percent, locality, count] = [percent as usize, locality as usize, interval.count];
+            let [percent, locality, count] = [percent, locality, count].map(|number| number.to_string());
+            data.row([percent, locality, format!("{:.4}", interval.mean), interval.margin_cell(4), count]);
+        }
+        plot = plot.line(&format!("cache of {percent}%"), points);
+    }
+    let most = f64::from(LOCALITIES[LOCALITIES.len() - 1]) / 100.0;
+    plot = plot.line("equal", vec![(0.0, 0.0), (most, 0.0)]);
+    let (name, caption) = (name.to_owned(), caption.to_owned());
+    (!data.rows.is_empty()).then_some(Figure { name, plot, caption, data })
+}
+
+/// All means, with what hits and misses took.
+pub(super) fn averages(cells: &[Measured]) -> Grid {
+    let columns = [
+        "requests",
+        "misses cost",
+        "cache size in %",
+        "policy",
+        "hit ratio",
+        "simulated",
+        "mean time in ms",
+        "hits in ms",
+        "misses in ms",
+        "99% within ms",
+        "proxy's processor time per request in us",
+        "client's in us",
+    ];
+    let mut grid = Grid::new("Means over the repetitions", &columns);
+    for (course, _) in COURSES {
+        for (latency, _) in LATENCIES {
+            let of = those(cells, |cell| cell.course == course && cell.latency == latency);
+            for percent in percents(&of) {
+                for policy in POLICIES {
+                    let all = |value: fn(&Measured) -> f64, decimals: usize| {
+                        let interval = mean(&of, policy, percent, value);
+                        interval.map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
+                    };
+                    grid.row([
+                        course.to_owned(),
+                        latency.to_owned(),
+                        percent.to_string(),
+                        policy.to_owned(),
+                        all(|cell| cell.hit_ratio, 4),
+                        all(|cell| cell.simulated, 4),
+                        all(|cell| cell.mean_ms, 3),
+                        all(|cell| cell.hit_ms, 3),
+                        all(|cell| cell.miss_ms, 3),
+                        all(|cell| cell.p99_ms, 3),
+                        all(|cell| cell.proxy_us, 0),
+                        all(|cell| cell.driver_us, 0),
+                    ]);
+                }
+            }
+        }
+    }
+    grid
+}

@@ -1,0 +1,259 @@
+//! Claims: their kinds, and the rule by which each kind is decided.
+
+use super::family::holm;
+use super::{Interval, Samples};
+
+/// On which side of a threshold a value has to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// Above it.
+    Above(f64),
+    /// Below it.
+    Below(f64),
+}
+
+impl Bound {
+    /// The threshold.
+    pub fn threshold(self) -> f64 {
+        match self {
+            Self::Above(threshold) | Self::Below(threshold) => threshold,
+        }
+    }
+
+    /// How far a value is on the right side.
+    pub(super) fn margin(self, value: f64) -> f64 {
+        match self {
+            Self::Above(least) => value - least,
+            Self::Below(most) => most - value,
+        }
+    }
+
+    /// How probable a mean is if the claim does not hold, and if the contrary does not.
+    pub(super) fn chances(self, interval: &Interval) -> (f64, f64) {
+        let (above, below) =
+            (interval.chance_above(self.threshold()), interval.chance_below(self.threshold()));
+        match self {
+            Self::Above(_) => (above, below),
+            Self::Below(_) => (below, above),
+        }
+    }
+}
+
+/// What a claim says of the conditions and lists of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// There is one for which it is so.
+    Exists,
+    /// It is so for all.
+    Always,
+    /// The mean over all is so.
+    OnAverage,
+    /// It is so under some conditions, such as `cache size`: which ones is the question.
+    DependsOn(&'static str),
+}
+
+/// What was seen of a claim.
+#[derive(Clone, Debug)]
+pub enum Evidence {
+    /// Measured values, and where they have to be.
+    Sampled(Samples, Bound),
+    /// Cases that were counted exactly.
+    Counted {
+        /// Cases for which it is so.
+        so: u64,
+        /// All cases.
+        of: u64,
+    },
+}
+
+/// A claim that can be decided.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// What it says.
+    pub kind: Kind,
+    /// What was seen of it.
+    pub evidence: Evidence,
+    /// How values are printed: times so many of a unit.
+    pub unit: (f64, &'static str),
+}
+
+/// Whether a claim stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does.
+    Holds,
+    /// The contrary does, or there is a counterexample.
+    Fails,
+    /// It does in some conditions, and not surely in others: which.
+    Depends(String),
+    /// The measurements do not say: why.
+    Open(String),
+}
+
+/// What a condition says of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It holds there.
+    For,
+    /// The contrary holds there.
+    Against,
+    /// Chance could explain what was seen.
+    Unsure,
+}
+
+/// So many cases without a counterexample show that fewer than 5 of 100 are one, 95 times in 100: 0.95^59 < 0.05.
+const CASES: u64 = 59;
+const NOTHING: &str = "it was not measured";
+
+impl Claim {
+    /// The smallest chance of what was seen if nothing of the claim or of its contrary were so in any condition; nothing if chance
+    /// has no part in it. [`level`](super::level) takes those of all claims.
+    pub fn chance(&self) -> Option<f64> {
+        let Evidence::Sampled(samples, bound) = &self.evidence else { return None };
+        if samples.is_empty() {
+            return None;
+        }
+        if self.kind == Kind::OnAverage {
+            let (holds, fails) = bound.chances(&samples.overall(*bound)?);
+            return Some((2.0 * holds.min(fails)).min(1.0));
+        }
+        let chances = samples.chances(*bound);
+        let (all, none) = everywhere(&chances);
+        let least = chances.iter().map(|(holds, fails)| holds.min(*fails)).fold(1.0, f64::min);
+        Some((2.0 * all.min(none).min(least * chances.len() as f64)).min(1.0))
+    }
+
+    /// The verdict, where false ones may have a chance of `level`.
+    pub fn verdict(&self, level: f64) -> Verdict {
+        match &self.evidence {
+            Evidence::Counted { so, of } => self.counted(*so, *of),
+            Evidence::Sampled(samples, _) if samples.is_empty() => Verdict::Open(NOTHING.to_owned()),
+            Evidence::Sampled(samples, bound) if self.kind == Kind::OnAverage => {
+                self.on_average(samples.overall(*bound), *bound, level)
+            }
+            Evidence::Sampled(samples, bound) => self.by_condition(samples, *bound, level),
+        }
+    }
+
+    fn counted(&self, so: u64, of: u64) -> Verdict {
+        match (self.kind, so) {
+            (_, _) if of == 0 => Verdict::Open(NOTHING.to_owned()),
+            (Kind::Exists, 1..) => Verdict::Holds,
+            (Kind::Exists, 0) => Verdict::Open(format!("no example among {of} cases")),
+            (_, so) if so < of => Verdict::Fails,
+            _ if of < CASES => {
+                Verdict::Open(format!("no counterexample among {of} cases, and {CASES} are needed"))
+            }
+            _ => Verdict::Holds,
+        }
+    }
+
+    fn on_average(&self, overall: Option<Interval>, bound: Bound, level: f64) -> Verdict {
+        let Some(overall) = overall else {
+            return Verdict::Open("no list of requests has all conditions".to_owned());
+        };
+        match bound.chances(&overall) {
+            (holds, _) if holds <= level / 2.0 => Verdict::Holds,
+            (_, fails) if fails <= level / 2.0 => Verdict::Fails,
+            _ => Verdict::Open(self.unsure(&[overall], level)),
+        }
+    }
+
+    fn by_condition(&self, samples: &Samples, bound: Bound, level: f64) -> Verdict {
+        let chances = samples.chances(bound);
+        let (all, none) = everywhere(&chances);
+        let sides = sides(&chances, level);
+        let of = |side: Side| {
+            let those = samples.names().zip(&sides).filter(|(_, its)| **its == side);
+            those.map(|(name, _)| name).collect::<Vec<_>>().join(", ")
+        };
+        let (above, below) = (of(Side::For), of(Side::Against));
+        let text = match (above.is_empty(), below.is_empty()) {
+            _ if all <= level / 2.0 => return Verdict::Holds,
+            _ if none <= level / 2.0 => return Verdict::Fails,
+            (true, true) => {
+                let worst: Vec<_> = samples.worst(bound).into_iter().map(|(_, one)| one).collect();
+                return Verdict::Open(self.unsure(&worst, level));
+            }
+            (false, false) => format!("it holds at {above}, and the contrary at {below}"),
+            (false, true) => format!("it holds at {above}, and is not decided elsewhere"),
+            (true, false) => format!("the contrary holds at {below}, and it is not decided elsewhere"),
+        };
+        match self.kind {
+            Kind::Exists if !above.is_empty() => Verdict::Holds,
+            Kind::Always if !below.is_empty() => Verdict::Fails,
+            Kind::Exists | Kind::Always => Verdict::Open(text),
+            _ => Verdict::Depends(text),
+        }
+    }
+
+    /// What each condition says, where false answers may have a chance of `level` together.
+    pub fn sides(&self, level: f64) -> Vec<(&str, Interval, Side)> {
+        let Evidence::Sampled(samples, bound) = &self.evidence else { return Vec::new() };
+        let sides = sides(&samples.chances(*bound), level);
+        samples.worst(*bound).into_iter().zip(sides).map(|((name, one), side)| (name, one, side)).collect()
+    }
+
+    /// That chance could explain what was seen, and what would have been found.
+    fn unsure(&self, intervals: &[Interval], level: f64) -> String {
+        let lists = intervals.iter().map(|one| one.count).min().unwrap_or(0);
+        let many = if lists == 1 { "list" } else { "lists" };
+        let level = level / intervals.len().max(1) as f64;
+        let seen: Option<Vec<f64>> = intervals.iter().map(|one| one.detectable(level)).collect();
+        let seen = seen.and_then(|all| all.into_iter().reduce(f64::max));
+        let power = seen.map_or_else(String::new, |distance| {
+            let (scale, unit) = self.unit;
+            format!("; a distance of {:.2} {unit} would be found 4 times in 5", distance * scale)
+        });
+        format!("{lists} {many} of requests cannot tell it from chance{power}")
+    }
+
+    /// The rule by which it is decided, as a sentence.
+    pub fn rule(&self) -> String {
+        match (&self.evidence, self.kind) {
+            (Evidence::Counted { .. }, Kind::Exists) => {
+                "One example decides that it holds; that none was found decides nothing.".to_owned()
+            }
+            (Evidence::Counted { .. }, _) => format!(
+                "One counterexample decides that it does not hold; {CASES} cases without any, that it holds (fewer than 5 of 100 \
+                 are one, with 95% confidence)."
+            ),
+            (_, Kind::Exists) => {
+                "It holds if one condition shows it beyond chance (Holm's correction for the conditions), and does not hold if \
+                 all show the contrary."
+                    .to_owned()
+            }
+            (_, Kind::Always) => {
+                "It holds if every condition shows it beyond chance, and does not hold if one shows the contrary (Holm's \
+                 correction for the conditions)."
+                    .to_owned()
+            }
+            (_, Kind::OnAverage) => {
+                "The mean over the conditions decides, with one value for each list of requests (Student's t)."
+                    .to_owned()
+            }
+            (_, Kind::DependsOn(what)) => format!(
+                "Each condition ({what}) is decided by itself (Student's t over the lists of requests, Holm's correction for the \
+                 conditions)."
+            ),
+        }
+    }
+}
+
+/// The chances that all conditions are for it, and that all are against it, by chance.
+fn everywhere(chances: &[(f64, f64)]) -> (f64, f64) {
+    chances.iter().fold((0.0, 0.0), |(all, none), (holds, fails)| (all.max(*holds), none.max(*fails)))
+}
+
+fn sides(chances: &[(f64, f64)], level: f64) -> Vec<Side> {
+    let either: Vec<f64> = chances.iter().map(|(holds, fails)| (2.0 * holds.min(*fails)).min(1.0)).collect();
+    let (all, none) = everywhere(chances);
+    let side = |((holds, fails), adjusted): (&(f64, f64), f64)| match adjusted <= level {
+        _ if all <= level / 2.0 => Side::For,
+        _ if none <= level / 2.0 => Side::Against,
+        true if holds < fails => Side::For,
+        true => Side::Against,
+        false => Side::Unsure,
+    };
+    chances.iter().zip(holm(&either)).map(side).collect()
+}
