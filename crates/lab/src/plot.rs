@@ -28,6 +28,9 @@ const MARK: i32 = 7;
 const FEW: usize = 16;
 const SPOT: i32 = 5;
 
+/// Half the width of the ends of an error bar, in pixels.
+const WHISKER: i32 = 3;
+
 /// Stands for the colour of the surrounding text until the picture is done.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_WRITTEN: &str = "#010203";
@@ -62,6 +65,8 @@ struct Series {
     name: String,
     shape: Shape,
     pen: Pen,
+    /// Error bars: place, and from and to which height.
+    whiskers: Vec<(f64, f64, f64)>,
 }
 
 impl Plot {
@@ -78,13 +83,22 @@ impl Plot {
     /// Adds a line that belongs with others: families have a colour each, and their members other dashes.
     pub fn member(mut self, (family, member): (usize, usize), name: &str, points: Vec<(f64, f64)>) -> Self {
         let pen = Pen { colour: COLOURS[family % COLOURS.len()], dashes: DASHES[member % DASHES.len()] };
-        self.series.push(Series { name: name.into(), shape: Shape::Line(points), pen });
+        self.series.push(Series::new(name, Shape::Line(points), pen));
         self
     }
 
     fn with(mut self, name: &str, shape: Shape) -> Self {
         let pen = Pen::new(self.series.len());
-        self.series.push(Series { name: name.into(), shape, pen });
+        self.series.push(Series::new(name, shape, pen));
+        self
+    }
+
+    /// Gives the last series error bars: place, mean, and how far the truth may be to either side.
+    pub fn with_errors(mut self, errors: impl IntoIterator<Item = (f64, f64, f64)>) -> Self {
+        if let Some(last) = self.series.last_mut() {
+            last.whiskers =
+                errors.into_iter().map(|(x, mean, margin)| (x, mean - margin, mean + margin)).collect();
+        }
         self
     }
 
@@ -108,7 +122,7 @@ impl Plot {
     /// The same, in the colour of a family's lines.
     pub fn member_marks(mut self, family: usize, name: &str, points: Vec<(f64, f64)>) -> Self {
         let pen = Pen { colour: COLOURS[family % COLOURS.len()], dashes: DASHES[0] };
-        self.series.push(Series { name: name.into(), shape: Shape::Marks(points), pen });
+        self.series.push(Series::new(name, Shape::Marks(points), pen));
         self
     }
 
@@ -134,6 +148,7 @@ impl Plot {
         let (body, legend) = root.split_horizontally((SIZE.0 - LEGEND) as i32);
         let (x, y) = (self.x.span(self.xs()), self.y.span(self.ys()));
         let floor = y.start;
+        let breaks = (self.x.is_broken(&x), self.y.is_broken(&y), (x.start, y.start));
         let mut chart = ChartBuilder::on(&body)
             .caption(&self.title, ("sans-serif", 16).into_font().color(&INK))
             .margin(8)
@@ -158,10 +173,12 @@ impl Plot {
             shown.then(|| chart.backend_coord(&(x, y)))
         };
         let mut elements = String::new();
-        for (at, Series { name, shape, pen }) in self.series.iter().enumerate() {
+        for (at, Series { name, shape, pen, whiskers }) in self.series.iter().enumerate() {
             elements += &element(shape, pen, floor, &place);
+            elements += &whisker_path(whiskers, floor, pen, &place);
             name_series(&legend, at, name)?;
         }
+        elements += &break_marks(breaks, &place);
         Ok(elements)
     }
 
@@ -176,14 +193,25 @@ impl Plot {
 
     fn ys(&self) -> impl Iterator<Item = f64> {
         let is_linear = self.y.is_even();
-        self.series.iter().flat_map(move |series| match &series.shape {
-            Shape::Line(points) | Shape::Dots(points) | Shape::Marks(points) => {
-                points.iter().map(|point| point.1).collect()
-            }
-            Shape::Bars(bars) => {
-                bars.iter().map(|bar| bar.2).chain(is_linear.then_some(0.0)).collect::<Vec<_>>()
-            }
-        })
+        self.series
+            .iter()
+            .flat_map(move |series| match &series.shape {
+                Shape::Line(points) | Shape::Dots(points) | Shape::Marks(points) => {
+                    points.iter().map(|point| point.1).collect()
+                }
+                Shape::Bars(bars) => {
+                    bars.iter().map(|bar| bar.2).chain(is_linear.then_some(0.0)).collect::<Vec<_>>()
+                }
+            })
+            .chain(
+                self.series.iter().flat_map(|series| series.whiskers.iter().flat_map(|bar| [bar.1, bar.2])),
+            )
+    }
+}
+
+impl Series {
+    fn new(name: &str, shape: Shape, pen: Pen) -> Self {
+        Self { name: name.into(), shape, pen, whiskers: Vec::new() }
     }
 }
 
@@ -247,6 +275,49 @@ fn element(shape: &Shape, pen: &Pen, floor: f64, place: &impl Fn(f64, f64) -> Op
             }
             format!("<path d=\"{path}\" fill=\"{colour}\" fill-opacity=\"0.75\"/>\n")
         }
+    }
+}
+
+/// Error bars: a stroke up with a small one at each end. On a logarithmic axis what is below its lower end is cut.
+fn whisker_path(
+    whiskers: &[(f64, f64, f64)],
+    floor: f64,
+    pen: &Pen,
+    place: &impl Fn(f64, f64) -> Option<(i32, i32)>,
+) -> String {
+    let mut path = String::new();
+    for &(at, low, high) in whiskers {
+        let (Some((x, bottom)), Some((_, top))) = (place(at, low.max(floor)), place(at, high)) else {
+            continue;
+        };
+        let (left, width) = (x - WHISKER, 2 * WHISKER);
+        // Writing to a string cannot fail.
+        let _ = write!(path, "M{left} {bottom}h{width}M{x} {bottom}V{top}M{left} {top}h{width}");
+    }
+    match path.is_empty() {
+        true => path,
+        false => format!(
+            "<path class=\"error\" d=\"{path}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1\"/>\n",
+            pen.colour
+        ),
+    }
+}
+
+/// Two strokes across each axis that does not begin at 0.
+fn break_marks(
+    (x, y, (left, bottom)): (bool, bool, (f64, f64)),
+    place: &impl Fn(f64, f64) -> Option<(i32, i32)>,
+) -> String {
+    let Some((left, bottom)) = place(left, bottom) else { return String::new() };
+    let across = y.then(|| format!("M{} {}l8 -4m-8 8l8 -4", left - 4, bottom - 8));
+    let along = x.then(|| format!("M{} {}l4 -8m0 8l4 -8", left + 8, bottom + 4));
+    let path: String = across.into_iter().chain(along).collect();
+    match path.is_empty() {
+        true => path,
+        false => format!(
+            "<path class=\"broken\" d=\"{path}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\"><title>this axis does \
+             not begin at 0</title></path>\n"
+        ),
     }
 }
 
@@ -350,6 +421,19 @@ mod tests {
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
         assert_eq!(svg.matches("<svg").count(), 1);
         assert!(!svg.contains(INK_WRITTEN) && svg.contains("currentColor"));
+    }
+
+    #[test]
+    fn error_bars_and_broken_axes_are_drawn() {
+        let axis = || Axis::linear("a", Unit::Number);
+        let line = |low, high| Plot::new("t", axis(), axis()).line("l", vec![(0.0, low), (1.0, high)]);
+        assert!(!line(1.0, 2.0).svg().contains("class=\"broken\""));
+        assert!(line(9.0, 9.5).svg().contains("class=\"broken\""));
+        let errors = line(5.0, 9.0).with_errors([(0.0, 5.0, 1.0), (1.0, 9.0, 2.0)]).svg();
+        assert!(errors.contains("class=\"error\""));
+        // The axis has room for them.
+        let heights: Vec<f64> = line(5.0, 9.0).with_errors([(1.0, 9.0, 2.0)]).ys().collect();
+        assert!(heights.contains(&11.0), "{heights:?}");
     }
 
     #[test]

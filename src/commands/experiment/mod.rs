@@ -86,17 +86,15 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
     let prices = prices::read(line.prices.as_deref()).map_err(Failure::Refused)?;
     let stop = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
     let journals = journals(line, directory, &chosen).map_err(|halt| Failure::Failed(halt.to_string()))?;
-    let mut machine = live::describe_machine();
     let begun = Instant::now();
     let estimate: Duration = chosen.iter().map(|experiment| experiment.estimate(line.size())).sum();
     eprintln!("larder: {}: about {}", names(&chosen), about(estimate));
     let (parts, halted) = measure(line, &chosen, journals, (&prices, &stop));
-    machine.push(("time", took(begun.elapsed(), estimate, line.resume)));
     let size = line.size();
     let provenance = Provenance {
         commands: vec![env::args().collect::<Vec<_>>().join(" ")],
         scale: Scale { size, seed: line.seed },
-        machine,
+        more: vec![("time", took(begun.elapsed(), estimate, line.resume))],
         date: Zoned::now().strftime("%-d %B %Y").to_string(),
     };
     if let Err(unwritten) = live::write_report(directory, &parts, &provenance) {
@@ -220,6 +218,7 @@ fn measure(
             title: experiment.title,
             shows: experiment.shows,
             findings: (experiment.conclude)(&bench.journal),
+            host: bench.journal.host(),
             halted: outcome.as_ref().map(Halt::to_string),
         });
         halted = halted.or(outcome);

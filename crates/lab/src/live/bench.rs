@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Halt, Journal, Prices};
+use super::{Halt, Host, Journal, Prices, machine};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +76,9 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Where the machine that measured is written down.
+    pub(super) const HOST: &'static str = "host";
+
     /// Takes the measurements of `cells`, each by its key, but for those that were taken before.
     ///
     /// # Errors
@@ -93,6 +96,9 @@ impl Bench<'_> {
                 let measured = self.unless_stopped().and_then(|()| take(self, cell));
                 // What goes wrong while everything ends is no failure.
                 let measured = measured.map_err(|halt| self.unless_stopped().err().unwrap_or(halt))?;
+                if self.journal.get::<Host>(Self::HOST).is_none() {
+                    self.journal.add(Self::HOST, &machine::describe(&self.program))?;
+                }
                 self.journal.add(&key, &measured)?;
             }
             self.watch.advance();

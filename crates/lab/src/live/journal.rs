@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Halt;
 use super::bench::Size;
+use super::{Bench, Halt, Host};
 
 /// What a journal's first line says, so that measurements of different runs are not mixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +93,11 @@ impl Journal {
     pub fn all<T: DeserializeOwned>(&self, prefix: &str) -> Vec<T> {
         let range = self.lines.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
         range.filter_map(|(_, value)| T::deserialize(value).ok()).collect()
+    }
+
+    /// The machine that took them, and the program that was measured.
+    pub fn host(&self) -> Option<Host> {
+        self.get(Bench::HOST)
     }
 
     /// How many there are.

@@ -1,10 +1,23 @@
 //! A short description of the measuring machine, for comparisons.
 
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use jiff::Zoned;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Where and of what measurements were taken, written down with the first of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Processor cores.
+    pub cores: usize,
+    /// Names and values, for people.
+    pub facts: Vec<(String, String)>,
+}
 
 /// What this thread has taken of the processor.
 pub(super) fn spent_by_thread() -> Duration {
@@ -12,8 +25,8 @@ pub(super) fn spent_by_thread() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// Names and values; its load is that of this moment.
-pub fn describe() -> Vec<(&'static str, String)> {
+/// This machine, as it is at this moment, and the program that is measured.
+pub(super) fn describe(program: &Path) -> Host {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let after = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name))?;
@@ -26,7 +39,8 @@ pub fn describe() -> Vec<(&'static str, String)> {
     let system = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     let build = if cfg!(debug_assertions) { "debug, slower than what is released" } else { "release" };
-    vec![
+    let facts = [
+        ("measured", Zoned::now().strftime("%-d %B %Y").to_string()),
         ("processor", format!("{processor}, {cores} to use")),
         (
             "memory",
@@ -34,9 +48,26 @@ pub fn describe() -> Vec<(&'static str, String)> {
         ),
         ("system", format!("{} {}", word(system.sysname()), word(system.release()))),
         ("larder", format!("{} ({build})", env!("CARGO_PKG_VERSION"))),
+        ("commit", commit(program).unwrap_or_else(|| "unknown: the program is in no repository".to_owned())),
         ("load at the start", load(&read("/proc/loadavg"), cores)),
         ("network", "loopback; origin and clients on the same machine".to_owned()),
-    ]
+    ];
+    Host { cores, facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec() }
+}
+
+/// The commit of the source tree that the program is in, marked if files differ from it.
+fn commit(program: &Path) -> Option<String> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(program.parent()?).args([
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+        "--exclude=*",
+    ]);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let commit = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !commit.is_empty()).then_some(commit)
 }
 
 /// How many programs wanted to run in the last minute, which tells whether others took part.
@@ -64,6 +95,9 @@ mod tests {
 
     #[test]
     fn a_machine_has_names_and_values() {
-        assert!(describe().iter().all(|(name, value)| !name.is_empty() && !value.is_empty()));
+        let host = describe(Path::new("/nowhere/larder"));
+        assert!(host.cores > 0);
+        assert!(host.facts.iter().all(|(name, value)| !name.is_empty() && !value.is_empty()));
+        assert!(host.facts.iter().any(|(name, value)| name == "commit" && value.starts_with("unknown")));
     }
 }

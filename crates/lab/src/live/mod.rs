@@ -39,7 +39,7 @@ pub use drive::{Exchange, Outcome, Plan, Source, Times, drive};
 pub use findings::{Basis, Decided, Figure, Finding, Findings, Grid, Ruling};
 pub use journal::{Head, Journal};
 pub use ledger::{Ledger, Stale, Versions};
-pub use machine::describe as describe_machine;
+pub use machine::Host;
 pub use prices::{Machine, Prices};
 pub use report::{Part, Provenance, write as write_report};
 pub use slots::Slots;

@@ -2,13 +2,17 @@
 //!
 //! First the verdicts, then each experiment: its measurements, claims, pictures and tables.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::Halt;
 use super::findings::{Decided, Figure, Finding, Findings, Grid, common_level};
 use super::statistics::Verdict;
+use super::{Halt, Host};
+
+/// More columns than these are set in smaller letters.
+const MANY_COLUMNS: usize = 8;
 
 const STYLE: &str = include_str!("report.css");
 
@@ -23,6 +27,8 @@ pub struct Part {
     pub shows: &'static str,
     /// What it found.
     pub findings: Findings,
+    /// What it was measured on, if anything was.
+    pub host: Option<Host>,
     /// Why it is not whole, if it is not.
     pub halted: Option<String>,
 }
@@ -34,8 +40,8 @@ pub struct Provenance {
     pub commands: Vec<String>,
     /// How much was measured, and from which seed.
     pub scale: super::Scale,
-    /// The machine as it was when it began: names and values.
-    pub machine: Vec<(&'static str, String)>,
+    /// More facts of this run: names and values.
+    pub more: Vec<(&'static str, String)>,
     /// When, for people.
     pub date: String,
 }
@@ -71,7 +77,7 @@ fn page(parts: &[Part], origin: &Provenance) -> String {
          </body>\n</html>\n",
         opening(parts, origin, level),
         answers(parts, level),
-        how(origin, level),
+        how(parts, origin, level),
     )
 }
 
@@ -124,11 +130,23 @@ fn opening(parts: &[Part], origin: &Provenance, level: f64) -> String {
         parts.iter().filter_map(|part| Some((part, part.halted.as_ref()?))).map(halted).collect();
     format!(
         "<p>Measured live: a real proxy, asked over sockets, in front of an origin whose pages and delays are known. \
-         {} claims were put to the test.{given}{kind}</p>\n<p>{told}</p>\n<p class=\"quiet\">{}, seed {}</p>\n{halted}",
+         {} claims were put to the test.{given}{kind}</p>\n<p>{told}</p>\n<p class=\"quiet\">Larder {}{}; {}, seed {}. \"This report\" is this page; \"the seed reports\" are the earlier ones whose \
+         experiments it repeats.</p>\n{halted}",
         verdicts.len(),
+        env!("CARGO_PKG_VERSION"),
+        escape(&commits(parts)),
         escape(&origin.date),
         origin.scale.seed,
     )
+}
+
+/// The commits that were measured, where they are known.
+fn commits(parts: &[Part]) -> String {
+    let facts = parts.iter().filter_map(|part| part.host.as_ref()).flat_map(|host| &host.facts);
+    let commits: BTreeSet<&str> =
+        facts.filter(|(name, _)| name == "commit").map(|(_, commit)| commit.as_str()).collect();
+    let commits: Vec<_> = commits.into_iter().filter(|commit| !commit.starts_with("unknown")).collect();
+    if commits.is_empty() { String::new() } else { format!(", commit {}", commits.join(", ")) }
 }
 
 fn halted((part, why): (&Part, &String)) -> String {
@@ -272,14 +290,16 @@ fn rows(grid: &Grid) -> String {
         format!("<tr>{cells}</tr>\n")
     };
     let body: String = grid.rows.iter().map(|row| cells(row, "td")).collect();
-    format!("<table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody>\n</table>", cells(&grid.columns, "th"))
+    // Many columns fit the page by smaller letters.
+    let many = if grid.columns.len() > MANY_COLUMNS { " class=\"many\"" } else { "" };
+    format!("<table{many}>\n<thead>{}</thead>\n<tbody>\n{body}</tbody>\n</table>", cells(&grid.columns, "th"))
 }
 
-fn how(origin: &Provenance, level: f64) -> String {
+fn how(parts: &[Part], origin: &Provenance, level: f64) -> String {
     let machine = Grid {
         title: String::new(),
         columns: vec!["what".to_owned(), "which".to_owned()],
-        rows: origin.machine.iter().map(|(what, which)| vec![(*what).to_owned(), which.clone()]).collect(),
+        rows: facts(parts, origin),
     };
     format!(
         "<section id=\"how\">\n<h2>How it was measured</h2>\n<p>These commands made this page; with the same seed they send the \
@@ -295,6 +315,30 @@ fn how(origin: &Provenance, level: f64) -> String {
         escape(&origin.commands.join("\n")),
         rows(&machine),
     )
+}
+
+/// What is known of machine and program as of the measurements: once where all experiments have it, else by experiment.
+fn facts(parts: &[Part], origin: &Provenance) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let hosts: Vec<_> = parts.iter().filter_map(|part| Some((part.name, part.host.as_ref()?))).collect();
+    let names = hosts.first().map_or(&[][..], |(_, host)| &host.facts).iter().map(|(name, _)| name);
+    for name in names {
+        let of = |(part, host): &(&str, &Host)| {
+            let value = host.facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+            (part.to_string(), value.unwrap_or_else(|| "unknown".to_owned()))
+        };
+        let values: Vec<_> = hosts.iter().map(of).collect();
+        let text = match values.iter().all(|(_, value)| *value == values[0].1) {
+            true => values[0].1.clone(),
+            false => {
+                let each = values.iter().map(|(part, value)| format!("{part}: {value}"));
+                each.collect::<Vec<_>>().join("; ")
+            }
+        };
+        rows.push(vec![name.clone(), text]);
+    }
+    rows.extend(origin.more.iter().map(|(what, which)| vec![(*what).to_owned(), which.clone()]));
+    rows
 }
 
 fn escape(text: &str) -> String {
@@ -356,6 +400,13 @@ mod tests {
             title: "Some & any",
             shows: "this",
             findings,
+            host: Some(Host {
+                cores: 2,
+                facts: vec![
+                    ("processor".to_owned(), "two cores".to_owned()),
+                    ("commit".to_owned(), "0123456789ab".to_owned()),
+                ],
+            }),
             halted: Some("stopped".to_owned()),
         }
     }
@@ -368,12 +419,7 @@ mod tests {
         write(
             directory.path(),
             &[part()],
-            &Provenance {
-                commands,
-                scale,
-                machine: vec![("processor", "two cores".to_owned())],
-                date: "today".to_owned(),
-            },
+            &Provenance { commands, scale, more: vec![("time", "3 s".to_owned())], date: "today".to_owned() },
         )
         .unwrap();
         let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
@@ -393,8 +439,10 @@ mod tests {
             "Some &amp; any",
             "is not whole (stopped)",
             "larder experiment some -o out",
-            "seed 7",
-            "two cores",
+            "seed 7.",
+            "commit 0123456789ab; today",
+            "<td>processor</td><td>two cores</td>",
+            "<td>commit</td><td>0123456789ab</td>",
             "href=\"data:text/csv;charset=utf-8,a,b%0A1,%22x%20%22%22y%22%22%22%0A\"",
         ] {
             assert!(page.contains(text), "{text} in {page}");
@@ -409,7 +457,7 @@ mod tests {
     #[test]
     fn a_directory_that_cannot_be_written_is_named() {
         let scale = Scale { size: Size::Quick, seed: 7 };
-        let origin = Provenance { commands: Vec::new(), scale, machine: Vec::new(), date: String::new() };
+        let origin = Provenance { commands: Vec::new(), scale, more: Vec::new(), date: String::new() };
         let failed = write(Path::new("/nonexistent"), &[], &origin).unwrap_err().to_string();
         assert!(failed.starts_with("cannot write to '/nonexistent/report.html': "), "{failed}");
     }

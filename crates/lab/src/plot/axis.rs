@@ -9,8 +9,10 @@ use plotters::coord::types::RangedCoordf64;
 /// What the numbers along an axis are, for their labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Counts of anything: `12k`.
+    /// Counts of anything: `12k`. Only whole numbers are named.
     Count,
+    /// Any number: `1.5`.
+    Number,
     /// Bytes: `4 MiB`.
     Bytes,
     /// Shares from 0 to 1: `25%`.
@@ -18,6 +20,9 @@ pub enum Unit {
     /// Seconds: `90`.
     Seconds,
 }
+
+/// A linear axis begins at 0, unless its least value is more than this share of the greatest.
+const FAR: f64 = 0.8;
 
 /// What each step along an axis is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +66,8 @@ impl Axis {
         value.is_finite() && (value > 0.0 || self.is_even())
     }
 
-    /// From the least to the greatest of `values`, never empty; from 0 where a linear axis would begin near it.
+    /// From the least to the greatest of `values`, never empty. A linear axis has 0, unless all of its values are far from it: then
+    /// it [is broken](Self::is_broken).
     pub(super) fn span(&self, values: impl Iterator<Item = f64>) -> Range<f64> {
         let shown = values.filter(|&value| self.shows(value));
         let (low, high) = shown
@@ -70,14 +76,20 @@ impl Axis {
             (false, _) => 1.0..10.0,
             (true, true) if low == high => low / 2.0..high * 2.0,
             (true, false) if low == high => low.min(0.0)..high.max(low.min(0.0) + 1.0),
-            (true, false) if low > 0.0 && low < high / 2.0 => 0.0..high,
+            (true, false) if low > 0.0 && low < high * FAR => 0.0..high,
+            (true, false) if high < 0.0 => low..0.0,
             (true, _) => low..high,
         }
     }
 
+    /// Whether a linear axis with this span begins elsewhere than at 0, which has to be marked.
+    pub(super) fn is_broken(&self, span: &Range<f64>) -> bool {
+        self.is_even() && span.start > 0.0
+    }
+
     pub(super) fn coordinates(&self, span: Range<f64>) -> Scale {
         match self.steps {
-            Steps::Even => Scale::Linear(span.into()),
+            Steps::Even => Scale::Linear(span.into(), self.unit == Unit::Count),
             Steps::Times(factor) => {
                 let ticks = ticks(f64::from(factor), &span);
                 Scale::Log(span.log_scale().into(), ticks)
@@ -97,7 +109,7 @@ pub(super) fn label(unit: Unit, value: f64) -> String {
         format!("{}{name}", digits(value / scale))
     };
     match unit {
-        Unit::Count => scaled(COUNTS, ""),
+        Unit::Count | Unit::Number => scaled(COUNTS, ""),
         Unit::Bytes => scaled(BYTES, " B"),
         Unit::Share => format!("{}%", digits(value * 100.0)),
         Unit::Seconds => digits(value),
@@ -138,7 +150,8 @@ fn ticks(factor: f64, span: &Range<f64>) -> Vec<f64> {
 
 /// An axis of either kind, since the library has a type for each.
 pub(super) enum Scale {
-    Linear(RangedCoordf64),
+    /// And whether only whole numbers are named.
+    Linear(RangedCoordf64, bool),
     /// With the values that are named.
     Log(LogCoord<f64>, Vec<f64>),
 }
@@ -149,21 +162,25 @@ impl Ranged for Scale {
 
     fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
         match self {
-            Self::Linear(axis) => axis.map(value, limit),
+            Self::Linear(axis, _) => axis.map(value, limit),
             Self::Log(axis, _) => axis.map(value, limit),
         }
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         match self {
-            Self::Linear(axis) => axis.key_points(hint),
+            Self::Linear(axis, is_whole) => {
+                let mut points = axis.key_points(hint);
+                points.retain(|point| !is_whole || point.fract() == 0.0);
+                points
+            }
             Self::Log(_, ticks) => ticks.clone(),
         }
     }
 
     fn range(&self) -> Range<f64> {
         match self {
-            Self::Linear(axis) => axis.range(),
+            Self::Linear(axis, _) => axis.range(),
             Self::Log(axis, _) => axis.range(),
         }
     }
@@ -194,6 +211,33 @@ mod tests {
         for (unit, value, expected) in table {
             assert_eq!(label(unit, value), expected);
         }
+    }
+
+    #[test]
+    fn a_linear_axis_has_0_or_is_broken() {
+        let axis = Axis::linear("a", Unit::Number);
+        let table: [(&[f64], Range<f64>, bool); 5] = [
+            (&[1.0, 9.0], 0.0..9.0, false),
+            (&[6.0, 9.0], 0.0..9.0, false),
+            (&[8.5, 9.0], 8.5..9.0, true),
+            (&[-3.0, -1.0], -3.0..0.0, false),
+            (&[-3.0, 1.0], -3.0..1.0, false),
+        ];
+        for (values, span, is_broken) in table {
+            let found = axis.span(values.iter().copied());
+            assert_eq!((axis.is_broken(&found), found), (is_broken, span));
+        }
+        assert!(!Axis::log("a", Unit::Number).is_broken(&(5.0..9.0)));
+    }
+
+    #[test]
+    fn only_whole_counts_are_named() {
+        let points = |unit| {
+            let axis = Axis::linear("nodes", unit).coordinates(0.0..3.0);
+            axis.key_points(plotters::coord::ranged1d::BoldPoints(9))
+        };
+        assert_eq!(points(Unit::Count), [0.0, 1.0, 2.0, 3.0]);
+        assert!(points(Unit::Number).len() > 4);
     }
 
     #[test]

@@ -241,8 +241,7 @@ pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<Str
 }
 
 /// A table of what straight requests take.
-pub(super) fn straight_table(all: &[Straight]) -> Grid {
-    let title = "Straight to the origin, without the proxy";
+pub(super) fn straight_table(title: &str, all: &[Straight]) -> Grid {
     let columns = [
         "requests",
         "total time in s",
@@ -319,10 +318,12 @@ pub(super) fn curves(
         Grid::new(title, &["policy", "cache size in %", "mean", "95% to either side", "repetitions"]);
     let mut plot = Plot::new(title, Axis::linear("cache size, of all pages", Unit::Share), axis);
     for policy in policies {
-        let mut points = Vec::new();
+        let (mut points, mut errors) = (Vec::new(), Vec::new());
         for percent in percents(cells) {
             let Some(interval) = mean(cells, policy, percent, value) else { continue };
-            points.push((f64::from(percent) / 100.0, interval.mean));
+            let at = f64::from(percent) / 100.0;
+            points.push((at, interval.mean));
+            errors.extend(interval.margin().map(|margin| (at, interval.mean, margin)));
             data.row([
                 (*policy).to_owned(),
                 percent.to_string(),
@@ -331,15 +332,14 @@ pub(super) fn curves(
                 interval.count.to_string(),
             ]);
         }
-        plot = plot.line(policy, points);
+        plot = plot.line(policy, points).with_errors(errors);
     }
     Figure { name: name.to_owned(), plot, caption, data }
 }
 
 /// Live hit ratios against simulated ones, and the claim that they are the same.
-pub(super) fn side_by_side(name: &str, cells: &[Measured]) -> (Figure, Finding) {
+pub(super) fn side_by_side((name, title): (&str, &str), cells: &[Measured]) -> (Figure, Finding) {
     let cached: Vec<_> = cells.iter().filter(|measured| measured.cell.policy != "none").collect();
-    let title = "Live and simulated hit ratios of the same requests";
     let columns = ["requests", "misses cost", "policy", "cache size in %", "repetition", "live", "simulated"];
     let mut data = Grid::new(title, &columns);
     let policies: BTreeSet<&str> = cached.iter().map(|measured| measured.cell.policy.as_str()).collect();

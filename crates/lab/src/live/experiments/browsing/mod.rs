@@ -185,13 +185,19 @@ fn conclude(journal: &Journal) -> Findings {
     let (figures, found) = anomaly::conclude(journal);
     findings.figures.extend(figures);
     findings.findings.extend(found);
-    let (figure, agreement) = side_by_side("browsing-simulated", &cells);
+    let (figure, agreement) = side_by_side(
+        ("browsing-simulated", "Browsing: live and simulated hit ratios of the same requests"),
+        &cells,
+    );
     findings.findings.push(agreement);
     if !cells.is_empty() {
         findings.figures.push(figure);
     }
     findings.figures.extend(pictures::timelines(&cells));
-    findings.tables.push(straight_table(&journal.all::<Straight>("straight/")));
+    findings.tables.push(straight_table(
+        "Browsing: straight to the origin, without the proxy",
+        &journal.all::<Straight>("straight/"),
+    ));
     findings
 }
 

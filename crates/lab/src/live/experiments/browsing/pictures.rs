@@ -132,19 +132,21 @@ pub(super) fn leads(all: &[List]) -> Vec<Figure> {
         let x = Axis::linear("cache size, of all URLs", Unit::Share);
         let mut plot = Plot::new(&title, x, Axis::linear("hit ratio of LRU less its", Unit::Share));
         for policy in POLICIES.into_iter().filter(|policy| *policy != "lru") {
-            let mut points = Vec::new();
+            let (mut points, mut errors) = (Vec::new(), Vec::new());
             for percent in lists::percents(&of) {
                 let lead = |list: &&List| {
                     Some(list.run("lru", percent)?.hit_ratio - list.run(policy, percent)?.hit_ratio)
                 };
                 let values: Vec<f64> = of.iter().filter_map(lead).collect();
                 let Some(interval) = Interval::of(&values) else { continue };
-                points.push((f64::from(percent) / 100.0, interval.mean));
+                let at = f64::from(percent) / 100.0;
+                points.push((at, interval.mean));
+                errors.extend(interval.margin().map(|margin| (at, interval.mean, margin)));
                 let [percent, count] = [percent.to_string(), interval.count.to_string()];
                 let mean = format!("{:.4}", interval.mean);
                 data.row([policy.to_owned(), percent, mean, interval.margin_cell(4), count]);
             }
-            plot = plot.line(policy, points);
+            plot = plot.line(policy, points).with_errors(errors);
         }
         let caption = "Above 0, LRU has more hits than the policy; a line below 0 belongs to a policy that is ahead of LRU.";
         let (name, caption) = (format!("browsing-{course}-leads"), caption.to_owned());

@@ -14,7 +14,7 @@ use self::cell::{Measured, Simulated, simulate, take};
 use self::plan::{Plan, SETS};
 use super::Experiment;
 use crate::live::findings::Findings;
-use crate::live::{Bench, Halt, Journal};
+use crate::live::{Bench, Halt, Host, Journal};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cluster",
@@ -30,6 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 struct Seen {
     cells: Vec<Measured>,
     simulated: Vec<Simulated>,
+    host: Option<Host>,
 }
 
 fn measure(bench: &mut Bench) -> Result<(), Halt> {
@@ -45,7 +46,8 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
 }
 
 fn conclude(journal: &Journal) -> Findings {
-    let seen = Seen { cells: journal.all("cell/"), simulated: journal.all("simulated/") };
+    let seen =
+        Seen { cells: journal.all("cell/"), simulated: journal.all("simulated/"), host: journal.host() };
     Findings {
         setup: setup(&seen),
         findings: claims::claims(&seen),
@@ -68,8 +70,7 @@ fn setup(seen: &Seen) -> Vec<String> {
          they cost. One node is a larder by itself, without an engine; two and three find each other by a redis-server of \
          their own. Beside them stand three that are no cluster, each with everything."
         .to_owned();
-    let machine = seen.cells.first().map(|_| {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let machine = seen.host.as_ref().map(|Host { cores, .. }| {
         format!(
             "All nodes, the engine, the origin and the clients share {cores} cores. So more nodes cannot answer more requests a \
              second here: what they cost is the CPU time of a request, over all nodes. On machines of their own each would bring \

@@ -37,18 +37,19 @@ fn over_nodes(
 ) -> Figure {
     let columns = ["what", "copies", "nodes", "mean", "95% to either side", "repetitions"];
     let mut data = Grid::new(title, &columns);
-    let mut plot = Plot::new(title, Axis::linear("nodes", Unit::Count), Axis::linear(axis, Unit::Count));
+    let mut plot = Plot::new(title, Axis::linear("nodes", Unit::Count), Axis::linear(axis, Unit::Number));
     for (family, (copies, about)) in COPIES.into_iter().enumerate() {
         for (member, (what, value)) in values.iter().enumerate() {
-            let mut points = Vec::new();
+            let (mut points, mut errors) = (Vec::new(), Vec::new());
             for nodes in NODES {
                 let Some(at) = mean(seen, ONE, cluster(nodes, copies), value) else { continue };
                 points.push((f64::from(nodes), at.mean));
+                errors.extend(at.margin().map(|margin| (f64::from(nodes), at.mean, margin)));
                 let (mean, margin) = (format!("{:.decimals$}", at.mean), at.margin_cell(decimals));
                 let [nodes, count] = [usize::from(nodes), at.count].map(|number| number.to_string());
                 data.row([(*what).to_owned(), about.to_owned(), nodes, mean, margin, count]);
             }
-            plot = plot.member((family, member), &format!("{what}, {about}"), points);
+            plot = plot.member((family, member), &format!("{what}, {about}"), points).with_errors(errors);
         }
     }
     Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }
@@ -166,7 +167,7 @@ pub(super) fn table(seen: &Seen) -> Grid {
         "clients' CPU us",
         "origin's CPU us per own request",
     ];
-    let mut grid = Grid::new("Means over the repetitions", &columns);
+    let mut grid = Grid::new("Clusters: means over the repetitions", &columns);
     for (set, about, _) in SETS {
         for (nodes, way, copies, apart) in WAYS {
             let of = seen.cells.iter().filter(|Measured { cell, .. }| {

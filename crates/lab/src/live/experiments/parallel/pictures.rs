@@ -32,7 +32,7 @@ const QUANTITIES: [Quantity; 4] = [
     Quantity {
         name: "speedup",
         title: "speedup",
-        axis: || Axis::doubling("speedup against one worker", Unit::Count),
+        axis: || Axis::doubling("speedup against one worker", Unit::Number),
         caption: "Throughput against that of one worker. The line called perfect is the best there can be: as many times as there are workers.",
         value: |measured, alone| measured.throughput() / alone,
         is_of_each: true,
@@ -40,7 +40,7 @@ const QUANTITIES: [Quantity; 4] = [
     Quantity {
         name: "efficiency",
         title: "efficiency",
-        axis: || Axis::linear("efficiency", Unit::Count),
+        axis: || Axis::linear("efficiency", Unit::Number),
         caption: "Speedup for each worker: 1 is perfect. The line called possible is the best for 164 URLs, whose last round \
                   leaves places empty.",
         value: |measured, alone| measured.throughput() / alone / measured.cell.workers as f64,
@@ -97,9 +97,14 @@ fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]
                     interval.count.to_string(),
                 ]);
             }
+            let error = |(workers, interval): &(usize, Interval)| {
+                Some((*workers as f64, interval.mean, interval.margin()?))
+            };
+            let errors: Vec<_> = points.iter().filter_map(error).collect();
             let points =
                 points.into_iter().map(|(workers, interval)| (workers as f64, interval.mean)).collect();
-            plot = plot.member((family, member), &format!("{}, {urls}", short(&system)), points);
+            let name = format!("{}, {urls}", short(&system));
+            plot = plot.member((family, member), &name, points).with_errors(errors);
         }
     }
     if *name == "speedup" {

@@ -47,11 +47,12 @@ fn figure(frame: Frame<'_>, lines: Vec<Line>) -> Figure {
     for (at, (line, places)) in lines.into_iter().enumerate() {
         // A way has its colour in every picture.
         let family = Way::ALL.iter().position(|way| way.name() == line).unwrap_or(at);
-        let mut points = Vec::new();
+        let (mut points, mut errors) = (Vec::new(), Vec::new());
         for (at, values) in places {
             let Some(interval) = Interval::of(&values) else { continue };
             let Interval { mean, count, .. } = interval;
             points.push((at as f64 / scale, mean));
+            errors.extend(interval.margin().map(|margin| (at as f64 / scale, mean, margin)));
             data.row([
                 line.clone(),
                 at.to_string(),
@@ -60,7 +61,7 @@ fn figure(frame: Frame<'_>, lines: Vec<Line>) -> Figure {
                 count.to_string(),
             ]);
         }
-        plot = plot.member((family, 0), &line, points);
+        plot = plot.member((family, 0), &line, points).with_errors(errors);
     }
     Figure { name: name.to_owned(), plot, caption, data }
 }
@@ -107,7 +108,7 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
         name: "services-requests-latency",
         title: "Mean time of all requests so far, by way",
         x: axis(),
-        y: Axis::linear("mean time in ms", Unit::Count),
+        y: Axis::linear("mean time in ms", Unit::Number),
         caption: "One client, answers of 2 ms, a cache with room for all. Times fall while popular answers come for the first time, \
                   and then stay: hits that the services have to confirm save no time."
             .to_owned(),
@@ -120,7 +121,7 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
         name: "services-requests-policies",
         title: "Mean time of all requests so far, by policy",
         x: axis(),
-        y: Axis::linear("mean time in ms", Unit::Count),
+        y: Axis::linear("mean time in ms", Unit::Number),
         caption: format!("One client, answers of 2 ms, a cache of {EVICTING}% that asks, and evicts."),
     };
     let policies = figure(
@@ -159,8 +160,8 @@ fn costs(cells: &[Measured]) -> Figure {
     let frame = Frame {
         name: "services-costs",
         title: "Mean time of all requests, by what an answer costs",
-        x: (Axis::log("what an answer takes the services, in ms", Unit::Count), COST),
-        y: Axis::log("mean time in ms", Unit::Count),
+        x: (Axis::log("what an answer takes the services, in ms", Unit::Number), COST),
+        y: Axis::log("mean time in ms", Unit::Number),
         caption: "One client. Below the line of the services alone a way is faster; what a cache saves grows with the cost, and what \
                   it costs does not."
             .to_owned(),
@@ -176,7 +177,7 @@ fn shares(cells: &[Measured]) -> Figure {
         name: "services-writes",
         title: "Mean time of all requests, by the share of writes",
         x: (Axis::linear("writes in 100 requests", Unit::Count), "writes in %"),
-        y: Axis::linear("mean time in ms", Unit::Count),
+        y: Axis::linear("mean time in ms", Unit::Number),
         caption: "One client, answers of 2 ms. What a cache saves is lost with the writes: each blanks a pool, and what was in it has \
                   to be made again."
             .to_owned(),
@@ -206,7 +207,7 @@ fn clients(cells: &[Measured]) -> Figure {
         name: "services-clients",
         title: "Mean time of all requests, by the number of clients",
         x: (Axis::doubling("clients", Unit::Count), "clients"),
-        y: Axis::log("mean time in ms", Unit::Count),
+        y: Axis::log("mean time in ms", Unit::Number),
         caption: "Answers of 2 ms. Lines are flat while the services wait, and rise with the clients where the machine's processors, \
                   which all have in common, are busy."
             .to_owned(),
@@ -225,7 +226,7 @@ fn instances(cells: &[Measured]) -> Figure {
         name: "services-instances",
         title: "Mean time of all requests, by the number of caches",
         x: (Axis::doubling("clients", Unit::Count), "clients"),
-        y: Axis::linear("mean time in ms", Unit::Count),
+        y: Axis::linear("mean time in ms", Unit::Number),
         caption:
             "Answers of 2 ms, caches that ask under LRU. A key belongs to one cache, and clients know which."
                 .to_owned(),

@@ -193,7 +193,10 @@ fn conclude(journal: &Journal) -> Findings {
             }
         }
     }
-    let (figure, agreement) = side_by_side("thrift-simulated", &cells);
+    let (figure, agreement) = side_by_side(
+        ("thrift-simulated", "Thrift: live and simulated hit ratios of the same requests"),
+        &cells,
+    );
     let lists: Vec<List> = journal.all("list/");
     findings.findings = claims::claims(&cells, &lists);
     findings.findings.push(agreement);
@@ -201,7 +204,10 @@ fn conclude(journal: &Journal) -> Findings {
         findings.figures.push(figure);
     }
     findings.figures.extend(pictures::locality(&lists));
-    findings.tables.push(straight_table(&journal.all::<Straight>("straight/")));
+    findings.tables.push(straight_table(
+        "Thrift: straight to the origin, without the proxy",
+        &journal.all::<Straight>("straight/"),
+    ));
     findings.tables.push(pictures::averages(&cells));
     findings
 }

@@ -13,7 +13,7 @@ pub(super) fn of(
     cells: &[&Measured],
 ) -> [Figure; 2] {
     let ratio = Axis::linear("hit ratio", Unit::Share);
-    let time = Axis::linear("mean access time in ms", Unit::Count);
+    let time = Axis::linear("mean access time in ms", Unit::Number);
     let best = |value: fn(&Measured) -> f64, sign: f64| {
         let sizes = percents(cells);
         let at = |percent: &u32| {
@@ -82,18 +82,20 @@ fn over_locality(
     let (x, y) = (Axis::linear("locality", Unit::Share), Axis::linear(axis, Unit::Share));
     let mut plot = Plot::new(title, x, y);
     for percent in lists::percents(&all.iter().collect::<Vec<_>>()) {
-        let mut points = Vec::new();
+        let (mut points, mut errors) = (Vec::new(), Vec::new());
         for locality in LOCALITIES {
             let those = lists::those(all, STAGED, locality);
             let pair = |list: &&List| Some(value(list.run("lru", percent)?, list.run("maxs", percent)?));
             let values: Vec<f64> = those.iter().filter_map(pair).collect();
             let Some(interval) = Interval::of(&values) else { continue };
-            points.push((f64::from(locality) / 100.0, interval.mean));
+            let at = f64::from(locality) / 100.0;
+            points.push((at, interval.mean));
+            errors.extend(interval.margin().map(|margin| (at, interval.mean, margin)));
             let [percent, locality, count] = [percent as usize, locality as usize, interval.count];
             let [percent, locality, count] = [percent, locality, count].map(|number| number.to_string());
             data.row([percent, locality, format!("{:.4}", interval.mean), interval.margin_cell(4), count]);
         }
-        plot = plot.line(&format!("cache of {percent}%"), points);
+        plot = plot.line(&format!("cache of {percent}%"), points).with_errors(errors);
     }
     let most = f64::from(LOCALITIES[LOCALITIES.len() - 1]) / 100.0;
     plot = plot.line("equal", vec![(0.0, 0.0), (most, 0.0)]);
@@ -117,7 +119,7 @@ pub(super) fn averages(cells: &[Measured]) -> Grid {
         "proxy's processor time per request in us",
         "client's in us",
     ];
-    let mut grid = Grid::new("Means over the repetitions", &columns);
+    let mut grid = Grid::new("Thrift: means over the repetitions", &columns);
     for (course, _) in COURSES {
         for (latency, _) in LATENCIES {
             let of = those(cells, |cell| cell.course == course && cell.latency == latency);
