@@ -3,6 +3,7 @@
 #[path = "experiment/faults.rs"]
 mod faults;
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -64,6 +65,12 @@ fn report(directory: &Path) -> String {
     fs::read_to_string(directory.join("report.html")).expect("a report")
 }
 
+/// The titles of a page's pictures.
+fn titles(page: &str) -> Vec<String> {
+    let begun = page.split("role=\"img\" aria-label=\"").skip(1);
+    begun.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
+}
+
 #[test]
 fn the_list_tells_what_there_is_and_how_long_it_takes() {
     let output = larder(&["list"]);
@@ -93,6 +100,7 @@ fn wrong_words_are_refused_in_one_line() {
 #[test]
 fn a_run_makes_a_report_and_is_not_repeated() {
     let directory = tempfile::tempdir().expect("a directory");
+    let mut seen = HashSet::new();
     for name in ["thrift", "browsing", "parallel", "services"] {
         let words = [name, "--smoke", "-o", path(&directory)];
         let output = larder(&words);
@@ -100,6 +108,10 @@ fn a_run_makes_a_report_and_is_not_repeated() {
         assert!(stderr(&output).contains(&format!("{name}: about ")), "{}", stderr(&output));
         let page = report(directory.path());
         assert!(page.contains("<svg") && page.contains("smoke run") && page.contains(name));
+        assert!(page.contains("Rule: ") && !page.contains("inf ") && !page.contains("NaN"), "{name}");
+        for title in titles(&page) {
+            assert!(seen.insert(title.clone()), "{title} is there twice");
+        }
         assert!(!page.contains("is not whole"));
 
         let again = larder(&words);

@@ -81,6 +81,22 @@ fn stages_go_from_small_to_the_largest() {
 }
 
 #[test]
+fn with_locality_stages_repeat_pages_of_the_round_before() {
+    let repeated = |locality| {
+        let steps = steps(&Order::Staged { pages: 100, rounds: 400, locality }, 1);
+        let rounds: Vec<Vec<&str>> =
+            steps.chunks(8).map(|round| round.iter().map(|step| step.path.as_str()).collect()).collect();
+        let again =
+            rounds.windows(2).map(|pair| pair[1][..7].iter().filter(|page| pair[0].contains(page)).count());
+        again.sum::<usize>() as f64 / (7 * (rounds.len() - 1)) as f64
+    };
+    // Evenly, 5 of 70 small pages and 2 of 29 larger ones come again by chance.
+    assert!((0.05..0.09).contains(&repeated(0.0)), "{}", repeated(0.0));
+    assert!((0.5..0.57).contains(&repeated(0.5)), "{}", repeated(0.5));
+    assert_eq!(repeated(1.0), 1.0);
+}
+
+#[test]
 fn ranks_follow_zipf() {
     let steps = steps(&Order::Zipf { requests: 200_000, pages: 1_000, exponent: 1.0 }, 1);
     let counts = counts(&steps);
