@@ -1,7 +1,11 @@
 //! The same requests by both versions have the same answers.
 
+use std::fs;
+
+use serde_json::json;
+
 use super::client::{Client, Line};
-use crate::support::{Answer, Larder, Origin, Seen};
+use crate::support::{Answer, Larder, Origin, Seen, eventually};
 
 /// Responses that have something of everything.
 fn origin() -> Origin {
@@ -149,6 +153,38 @@ fn cookies_in_pieces_reach_the_origin_as_one_line() {
     let mut client = Client::new(&larder);
     client.ask(1, "GET", "/cookies", &[("cookie", "a=1"), ("cookie", "b=2")]);
     assert_eq!(client.response(1).body, b"a=1; b=2");
+}
+
+#[test]
+fn logs_and_figures_tell_the_versions_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\nhello");
+    for (form, expected) in [
+        ("json", ["\"http_version\":\"1.0\"", "\"http_version\":\"1.1\"", "\"http_version\":\"2\""]),
+        ("combined", [" HTTP/1.0\"", " HTTP/1.1\"", " HTTP/2.0\""]),
+    ] {
+        let larder =
+            Larder::with(&origin, &format!("access_log = '{form}'\naccess_log_file = '{}'\n", log.display()));
+        let lines = || fs::read_to_string(&log).unwrap_or_default();
+        // Misses and hits.
+        for round in 0..2 {
+            let wait = |count| eventually("a line", || (lines().lines().count() >= count).then_some(()));
+            let mut old = larder.client();
+            old.raw(b"GET /0 HTTP/1.0\r\nHost: a.example\r\n\r\n");
+            assert_eq!(old.receive("GET").status, 200);
+            wait(3 * round + 1);
+            larder.client().ask("GET /1\nHost: a.example");
+            wait(3 * round + 2);
+            Client::new(&larder).get(1, "/2");
+            wait(3 * round + 3);
+        }
+        for (line, expected) in lines().lines().zip(expected.iter().cycle()) {
+            assert!(line.contains(expected), "{form}: {line}");
+        }
+        assert_eq!(larder.stats()["http_versions"], json!({"1.0": 2, "1.1": 2, "2": 2}));
+        fs::remove_file(&log).expect("removed");
+    }
 }
 
 #[test]

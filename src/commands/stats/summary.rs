@@ -17,6 +17,7 @@ pub(super) fn lines(numbers: &Map<String, Value>) -> Vec<String> {
     let all = Value::Object(numbers.clone());
     let mut lines = vec![requests(&all), line("", &ratios(&all)), others(&all), bytes(&all)];
     lines.extend(["hit", "validated", "miss", "origin"].iter().filter_map(|kind| latency(&all, kind)));
+    lines.extend(versions(&all));
     lines.push(memory(&all));
     lines.extend(some(&all["disks"], disk));
     lines.extend(some(&all["sites"], site));
@@ -80,6 +81,15 @@ fn bytes(all: &Value) -> String {
         about_size(count(all, "origin_bytes")),
     );
     line("bytes", &text)
+}
+
+/// Requests by version of HTTP, where several are in use.
+fn versions(all: &Value) -> Option<String> {
+    let counts = all["http_versions"].as_object()?.iter();
+    let used = counts.filter_map(|(name, count)| Some((name, count.as_u64().filter(|count| *count > 0)?)));
+    let texts: Vec<_> =
+        used.map(|(name, count)| format!("{} by HTTP/{}", about_count(count), printable(name))).collect();
+    (texts.len() > 1).then(|| line("", &texts.join(", ")))
 }
 
 /// The times of one kind of answer; nothing before the first one.

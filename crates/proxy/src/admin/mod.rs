@@ -75,6 +75,8 @@ struct Stats {
     capacity: u64,
     by: &'static str,
     connections: usize,
+    /// Requests of clients that could be read, by version of HTTP.
+    http_versions: BTreeMap<&'static str, u64>,
     in_flight: usize,
     queued: usize,
     /// The directories of the disk tier.
@@ -206,6 +208,7 @@ impl Stats {
                 By::Entries => "entries",
             },
             connections: shared.connections.load(Ordering::Relaxed),
+            http_versions: shared.versions().into_iter().collect(),
             in_flight,
             queued,
             disks: shared.cache.store.disks.drives().iter().map(Disk::of).collect(),

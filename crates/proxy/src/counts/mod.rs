@@ -5,3 +5,4 @@ pub(crate) mod counters;
 pub(crate) mod histogram;
 #[cfg_attr(not(feature = "otlp"), path = "no_span.rs")]
 pub(crate) mod span;
+pub(crate) mod versions;

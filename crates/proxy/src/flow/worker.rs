@@ -24,6 +24,7 @@ use crate::cache::Cache;
 use crate::cluster::proof::Prover;
 use crate::cluster::{Cluster, peers};
 use crate::counts::histogram::{Distributions, Times};
+use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::key_role;
@@ -69,6 +70,8 @@ pub(crate) struct Worker {
     pub(crate) number: usize,
     /// What its requests took.
     pub(crate) times: Times,
+    /// The requests that it has read.
+    pub(crate) versions: Versions,
     /// What it answered while somebody watches.
     pub(crate) seen: Arc<Queue>,
     /// Which of its hits are validated.
@@ -185,6 +188,11 @@ impl Shared {
         all
     }
 
+    /// The requests of clients that could be read so far, by version of HTTP.
+    pub(crate) fn versions(&self) -> impl IntoIterator<Item = (&'static str, u64)> + use<> {
+        versions::sum(self.workers().iter().map(|worker| &worker.versions))
+    }
+
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
         locked(&self.workers).clone()
     }
@@ -199,6 +207,7 @@ impl Worker {
             cache: Arc::clone(&shared.cache),
             number: workers.len(),
             times: Times::default(),
+            versions: Versions::default(),
             seen: shared.observers.watch.queue(),
             sampler: Sampler::default(),
             tally: shared.observers.ledger.as_deref().map(Ledger::tally),

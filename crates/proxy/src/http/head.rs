@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 use larder_semantics::fields::Fields;
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 
@@ -30,8 +30,8 @@ pub struct Head<'b> {
     pub method: Method,
     /// The request-target as it was sent.
     pub target: Target<'b>,
-    /// HTTP/1.1, or else HTTP/1.0.
-    pub http11: bool,
+    /// The version of HTTP that the client uses.
+    pub version: Version,
     /// The field lines.
     pub fields: Lines<'b>,
     /// How the content is delimited.
@@ -168,7 +168,7 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
     let head = Head {
         method,
         target,
-        http11,
+        version: if http11 { Version::HTTP_11 } else { Version::HTTP_10 },
         fields: Lines(request.headers),
         framing,
         keep_alive,

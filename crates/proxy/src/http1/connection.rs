@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 use larder_stats::Sheet;
 
 use super::answer::answer;
@@ -210,8 +210,9 @@ impl Connection {
         };
         let now = clock::now();
         let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
+        self.worker.versions.count(head.version);
         let framing = Framing {
-            http11: head.http11,
+            http11: head.version == Version::HTTP_11,
             keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
             head_only: head.method == Method::HEAD,
         };

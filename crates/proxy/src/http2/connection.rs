@@ -346,6 +346,7 @@ impl Desk {
             Asker::of_client(cluster, self.arrival.role, client, &head);
         let (now, since) = (clock::now(), Instant::now);
         let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
+        self.worker.versions.count(head.version);
         let head_only = head.method == Method::HEAD;
         let at_once = || serve::at_once(&self.worker, plan, &head, role, now, &mut self.key);
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {

@@ -1,6 +1,6 @@
 //! The head of a request, as the flow knows it.
 
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 
 use crate::base::settings::Limits;
 use crate::http::head::{Framing, Head, Lines, Refusal, TARGET_TOO_LONG, Target, is_authority, is_target};
@@ -67,7 +67,7 @@ pub(super) fn head<'b>(
     Ok(Head {
         method,
         target,
-        http11: true,
+        version: Version::HTTP_2,
         fields: Lines::new(lines),
         framing: if end {
             Framing::Length(0)

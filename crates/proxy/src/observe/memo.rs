@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::Method;
+use http::{Method, Version};
 use larder_semantics::fields::Fields;
 
 use crate::base::networks::host_of;
@@ -32,6 +32,8 @@ pub(crate) struct Memo {
     pub(super) site: Option<Arc<str>>,
     /// The door it came through, if not by HTTP.
     pub(super) door: Option<Door>,
+    /// The version of HTTP, if it came by HTTP and could be read.
+    pub(super) version: Option<Version>,
     pub(super) visit: Visit,
     /// When it came.
     pub(super) begun: Instant,
@@ -42,8 +44,6 @@ pub(crate) struct Memo {
 /// What only some forms of the access log want to know. It stays empty for the others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Visit {
-    /// HTTP/1.1, or else HTTP/1.0.
-    pub(super) http11: bool,
     pub(super) referer: Option<String>,
     pub(super) agent: Option<String>,
     /// The answer's.
@@ -58,7 +58,6 @@ impl Visit {
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
         let field = |name| head.fields.first(name).map(text);
         Self {
-            http11: head.http11,
             referer: field("referer").map(|referer| plan.settings.statistics.query.kept(&referer).to_owned()),
             agent: field("user-agent"),
             content_type: None,
@@ -102,8 +101,18 @@ impl Memo {
             Target::Authority(authority) => authority.to_owned(),
             Target::Asterisk { host } => ["http://", host, " *"].concat(),
         };
-        let (site, visit) = (site(plan, role, head), Visit::of(plan, head));
-        Self { client, method: head.method.clone(), target, site, door: None, visit, begun, trace: None }
+        let (site, visit, version) = (site(plan, role, head), Visit::of(plan, head), Some(head.version));
+        Self {
+            client,
+            method: head.method.clone(),
+            target,
+            site,
+            door: None,
+            version,
+            visit,
+            begun,
+            trace: None,
+        }
     }
 
     /// Of a request that could not be read.
@@ -111,15 +120,16 @@ impl Memo {
         // A hyphen is a token, as every method is.
         let method = Method::from_bytes(b"-").unwrap_or_default();
         let (target, visit) = (UNREAD.to_owned(), Visit::default());
-        Self { client, method, target, site: None, door: None, visit, begun: Instant::now(), trace: None }
+        let (site, begun) = (None, Instant::now());
+        Self { client, method, target, site, door: None, version: None, visit, begun, trace: None }
     }
 
     /// Of a call for `url` through `door`.
     pub(crate) fn of_call(plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Self {
         let target = plan.settings.statistics.query.kept(url).escape_debug().to_string();
         let site = plan.sites.name(Role::Forward, "");
-        let (method, visit) = (Method::GET, Visit::default());
-        Self { client, method, target, site, door: Some(door), visit, begun: Instant::now(), trace: None }
+        let (method, visit, begun) = (Method::GET, Visit::default(), Instant::now());
+        Self { client, method, target, site, door: Some(door), version: None, visit, begun, trace: None }
     }
 
     /// Remembers what the log wants to know of the answer.

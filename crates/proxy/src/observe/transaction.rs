@@ -8,6 +8,7 @@ use super::watch::Seen;
 use crate::base::clock;
 use crate::base::outcome::Kind;
 use crate::base::settings::Door;
+use crate::counts::versions;
 
 /// What became of a request, and why.
 #[derive(Debug, Serialize)]
@@ -21,6 +22,9 @@ pub(crate) struct Transaction<'s> {
     route: &'s str,
     method: &'s str,
     url: &'s str,
+    /// Unless it came through an RPC listener, or could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http_version: Option<&'static str>,
     status: u16,
     outcome: &'static str,
     reason: &'static str,
@@ -62,6 +66,7 @@ impl<'s> Transaction<'s> {
             route: memo.route(),
             method: memo.method.as_str(),
             url: &memo.target,
+            http_version: memo.version.map(versions::name),
             status: ended.status,
             outcome: outcome.kind.word(),
             reason: outcome.why.token(),
@@ -141,6 +146,7 @@ mod tests {
     fn seen() -> Seen {
         let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 7);
         let mut memo = Memo::unread(([192, 0, 2, 1], 1).into());
+        memo.version = Some(http::Version::HTTP_2);
         "http://a/b/c".clone_into(&mut memo.target);
         let ended = Ended { status: 204, site: SiteNumber::NONE, outcome, age: Some(3), bytes: 9 };
         Seen { memo, ended, took: Duration::from_micros(1_500) }
@@ -152,7 +158,7 @@ mod tests {
         assert!(shown.as_object_mut().unwrap().remove("time").is_some_and(|time| time.is_u64()));
         let expected = json!({
             "client": "192.0.2.1", "door": "http", "site": "", "route": "b", "method": "-", "url": "http://a/b/c",
-            "status": 204, "outcome": "hit", "reason": "fresh", "section": "RFC 9111 4.2", "tier": "memory",
+            "http_version": "2", "status": 204, "outcome": "hit", "reason": "fresh", "section": "RFC 9111 4.2", "tier": "memory",
             "age": 3, "ttl": 7, "stored": false, "bytes": 9, "service_us": 1500,
         });
         assert_eq!(shown, expected);

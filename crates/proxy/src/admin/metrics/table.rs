@@ -31,6 +31,9 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_sent_bytes_total" ["site", "outcome", "tier"]
         "Bytes sent to clients, heads included."
         |moment, to| ends(moment, to, |ends| ends.bytes)),
+    metric!(Counter "larder_http_requests_total" ["version"]
+        "Requests of HTTP clients that could be read, by version of HTTP: 1.0, 1.1 or 2."
+        |moment, to| moment.stats.http_versions.iter().for_each(|(version, requests)| to.put(&[version], requests))),
     metric!(Counter "larder_reasons_total" ["site", "reason"]
     "Requests answered, by the reason of the decision. Reasons without requests are omitted."
     |moment, to| {

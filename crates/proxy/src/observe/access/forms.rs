@@ -6,12 +6,14 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use http::Version;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::super::memo::{Ended, Memo};
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{AccessLog, Door};
+use crate::counts::versions;
 
 /// A request that has ended, and when.
 pub(super) struct Entry<'e> {
@@ -28,6 +30,8 @@ struct Json<'l> {
     client: IpAddr,
     method: &'l str,
     url: &'l str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http_version: Option<&'l str>,
     /// Where it belongs, if anywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     site: Option<&'l str>,
@@ -82,6 +86,7 @@ impl Entry<'_> {
             client: self.client(),
             method: memo.method.as_str(),
             url: &memo.target,
+            http_version: memo.version.map(versions::name),
             site: memo.site.as_deref(),
             door: memo.door.map(Door::name),
             status: *status,
@@ -108,10 +113,10 @@ impl Entry<'_> {
         let _ = write!(line, "{} - - [{time}] \"", self.client());
         match memo.is_read() {
             true => {
-                let version = if memo.visit.http11 { "1.1" } else { "1.0" };
+                let version = memo.version.unwrap_or(Version::HTTP_10);
                 let _ = write!(line, "{} ", memo.method);
                 quote(line, &memo.target);
-                let _ = write!(line, " HTTP/{version}");
+                let _ = write!(line, " {version:?}");
             }
             false => line.push('-'),
         }
@@ -236,7 +241,7 @@ mod tests {
         let mut memo = Memo::unread(client);
         memo.target = target.to_owned();
         memo.method = http::Method::GET;
-        memo.visit.http11 = true;
+        memo.version = Some(Version::HTTP_11);
         memo
     }
 
@@ -268,7 +273,7 @@ mod tests {
             (
                 AccessLog::Json,
                 "{\"time\":\"2023-11-14T22:13:20.042Z\",\"client\":\"192.0.2.7\",\"method\":\"GET\",\
-                 \"url\":\"http://a.example/b?c=\\\"d\\\"\",\"status\":200,\"bytes\":99,\"micros\":12345,\
+                 \"url\":\"http://a.example/b?c=\\\"d\\\"\",\"http_version\":\"1.1\",\"status\":200,\"bytes\":99,\"micros\":12345,\
                  \"cache\":\"fwd=uri-miss\",\"outcome\":\"miss\",\"reason\":\"absent\",\"origin_micros\":3000,\
                  \"referer\":\"http://r/ \\\"q\\\"\",\"user_agent\":\"browser\\n/1\"}\n",
             ),

@@ -19,6 +19,7 @@ use super::Report;
 use crate::base::networks::host_of;
 use crate::base::settings::Door;
 use crate::counts::span::{Call, Trace, Traceparent};
+use crate::counts::versions;
 use crate::origin::connect;
 
 /// Where a collector takes spans, below its endpoint.
@@ -204,6 +205,9 @@ fn attributes(memo: &Memo, ended: &Ended) -> Vec<KeyValue> {
         KeyValue::new("cache.outcome", outcome.kind.word()),
         KeyValue::new("cache.reason", outcome.why.token()),
     ];
+    if let Some(version) = memo.version {
+        attributes.push(KeyValue::new("network.protocol.version", versions::name(version)));
+    }
     if outcome.is_hit() {
         attributes.push(KeyValue::new("cache.tier", outcome.tier.name()));
     }

@@ -1,0 +1,47 @@
+//! Requests by the version of HTTP that clients use.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::Version;
+
+/// The versions that clients may use, oldest first.
+const ALL: [Version; 3] = [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2];
+
+/// One worker's counts. Only that worker writes.
+#[derive(Debug, Default)]
+pub(crate) struct Versions([AtomicU64; ALL.len()]);
+
+/// A version as logs and metrics name it: `1.0`, `1.1` or `2`.
+pub(crate) fn name(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_11 => "1.1",
+        _ => "2",
+    }
+}
+
+impl Versions {
+    /// Counts a request.
+    #[inline]
+    pub(crate) fn count(&self, version: Version) {
+        let place = match version {
+            Version::HTTP_10 => 0,
+            Version::HTTP_11 => 1,
+            _ => 2,
+        };
+        // Only one thread writes: no locked instruction is needed.
+        let count = &self.0[place];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+/// The requests of all these workers, by version.
+pub(crate) fn sum<'v>(all: impl Iterator<Item = &'v Versions>) -> [(&'static str, u64); ALL.len()] {
+    let mut sums = ALL.map(|version| (name(version), 0));
+    for versions in all {
+        for ((_, sum), count) in sums.iter_mut().zip(&versions.0) {
+            *sum += count.load(Ordering::Relaxed);
+        }
+    }
+    sums
+}
