@@ -6,6 +6,8 @@ mod support;
 
 mod client;
 mod hostile;
+mod limits;
 mod same;
 mod streams;
 mod tools;
+mod tunnels;

@@ -79,6 +79,25 @@ fn clients_agree_on_http2_if_they_can() {
 }
 
 #[test]
+fn a_reload_decides_which_versions_new_clients_are_offered() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let config = super::config(&authority, &origin, "");
+    let larder = Larder::start(&config);
+    let agrees = |version: &str| {
+        eventually(version, || {
+            let said = curl(&authority, larder.door(TLS), "site.test", "/a", &["--http2"]);
+            assert!(said.ok && said.text().ends_with("a page"), "{}{}", said.text(), said.err);
+            said.has(version).then_some(())
+        });
+    };
+    agrees("HTTP/2 200");
+    larder.reload(&format!("limits.streams = 0\n{config}"));
+    agrees("HTTP/1.1 200");
+    larder.reload(&config);
+    agrees("HTTP/2 200");
+}
+
+#[test]
 fn content_goes_both_ways_on_one_connection() {
     let authority = Authority::new();
     let origin = Origin::by(|seen| format!("200 OK\n\n{} {}", seen.method, seen.body.len()));

@@ -118,6 +118,7 @@ impl Connection {
                 (setting::MAX_CONCURRENT_STREAMS, limits.streams as u32),
                 (setting::INITIAL_WINDOW_SIZE, limits.stream_window() as u32),
                 (setting::MAX_HEADER_LIST_SIZE, limits.head.bytes as u32),
+                (setting::ENABLE_CONNECT_PROTOCOL, 1),
                 (setting::NO_RFC7540_PRIORITIES, 1),
             ],
         );

@@ -8,11 +8,13 @@ use crate::priority::Priority;
 pub struct Head<'s> {
     /// A token, case-sensitive.
     pub method: &'s str,
-    /// As sent; empty for `CONNECT`.
+    /// `:protocol`, the protocol that an extended `CONNECT` asks for (RFC 8441); such a request has all other parts, too.
+    pub protocol: Option<&'s str>,
+    /// As sent; empty for an ordinary `CONNECT`.
     pub scheme: &'s str,
     /// `:authority`, or `host` if that is missing. For `CONNECT`: the target.
     pub authority: &'s str,
-    /// Path and query; empty for `CONNECT`.
+    /// Path and query; empty for an ordinary `CONNECT`.
     pub path: &'s str,
     /// The other fields. Names are in lower case; several `cookie` lines are one. A `host` is that of `authority`.
     pub fields: Fields<'s>,
@@ -30,6 +32,7 @@ struct Parts<'l> {
     scheme: Option<&'l str>,
     authority: Option<&'l str>,
     path: Option<&'l str>,
+    protocol: Option<&'l str>,
     /// How many pseudo-header fields there are.
     count: usize,
 }
@@ -63,8 +66,17 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
     if authority.is_empty() {
         return Err("an empty :authority");
     }
+    if parts.protocol.is_some() && (method != "CONNECT" || parts.authority.is_none()) {
+        return Err(":protocol without CONNECT and :authority");
+    }
+    if method == "CONNECT" && said.length.is_some() {
+        return Err("CONNECT with content-length");
+    }
     let (scheme, path) = match (method, parts.scheme, parts.path) {
-        ("CONNECT", None, None) if parts.authority.is_some() => ("", ""),
+        ("CONNECT", None, None) if parts.authority.is_some() && parts.protocol.is_none() => ("", ""),
+        ("CONNECT", Some(scheme), Some(path)) if parts.protocol.is_some() && path.starts_with('/') => {
+            (scheme, path)
+        }
         ("CONNECT", ..) => return Err("CONNECT has :authority and nothing else"),
         ("OPTIONS", Some(scheme), Some("*")) => (scheme, "*"),
         (_, Some(scheme), Some(path)) if path.starts_with('/') => (scheme, path),
@@ -77,7 +89,8 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
         (_, true) => Some(0),
         (length, false) => length,
     };
-    Ok((Head { method, scheme, authority, path, fields, length }, said.priority))
+    let protocol = parts.protocol;
+    Ok((Head { method, protocol, scheme, authority, path, fields, length }, said.priority))
 }
 
 /// Reads the trailer section of a request from `list`.
@@ -104,6 +117,7 @@ impl<'l> Parts<'l> {
                 ":scheme" => &mut parts.scheme,
                 ":authority" => &mut parts.authority,
                 ":path" => &mut parts.path,
+                ":protocol" => &mut parts.protocol,
                 _ if name.starts_with(':') => return Err("an unknown pseudo-header field"),
                 _ => break,
             };

@@ -74,8 +74,11 @@ impl Connection {
             expected: None,
             receives: !end,
             answered: false,
+            tunnel: false,
+            ended: false,
             wants: false,
             priority: Default::default(),
+            sent: 0,
             turn: 0,
         };
         if list.is_too_large() {
@@ -86,6 +89,7 @@ impl Connection {
             return self.refuse(id, Code::PROTOCOL_ERROR, out, now);
         };
         (stream.expected, stream.priority) = (head.length, priority);
+        stream.tunnel = head.method == "CONNECT";
         self.streams.open(stream);
         Ok(Event::Head { stream: id, head, end })
     }
@@ -104,7 +108,8 @@ impl Connection {
         }
         let is_whole = stream.expected.is_none_or(|left| left == 0);
         match head::trailers(list) {
-            Ok(fields) if end && is_whole && !list.is_too_large() => {
+            // A tunnel has no trailers (RFC 9113 section 8.5).
+            Ok(fields) if end && is_whole && !stream.tunnel && !list.is_too_large() => {
                 stream.receives = false;
                 Ok(Event::Trailers { stream: id, fields })
             }
@@ -176,7 +181,12 @@ impl Connection {
         stream.receives = !end;
         stream.allowed -= size;
         stream.held += size;
+        let is_over = end && stream.ended;
         self.release(out, id, frame.payload.len() - data.len());
+        if is_over {
+            self.end(id, false);
+            self.announce(out);
+        }
         Ok(Event::Data { stream: id, data, end })
     }
 

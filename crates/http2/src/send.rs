@@ -27,6 +27,8 @@ impl Connection {
     ) -> bool {
         let Some(open) = self.streams.get_mut(stream).filter(|open| !open.answered) else { return false };
         open.answered = true;
+        // A request that is not granted has an ordinary response.
+        open.tunnel &= matches!(status, 200..300) && !end;
         self.section(out, stream, end, |out| {
             encoder::status(out, status);
             write(out);
@@ -68,7 +70,7 @@ impl Connection {
     /// Appends as much of `bytes` as the windows allow: how much. `end`: nothing follows them. What is left has to be offered
     /// again when [`next_to_send`](Self::next_to_send) names the stream. All of it is taken if the stream is gone.
     pub fn data(&mut self, out: &mut Vec<u8>, stream: u32, bytes: &[u8], end: bool) -> usize {
-        let Some(open) = self.streams.get_mut(stream).filter(|open| open.answered) else {
+        let Some(open) = self.streams.get_mut(stream).filter(|open| open.answered && !open.ended) else {
             return bytes.len();
         };
         let mut taken = 0;
@@ -83,6 +85,7 @@ impl Connection {
             let flags = if ends { flag::END_STREAM } else { 0 };
             frame::write(out, kind::DATA, flags, stream, &left[..length]);
             open.window -= length as i64;
+            open.sent += length as u64;
             self.window -= length as i64;
             taken += length;
             let by_frame = if length < left.len() || length == 0 { 0 } else { PAID_BY_A_FRAME };
@@ -160,9 +163,14 @@ impl Connection {
     }
 
     /// Ends a stream whose response is complete. A request that has not ended is not wanted any more
-    /// (RFC 9113 section 8.1).
+    /// (RFC 9113 section 8.1); but what a client still sends through a tunnel is.
     fn finish(&mut self, out: &mut Vec<u8>, stream: u32) {
-        let receives = self.streams.get(stream).is_some_and(|open| open.receives);
+        let open = self.streams.get_mut(stream).filter(|open| open.receives);
+        let receives = open.is_some();
+        if let Some(open) = open.filter(|open| open.tunnel) {
+            (open.ended, open.wants) = (true, false);
+            return;
+        }
         if receives {
             frame::reset(out, stream, Code::NO_ERROR);
         }

@@ -6,6 +6,8 @@ use crate::priority::Priority;
 
 /// Streams of which is remembered how they ended.
 const REMEMBERED: usize = 32;
+/// Bytes of content that a stream sends before others that are as urgent.
+const STRETCH: u64 = 1 << 20;
 
 /// A stream that is open in at least one direction.
 #[derive(Debug)]
@@ -25,9 +27,15 @@ pub(crate) struct Stream {
     pub(crate) receives: bool,
     /// The head of the response was sent.
     pub(crate) answered: bool,
+    /// It is a tunnel, or will be once its request is granted: each direction ends on its own.
+    pub(crate) tunnel: bool,
+    /// Nothing more is sent, though the client still may.
+    pub(crate) ended: bool,
     /// Content is ready to be sent.
     pub(crate) wants: bool,
     pub(crate) priority: Priority,
+    /// Bytes of content that were sent.
+    pub(crate) sent: u64,
     /// When it was last its turn, as a count of turns.
     pub(crate) turn: u64,
 }
@@ -143,13 +151,15 @@ impl Streams {
     }
 
     /// The stream whose turn it is to send, if one has something to send and a window for it: the most urgent one; among
-    /// these the lowest number, or if they are incremental, that which has waited longest.
+    /// these the lowest number, or if they are incremental, that which has waited longest. A response without an end must
+    /// not hold up all others: those that have sent less come first, in steps of [`STRETCH`].
     pub(crate) fn take_turn(&mut self) -> Option<&mut Stream> {
         let ready =
             self.open.iter_mut().filter(|stream| stream.wants && stream.answered && stream.window > 0);
         let stream = ready.min_by_key(|stream| {
-            let turn = if stream.priority.incremental { stream.turn + 1 } else { 0 };
-            (stream.priority.urgency, turn, stream.id)
+            let in_turns = stream.priority.incremental || stream.tunnel;
+            let turn = if in_turns { stream.turn + 1 } else { 0 };
+            (stream.priority.urgency, stream.sent / STRETCH, turn, stream.id)
         })?;
         self.turns += 1;
         stream.turn = self.turns;

@@ -180,3 +180,28 @@ fn rfc9218_section_7_priorities_can_be_updated_also_in_advance() {
     }
     assert_eq!(order(&mut client, &[1, 3, 5]), [5, 5, 5, 3, 3, 3, 1, 1, 1]);
 }
+
+#[test]
+fn a_response_without_an_end_does_not_hold_up_the_others() {
+    let mut client = Client::new();
+    client.send(SETTINGS, 0, 0, &setting(4, 1 << 30));
+    client.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+    for stream in [1, 3, 5] {
+        client.get(stream, "/");
+        client.connection.head(&mut client.out, stream, 200, false, |_| {});
+        client.connection.want(stream, true);
+    }
+    let mut sent = [0_usize; 3];
+    for _ in 0..1_000 {
+        let (stream, _) = client.connection.next_to_send().expect("a stream with content");
+        let taken = client.connection.data(&mut client.out, stream, &vec![0; DATA_PAYLOAD], false);
+        client.connection.want(stream, true);
+        client.out.clear();
+        sent[stream as usize / 2] += taken;
+    }
+    let (most, least) = (sent.iter().max().copied(), sent.iter().min().copied());
+    assert!(
+        most.zip(least).is_some_and(|(most, least)| most - least <= (1 << 20) + DATA_PAYLOAD),
+        "{sent:?}"
+    );
+}

@@ -168,7 +168,7 @@ fn the_server_says_its_limits_first() {
         .map(|pair| (pair[1], u32::from_be_bytes(pair[2..].try_into().unwrap())))
         .collect();
     assert_eq!(frames[0].0, SETTINGS);
-    assert_eq!(settings, [(1, 4_096), (3, 100), (4, 128 << 10), (6, 32 << 10), (9, 1)]);
+    assert_eq!(settings, [(1, 4_096), (3, 100), (4, 128 << 10), (6, 32 << 10), (8, 1), (9, 1)]);
     assert_eq!(frames[1], window(0, (512 << 10) - 65_535));
     client.take(PREFACE);
     client.send(SETTINGS, 0, 0, &[setting(2, 0), setting(0x99, 7)].concat());

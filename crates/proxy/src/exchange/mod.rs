@@ -11,4 +11,5 @@ pub mod route;
 pub(crate) mod send;
 pub(crate) mod settled;
 pub(crate) mod sink;
+pub(crate) mod tunnel;
 pub(crate) mod upgrade;

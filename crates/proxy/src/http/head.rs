@@ -339,11 +339,7 @@ fn target<'b>(
     }
     let host = host.unwrap_or_default();
     if *method == Method::CONNECT {
-        let port = target.rsplit_once(':').is_some_and(|(_, port)| is_port(port));
-        return match port && is_authority(target) {
-            true => Ok(Target::Authority(target)),
-            false => Err(Refusal::bad("the target of CONNECT is host:port")),
-        };
+        return authority_form(target);
     }
     if target.starts_with('/') {
         return Ok(Target::Origin { host, path: target });
@@ -352,6 +348,15 @@ fn target<'b>(
         return Ok(Target::Asterisk { host });
     }
     absolute(target).ok_or(Refusal::bad("malformed request-target"))
+}
+
+/// The target of a `CONNECT` request.
+pub(crate) fn authority_form(target: &str) -> Result<Target<'_>, Refusal> {
+    let has_port = target.rsplit_once(':').is_some_and(|(_, port)| is_port(port));
+    match has_port && is_authority(target) {
+        true => Ok(Target::Authority(target)),
+        false => Err(Refusal::bad("the target of CONNECT is host:port")),
+    }
 }
 
 /// Whether all bytes may be in a request-target: a little more than RFC 3986 lets in, as browsers

@@ -10,8 +10,9 @@ use http::StatusCode;
 
 use super::content::{self, Source};
 use super::stream::Stream;
+use super::tunnel;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::Reply;
+use crate::exchange::reply::{Content, Reply};
 use crate::exchange::request::{Interim, Link, Request};
 use crate::exchange::send::SendError;
 use crate::features::dispatch;
@@ -56,12 +57,16 @@ pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
         talk(reply, source).await
     };
     match talked {
-        Ok((reply, sent)) => {
-            worker.replied(&plan, &reply, stream.sent, memo);
+        Ok((mut reply, sent)) => {
             worker.times.served(reply.outcome.kind, since.elapsed());
-            if let Err(error) = sent {
-                tracing::debug!("stream reset: {error}");
+            match (sent, std::mem::replace(&mut reply.content, Content::None)) {
+                (Ok(()), Content::Tunnel(tunnel)) => {
+                    tunnel::run(&mut stream, tunnel, settings.timeouts.tunnel).await;
+                }
+                (Ok(()), _) => {}
+                (Err(error), _) => tracing::debug!("stream reset: {error}"),
             }
+            worker.replied(&plan, &reply, stream.sent, memo);
         }
         Err(refusal) => refuse(&mut stream, &worker, &plan, (refusal, head_only), memo).await,
     }
@@ -120,6 +125,7 @@ async fn reply(
     head_only: bool,
 ) -> (Reply, Result<(), SendError>) {
     // Large, and on its own: every future around it would be as large, and be moved.
+    let is_handshake = request.upgrade.is_some();
     let mut serve = Box::pin(dispatch::serve(worker, plan, request));
     let mut left = false;
     let mut reply = loop {
@@ -139,6 +145,9 @@ async fn reply(
         }
     };
     drop(serve);
+    if is_handshake {
+        tunnel::translate(&mut reply);
+    }
     let sent = stream.reply(&mut reply, head_only, &plan.banner).await;
     (reply, sent)
 }

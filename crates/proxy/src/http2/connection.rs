@@ -18,6 +18,7 @@ use super::answer::{Ask, Begun, answer, finish};
 use super::request::{self, FEW};
 use super::session::{Session, State};
 use super::stream::Stream;
+use super::tunnel;
 use crate::base::clock;
 use crate::cluster::asker::Asker;
 use crate::exchange::arrival::Arrival;
@@ -357,6 +358,9 @@ impl Desk {
                 Ok(request) => Box::new(request),
                 Err(refusal) => return Err((refusal, memo.map(Box::new))),
             };
+            if head.upgrade {
+                tunnel::shake_hands(&mut request);
+            }
             let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
             (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
             let ask = Ask { request, delimited, expects, head_only, memo, since: since() };

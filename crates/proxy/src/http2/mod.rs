@@ -4,7 +4,7 @@
 //! streams leave in one write. Each other request is a task of its own ([`answer`]), which sends through the connection as
 //! windows and priorities allow ([`session`], [`stream`]). Frames and field sections are those of `larder_http2`.
 //!
-//! `CONNECT` is refused: clients use HTTP/1.1 for it.
+//! A stream may leave HTTP for a tunnel ([`tunnel`]).
 
 mod answer;
 mod connection;
@@ -12,6 +12,7 @@ mod content;
 mod request;
 mod session;
 mod stream;
+mod tunnel;
 
 pub(crate) use connection::Connection;
 

@@ -2,15 +2,18 @@
 
 use http::{Method, StatusCode, Version};
 
+use super::tunnel;
 use crate::base::settings::Limits;
-use crate::http::head::{Framing, Head, Lines, Refusal, TARGET_TOO_LONG, Target, is_authority, is_target};
+use crate::http::head::{
+    Framing, Head, Lines, Refusal, TARGET_TOO_LONG, Target, authority_form, is_authority, is_target,
+};
 
 /// Lines that are kept on the stack for most requests.
 pub(super) const FEW: usize = 32;
 
-const NO_TUNNELS: Refusal = Refusal {
+const NO_PROTOCOL: Refusal = Refusal {
     status: StatusCode::NOT_IMPLEMENTED,
-    reason: "CONNECT over HTTP/2 is not supported: use HTTP/1.1",
+    reason: "of the protocols of extended CONNECT, only websocket is supported",
 };
 
 /// Writes the field lines of `received` to the beginning of `lines`.
@@ -36,10 +39,22 @@ pub(super) fn head<'b>(
     end: bool,
     limits: &Limits,
 ) -> Result<Head<'b>, Refusal> {
-    let larder_http2::Head { method, scheme, authority, path, .. } = *received;
+    let larder_http2::Head { method, protocol, scheme, authority, path, .. } = *received;
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::bad("malformed method"))?;
-    if method == Method::CONNECT {
-        return Err(NO_TUNNELS);
+    match protocol {
+        // Origins are asked by `GET`.
+        Some(protocol) if tunnel::is_known(protocol) => {
+            let head = self::head(
+                &larder_http2::Head { method: "GET", protocol: None, ..*received },
+                lines,
+                true,
+                limits,
+            );
+            return head.map(|head| Head { upgrade: true, ..head });
+        }
+        Some(_) => return Err(NO_PROTOCOL),
+        None if method == Method::CONNECT => return connect(authority, lines),
+        None => {}
     }
     if path.len() > limits.target_bytes {
         return Err(TARGET_TOO_LONG);
@@ -76,6 +91,20 @@ pub(super) fn head<'b>(
         },
         keep_alive: true,
         expects_continue,
+        upgrade: false,
+    })
+}
+
+/// The head of a request for a tunnel to `authority`. What its client sends through it is no content of the request.
+fn connect<'b>(authority: &'b str, lines: &'b [httparse::Header<'b>]) -> Result<Head<'b>, Refusal> {
+    Ok(Head {
+        method: Method::CONNECT,
+        target: authority_form(authority)?,
+        version: Version::HTTP_2,
+        fields: Lines::new(lines),
+        framing: Framing::Length(0),
+        keep_alive: true,
+        expects_continue: false,
         upgrade: false,
     })
 }

@@ -118,6 +118,12 @@ impl State {
         self.tell();
     }
 
+    /// Ends a stream early, if it is still open.
+    pub(super) fn reset(&mut self, stream: u32, code: Code) {
+        self.wire.reset(&mut self.out, stream, code);
+        self.tell();
+    }
+
     /// Content has come for a stream.
     pub(super) fn received(&mut self, stream: u32, data: &[u8], end: bool) {
         match self.tasks.get_mut(&stream) {

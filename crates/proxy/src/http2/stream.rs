@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::HeaderMap;
-use larder_http2::DATA_PAYLOAD;
 use larder_http2::hpack::encoder;
+use larder_http2::{Code, DATA_PAYLOAD};
 use larder_semantics::storable;
 
-use super::session::Session;
+use super::session::{Piece, Session};
 use crate::base::clock;
 use crate::base::settings::Timeouts;
 use crate::exchange::reply::{Banner, Reply};
@@ -47,6 +47,30 @@ impl Stream {
 
     pub(super) fn session(&self) -> (Arc<Session>, u32) {
         (Arc::clone(&self.session), self.id)
+    }
+
+    /// The next piece of the request's content. Once it has been read, [`release`](Self::release) lets the client send more.
+    pub(super) fn poll_content(&self, cx: &Context<'_>) -> Poll<Piece> {
+        self.session.state().poll_content(cx, self.id)
+    }
+
+    pub(super) fn release(&self, bytes: usize) {
+        self.session.state().release(self.id, bytes);
+    }
+
+    /// Sends some of `bytes`, however long that takes: how many.
+    pub(super) fn poll_send_some(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.session.state().poll_send(cx, self.id, bytes)
+    }
+
+    /// Says that nothing but `trailers` follows.
+    pub(super) fn finish(&self, trailers: &HeaderMap) {
+        self.session.state().end(self.id, trailers, may_trail);
+    }
+
+    /// Ends the stream early, if it is still open.
+    pub(super) fn reset(&self, code: Code) {
+        self.session.state().reset(self.id, code);
     }
 
     /// Whether the client has gone; if not, `cx` is woken once it has.
@@ -170,7 +194,7 @@ impl Sink for Stream {
     }
 
     fn end(&mut self, trailers: &HeaderMap) {
-        self.session.state().end(self.id, trailers, may_trail);
+        self.finish(trailers);
     }
 }
 

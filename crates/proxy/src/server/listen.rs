@@ -351,12 +351,11 @@ fn welcome(host: &Host, front: Front, stream: TcpStream, client: SocketAddr) {
 /// Makes the handshake with a client, and lets it in.
 async fn secure(host: Host, front: Front, stream: TcpStream, client: SocketAddr, seat: Seat) {
     let Some(tls) = host.worker.shared.listener_tls.clone() else { return };
-    // Clients of a forward proxy need CONNECT, which is answered over HTTP/1.1 only.
-    let http2 = matches!(front, Front::Http(Arrival { role: Role::Reverse, .. }));
-    let limit = host.worker.plan().settings.timeouts.head;
+    let plan = host.worker.plan();
+    let http2 = matches!(front, Front::Http(_)) && plan.settings.limits.streams > 0;
     let mut drain = Drain::new(&host.worker);
     let accepted = tokio::select! {
-        accepted = tls.accept(stream, client, limit, http2) => accepted,
+        accepted = tls.accept(stream, client, plan.settings.timeouts.head, http2) => accepted,
         // A client that has sent no request loses nothing.
         () = drain.begun() => return,
     };

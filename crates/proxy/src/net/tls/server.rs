@@ -34,7 +34,7 @@ const SECRET_FILE: &str = "ticket-secret";
 /// TLS of the listeners.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// For listeners whose clients may speak HTTP/2.
+    /// For clients that may speak HTTP/2.
     config: Arc<ServerConfig>,
     /// The same without HTTP/2.
     without_http2: Arc<ServerConfig>,
@@ -106,9 +106,7 @@ impl Server {
         let config =
             config.with_safe_default_protocol_versions().map_err(|error| cannot(error.to_string()))?;
         let mut config = config.with_no_client_auth().with_cert_resolver(Arc::clone(&certificates) as _);
-        let protocols: &[&[u8]] =
-            if settings.limits.streams > 0 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
-        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         config.ticketer =
             Arc::new(Tickets::new(&secret(settings).map_err(|error| cannot(error.to_string()))?));
         config.session_storage = Arc::new(NoServerSessionStorage {});

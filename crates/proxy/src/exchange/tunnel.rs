@@ -1,0 +1,140 @@
+//! Bytes in both directions, between a client and the other end of its tunnel.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
+use tokio::time::sleep;
+
+use crate::base::clock;
+use crate::exchange::reply::Tunnel;
+use crate::net::stream::Stream;
+use crate::origin::Upgraded;
+
+/// What the other end of a `CONNECT` tunnel sees when the client's end fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Abort {
+    /// The end of the connection, behind all that the client has sent.
+    Close,
+    /// A reset (RFC 9113 section 8.5).
+    Reset,
+}
+
+/// Carries bytes between `client` and the other end until both sides are done; `early` are bytes that the client sent
+/// already. A tunnel in which nothing moves for `idle` ends. The bytes that the client got, and how it ended.
+pub(crate) async fn carry_for<C>(
+    client: C,
+    early: &[u8],
+    tunnel: Tunnel,
+    idle: Duration,
+    abort: Abort,
+) -> (u64, io::Result<()>)
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
+    let (moved, sent) = (AtomicU64::new(clock::millis()), AtomicU64::new(0));
+    let client = Watched { stream: client, moved: &moved, sent: &sent };
+    let carried = async {
+        match tunnel {
+            Tunnel::Tcp(mut origin) => {
+                let carried = carry(client, early, &mut origin).await;
+                if carried.is_err() && abort == Abort::Reset {
+                    let _ = origin.set_zero_linger();
+                }
+                carried
+            }
+            Tunnel::Upgraded(upgraded) => carry_upgraded(client, early, upgraded).await,
+        }
+    };
+    let carried = tokio::select! {
+        carried = carried => carried,
+        () = silence(&moved, idle) => Err(io::ErrorKind::TimedOut.into()),
+    };
+    if let Err(error) = &carried {
+        tracing::debug!("tunnel ended: {error}");
+    }
+    (sent.load(Ordering::Relaxed), carried)
+}
+
+async fn carry_upgraded<C>(mut client: Watched<'_, C>, early: &[u8], origin: Upgraded) -> io::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
+    client.write_all(&origin.early).await?;
+    client.flush().await?;
+    match origin.stream {
+        Stream::Plain(stream) => carry(client, early, stream).await,
+        Stream::Tls(stream) => carry(client, early, stream).await,
+    }
+}
+
+async fn carry<C, O>(mut client: Watched<'_, C>, early: &[u8], mut origin: O) -> io::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    O: AsyncRead + AsyncWrite + Unpin,
+{
+    origin.write_all(early).await?;
+    copy_bidirectional(&mut client, &mut origin).await.map(drop)
+}
+
+/// Ends when `moved` lies `idle` in the past.
+async fn silence(moved: &AtomicU64, idle: Duration) {
+    loop {
+        let silent = clock::millis().saturating_sub(moved.load(Ordering::Relaxed));
+        match idle.saturating_sub(Duration::from_millis(silent)) {
+            Duration::ZERO => return,
+            left => sleep(left).await,
+        }
+    }
+}
+
+/// A client's end of a tunnel, through which all bytes go, whatever their direction.
+struct Watched<'m, C> {
+    stream: C,
+    /// When bytes last went through, in `clock::millis`.
+    moved: &'m AtomicU64,
+    /// Bytes that went to the client.
+    sent: &'m AtomicU64,
+}
+
+impl<C> Watched<'_, C> {
+    fn touch(&self) {
+        self.moved.store(clock::millis(), Ordering::Relaxed);
+    }
+}
+
+impl<C: AsyncRead + Unpin> AsyncRead for Watched<'_, C> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if polled.is_ready() {
+            self.touch();
+        }
+        polled
+    }
+}
+
+impl<C: AsyncWrite + Unpin> AsyncWrite for Watched<'_, C> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(written) = &polled {
+            self.touch();
+            self.sent.fetch_add(written.as_ref().map_or(0, |count| *count as u64), Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
