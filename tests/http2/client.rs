@@ -103,6 +103,10 @@ impl Client {
         self.raw(&frame(kind, flags, stream, payload));
     }
 
+    pub(crate) fn try_raw(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
     /// The same to a proxy that may close meanwhile.
     pub(crate) fn try_send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
         self.stream.write_all(&frame(kind, flags, stream, payload)).is_ok()

@@ -173,7 +173,7 @@ fn many_streams_that_stall_take_little_memory() {
 }
 
 /// Bytes that the process has in memory.
-fn resident(larder: &Larder) -> usize {
+pub(crate) fn resident(larder: &Larder) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10

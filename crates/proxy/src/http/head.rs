@@ -353,10 +353,8 @@ fn target<'b>(
 /// The target of a `CONNECT` request.
 pub(crate) fn authority_form(target: &str) -> Result<Target<'_>, Refusal> {
     let has_port = target.rsplit_once(':').is_some_and(|(_, port)| is_port(port));
-    match has_port && is_authority(target) {
-        true => Ok(Target::Authority(target)),
-        false => Err(Refusal::bad("the target of CONNECT is host:port")),
-    }
+    let is_sound = has_port && is_authority(target);
+    is_sound.then_some(Target::Authority(target)).ok_or(Refusal::bad("the target of CONNECT is host:port"))
 }
 
 /// Whether all bytes may be in a request-target: a little more than RFC 3986 lets in, as browsers

@@ -217,8 +217,7 @@ impl Connection {
             head_only: head.method == Method::HEAD,
         };
         let at_once = || serve::at_once(&self.worker, plan, &head, role, now, &mut self.key);
-        let answer = awaited.is_none().then(at_once).flatten();
-        let Some(Answer { reply, hash }) = answer else {
+        let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, client, begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, &self.worker.cache.store.memory, plan, role, client);
