@@ -4,5 +4,7 @@ mod attacks;
 mod client;
 mod flow;
 mod frames;
+mod hpack;
 mod pieces;
 mod requests;
+mod tunnels;
