@@ -52,6 +52,9 @@ usage: cargo x COMMAND
            tls: hits over TLS and handshakes, beside the same without TLS, nginx, HAProxy and h2o
              --quick         less of everything: 1 second, 2 rounds
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
+           h2: hits over HTTP/2 with 1, 10 and 100 streams, over TLS and in clear, beside HTTP/1.1, nginx, HAProxy and h2o
+             --quick         less of everything: 1 second, 2 rounds, fewer cases
+             --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            doors: calls through each RPC listener, beside HTTP and Thrift's own server
              --quick         less of everything: 5000 calls, 2 rounds
              --calls N, --rounds N, --json FILE, --install  as above

@@ -11,10 +11,12 @@ mod disk;
 mod doors;
 mod fill;
 mod goal;
+mod h2;
 mod lap;
 mod load;
 mod measure;
 mod observe;
+mod options;
 mod origin;
 mod pace;
 mod peers;
@@ -60,11 +62,12 @@ const OBSERVE: &str = "observe";
 const PURGE: &str = "purge";
 const REPLAY: &str = "replay";
 const TLS: &str = "tls";
+const H2: &str = "h2";
 
 /// All of them one after the other, and their names.
 const ALL: &str = "all";
 const NAMES: &[&str] =
-    &["hits", "misses", "memory", TLS, CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY];
+    &["hits", "misses", "memory", TLS, H2, CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY];
 
 /// Connections that the load keeps, but for very large objects.
 const CONNECTIONS: u32 = 64;
@@ -104,7 +107,9 @@ pub(crate) enum Bench {
     /// Traces, without any server.
     Replay(replay::Options),
     /// Listeners that speak TLS.
-    Tls(tls::Options),
+    Tls(options::Options),
+    /// Listeners that speak HTTP/2.
+    H2(options::Options),
     /// Every bench.
     All(all::Options),
 }
@@ -123,7 +128,8 @@ impl Bench {
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
             Some((word, rest)) if word == PURGE => purge::Options::parse(rest).map(Self::Purge),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
-            Some((word, rest)) if word == TLS => tls::Options::parse(rest).map(Self::Tls),
+            Some((word, rest)) if word == TLS => tls::parse(rest).map(Self::Tls),
+            Some((word, rest)) if word == H2 => h2::parse(rest).map(Self::H2),
             Some((word, rest)) if word == ALL => all::Options::parse(rest).map(Self::All),
             _ => Options::parse(words).map(Self::Servers),
         }
@@ -152,6 +158,7 @@ impl Bench {
             Self::Purge(options) => purge::run(options),
             Self::Replay(options) => replay::run(options),
             Self::Tls(options) => tls::run(options),
+            Self::H2(options) => h2::run(options),
             Self::All(options) => all::run(options).map(|()| Vec::new()),
         }
     }
@@ -346,7 +353,7 @@ mod tests {
         for (line, complaint) in [
             (
                 "",
-                "bench what? known are: hits, misses, memory, tls, cluster, control, doors, disk, observe, purge, replay, all",
+                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, replay, all",
             ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),

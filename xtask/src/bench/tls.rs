@@ -6,21 +6,22 @@
 use super::goal::Goal;
 use super::load::{self, Script};
 use super::measure::median;
+use super::options::{Options, prepare};
 use super::origin::Origin;
 use super::peers::{self, Peer, Setup, Start, Which, start};
-use super::server::{self, Running};
+use super::process;
+use super::server::Running;
 use super::table::{self, Cell, Row};
-use super::{SERVER_CORE, pin_self, process, warn_if_busy};
-use crate::args;
 use crate::packages::{self, Package};
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const OPENSSL: Package = Package { name: "openssl", program: "openssl", purpose: "makes the certificate" };
-const HAPROXY: Package = Package { name: "haproxy", program: "haproxy", purpose: "a peer" };
-const H2O: Package = Package { name: "h2o", program: "h2o", purpose: "a peer" };
+pub(super) const OPENSSL: Package =
+    Package { name: "openssl", program: "openssl", purpose: "makes the certificate" };
+pub(super) const HAPROXY: Package = Package { name: "haproxy", program: "haproxy", purpose: "a peer" };
+pub(super) const H2O: Package = Package { name: "h2o", program: "h2o", purpose: "a peer" };
 
 /// A hit of 1 KiB over TLS, of what it costs this proxy without TLS.
 const SMALL: f64 = 1.25;
@@ -37,8 +38,8 @@ const ENTRANTS: [Peer; 5] = [
     Peer::apart(LARDER, Which::Larder, None, |setup| {
         larder(setup, &["--listen", "127.0.0.1:0", "--listen-tls"])
     }),
-    Peer::apart("nginx", Which::Installed, Some(peers::NGINX), nginx),
-    Peer::apart("haproxy", Which::Installed, Some(HAPROXY), haproxy),
+    Peer::apart("nginx", Which::Installed, Some(peers::NGINX), |setup| nginx(setup, " ssl")),
+    Peer::apart("haproxy", Which::Installed, Some(HAPROXY), |setup| haproxy(setup, "")),
     Peer::apart("h2o", Which::Installed, Some(H2O), h2o),
 ];
 
@@ -57,39 +58,12 @@ const CASES: [Case; 3] = [
     Case { name: "handshake", path: "/1k", connections: 16, handshakes: true },
 ];
 
-/// What a `cargo x bench tls` command line means.
-pub(crate) struct Options {
-    duration: Duration,
-    rounds: u32,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-    install: bool,
-}
-
-impl Options {
-    /// Reads the words after `bench tls`.
-    ///
-    /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
-    pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let known = [
-            ("--quick", false),
-            ("--seconds", true),
-            ("--rounds", true),
-            ("--larder", true),
-            ("--json", true),
-            ("--install", false),
-        ];
-        let words = args::parse(words, &known)?;
-        let [seconds, rounds] = if words.has("--quick") { [1, 2] } else { [3, 5] };
-        Ok(Self {
-            duration: words.seconds("--seconds", seconds)?,
-            rounds: words.number("--rounds", rounds)?,
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-            install: words.has("--install"),
-        })
-    }
+/// Reads the words after `bench tls`.
+///
+/// # Errors
+/// As [`Options::parse`].
+pub(super) fn parse(words: &[String]) -> Result<Options> {
+    Options::parse(words, [3, 5])
 }
 
 /// Where the certificate and its key are, in the folder of a server.
@@ -122,7 +96,7 @@ fn certify(folder: &Path) -> Result<[String; 3]> {
     Ok([cert, key, both])
 }
 
-fn larder(setup: &Setup, listen: &[&str]) -> Result<Start> {
+pub(super) fn larder(setup: &Setup, listen: &[&str]) -> Result<Start> {
     let [cert, key, _] = certify(setup.folder)?;
     let (port, origin) = (format!("127.0.0.1:{}", setup.port), format!("http://127.0.0.1:{}", setup.origin));
     let common = ["serve", "--origin", &origin, "--admin", "off", "--threads", "1", "--stats", "none"];
@@ -131,33 +105,46 @@ fn larder(setup: &Setup, listen: &[&str]) -> Result<Start> {
     Ok(start(&[&common[..], tls, listen, &[&port]].concat()))
 }
 
-fn nginx(setup: &Setup) -> Result<Start> {
+/// Listens with TLS; `words` follow the port.
+pub(super) fn nginx(setup: &Setup, words: &str) -> Result<Start> {
     let [cert, key, _] = certify(setup.folder)?;
     let template = include_str!("peers/nginx.conf")
-        .replace("listen 127.0.0.1:@PORT@;", &format!("listen 127.0.0.1:@PORT@ ssl; ssl_certificate {cert}; ssl_certificate_key {key}; ssl_session_cache off;"))
+        .replace("listen 127.0.0.1:@PORT@;", &format!("listen 127.0.0.1:@PORT@{words}; ssl_certificate {cert}; ssl_certificate_key {key}; ssl_session_cache off;"))
         .replace("@SIZE@", "1g")
         .replace("@MORE@", "");
-    let config = peers::write(setup, "nginx.conf", &template)?;
+    start_nginx(setup, &template)
+}
+
+/// Starts nginx with this configuration.
+pub(super) fn start_nginx(setup: &Setup, template: &str) -> Result<Start> {
+    let config = peers::write(setup, "nginx.conf", template)?;
     let folder = setup.folder.to_string_lossy();
     Ok(start(&["-c", &config, "-p", &folder, "-e", &format!("{folder}/error.log")]))
 }
 
-fn haproxy(setup: &Setup) -> Result<Start> {
+/// Listens with TLS; `words` follow the certificate.
+pub(super) fn haproxy(setup: &Setup, words: &str) -> Result<Start> {
     let [_, _, both] = certify(setup.folder)?;
     let template = include_str!("peers/haproxy.cfg")
-        .replace("bind 127.0.0.1:@PORT@", &format!("bind 127.0.0.1:@PORT@ ssl crt {both}"));
+        .replace("bind 127.0.0.1:@PORT@", &format!("bind 127.0.0.1:@PORT@ ssl crt {both}{words}"));
     Ok(start(&["-db", "-f", &peers::write(setup, "haproxy.cfg", &template)?]))
 }
 
 /// It has no cache in front of an origin: it serves files of the same sizes.
-fn h2o(setup: &Setup) -> Result<Start> {
+pub(super) fn h2o(setup: &Setup) -> Result<Start> {
     let [cert, key, _] = certify(setup.folder)?;
+    let template = include_str!("peers/h2o.conf").replace("@CERT@", &cert).replace("@KEY@", &key);
+    start_h2o(setup, &template)
+}
+
+/// Starts h2o with this configuration and its files.
+pub(super) fn start_h2o(setup: &Setup, template: &str) -> Result<Start> {
     let files = setup.folder.join("files");
     std::fs::create_dir(&files)?;
-    std::fs::write(files.join("1k"), [b'x'; 1 << 10])?;
-    std::fs::write(files.join("1m"), vec![b'x'; 1 << 20])?;
-    let template = include_str!("peers/h2o.conf").replace("@CERT@", &cert).replace("@KEY@", &key);
-    Ok(start(&["-c", &peers::write(setup, "h2o.conf", &template)?]))
+    for (name, length) in [("1k", 1 << 10), ("16k", 16 << 10), ("1m", 1 << 20)] {
+        std::fs::write(files.join(name), vec![b'x'; length])?;
+    }
+    Ok(start(&["-c", &peers::write(setup, "h2o.conf", template)?]))
 }
 
 /// A server that takes part, and the CPU microseconds of a request in each round.
@@ -182,30 +169,11 @@ impl Measured {
 ///
 /// # Errors
 /// When wrk is missing, a build fails, or a server does not answer to the end.
-pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
-    let wanted = [&packages::WRK, &OPENSSL, &peers::NGINX, &HAPROXY, &H2O];
-    let mut missing = packages::missing(wanted);
-    if options.install {
-        packages::install(&missing)?;
-        missing.clear();
-    }
-    if missing.contains(&&packages::WRK) || missing.contains(&&OPENSSL) {
-        bail!("wrk and openssl are needed; run: {}", packages::command_line(&[&packages::WRK, &OPENSSL]));
-    }
-    if !missing.is_empty() {
-        let names: Vec<_> = missing.iter().map(|package| package.name).collect();
-        println!(
-            "not installed: {} (add --install, or run: {})",
-            names.join(", "),
-            packages::command_line(&missing)
-        );
-    }
+pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
+    let tools = [&packages::WRK, &OPENSSL];
+    let missing = options.missing(&tools, &[&peers::NGINX, &HAPROXY, &H2O])?;
     let programs = peers::Programs::given(&peers::program(options.larder.as_deref())?);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    pin_self(cores)?;
-    println!("{cores} cores; server on core {SERVER_CORE}");
-    warn_if_busy();
-    server::remove_leftovers(&server::in_memory());
+    prepare()?;
     let origin = Origin::start()?;
     let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
     let begin =

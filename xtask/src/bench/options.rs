@@ -1,0 +1,84 @@
+//! What several benches have in common: their options, and the packages that they need.
+
+use super::{SERVER_CORE, pin_self, server, warn_if_busy};
+use crate::args;
+use crate::packages::{self, Package};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The options of a bench that measures servers in rounds.
+pub(crate) struct Options {
+    pub(super) quick: bool,
+    pub(super) duration: Duration,
+    pub(super) rounds: u32,
+    pub(super) larder: Option<PathBuf>,
+    pub(super) json: Option<PathBuf>,
+    install: bool,
+}
+
+impl Options {
+    /// Reads the words after the bench's name; `usual` are the seconds of a measurement, and the rounds.
+    ///
+    /// # Errors
+    /// Names the word that is not known, or the value that makes no sense.
+    pub(super) fn parse(words: &[String], usual: [u32; 2]) -> Result<Self> {
+        let known = [
+            ("--quick", false),
+            ("--seconds", true),
+            ("--rounds", true),
+            ("--larder", true),
+            ("--json", true),
+            ("--install", false),
+        ];
+        let words = args::parse(words, &known)?;
+        let [seconds, rounds] = if words.has("--quick") { [1, 2] } else { usual };
+        Ok(Self {
+            quick: words.has("--quick"),
+            duration: words.seconds("--seconds", seconds)?,
+            rounds: words.number("--rounds", rounds)?,
+            larder: words.path("--larder"),
+            json: words.path("--json"),
+            install: words.has("--install"),
+        })
+    }
+
+    /// The peers that are not installed; they take no part. Installs what is missing if that is wanted.
+    ///
+    /// # Errors
+    /// When one of `tools` is missing.
+    pub(super) fn missing<'p>(
+        &self,
+        tools: &[&'p Package],
+        peers: &[&'p Package],
+    ) -> Result<Vec<&'p Package>> {
+        let mut missing = packages::missing(tools.iter().chain(peers).copied());
+        if self.install {
+            packages::install(&missing)?;
+            missing.clear();
+        }
+        if missing.is_empty() {
+            return Ok(missing);
+        }
+        let names = missing.iter().map(|package| package.name).collect::<Vec<_>>().join(", ");
+        let command = packages::command_line(&missing);
+        if missing.iter().any(|package| tools.contains(package)) {
+            bail!("not installed: {names} (add --install, or run: {command})");
+        }
+        println!("not installed: {names} (add --install, or run: {command})");
+        Ok(missing)
+    }
+}
+
+/// Leaves the server's core to the servers, and removes what interrupted benches have left.
+///
+/// # Errors
+/// When the kernel refuses the choice of a core.
+pub(super) fn prepare() -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    pin_self(cores)?;
+    println!("{cores} cores; server on core {SERVER_CORE}");
+    warn_if_busy();
+    server::remove_leftovers(&server::in_memory());
+    Ok(())
+}
