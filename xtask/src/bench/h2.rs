@@ -24,7 +24,8 @@ const SINGLE: f64 = 1.3;
 const LARGE: f64 = 1.1;
 
 const LARDER: &str = "larder";
-const HTTP1: &str = "larder, HTTP/1.1";
+// It is also the name of a folder.
+const HTTP1: &str = "larder, HTTP 1.1";
 
 /// What the servers listen for.
 #[derive(Clone, Copy, PartialEq)]
@@ -201,8 +202,8 @@ fn load(way: Way, case: Case, server: &Running, duration: Duration) -> Result<u6
     let url = format!("{}://127.0.0.1:{}/{}", way.scheme(), server.port, case.size);
     let mut h2load = Command::new("h2load");
     match server.name {
-        // As many requests at once, on connections of their own.
-        HTTP1 => h2load.args(["--h1", "-c", &(case.connections * case.streams).to_string()]),
+        // About as many requests at once, on connections of their own.
+        HTTP1 => h2load.args(["--h1", "-c", &(case.connections * case.streams).min(64).to_string()]),
         _ => h2load.args(["-c", &case.connections.to_string(), "-m", &case.streams.to_string()]),
     };
     h2load.args(["-w", &case.window.to_string(), "-W", &case.window.to_string()]);
