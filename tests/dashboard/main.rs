@@ -139,6 +139,8 @@ fn the_figures_appear_with_the_token() {
     for token in ["fedcba9876543210", right] {
         // Who shows a token gets a new page, which does not know that it was tried.
         browser.until("!window.tried && !document.querySelector('#login').hidden");
+        // There is nothing to show yet, not even the frames of it.
+        assert_eq!(browser.eval("document.querySelector('#charts').offsetHeight"), 0);
         browser.eval(&format!("window.tried = true; document.querySelector('#token').value = '{token}'"));
         browser.click("#login button");
     }
@@ -157,6 +159,8 @@ fn a_row_opens_to_say_why_it_missed() {
     traffic.stop();
     browser.click("#misses .open");
     browser.until("document.querySelector('#misses .below').innerText.includes('no-store')");
+    // The response may not be stored: no word of a larger cache.
+    assert_eq!(browser.eval("document.querySelectorAll('#misses .below .help').length"), 1);
     assert_eq!(browser.eval("document.querySelector('#misses .open').ariaExpanded"), "true");
     browser.is_content(larder.admin);
 }
@@ -180,7 +184,7 @@ fn stale_hits_are_shown_once_there_are_findings() {
     let mut browser = Browser::at(larder.admin, WIDE);
     let row = "document.querySelector('#stale tbody tr').innerText.replace(/\\s+/g, ' ')";
     browser.until(&format!("{row}.startsWith('site1/a 1 100.0%')"));
-    assert!(browser.text("#validated").starts_with("1 hits fetched again, 100.0% of all"));
+    assert!(browser.text("#validated").starts_with("1 hit fetched again, 100.0% of all"));
     browser.is_content(larder.admin);
 }
 
@@ -222,6 +226,39 @@ fn everything_has_a_name_and_the_keyboard_reaches_it() {
     let is_wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
     assert_eq!(browser.eval(is_wide), false);
     browser.is_content(larder.admin);
+}
+
+#[test]
+fn a_narrow_page_cuts_nothing_but_the_middle_of_urls() {
+    let origin = Origin::by(mixed);
+    let (folder, long) = (tempfile::tempdir().expect("a folder"), format!("/a/{}last", "folder/".repeat(20)));
+    let url = format!("sqlite:{}", folder.path().join("s.db").display());
+    let larder = Larder::with(&origin, &format!("[stats]\nurl = '{url}'"));
+    for path in ["/a/1", long.as_str(), long.as_str(), "/b/1"] {
+        larder.get(path);
+    }
+    support::eventually("rows", || (larder.stats()["statistics"]["written"] == 4).then_some(()));
+    let mut browser = Browser::at(larder.admin, 390);
+    // What was used before the page was opened is there at once.
+    browser.until("document.querySelector('#top .open').innerText.endsWith('/folder/last')");
+    browser.until("document.querySelector('#objects tbody th').innerText.endsWith('/last')");
+    browser.until("document.querySelectorAll('#groups tbody td').length > 0");
+    let cut = "[...document.querySelectorAll('.scroll, th .name, td')].filter((box) => box.scrollWidth > box.clientWidth + 1)";
+    assert_eq!(browser.eval(&format!("{cut}.map((box) => box.innerText).join(', ')")), "");
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn a_lost_server_is_told_with_the_time() {
+    let larder = Larder::before(&Origin::by(mixed));
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("document.querySelector('#state').innerText === 'live'");
+    assert_eq!(browser.eval("document.querySelector('#lost').hidden"), true);
+    let admin = larder.admin;
+    drop(larder);
+    browser.until("!document.querySelector('#lost').hidden");
+    let told = browser.text("#lost");
+    assert!(told.starts_with(&format!("No answer from {admin} since ")), "{told}");
 }
 
 #[test]

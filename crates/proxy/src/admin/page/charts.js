@@ -67,8 +67,8 @@ export class Chart {
       height: HEIGHT,
       legend: { show: false },
       cursor: { y: false, points: { size: 6 } },
-      padding: [8, 12, 0, 0],
-      scales: { y: this.log ? { distr: 3, range: decades } : { range: (_, low, high) => [0, this.top ?? headroom(high)] } },
+      padding: [8, 18, 0, 0],
+      scales: { x: { range: (_, first, last) => this.ends(first, last) }, y: this.log ? { distr: 3, range: decades } : { range: (_, low, high) => [0, this.top ?? headroom(high)] } },
       axes: [
         { ...axis, grid: { show: false }, size: 26, space: 70, incrs: STEPS, values: (_, times) => times.map((time) => this.label(time)) },
         {
@@ -79,6 +79,15 @@ export class Chart {
       series: [{}, ...order.map((one) => this.line(one))],
       hooks: { setCursor: [(plot) => this.tell(plot.cursor.idx)] },
     }, this.drawn(), this.canvas);
+  }
+
+  /** The ends of the time axis: bars stand in the middle of their times. */
+  ends(first, last) {
+    const [times] = this.columns;
+    if (!this.series.some(({ bars }) => bars) || times.length === 0) return [first, last];
+    const steps = times.slice(1).map((time, at) => time - times[at]);
+    const half = Math.min(...steps, 3600) / 2;
+    return [first - half, last + half];
   }
 
   line({ colour: name, dash, fill, bars }) {

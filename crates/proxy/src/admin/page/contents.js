@@ -51,7 +51,7 @@ export async function search() {
     none: "nothing that is stored has this in its URL",
     key: (row) => [row.url, row.role, row.tier, row.stored, row.bytes].join(" "),
     columns: [
-      { title: "URL", text: (row) => brief(row.url), hint: (row) => row.url, class: "name" },
+      { title: "URL", text: (row) => brief(row.url, 110), hint: (row) => row.url, class: "name" },
       { title: "Size", text: (row) => size(row.bytes), class: "n" },
       { title: "Age", text: (row) => ago(row.stored), class: "n" },
       { title: "Fresh for", text: left, class: "n wide" },

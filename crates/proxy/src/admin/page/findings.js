@@ -47,7 +47,7 @@ export async function update() {
   const [validated, coupled] = await Promise.all([get("/validator"), get("/couplings")]);
   byId("findings").hidden = validated.checked === 0 && coupled.couplings.length === 0;
   tables();
-  say(byId("validated"), `${count(validated.checked)} hits fetched again, ${percent(validated.sample)} of all are picked`);
+  say(byId("validated"), `${count(validated.checked)} ${validated.checked === 1 ? "hit" : "hits"} fetched again, ${percent(validated.sample)} of all are picked`);
   stale.show(validated.routes);
   couplings.show(coupled.couplings);
   byId("couple").hidden = coupled.config.length === 0;

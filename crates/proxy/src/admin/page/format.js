@@ -54,5 +54,12 @@ export function span(seconds) {
 /** Seconds since 1970 as a time of day. */
 export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
 
-/** A URL without its scheme, where there is little room. */
-export const brief = (url) => url.replace(/^https?:\/\//, "");
+const phone = matchMedia("(max-width: 600px)");
+
+/** A URL without its scheme and, if it is longer than `room` letters, without its middle. */
+export function brief(url, room) {
+  const text = url.replace(/^https?:\/\//, "");
+  const most = phone.matches ? 42 : room;
+  const end = Math.floor(most / 2);
+  return text.length <= most ? text : `${text.slice(0, most - end - 1)}…${text.slice(-end)}`;
+}

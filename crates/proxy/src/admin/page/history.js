@@ -91,7 +91,7 @@ function table(title, name) {
     columns: [
       { title: title.slice(0, -1), text: (row) => row.name || `(no ${name})`, class: "short" },
       { title: "Requests", text: (row) => count(row.requests), class: "n" },
-      { title: "Hit ratio", text: hitRatio, class: "n" },
+      { title: "Hit ratio", text: hitRatio, class: "n ratio" },
       { title: "Sent", text: (row) => size(row.bytes), class: "n wide" },
       { title: "Origin", text: (row) => time(row.origin_requests > 0 ? row.origin_us / row.origin_requests : null), class: "n" },
     ],

@@ -38,7 +38,7 @@ const charts = () => {
       return [share(hits, all), share(hits + validated, all), share(sum("bytes_from_cache"), sum("bytes_cacheable"))];
     }],
     [new Chart(plots, {
-      title: "Time to answer", about: "with the cache and without it; each line ten times the one below", format: time, log: true,
+      title: "Time to answer", about: "with the cache and without it; logarithmic axis", format: time, log: true,
       series: [
         { label: "hit p50", colour: "hit" }, { label: "hit p99", colour: "hit", dash: [4, 4] },
         { label: "miss p50", colour: "miss" }, { label: "miss p99", colour: "miss", dash: [4, 4] },

@@ -28,19 +28,23 @@ async function attempt(work) {
   }
 }
 
+/** Asks for the token, in place of figures that nobody can have without it. */
 function login() {
   byId("login").hidden = false;
+  document.body.classList.add("locked");
+  say(byId("state"), "locked");
 }
 
 let spokenAt = 0;
 let requests = null;
+let lostAt = null;
 
 function show(stats) {
   attempt(live.update).then(() => tiles.show(stats));
   sites.show(stats);
   contents.room(stats);
   byId("empty").hidden = stats.requests > 0;
-  say(byId("about"), `${stats.policy} · ${stats.connections} connections · ${stats.in_flight} at origins, ${stats.queued} waiting`);
+  say(byId("about"), `${stats.policy} · ${stats.connections} ${stats.connections === 1 ? "connection" : "connections"} · ${stats.in_flight} at origins, ${stats.queued} waiting`);
   // The first requests show at once, not when somebody looks again.
   if (requests === 0 && stats.requests > 0) seldom();
   requests = stats.requests;
@@ -55,6 +59,14 @@ function state(word, error) {
   place.dataset.state = word;
   say(place, { live: "live", lost: "no answer", paused: "paused", waiting: "connecting" }[word]);
   if (error instanceof Unauthorized) login();
+  else lost(word);
+}
+
+/** Says that the server does not answer, and since when. */
+function lost(word) {
+  lostAt = word === "lost" ? (lostAt ?? new Date()) : null;
+  byId("lost").hidden = !lostAt;
+  if (lostAt) say(byId("lost"), `No answer from ${location.host} since ${lostAt.toLocaleTimeString("en-GB")}: the figures below are older. This page tries again every 2 s.`);
 }
 
 function seldom() {
@@ -83,6 +95,7 @@ async function begin() {
   document.title = `Larder ${version} · ${location.host}`;
   say(byId("try"), listeners.map(command).join("\n"));
   past.keep(statistics);
+  attempt(urls.begin);
   const follows = [follow("/live", show, state), follow("/top", urls.show)];
   every(SELDOM, seldom);
   if (clustered) every(OFTEN, () => attempt(cluster.update));

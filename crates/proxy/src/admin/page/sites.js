@@ -23,7 +23,7 @@ export function show(stats) {
     columns: [
       { title: "Site and origins", fill: name, class: "wrap" },
       { title: "Requests", text: (row) => count(row.requests), class: "n" },
-      { title: "Hit ratio", text: hitRatio, class: "n" },
+      { title: "Hit ratio", text: hitRatio, class: "n ratio" },
       { title: "Saved", text: (row) => size(row.bytes_from_cache), class: "n wide" },
     ],
   });

@@ -49,7 +49,11 @@ export class Table {
     const shown = { below: null };
     shown.cells = this.columns.map(({ class: kind }, at) => make(at === 0 ? "th" : "td", { class: kind, scope: at === 0 && "row" }));
     shown.line = make("tr", {}, ...shown.cells);
-    if (this.detail) {
+    if (this.columns[0].class === "name" && !this.detail) {
+      const inner = make("span", { class: "name" });
+      shown.cells[0].append(inner);
+      shown.cells[0] = inner;
+    } else if (this.detail) {
       const inner = make("span", { class: "name" });
       shown.button = make("button", { type: "button", class: "open", "aria-expanded": "false", click: () => this.toggle(shown) }, inner);
       shown.cells[0].append(shown.button);

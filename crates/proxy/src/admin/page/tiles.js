@@ -8,13 +8,13 @@ const tiles = [
   ["rate", "Requests a second", (stats, now) => [short(now.each("requests")), `${count(stats.requests)} so far`]],
   ["hit-ratio", "Hit ratio", (stats, now) => [
     percent(now.sum("hits"), cacheable(now.sums)),
-    `${percent(stats.hits, cacheable(stats))} since the start`]],
-  ["validated-ratio", "Hit ratio with validated", (stats, now) => [
+    `${percent(stats.hits, cacheable(stats))} since start`]],
+  ["validated-ratio", "With validated", (stats, now) => [
     percent(now.sum("hits") + now.sum("validated"), cacheable(now.sums)),
-    `${percent(stats.hits + stats.validated, cacheable(stats))} since the start`]],
+    `${percent(stats.hits + stats.validated, cacheable(stats))} since start`]],
   ["byte-hit-ratio", "Byte hit ratio", (stats, now) => [
     percent(now.sum("bytes_from_cache"), now.sum("bytes_cacheable")),
-    `${percent(stats.bytes_from_cache, stats.bytes_cacheable)} since the start`]],
+    `${percent(stats.bytes_from_cache, stats.bytes_cacheable)} since start`]],
   ["saved", "Bytes saved", (stats, now) => [
     size(stats.bytes_from_cache), `${size(now.each("bytes_from_cache"))} a second`]],
   ["hit-time", "A hit takes", (stats, now) => times(stats.latency?.hit, now.last("hit"))],

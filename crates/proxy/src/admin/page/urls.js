@@ -1,8 +1,9 @@
-// What is asked for most of late, and what misses most.
+// The URLs with the most requests of late, and those with the most misses.
 
 import { byId, say } from "./dom.js";
 import { brief, count, hitRatio, size, span, time } from "./format.js";
 import { ask } from "./purge.js";
+import { get } from "./source.js";
 import { Table } from "./table.js";
 import { explain } from "./why.js";
 
@@ -12,13 +13,30 @@ const shared = {
   detail: (row, place) => explain(row.url, place),
   actions: [{ title: "Purge", act: (row) => ask({ url: row.url }) }],
 };
-const url = { title: "URL", text: (row) => brief(row.url), hint: (row) => row.url, class: "name" };
+const url = { title: "URL", text: (row) => brief(row.url, 34), hint: (row) => row.url, class: "name" };
 const requests = { title: "Requests", text: (row) => count(row.requests), class: "n" };
 
 let top = null, misses = null;
+let isCounted = false;
+
+/** Shows the stored responses that were used most, until requests have been counted here. */
+export async function begin() {
+  const { objects } = await get("/objects", { sort: "hits", limit: SHOWN });
+  const used = objects.filter((row) => row.hits > 0);
+  if (used.length > 0) draw({ urls: used.map(row), misses: [] }, "hits of stored responses so far");
+}
+
+const row = ({ url, hits, bytes }) => ({ url, requests: hits, hits, validated: 0, misses: 0, bytes: hits * bytes });
 
 /** Shows what `/top` says. */
 export function show(report) {
+  isCounted ||= report.urls.length > 0;
+  if (top && !isCounted) return;
+  const unseen = report.dropped + report.others;
+  draw(report, `the last ${span(report.seconds)}${unseen > 0 ? `, without ${count(unseen)} requests that found no place` : ""}`);
+}
+
+function draw(report, about) {
   top ??= new Table(byId("top"), {
     ...shared,
     caption: "URLs with the most requests",
@@ -40,6 +58,5 @@ export function show(report) {
   });
   top.show(report.urls.slice(0, SHOWN));
   misses.show(report.misses.slice(0, SHOWN));
-  const unseen = report.dropped + report.others;
-  say(byId("top-span"), `the last ${span(report.seconds)}${unseen > 0 ? `, without ${count(unseen)} requests that found no place` : ""}`);
+  say(byId("top-span"), about);
 }

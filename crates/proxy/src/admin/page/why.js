@@ -41,6 +41,9 @@ function ended({ last }) {
   return last.length > 0 ? make("ul", {}, ...last.slice(0, LAST).map(line)) : "not known";
 }
 
+/** Whether the help for a decision is of no use: the response it is about may not be stored. */
+const contradicted = ({ answer, stored }) => !stored && answer && !answer.storable;
+
 function shown(said) {
   const { decision, key, site, origins, failing = [], second_tier: tier } = said;
   const named = origins.map((origin) => (failing.includes(origin) ? `${origin} (did not answer the last time)` : origin));
@@ -51,7 +54,7 @@ function shown(said) {
   ];
   return make("div", {},
     make("p", {}, make("b", { class: `outcome ${decision.outcome}` }, decision.outcome.replaceAll("-", " ")), ` A request now ${then}.`),
-    ...because(decision),
+    ...because(contradicted(said) ? { ...decision, help: null } : decision),
     make("dl", { class: "why" }, ...facts.map(([name, fact]) => make("div", {}, make("dt", {}, name), make("dd", {}, fact)))));
 }
 
