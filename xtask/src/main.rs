@@ -6,6 +6,7 @@ mod args;
 mod bench;
 mod conformance;
 mod fuzz;
+mod h2spec;
 mod packages;
 mod soak;
 mod steps;
@@ -21,6 +22,8 @@ usage: cargo x COMMAND
   test     install what the tests need, then formatting, lints, tidy, every test and a minute of fuzzing
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
   pictures render the pictures of the dashboard and of docs/report in docs/pictures, in two minutes
+  h2spec   every case of h2spec, strictly, over TLS and in clear; builds h2spec with Go if it is not installed
+             --larder PATH   a build to test (the debug build)
   conformance  the public HTTP caching suite against a release build, beside the expected results
              --suite DIR     a clone of http-tests/cache-tests in which `npm install` has run
              --larder PATH   test this program instead of building one
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         "tidy" => args::parse(rest, &[]).map(|_| tidy::run()),
         "pictures" => args::parse(rest, &[]).map(|_| steps::pictures()),
         "conformance" => conformance::Options::parse(rest).map(conformance::Options::run),
+        "h2spec" => h2spec::Options::parse(rest).map(h2spec::Options::run),
         "fuzz" => fuzz::Fuzz::parse(rest).map(|fuzz| fuzz.run()),
         "soak" => soak::Soak::parse(rest).map(soak::Soak::run),
         "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),
@@ -113,7 +117,7 @@ fn main() -> ExitCode {
         other => Err(args::unknown(
             "command",
             other,
-            &["test", "tidy", "pictures", "conformance", "fuzz", "soak", "bench", "help"],
+            &["test", "tidy", "pictures", "conformance", "h2spec", "fuzz", "soak", "bench", "help"],
         )),
     };
     match result {

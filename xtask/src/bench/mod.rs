@@ -34,6 +34,7 @@ use peers::{Peer, Which};
 use server::Running;
 use std::path::PathBuf;
 use std::time::Duration;
+pub(crate) use tls::certify;
 
 /// The core of the server under test, and that of everything else.
 const SERVER_CORE: usize = 0;

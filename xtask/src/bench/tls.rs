@@ -71,8 +71,11 @@ fn files(folder: &Path) -> [String; 3] {
     ["cert.pem", "key.pem", "both.pem"].map(|name| folder.join(name).display().to_string())
 }
 
-/// Makes a certificate in the server's folder.
-fn certify(folder: &Path) -> Result<[String; 3]> {
+/// Makes a certificate in a server's folder: the files with it, with its key, and with both.
+///
+/// # Errors
+/// When openssl does not.
+pub(crate) fn certify(folder: &Path) -> Result<[String; 3]> {
     let [cert, key, both] = files(folder);
     let mut openssl = Command::new("openssl");
     openssl.args([

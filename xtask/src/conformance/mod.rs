@@ -3,7 +3,7 @@
 //! The suite is a clone of `http-tests/cache-tests` with its packages installed (`npm install`); it runs in Node.
 
 mod results;
-mod run;
+pub(crate) mod run;
 
 use crate::{args, cargo, root};
 use anyhow::{Context, Result, bail};

@@ -17,7 +17,7 @@ const LIST: &str =
     suite => suite.tests.filter(test => !test.browser_only).map(test => [test.id, test.kind ?? 'required', test.depends_on ?? []])))))";
 
 /// Ends its process when dropped.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -81,12 +81,17 @@ fn output(command: &mut Command, what: &str) -> Result<Value> {
     serde_json::from_slice(&output.stdout).with_context(|| format!("{what}: node printed something else"))
 }
 
-fn free_port() -> Result<u16> {
+/// A port that nobody listens on now.
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
     Ok(listener.local_addr()?.port())
 }
 
-fn start(mut command: Command, port: u16, what: &str) -> Result<Server> {
+/// Starts a server and waits until it listens at `port`.
+///
+/// # Errors
+/// When it does not.
+pub(crate) fn start(mut command: Command, port: u16, what: &str) -> Result<Server> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut server = Server(child.with_context(|| format!("cannot start {what}"))?);
     let began = Instant::now();

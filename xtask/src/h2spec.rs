@@ -1,0 +1,151 @@
+//! `cargo x h2spec`: every case of h2spec, strictly, over TLS and in clear.
+
+use crate::conformance::run::{free_port, start};
+use crate::packages::find;
+use crate::{args, bench, cargo, root};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
+/// How many cases there are.
+const CASES: u64 = 146;
+
+/// Cases that fail. What is not the preface of HTTP/2 is taken for a request of HTTP/1.1, and so has an answer, 400, before the
+/// connection ends.
+const KNOWN: &[&str] = &["Sends invalid connection preface"];
+
+/// What a `cargo x h2spec` command line means.
+pub(crate) struct Options {
+    larder: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `h2spec`.
+    ///
+    /// # Errors
+    /// Names the word that is not known.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let words = args::parse(words, &[("--larder", true)])?;
+        Ok(Self { larder: words.path("--larder") })
+    }
+
+    /// Runs all cases both ways.
+    ///
+    /// # Errors
+    /// When a program is missing, or a case fails that is not known to.
+    pub(crate) fn run(self) -> Result<()> {
+        let h2spec = h2spec()?;
+        let larder = match self.larder {
+            Some(larder) => larder,
+            None => build()?,
+        };
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let [cert, key, _] = bench::certify(folder.path())?;
+        let (clear, tls, origin) = (free_port()?, free_port()?, origin()?);
+        let mut command = Command::new(larder);
+        command.args(["serve", "--stats", "none", "--admin", "off", "--tls-cert", &cert, "--tls-key", &key]);
+        command.args(["--listen", &format!("127.0.0.1:{clear}")]);
+        command.args(["--listen-tls", &format!("127.0.0.1:{tls}")]);
+        command.args(["--origin", &format!("http://127.0.0.1:{origin}")]);
+        let _larder = start(command, clear, "larder")?;
+        for (way, port, words) in [("in clear", clear, &[][..]), ("over TLS", tls, &["-t", "-k"])] {
+            let mut command = Command::new(&h2spec);
+            command.args(["--strict", "-h", "127.0.0.1", "-p", &port.to_string()]).args(words);
+            let output = command.output().context("cannot start h2spec")?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            let Verdict { cases, failed } = Verdict::read(&text)?;
+            println!("{way}: {cases} cases, {} failed", failed.len());
+            let unknown: Vec<_> = failed.iter().filter(|case| !KNOWN.contains(&case.as_str())).collect();
+            ensure!(unknown.is_empty(), "{way}: {unknown:?} failed:\n{text}");
+            ensure!(cases == CASES, "{way}: {cases} cases, not {CASES}:\n{text}");
+        }
+        Ok(())
+    }
+}
+
+/// What h2spec says at its end.
+#[derive(Debug, PartialEq)]
+struct Verdict {
+    cases: u64,
+    failed: BTreeSet<String>,
+}
+
+impl Verdict {
+    fn read(text: &str) -> Result<Self> {
+        let sum = text.lines().find_map(|line| line.split_once(" tests, "));
+        let (cases, sum) = sum.context("h2spec printed no sum")?;
+        let failed = text.lines().filter_map(|line| {
+            let (_, case) = line.split_once("\u{d7} ")?;
+            case.split_once(": ").map(|(_, name)| name.trim().to_owned())
+        });
+        let failed: BTreeSet<_> = failed.collect();
+        ensure!(failed.is_empty() == sum.ends_with(" 0 failed"), "h2spec says `{sum}`, but names {failed:?}");
+        Ok(Self { cases: cases.trim().parse().context("h2spec's sum")?, failed })
+    }
+}
+
+/// The program, which is built from its module if it is not there.
+fn h2spec() -> Result<PathBuf> {
+    if let Some(found) = find("h2spec") {
+        return Ok(found);
+    }
+    let folder = root().join("target/tools");
+    let program = folder.join("h2spec");
+    if !program.is_file() {
+        let Some(go) = find("go") else { bail!("h2spec needs Go to be built: install go, or h2spec itself") };
+        println!("building h2spec");
+        let status = Command::new(go).args(["install", MODULE]).env("GOBIN", &folder).status();
+        ensure!(status.context("cannot start go")?.success(), "`go install {MODULE}` failed");
+    }
+    Ok(program)
+}
+
+fn build() -> Result<PathBuf> {
+    let status = cargo().args(["build", "--quiet", "--package", "larder"]).status();
+    ensure!(status.context("cannot start cargo")?.success(), "`cargo build` failed");
+    Ok(root().join(Path::new("target/debug/larder")))
+}
+
+/// An origin with one short page, as long as this program runs: its port.
+fn origin() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A connection that the proxy gives up is no error of the origin.
+            std::thread::spawn(move || drop(answer(stream)));
+        }
+    });
+    Ok(port)
+}
+
+fn answer(mut stream: TcpStream) -> Result<()> {
+    let reader = BufReader::new(stream.try_clone()?);
+    for line in reader.lines() {
+        if line?.is_empty() {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict;
+
+    #[test]
+    fn failures_are_found_in_what_is_printed() {
+        let text = "  3.5\n    1: Sends a preface\r    \u{2714} 1: Sends a preface\n    2: Bad one\r    \u{d7} 2: Bad one\n";
+        let verdict = Verdict::read(&format!("{text}\n2 tests, 1 passed, 0 skipped, 1 failed\n")).unwrap();
+        assert_eq!(
+            (verdict.cases, verdict.failed.into_iter().collect::<Vec<_>>()),
+            (2, vec!["Bad one".to_owned()])
+        );
+        assert!(Verdict::read(&format!("{text}\n2 tests, 2 passed, 0 skipped, 0 failed\n")).is_err());
+        assert!(Verdict::read("").is_err());
+    }
+}
