@@ -92,7 +92,11 @@ fn exercise(why: Why) -> Exercise {
         Why::OnlyIfCached => Asked(&[], &["GET\nCache-Control: only-if-cached"]),
         Why::OriginUnreachable => Staged(unreachable),
         Why::OriginUnresolved => Staged(unresolved),
-        Why::OriginTls => Staged(without_tls),
+        Why::OriginTls => Staged(ends_in_the_handshake),
+        Why::OriginTlsUntrusted => Staged(|| by_tls("127.0.0.1", 2040, false)),
+        Why::OriginTlsExpired => Staged(|| by_tls("127.0.0.1", 2020, true)),
+        Why::OriginTlsName => Staged(|| by_tls("site.test", 2040, true)),
+        Why::OriginNotTls => Staged(without_tls),
         Why::OriginClosed => Staged(closed),
         Why::OriginTimeout => Staged(silent),
         Why::OriginMalformed => Staged(malformed),
@@ -234,6 +238,30 @@ fn unresolved() -> Value {
 fn without_tls() -> Value {
     let origin = Origin::speaking(|peer| peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
     seen(&Larder::start(&format!("[[site]]\norigin = 'https://{}'", origin.address)))
+}
+
+fn ends_in_the_handshake() -> Value {
+    let origin = Origin::speaking(|_| ());
+    seen(&Larder::start(&format!("[[site]]\norigin = 'https://{}'", origin.address)))
+}
+
+/// By an origin whose certificate is for `name` until `year`, and trusted or not.
+fn by_tls(name: &str, year: i32, is_trusted: bool) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let certificate = SelfSigned::until(folder.path(), name, year);
+    let listen = "[reverse]\nlisten_tls = '127.0.0.1:0'\n[[site]]\norigin = 'http://127.0.0.1:1'\n";
+    let origin = Larder::start(&format!("{listen}{}", certificate.table()));
+    let config = format!("[[site]]\norigin = 'https://{}'", origin.door("reverse, TLS"));
+    let trusted = [("SSL_CERT_FILE", certificate.cert.as_path())];
+    let larder = Larder::start_in(&config, if is_trusted { &trusted } else { &[] });
+    let seen = seen(&larder);
+    let reason = Why::ALL.iter().find(|why| why.token() == seen["reason"]).expect("a reason");
+    // The words are the same for clients, in the log and in the explanation.
+    assert!(larder.get("/").text().contains(reason.explanation()), "{seen}");
+    let why = larder.ask_admin("GET /why?url=http://site.test/");
+    assert!(why.text().contains(reason.explanation()), "{}", why.text());
+    larder.wait_for_log(&format!("{}: no TLS with", reason.token()));
+    seen
 }
 
 fn closed() -> Value {

@@ -181,8 +181,20 @@ reasons! {
         "the origin's name has no address"
         "check the spelling of the name, and the name servers of this machine";
     OriginTls "origin-tls" "RFC 9110 15.6.3"
-        "no TLS with the origin: its certificate is not valid for its name, or it speaks no TLS"
-        "the proxy's log has the details; http instead of https, or a certificate that the system trusts";
+        "no TLS with the origin: the handshake failed"
+        "the proxy's log says how it failed";
+    OriginTlsUntrusted "origin-tls-untrusted" "RFC 5280 6"
+        "no authority that this machine trusts has signed the origin's certificate"
+        "a certificate of a public authority; or add the authority to the system's certificates, or SSL_CERT_FILE names a file with it";
+    OriginTlsExpired "origin-tls-expired" "RFC 5280 4.1.2.5"
+        "the origin's certificate has expired, or is not valid yet"
+        "renew the certificate, and check the clock of this machine";
+    OriginTlsName "origin-tls-name" "RFC 9110 4.3.4"
+        "the origin's certificate is for another name"
+        "write the name in the certificate into origin; the proxy's log has the names";
+    OriginNotTls "origin-not-tls" "RFC 9110 4.3.4"
+        "what answers at the origin's port does not speak TLS"
+        "http:// instead of https:// in origin, or the port that speaks TLS";
     OriginClosed "origin-closed" "RFC 9110 15.6.3"
         "the origin closed the connection instead of answering"
         "the origin's log; a server that restarts, or that has reached a limit";

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::Common;
+use super::TlsFault;
 use super::resolve::{Resolver, Unresolved};
 use crate::base::networks::host_of;
 use crate::base::settings::{OriginTls, OriginTlsFiles};
@@ -40,7 +41,7 @@ pub enum ConnectError {
     Connect(String, io::Error),
     /// It does not prove to be who was asked for, or speaks no TLS.
     #[error("no TLS with {0}: {1}")]
-    Tls(String, io::Error),
+    Tls(String, TlsFault),
     /// It took longer than allowed.
     #[error("no connection to {0} within {1:?}")]
     Timeout(String, Duration),
@@ -107,7 +108,7 @@ impl Connector {
         }
         let stream = self.tcp(host, port.unwrap_or(443)).await?;
         match tokio::time::timeout(self.timeout, self.secure(host, stream)).await {
-            Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error)),
+            Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error.into())),
             Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.timeout)),
         }
     }

@@ -13,6 +13,7 @@ mod pool;
 pub mod proof;
 mod resolve;
 mod sending;
+mod tls_fault;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +29,7 @@ use self::exchange::{Connection, Content, Exchange, Failure};
 use self::idle::Idle;
 pub use self::pool::{Pool, Turn};
 pub use self::proof::{Challenge, Prove};
+pub use self::tls_fault::TlsFault;
 use crate::base::settings::Timeouts;
 use crate::http::body::Upload;
 use crate::http::response::Head;
@@ -189,7 +191,7 @@ impl From<ConnectError> for OriginError {
             ConnectError::Own(..) => (StatusCode::LOOP_DETECTED, Why::Loop),
             ConnectError::Resolve(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnresolved),
             ConnectError::Connect(..) => (StatusCode::BAD_GATEWAY, Why::OriginUnreachable),
-            ConnectError::Tls(..) => (StatusCode::BAD_GATEWAY, Why::OriginTls),
+            ConnectError::Tls(_, ref fault) => (StatusCode::BAD_GATEWAY, fault.why()),
         };
         Self { status, why, detail: error.to_string(), unsent: true, unconnected: true }
     }

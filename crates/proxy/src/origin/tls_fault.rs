@@ -1,0 +1,130 @@
+//! Why there is no TLS with an origin, in words that say what to do.
+
+use std::fmt;
+use std::io;
+
+use larder_semantics::status::Why;
+use rustls::{AlertDescription, CertificateError, Error};
+
+/// What went wrong between a connection and TLS on it.
+#[derive(Debug)]
+pub enum TlsFault {
+    /// No authority that this machine trusts has signed the certificate.
+    Untrusted,
+    /// The certificate's time is over, or has not come.
+    OutOfDate(&'static str),
+    /// The certificate is for these names only.
+    OtherName(Vec<String>),
+    /// What answers does not speak TLS.
+    NoTls,
+    /// Anything else.
+    Other(String),
+}
+
+impl TlsFault {
+    /// The reason that clients are told.
+    pub(super) fn why(&self) -> Why {
+        match self {
+            Self::Untrusted => Why::OriginTlsUntrusted,
+            Self::OutOfDate(_) => Why::OriginTlsExpired,
+            Self::OtherName(_) => Why::OriginTlsName,
+            Self::NoTls => Why::OriginNotTls,
+            Self::Other(_) => Why::OriginTls,
+        }
+    }
+
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::InvalidCertificate(fault) => Self::of_certificate(fault),
+            Error::InvalidMessage(_) => Self::NoTls,
+            Error::AlertReceived(alert) => Self::Other(format!("it refuses: {}", words_of(*alert))),
+            Error::PeerIncompatible(_) => Self::Other(
+                "it offers neither TLS 1.2 nor TLS 1.3 with a cipher suite that Larder supports".to_owned(),
+            ),
+            Error::PeerMisbehaved(_) | Error::InappropriateMessage { .. } => {
+                Self::Other("it violates the TLS protocol".to_owned())
+            }
+            other => Self::Other(other.to_string()),
+        }
+    }
+
+    fn of_certificate(fault: &CertificateError) -> Self {
+        match fault {
+            CertificateError::UnknownIssuer => Self::Untrusted,
+            // A certificate that signed itself and says that it may sign others, as openssl makes it.
+            CertificateError::Other(other)
+                if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
+            {
+                Self::Untrusted
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                Self::OutOfDate("its certificate has expired")
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                Self::OutOfDate("its certificate is not valid yet")
+            }
+            CertificateError::NotValidForName => Self::OtherName(Vec::new()),
+            CertificateError::NotValidForNameContext { presented, .. } => Self::OtherName(presented.clone()),
+            CertificateError::Revoked => Self::Other("its certificate has been revoked".to_owned()),
+            CertificateError::BadEncoding => Self::Other("its certificate cannot be read".to_owned()),
+            CertificateError::BadSignature => {
+                Self::Other("the signature of its certificate is wrong".to_owned())
+            }
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+                Self::Other("its certificate is not for servers".to_owned())
+            }
+            _ => Self::Other("its certificate is not valid".to_owned()),
+        }
+    }
+}
+
+impl From<io::Error> for TlsFault {
+    fn from(error: io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(fault) => Self::of(fault),
+            None if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Self::Other("it closed the connection during the handshake".to_owned())
+            }
+            None => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for TlsFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untrusted => {
+                write!(f, "no authority that this machine trusts has signed its certificate")
+            }
+            Self::OutOfDate(text) => f.write_str(text),
+            Self::OtherName(names) if names.is_empty() => write!(f, "its certificate is for another name"),
+            Self::OtherName(names) => {
+                let names = names.iter().map(|name| name_in(name).escape_debug().to_string());
+                write!(f, "its certificate is for {} only", names.collect::<Vec<_>>().join(", "))
+            }
+            Self::NoTls => write!(f, "what answers at its port does not speak TLS"),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The name in `DnsName("docs.example")`, as certificates' names are reported.
+fn name_in(text: &str) -> &str {
+    let inner = text.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.map_or(text, |inner| inner.trim_matches('"'))
+}
+
+fn words_of(alert: AlertDescription) -> &'static str {
+    match alert {
+        AlertDescription::HandshakeFailure => "no cipher suite or certificate in common",
+        AlertDescription::ProtocolVersion => "no TLS version in common",
+        AlertDescription::UnrecognisedName => "it does not know the server name that it was asked for",
+        AlertDescription::CertificateRequired | AlertDescription::BadCertificate => {
+            "it requires a certificate of its clients, and Larder has none for origins"
+        }
+        AlertDescription::AccessDenied => "access denied",
+        AlertDescription::NoApplicationProtocol => "it does not speak HTTP/1.1",
+        AlertDescription::InternalError => "it has an internal error",
+        _ => "it gave no reason that is known here",
+    }
+}
