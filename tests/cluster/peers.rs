@@ -190,7 +190,7 @@ fn the_origin_sees_the_client_and_no_node() {
         assert_eq!(seen.target, path);
         let named = |name: &str| seen.field(name).map(str::to_owned);
         assert_eq!((named("x-forwarded-for").as_deref(), named("larder-peer")), (Some("127.0.0.1"), None));
-        assert_eq!(named("via").as_deref(), Some("1.1 Larder"), "{seen:?}");
+        assert!(named("via").is_some_and(|via| via.starts_with("1.1 Larder (")), "{seen:?}");
     }
     assert!(asked(&nodes[0], "asked") > 0);
 }

@@ -1,6 +1,9 @@
 //! RFC 9110 section 7.6: what a proxy takes out, adds, and answers itself.
 
-use crate::support::{Larder, Origin};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use crate::support::{Answer, Client, Larder, Origin};
 
 #[test]
 fn rfc_9110_section_7_6_1_fields_of_one_connection_stop_here() {
@@ -26,7 +29,8 @@ fn rfc_9110_section_7_6_3_via_grows_in_both_directions() {
     let origin = Origin::always("200 OK\nVia: 1.1 back\n\nbody");
     let larder = Larder::before(&origin);
     let response = larder.ask("GET /\nVia: 1.0 front");
-    assert_eq!(origin.last().field("via"), Some("1.0 front, 1.1 Larder"));
+    let seen = origin.last();
+    assert!(seen.field("via").is_some_and(|via| via.starts_with("1.0 front, 1.1 Larder (")), "{seen:?}");
     let via: Vec<_> = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("via")).collect();
     assert_eq!(via.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>(), ["1.1 back", "1.1 Larder"]);
 }
@@ -38,6 +42,55 @@ fn a_request_that_goes_in_circles_is_stopped() {
     let passes = ["1.1 Larder"; 8].join(", ");
     assert_eq!(larder.ask(&format!("GET /\nVia: {passes}")).status, 508);
     assert_eq!(origin.count(), 0);
+}
+
+/// A small proxy that sends every request to the address in `next`, to `host` if there is one, with its own `Via`.
+fn forwarding(next: &Arc<OnceLock<SocketAddr>>, host: Option<&'static str>) -> Origin {
+    let next = Arc::clone(next);
+    Origin::answering(move |seen| {
+        let mut request = format!("{} {}", seen.method, seen.target);
+        for (name, value) in &seen.fields {
+            let value = match name.to_ascii_lowercase().as_str() {
+                "via" => format!("{value}, 1.1 between"),
+                "host" => host.unwrap_or(value).to_owned(),
+                _ => value.clone(),
+            };
+            request += &format!("\n{name}: {value}");
+        }
+        request += &format!("\n\n{}", String::from_utf8_lossy(&seen.body));
+        let answer = Client::to(*next.get().expect("an address")).ask(&request);
+        Answer::with_body(&format!("{} Forwarded", answer.status), &answer.body)
+    })
+}
+
+#[test]
+fn a_site_that_leads_back_here_by_way_of_another_proxy_is_a_loop_at_once() {
+    let next = Arc::default();
+    let between = forwarding(&next, None);
+    let larder = Larder::with(&between, "[timeouts]\nfirst_byte = '1h'");
+    next.set(larder.address()).expect("the first");
+    for (count, request) in ["GET /a", "POST /a\n\nbody", "GET /a\nAuthorization: x"].into_iter().enumerate()
+    {
+        let answer = larder.ask(request);
+        assert_eq!((answer.status, between.count()), (508, count + 1), "{request}");
+        assert!(answer.text().contains("come back to this proxy"), "{}", answer.text());
+    }
+    larder.wait_for_log("so the origin leads back here");
+}
+
+#[test]
+fn a_request_may_pass_through_two_sites_of_this_proxy() {
+    let (next, origin) = (Arc::default(), Origin::always("200 OK\n\nbehind"));
+    let between = forwarding(&next, Some("inner.test"));
+    let sites = format!(
+        "[[site]]\nhosts = 'site.test'\norigin = '{}'\n[[site]]\nhosts = 'inner.test'\norigin = '{}'\n",
+        between.url(),
+        origin.url()
+    );
+    let larder = Larder::start(&sites);
+    next.set(larder.address()).expect("the first");
+    let answer = larder.get("/");
+    assert_eq!((answer.status, answer.text()), (200, "behind"));
 }
 
 #[test]

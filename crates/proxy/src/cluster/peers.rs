@@ -22,6 +22,8 @@ use super::alive::{self, Life};
 use super::members::Standing;
 use super::{Cluster, asker};
 use crate::base::settings::{Origin, Timeouts};
+use crate::exchange::passes;
+use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::request::interims_of;
 use crate::http::body::Upload;
@@ -115,6 +117,7 @@ pub(crate) fn timeouts(origins: &Timeouts) -> Timeouts {
 pub(crate) async fn ask(
     cluster: &Arc<Cluster>,
     client: impl FnOnce() -> Client,
+    plan: &Plan,
     request: &Request,
     fields: &HeaderMap,
 ) -> Result<Asked, OriginError> {
@@ -131,7 +134,7 @@ pub(crate) async fn ask(
     let Some(place) = cluster.news.place() else { return Ok(Asked::Continue(None)) };
     cluster.figures.asked.fetch_add(1, Ordering::Relaxed);
     let client = client();
-    let asked = node.ask(&client, cluster, request, fields, &place).await;
+    let asked = node.ask(&client, cluster, plan, request, fields, &place).await;
     let failed = |why: &dyn std::fmt::Display| {
         cluster.figures.failed.fetch_add(1, Ordering::Relaxed);
         tracing::debug!("{}: node at {}: {why}", request.logged_url(), node.origin);
@@ -201,6 +204,7 @@ impl Other {
         &self,
         client: &Client,
         cluster: &Cluster,
+        plan: &Plan,
         request: &Request,
         fields: &HeaderMap,
         place: &str,
@@ -208,6 +212,8 @@ impl Other {
         let mut head = Vec::with_capacity(HEAD);
         write_head(&mut head, request, fields, |out| {
             asker::introduce(out, cluster, &self.id, request, place);
+            // Who comes back to this node by way of the other one is in a loop, too.
+            passes::write_via(out, plan, request, fields);
         });
         let mut content = Upload::Empty;
         let outgoing = Outgoing {
@@ -282,7 +288,7 @@ fn write_head(
     out.extend_from_slice(b" HTTP/1.1\r\n");
     write_line(out, b"host", authority);
     introduce(out);
-    for (name, value) in fields {
+    for (name, value) in fields.iter().filter(|(name, _)| *name != VIA) {
         write_line(out, name.as_str().as_bytes(), value.as_bytes());
     }
     out.extend_from_slice(b"\r\n");

@@ -3,6 +3,7 @@
 pub mod arrival;
 pub(crate) mod forwarded;
 pub(crate) mod gateways;
+pub(crate) mod passes;
 pub(crate) mod plan;
 pub(crate) mod position;
 pub mod reply;

@@ -1,5 +1,6 @@
 //! The settings in force, ready to be used. A reload replaces them whole.
 
+use std::hash::RandomState;
 use std::sync::Arc;
 
 use super::gateways::Gateways;
@@ -18,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) gate: Arc<Gate>,
     /// Whether each request is logged or traced.
     pub(crate) tells: bool,
+    /// Makes the numbers that `Via` has for URLs; the same for the life of the process.
+    pub(crate) passes: RandomState,
     pub(crate) version: u64,
 }
 
@@ -27,14 +30,16 @@ impl Plan {
         let banner = Banner::new(&settings.name, settings.x_cache);
         let gate = Arc::new(Gate::new(settings.limits.in_flight, settings.limits.queue));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
-        Self { settings, sites, banner, gate, tells, version: 0 }
+        let passes = RandomState::new();
+        Self { settings, sites, banner, gate, tells, passes, version: 0 }
     }
 
     /// The plan of new settings. Requests under way keep their places if as many are to be had.
     pub(crate) fn next(&self, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
         let (old, new) = (&self.settings.limits, &settings.limits);
         let same_gate = (old.in_flight, old.queue) == (new.in_flight, new.queue);
-        let mut next = Self { version: self.version + 1, ..Self::new(settings, accounts, gateways) };
+        let (version, passes) = (self.version + 1, self.passes.clone());
+        let mut next = Self { version, passes, ..Self::new(settings, accounts, gateways) };
         if same_gate {
             next.gate = Arc::clone(&self.gate);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use larder_tags::Pools;
 
 use super::{etag_gateway, purge_method, redirect, validator};
+use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
@@ -28,6 +29,10 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     }
     if let Some(reply) = pass::refuse_port(plan, request) {
         return reply;
+    }
+    // Before it waits for a fetch that waits for it.
+    if let Err(error) = passes::refuse_loop(plan, request) {
+        return pass::failed(worker, request, &error);
     }
     if let Some(site) = purge_method::site(request) {
         return Box::pin(purge_method::answer(worker, plan, site, request)).await;

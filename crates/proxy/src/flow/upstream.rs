@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
-use larder_semantics::fields::{Fields, members};
+use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
 use larder_store::lines::{write_line, write_name};
 
@@ -16,6 +16,7 @@ use crate::base::outcome::Outcome;
 use crate::base::settings::{ClientAddress, HostHeader};
 use crate::cluster::peers;
 use crate::counts::accounts::Meter;
+use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
@@ -51,8 +52,6 @@ impl Answer {
 
 /// Room for a head that goes to an origin; few need more.
 const HEAD: usize = 1 << 10;
-/// As often as a request may pass through proxies of this name before that is a loop.
-const MOST_PASSES: usize = 8;
 
 /// Sends `request` with `fields` instead of its own. Its content can be sent once only. `fetch` names the fetch that this
 /// is for, if others may follow it.
@@ -67,7 +66,6 @@ pub(crate) async fn send(
     content: &mut Upload,
     fetch: Option<usize>,
 ) -> Result<Answer, OriginError> {
-    refuse_loop(plan, fields)?;
     // A client that announces content and sends none holds nothing that others need.
     content.begun().await;
     let claim = claim(plan, request);
@@ -106,7 +104,7 @@ async fn ask_peers(
     let client = || worker.clients(plan).peers.clone();
     let _busy = match cluster {
         None => None,
-        Some(cluster) => match Box::pin(peers::ask(cluster, client, request, fields)).await? {
+        Some(cluster) => match Box::pin(peers::ask(cluster, client, plan, request, fields)).await? {
             ControlFlow::Break((head, download)) => return Ok((head, download, true)),
             ControlFlow::Continue(busy) => busy,
         },
@@ -155,20 +153,6 @@ async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Pla
         unsent: true,
         unconnected: false,
     })
-}
-
-fn refuse_loop(plan: &Plan, fields: &HeaderMap) -> Result<(), OriginError> {
-    let name = plan.settings.name.as_bytes();
-    match members(fields, "via").filter(|pass| pass.ends_with(name)).count() {
-        ..MOST_PASSES => Ok(()),
-        _ => Err(OriginError {
-            status: StatusCode::LOOP_DETECTED,
-            why: Why::Loop,
-            detail: "forwarding loop: Via names this proxy too often".to_owned(),
-            unsent: true,
-            unconnected: false,
-        }),
-    }
 }
 
 async fn to_site(
@@ -295,14 +279,7 @@ fn write_head(
 
 /// Says who sends this on, and for whom (RFC 9110 section 7.6.3, RFC 7239).
 fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
-    write_name(out, b"via");
-    for value in fields.get_all(header::VIA) {
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b", ");
-    }
-    out.extend_from_slice(b"1.1 ");
-    out.extend_from_slice(plan.settings.name.as_bytes());
-    out.extend_from_slice(b"\r\n");
+    passes::write_via(out, plan, request, fields);
     let client = request.client.ip();
     let (host, proto) = (&request.authority, request.scheme);
     // Writing to a vector does not fail.

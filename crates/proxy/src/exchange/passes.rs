@@ -1,0 +1,67 @@
+//! The proxies that a request has passed, as `Via` has them (RFC 9110 section 7.6.3), and loops.
+//!
+//! A name says little: many proxies are called `Larder`, and a request may pass through one of them twice on purpose, for two
+//! sites. So the name that is sent has a comment with a number that only this process gives to this URL.
+
+use std::hash::BuildHasher;
+
+use http::{HeaderMap, StatusCode, header};
+use larder_semantics::fields::members;
+use larder_semantics::status::Why;
+use larder_store::lines::write_name;
+
+use super::plan::Plan;
+use super::request::Request;
+use crate::origin::OriginError;
+
+/// As often as a request may pass through proxies of this name before that is a loop.
+const MOST: usize = 8;
+/// Digits of a number.
+const DIGITS: usize = 16;
+
+/// Appends the `Via` of a request that is sent on with `fields`.
+pub(crate) fn write_via(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
+    write_name(out, b"via");
+    for value in fields.get_all(header::VIA) {
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b", ");
+    }
+    out.extend_from_slice(b"1.1 ");
+    out.extend_from_slice(plan.settings.name.as_bytes());
+    out.extend_from_slice(b" (");
+    out.extend_from_slice(&digits(plan, request));
+    out.extend_from_slice(b")\r\n");
+}
+
+/// Finds that `request` is a loop.
+///
+/// # Errors
+/// It has been sent on for this URL by this process, or too often by proxies of this name.
+pub(crate) fn refuse_loop(plan: &Plan, request: &Request) -> Result<(), OriginError> {
+    if !request.fields.contains_key(header::VIA) {
+        return Ok(());
+    }
+    let (name, own) = (plan.settings.name.as_bytes(), digits(plan, request));
+    let mut count = 0;
+    for pass in members(&request.fields, "via") {
+        let mut words = pass.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(1);
+        count += usize::from(words.next() == Some(name));
+        let comment = words.next().and_then(|word| word.strip_prefix(b"(")?.strip_suffix(b")"));
+        if count >= MOST || comment == Some(&own) {
+            return Err(OriginError {
+                status: StatusCode::LOOP_DETECTED,
+                why: Why::Loop,
+                detail: "forwarding loop: Via names this proxy, so the origin leads back here".to_owned(),
+                unsent: true,
+                unconnected: false,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The number of a request's URL.
+fn digits(plan: &Plan, request: &Request) -> [u8; DIGITS] {
+    let number = plan.passes.hash_one(&request.key);
+    std::array::from_fn(|at| b"0123456789abcdef"[(number >> (4 * at)) as usize & 15])
+}
