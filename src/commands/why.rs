@@ -102,6 +102,7 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     row("request", format!("{} {}", said.method, said.key.as_ref().unwrap_or(&said.url)));
     row("decision", format!("{}: {}", decision.outcome, sentence(&decision.reason)));
     row("origin", asked(decision, said));
+    said.hints.iter().for_each(|hint| row("hint", hint.clone()));
     row("stored", stored.as_ref().map_or_else(|| nothing(said), held));
     if let Some(url) = stored.as_ref().and_then(|stored| stored.url.as_ref()) {
         row("stored for", format!("{url}, which No-Vary-Search makes equivalent"));
@@ -246,6 +247,7 @@ mod tests {
             site: Some("a".to_owned()),
             origins: vec!["http://b".to_owned(), "http://c".to_owned()],
             failing: vec!["http://c".to_owned()],
+            hints: vec!["the origin may compress".to_owned()],
             decision,
             stored: None,
             variants: 2,
@@ -277,6 +279,7 @@ mod tests {
             "request      GET http://a/\\u{1b}",
             "decision     miss: nothing is stored under this URI (absent, RFC 9111 2)",
             "origin       asked: http://b or http://c (did not answer the last time) (site 'a')",
+            "hint         the origin may compress",
             "stored       2 responses for other request fields",
             "second tier  hit: status 200, 1.17 KiB, 7 s old of 60 s; not purged since its fetch began, but node 'b' owns the key",
             "last answer  status 200, 10 s ago",

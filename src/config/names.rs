@@ -7,7 +7,9 @@ use http::Uri;
 use http::uri::Authority;
 use ipnet::IpNet;
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, Origin, Role};
+use larder_proxy::settings::{
+    AccessLog, ClientAddress, ClientDetail, Door, HostHeader, Origin, PathPrefix, Role,
+};
 
 use super::draft::statistics::DatabasePlace;
 use crate::cli::words::{hint, nearest};
@@ -100,7 +102,7 @@ pub(crate) fn policy(text: &str) -> Result<Spec, String> {
     }
 }
 
-/// `http://HOST[:PORT]` or `https://HOST[:PORT]`: an origin is a server, so a path has no place in it.
+/// `http://HOST[:PORT][/PATH]` or the same with https.
 pub(crate) fn origin(text: &str) -> Result<Origin, String> {
     let wrong = |why: &str| format!("{}: {why}", quoted(text));
     let uri: Uri = text.parse().map_err(|_| wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"))?;
@@ -118,15 +120,18 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
     if authority.as_str().contains('@') {
         return Err(wrong("user names and passwords are not sent to origins"));
     }
-    if uri.path_and_query().is_some_and(|path| path != "/") {
-        return Err(wrong("an origin has no path; requests bring their own"));
+    if uri.query().is_some() {
+        return Err(wrong("an origin has no query; requests bring their own"));
     }
+    // The parser takes no path for a slash, which means something else here.
+    let has_path = text.matches('/').count() > 2;
+    let path = has_path.then(|| prefix(uri.path())).transpose()?;
     match authority.as_str()[authority.host().len()..].strip_prefix(':') {
         None => {}
         Some(port) if port.parse::<u16>().is_ok_and(|port| port > 0) => {}
         Some(port) => return Err(wrong(&format!("port '{port}' is not from 1 to 65535"))),
     }
-    Ok(Origin { https, authority: authority.as_str().to_ascii_lowercase() })
+    Ok(Origin { path, ..Origin::new(https, authority.as_str().to_ascii_lowercase()) })
 }
 
 /// The URL of an OpenTelemetry collector, without a slash at its end.
@@ -224,6 +229,11 @@ pub(super) fn path(text: &str) -> Result<String, String> {
     }
 }
 
+/// The path of a site, or below which an origin has what is asked for.
+pub(super) fn prefix(text: &str) -> Result<PathPrefix, String> {
+    PathPrefix::new(text).ok_or_else(|| format!("{} is not a path such as '/shop'", quoted(text)))
+}
+
 /// The path of a socket.
 pub(super) fn socket(text: &str) -> Result<PathBuf, String> {
     match Path::new(text).is_absolute() {
@@ -290,15 +300,16 @@ mod tests {
         for right in ["http://127.0.0.1:3000", "https://docs.example", "http://[::1]:80"] {
             assert_eq!(origin(right), Ok(right.to_owned()));
         }
-        assert_eq!(origin("HTTP://Docs.Example/"), Ok("http://docs.example".to_owned()));
+        assert_eq!(origin("HTTP://Docs.Example/"), Ok("http://docs.example/".to_owned()));
+        assert_eq!(origin("http://a/B/c"), Ok("http://a/B/c/".to_owned()));
         let wrong = [
             ("ftp://a", "'ftp://a': scheme 'ftp' is neither http nor https"),
             ("localhost", "'localhost': write the scheme too, such as 'http://localhost'"),
             ("http://a:0", "'http://a:0': port '0' is not from 1 to 65535"),
             ("http://a:65536", "'http://a:65536': port '65536' is not from 1 to 65535"),
             ("http://a:", "'http://a:': port '' is not from 1 to 65535"),
-            ("http://a/b", "'http://a/b': an origin has no path; requests bring their own"),
-            ("http://a/?b", "'http://a/?b': an origin has no path; requests bring their own"),
+            ("http://a/../b", "'/../b' is not a path such as '/shop'"),
+            ("http://a/?b", "'http://a/?b': an origin has no query; requests bring their own"),
             ("http://u:p@a", "'http://u:p@a': user names and passwords are not sent to origins"),
             ("http://", "'http://': expected http://HOST[:PORT] or https://HOST[:PORT]"),
             ("a b", "'a b': expected http://HOST[:PORT] or https://HOST[:PORT]"),

@@ -53,7 +53,10 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         rows.insert(1, ("doors", show_doors(settings)));
     }
     rows.extend(settings.sites.iter().map(|site| {
-        let hosts = if site.hosts.is_empty() { "every host".to_owned() } else { site.hosts.join(", ") };
+        let mut hosts = if site.hosts.is_empty() { "every host".to_owned() } else { site.hosts.join(", ") };
+        if !site.path.is_root() {
+            hosts = format!("{} of {hosts}", site.path);
+        }
         let origins: Vec<_> = site.origins.iter().map(names::show_origin).collect();
         let pass = match (&site.tags, site.cache) {
             (Some(_), _) => ", tags only",

@@ -12,6 +12,7 @@ mod no_vary_search;
 mod outcomes;
 mod queries;
 mod ranges;
+mod sites;
 mod staleness;
 mod storing;
 mod validation;

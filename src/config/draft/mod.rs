@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, CertificateFiles, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, MemoryTier,
-    Origin, Schedule, Timeouts, Token, Tracing, Validate,
+    Origin, PathPrefix, Schedule, Timeouts, Token, Tracing, Validate,
 };
 use larder_semantics::storable::Rules;
 
@@ -83,8 +83,10 @@ pub(crate) struct SiteDraft {
     pub(crate) is_unread: bool,
     pub(crate) name: Option<String>,
     pub(crate) hosts: Vec<String>,
+    pub(crate) path: PathPrefix,
     pub(crate) origins: Vec<Origin>,
     pub(crate) host: HostHeader,
+    pub(crate) rewrite_urls: bool,
     pub(crate) only_https: bool,
     pub(crate) ca: Option<PathBuf>,
     pub(crate) client_cert: Option<PathBuf>,
@@ -161,8 +163,10 @@ impl Default for SiteDraft {
             is_unread: false,
             name: None,
             hosts: Vec::new(),
+            path: PathPrefix::default(),
             origins: Vec::new(),
             host: HostHeader::Preserve,
+            rewrite_urls: false,
             only_https: false,
             ca: None,
             client_cert: None,

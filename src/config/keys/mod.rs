@@ -18,7 +18,7 @@ pub(super) use key::{Key, Section};
 use key::{MANY, key};
 use values::{
     ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, COLLECTOR, COOKIES, DIRECTORY, FIELD, HOST, HOST_HEADER, HTTPS,
-    NAME, NETWORK, ORIGIN, PATH, POLICY, RELOADS, SECRET, TIMES, TOKEN,
+    NAME, NETWORK, ORIGIN, PATH, POLICY, PREFIX, RELOADS, SECRET, TIMES, TOKEN,
 };
 
 /// The keys above all tables: the process.
@@ -311,19 +311,41 @@ pub(super) const TLS_KEYS: &[Key<CertificateFiles>] = &[
 
 /// What a `[[site]]` says besides [`CACHING`].
 pub(super) const SITE: &[Key<SiteDraft>] = &[
-    key!("name", Or("auto", NAME), name, "name of the site in logs and statistics; auto: its first host"),
+    key!(
+        "name",
+        Or("auto", NAME),
+        name,
+        "name of the site in logs and statistics; auto: its first host, with its path"
+    ),
     key!(
         "hosts",
         List(HOST),
         hosts,
         "host names without ports; *.example.com matches all subdomains; none: every host"
     ),
-    key!("origin", List(ORIGIN), origins, "origin servers; at least one"),
+    key!(
+        "path",
+        PREFIX,
+        path,
+        "paths of these hosts that the site is for, with all below; of several sites, the longest path takes a request"
+    ),
+    key!(
+        "origin",
+        List(ORIGIN),
+        origins,
+        "origin servers; at least one; a path at the end, if only a slash, replaces the site's own path (docs/reverse-proxy.md)"
+    ),
     key!(
         "host",
         HOST_HEADER,
         host,
         "Host field sent to the origin: the client's, the origin's own, or this one"
+    ),
+    key!(
+        "rewrite_urls",
+        Flag,
+        rewrite_urls,
+        "whether Location, Content-Location and the Domain and Path of cookies that name the origin are changed to name the site"
     ),
     key!(
         "role",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Origin, Times, Token};
+use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Origin, PathPrefix, Times, Token};
 use larder_semantics::storable::Cookies;
 
 use crate::config::kinds::{Choice, Text};
@@ -22,9 +22,11 @@ pub(super) const FIELD: Text<String> =
     Text { words: "field name", parse: names::field_name, show: String::clone };
 pub(super) const HOST: Text<String> = Text { words: "host", parse: names::host, show: String::clone };
 pub(super) const PATH: Text<String> = Text { words: "path", parse: names::path, show: String::clone };
+pub(super) const PREFIX: Text<PathPrefix> =
+    Text { words: "path", parse: names::prefix, show: PathPrefix::to_string };
 pub(super) const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
 pub(super) const ORIGIN: Text<Origin> =
-    Text { words: "http://host:port", parse: names::origin, show: names::show_origin };
+    Text { words: "http://host:port/path", parse: names::origin, show: names::show_origin };
 pub(super) const COLLECTOR: Text<String> =
     Text { words: "http://host:port", parse: names::collector, show: String::clone };
 pub(super) const HOST_HEADER: Text<HostHeader> = Text {

@@ -280,9 +280,9 @@ fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {
     }
 }
 
-/// Sites are matched in their order: what an earlier one takes never reaches a later one.
+/// Sites of the same path are matched in their order: what an earlier one takes never reaches a later one.
 fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_>) {
-    if earlier.is_unread {
+    if earlier.is_unread || site.path != earlier.path {
         return;
     }
     if earlier.hosts.is_empty() {
@@ -344,15 +344,20 @@ fn memory_tier(memory: Memory) -> MemoryTier {
 fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> Site {
     let (cache, tags, rules) = control::settle(&site);
     let doubt = site.control.tags.doubt;
-    let SiteDraft { name, hosts, origins, host, only_https, retries, max_fails, fail_timeout, .. } = site;
+    let SiteDraft { name, hosts, path, origins, host, rewrite_urls, only_https, .. } = site;
+    let SiteDraft { retries, max_fails, fail_timeout, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
-    let name = name.or_else(|| hosts.first().cloned()).unwrap_or_else(|| format!("site{}", at + 1));
+    let path_in_name = if path.is_root() { String::new() } else { path.to_string() };
+    let name = name.or_else(|| hosts.first().map(|host| format!("{host}{path_in_name}")));
+    let name = name.unwrap_or_else(|| format!("site{}{path_in_name}", at + 1));
     let health = site.health.map(|path| Health { path, interval });
     Site {
         name,
         hosts,
+        path,
         origins,
         host,
+        rewrite_urls,
         rules,
         only_https,
         cache,

@@ -156,6 +156,9 @@ pub struct Explanation {
     pub failing: Vec<String>,
     /// What would be done.
     pub decision: Decision,
+    /// What in the origin or in the site's table may be set otherwise, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
     /// What is stored for it.
     pub stored: Option<Stored>,
     /// Responses that memory has for the URL, whatever request fields select them.

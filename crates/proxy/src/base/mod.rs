@@ -6,5 +6,6 @@ pub mod explanation;
 pub mod findings;
 pub(crate) mod networks;
 pub mod outcome;
+pub(crate) mod path_prefix;
 pub mod schedule;
 pub mod settings;

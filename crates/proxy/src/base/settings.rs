@@ -32,6 +32,7 @@ pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
 pub use self::validate::Validate;
 use crate::base::networks::near;
+pub use crate::base::path_prefix::PathPrefix;
 pub use crate::base::schedule::{Schedule, Times};
 
 /// [`Site::doubt`] where nothing is configured.
@@ -189,10 +190,14 @@ pub struct Site {
     /// Host names, lower-case, without port; `*.example.com` matches one or more leading labels;
     /// empty: every host.
     pub hosts: Vec<String>,
+    /// The paths of these hosts that it is for.
+    pub path: PathPrefix,
     /// Where its content comes from. At least one.
     pub origins: Vec<Origin>,
     /// What the origin sees as `Host`.
     pub host: HostHeader,
+    /// Fields of responses that name the origin are changed to name the site.
+    pub rewrite_urls: bool,
     /// Caching rules.
     pub rules: Rules,
     /// False: every request passes through.
@@ -233,11 +238,25 @@ pub struct Origin {
     pub https: bool,
     /// Host name or address, with its port if one was written.
     pub authority: String,
+    /// What stands in place of the site's path there; `None`: paths stay as they are.
+    pub path: Option<PathPrefix>,
+}
+
+impl Origin {
+    /// The server at `authority`, without a path.
+    pub fn new(https: bool, authority: impl Into<String>) -> Self {
+        Self { https, authority: authority.into(), path: None }
+    }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", if self.https { "https" } else { "http" }, self.authority)
+        write!(f, "{}://{}", if self.https { "https" } else { "http" }, self.authority)?;
+        match &self.path {
+            Some(path) if path.is_root() => write!(f, "/"),
+            Some(path) => write!(f, "{path}/"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -92,7 +92,7 @@ async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, E
     let settings = &cluster.settings;
     let advertise = match &settings.advertise {
         Some(origin) => origin.clone(),
-        None => Origin { https: false, authority: towards(&cluster.engine, listening).await?.to_string() },
+        None => Origin::new(false, towards(&cluster.engine, listening).await?.to_string()),
     };
     let mut claim = Cmd::new();
     claim.arg("EVAL").arg(CLAIM).arg(2);
@@ -161,7 +161,7 @@ fn member(name: &str, record: &BTreeMap<String, String>, draining: bool) -> Opti
     Some(Member {
         name: name.to_owned(),
         id: text("id")?,
-        advertise: Origin { https: scheme == "https", authority: authority.to_owned() },
+        advertise: Origin::new(scheme == "https", authority),
         weight: text("weight")?.parse().ok().filter(|weight| *weight > 0)?,
         draining,
         version: text("version").unwrap_or_default(),

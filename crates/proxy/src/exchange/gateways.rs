@@ -159,8 +159,10 @@ mod tests {
         Site {
             name: name.to_owned(),
             hosts: Vec::new(),
-            origins: vec![Origin { https: false, authority: "a:1".to_owned() }],
+            path: Default::default(),
+            origins: vec![Origin::new(false, "a:1")],
             host: HostHeader::Preserve,
+            rewrite_urls: false,
             rules: Rules::default(),
             only_https: false,
             cache: false,

@@ -1,13 +1,14 @@
 //! Which site a request is for.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
 use larder_semantics::storable::Rules;
 use larder_tags::Pools;
 
 use super::gateways::Gateways;
 use crate::base::networks::host_of;
-use crate::base::settings::{Role, Site};
+use crate::base::settings::{Origin, Role, Site};
 use crate::counts::accounts::{Account, Accounts};
 use crate::origin::Pool;
 
@@ -24,6 +25,8 @@ pub(crate) struct SiteState {
     pub(crate) answers: bool,
     /// The pools of a gateway.
     pub(crate) tags: Option<Arc<Pools>>,
+    /// A field in which an origin named itself, as it was written, if nothing changes that.
+    pub(crate) self_named: OnceLock<String>,
 }
 
 /// The configured sites, in order.
@@ -32,6 +35,8 @@ pub(crate) struct Sites {
     all: Vec<Arc<SiteState>>,
     /// By their numbers.
     accounts: Vec<Arc<Account>>,
+    /// Paths choose between sites, or become others at origins.
+    by_path: bool,
 }
 
 /// Which of a plan's sites a request is for.
@@ -64,23 +69,49 @@ impl Sites {
             opened.push(accounts.open(&site.name));
             let answers = site.cache && !site.rules.validated;
             let tags = gateways.open(site);
-            Arc::new(SiteState { settings: site.clone(), pool: Pool::new(site), number, answers, tags })
+            let (settings, pool, self_named) = (site.clone(), Pool::new(site), OnceLock::new());
+            Arc::new(SiteState { settings, pool, number, answers, tags, self_named })
         };
         let all = sites.iter().map(state).collect();
         gateways.forget_last_process();
-        Self { all, accounts: opened }
+        let is_below = |origin: &Origin| origin.path.as_ref().is_some_and(|path| !path.is_root());
+        let by_path = sites.iter().any(|site| !site.path.is_root() || site.origins.iter().any(is_below));
+        Self { all, accounts: opened, by_path }
     }
 
-    /// The first site that speaks for `authority` (`host` or `host:port`, any case).
-    pub(crate) fn find(&self, authority: &str) -> Option<&Arc<SiteState>> {
-        self.all.iter().find(|site| site.speaks_for(authority))
+    /// The site of `path` (with or without query) at `authority` (`host` or `host:port`, any case): of the sites of that host,
+    /// the one with the longest path; of equals, the first.
+    pub(crate) fn find(&self, authority: &str, path: &str) -> Option<&Arc<SiteState>> {
+        let mut of_host = self.all.iter().filter(|site| site.speaks_for(authority));
+        if !self.by_path {
+            return of_host.next();
+        }
+        let mut best: Option<&Arc<SiteState>> = None;
+        for site in of_host.filter(|site| site.settings.path.rest(path).is_some()) {
+            if best.is_none_or(|best| best.settings.path.len() < site.settings.path.len()) {
+                best = Some(site);
+            }
+        }
+        best
     }
 
-    /// What statistics call the site of a request for `authority`.
-    pub(crate) fn name(&self, role: Role, authority: &str) -> Option<Arc<str>> {
+    /// Whether some site is for `authority`, whatever the path.
+    pub(crate) fn have_host(&self, authority: &str) -> bool {
+        self.all.iter().any(|site| site.speaks_for(authority))
+    }
+
+    /// Whether a path with dot segments could reach what another path is for.
+    pub(crate) fn are_by_path(&self) -> bool {
+        self.by_path
+    }
+
+    /// What statistics call the site of a request for `path` at `authority`.
+    pub(crate) fn name(&self, role: Role, authority: &str, path: &str) -> Option<Arc<str>> {
         match role {
             Role::Forward => Some(Arc::clone(self.account(SiteNumber::FORWARD).site())),
-            Role::Reverse => self.find(authority).map(|site| Arc::clone(self.account(site.number).site())),
+            Role::Reverse => {
+                self.find(authority, path).map(|site| Arc::clone(self.account(site.number).site()))
+            }
         }
     }
 
@@ -98,6 +129,15 @@ impl SiteState {
     fn speaks_for(&self, authority: &str) -> bool {
         let hosts = &self.settings.hosts;
         hosts.is_empty() || hosts.iter().any(|pattern| matches(pattern, host_of(authority)))
+    }
+
+    /// The path that `origin` is asked for in place of a client's `path`.
+    pub(crate) fn path_at<'p>(&self, origin: &Origin, path: &'p str) -> Cow<'p, str> {
+        let replacing = origin.path.as_ref().filter(|other| **other != self.settings.path);
+        match replacing.and_then(|other| Some((other, self.settings.path.rest(path)?))) {
+            Some((other, rest)) if path != "*" => Cow::Owned(other.join(rest)),
+            _ => Cow::Borrowed(path),
+        }
     }
 }
 

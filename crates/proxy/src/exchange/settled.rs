@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn origins(authorities: &[&str]) -> Vec<Origin> {
-        let origin = |authority: &&str| Origin { https: false, authority: (*authority).to_owned() };
+        let origin = |authority: &&str| Origin::new(false, *authority);
         authorities.iter().map(origin).collect()
     }
 

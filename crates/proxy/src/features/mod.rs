@@ -2,6 +2,7 @@
 
 pub(crate) mod dispatch;
 pub(crate) mod etag_gateway;
+mod hints;
 pub mod inventory;
 pub(crate) mod maintenance;
 pub(crate) mod only_site;

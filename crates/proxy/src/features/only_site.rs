@@ -1,4 +1,4 @@
-//! Purges by a path alone, such as `/img/`, where there is one site: the URLs that clients may mean by it.
+//! Purges by a path alone, such as `/img/`, where all sites have the same hosts: the URLs that clients may mean by it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -9,15 +9,17 @@ use crate::base::settings::Role;
 use crate::exchange::request::key_role;
 use crate::flow::worker::Shared;
 
-/// The origins, such as `http://docs.example`, of the URLs of the only site: its hosts, or the addresses of the listeners if it
-/// takes every host; and those of its responses in memory.
+/// The origins, such as `http://docs.example`, of the URLs of the only site, or of the sites that share hosts and differ in their
+/// paths: the hosts, or the addresses of the listeners if every host is taken; and those of its responses in memory.
 ///
 /// # Errors
-/// That there is no site, or more than one, in one line.
+/// That there is no site, or that there are several with different hosts, in one line.
 pub(crate) fn origins(shared: &Shared) -> Result<BTreeSet<String>, String> {
     let plan = shared.plan();
     let mut sites = plan.sites.iter();
-    let (Some(site), None) = (sites.next(), sites.next()) else {
+    let first = sites.next();
+    let Some(site) = first.filter(|first| sites.all(|site| site.settings.hosts == first.settings.hosts))
+    else {
         let count = plan.sites.iter().count();
         return Err(format!("write the whole URL: a path needs one site, and {count} are configured"));
     };

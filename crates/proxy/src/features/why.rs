@@ -28,7 +28,7 @@ use crate::cluster::tier;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::features::inventory;
+use crate::features::{hints, inventory};
 use crate::flow::serve::{self, Found, Held};
 use crate::flow::worker::Shared;
 use crate::flow::{answer, equivalent, fetch, pass};
@@ -132,6 +132,7 @@ fn run(
         site: None,
         origins: Vec::new(),
         failing: Vec::new(),
+        hints: Vec::new(),
         decision: Decision::of(Kind::Refused, Why::Refused),
         stored: None,
         variants: 0,
@@ -192,6 +193,7 @@ impl Run<'_> {
             site: Some(self.plan.sites.account(request.route.number()).site().to_string()),
             origins: self.origins(),
             failing: self.failing(),
+            hints: hints::of(&request.route, held.entry.as_ref()),
             decision: match decision {
                 _ if second_tier.as_ref().is_some_and(|tier| tier.answers) => {
                     Decision::of(Kind::Hit, Why::Fresh)

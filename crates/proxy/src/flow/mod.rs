@@ -14,6 +14,7 @@ pub(crate) mod generated_etag;
 pub(crate) mod pass;
 pub(crate) mod reload;
 pub(crate) mod revalidation;
+mod rewrite;
 pub(crate) mod serve;
 pub(crate) mod upstream;
 pub(crate) mod worker;

@@ -23,6 +23,7 @@ use crate::exchange::request::Request;
 use crate::exchange::request::interims_of;
 use crate::exchange::route::{Route, SiteState};
 use crate::exchange::upgrade;
+use crate::flow::rewrite::Answered;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::names::TRACEPARENT;
@@ -123,8 +124,9 @@ async fn ask(
     let clients = worker.clients(plan);
     match &request.route {
         Route::Anywhere => {
-            let to = To { https: request.scheme == "https", authority: &request.authority };
-            once(&clients.forward, plan, request, fields, content, to, &request.authority).await
+            let (https, authority) = (request.scheme == "https", &request.authority);
+            let to = To { https, authority, host: authority, path: &request.path };
+            once(&clients.forward, plan, request, fields, content, to).await
         }
         Route::Site(site) => {
             to_site(clients.of_site(site.number), plan, site, request, fields, content).await
@@ -173,11 +175,13 @@ async fn to_site(
             HostHeader::Preserve | HostHeader::Origin => &origin.authority,
             HostHeader::Set(host) => host,
         };
-        let to = To { https: origin.https, authority: &origin.authority };
-        match once(client, plan, request, fields, content, to, host).await {
-            Ok(answer) => {
+        let path = &site.path_at(origin, &request.path);
+        let to = To { https: origin.https, authority: &origin.authority, host, path };
+        match once(client, plan, request, fields, content, to).await {
+            Ok((mut head, download)) => {
                 turn.succeeded();
-                return Ok(answer);
+                Answered { site, origin, host, request }.rewrite(&mut head.fields);
+                return Ok((head, download));
             }
             Err(error) => {
                 turn.failed();
@@ -203,6 +207,9 @@ async fn to_site(
 struct To<'t> {
     https: bool,
     authority: &'t str,
+    /// The value of `Host`.
+    host: &'t str,
+    path: &'t str,
 }
 
 /// Sends a request to one origin. That hosts are hosts, and nothing else, was seen to where they were
@@ -214,12 +221,11 @@ async fn once(
     fields: &HeaderMap,
     content: &mut Upload,
     to: To<'_>,
-    host: &str,
 ) -> Result<(Head, Box<Download>), OriginError> {
     let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
     let own = asking.as_ref().map(|asking| asking.traceparent());
     let mut head = Vec::with_capacity(HEAD);
-    write_head(&mut head, plan, request, fields, content, host, own.as_deref());
+    write_head(&mut head, plan, request, fields, content, &to, own.as_deref());
     let outgoing = Outgoing {
         https: to.https,
         authority: to.authority,
@@ -244,14 +250,14 @@ fn write_head(
     request: &Request,
     fields: &HeaderMap,
     content: &Upload,
-    host: &str,
+    to: &To<'_>,
     own: Option<&str>,
 ) {
     out.extend_from_slice(request.method.as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(request.path.as_bytes());
+    out.extend_from_slice(to.path.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    out.extend_from_slice(host.as_bytes());
+    out.extend_from_slice(to.host.as_bytes());
     out.extend_from_slice(b"\r\n");
     // What forwards a request is written below; what clients say of it has been dropped.
     let is_written_below = |name: &HeaderName| name == header::VIA || (own.is_some() && name == TRACEPARENT);

@@ -130,9 +130,10 @@ impl Shared {
 
     /// The name of the site that a cache key belongs to.
     fn site_of(&self, key: &[u8]) -> Option<String> {
-        let (_, authority, _) = key::parse(key).filter(|_| key_role(key) == Some(Role::Reverse))?;
+        let (_, authority, path) = key::parse(key).filter(|_| key_role(key) == Some(Role::Reverse))?;
+        let (_role, path) = path.split_last()?;
         let plan = self.plan();
-        let site = plan.sites.find(std::str::from_utf8(authority).ok()?)?;
+        let site = plan.sites.find(std::str::from_utf8(authority).ok()?, std::str::from_utf8(path).ok()?)?;
         Some(site.settings.name.clone())
     }
 

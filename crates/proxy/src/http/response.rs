@@ -203,6 +203,28 @@ impl Lines {
         }
     }
 
+    /// Gives each field the value that `new` has for its name and value, if it has one and the head does not become too large.
+    pub fn change(&mut self, new: impl Fn(&[u8], &[u8]) -> Option<String>) {
+        let mut at = 0;
+        while let Some(line) = self.index.get(at).copied() {
+            let value = new(self.name(&line), self.value(&line));
+            if let Some(value) = value.filter(|value| self.bytes.len() + value.len() <= LONGEST) {
+                self.replace(at, line, value.as_bytes());
+            }
+            at += 1;
+        }
+    }
+
+    /// Gives the line at `at` of the index another value.
+    fn replace(&mut self, at: usize, line: Line, value: &[u8]) {
+        let start = (line.start + line.name + 2) as usize;
+        self.bytes.splice(start..start + line.value as usize, value.iter().copied());
+        // A head is far below 4 GiB.
+        let new = value.len() as u32;
+        self.index[at].value = new;
+        self.index[at + 1..].iter_mut().for_each(|later| later.start = later.start + new - line.value);
+    }
+
     /// The same fields as a map.
     pub fn to_map(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.index.len());

@@ -127,7 +127,7 @@ impl Memo {
     /// Of a call for `url` through `door`.
     pub(crate) fn of_call(plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Self {
         let target = plan.settings.statistics.query.kept(url).escape_debug().to_string();
-        let site = plan.sites.name(Role::Forward, "");
+        let site = plan.sites.name(Role::Forward, "", "");
         let (method, visit, begun) = (Method::GET, Visit::default(), Instant::now());
         Self { client, method, target, site, door: Some(door), version: None, visit, begun, trace: None }
     }
@@ -179,7 +179,7 @@ impl Memo {
 /// What statistics call the site that a request is for, if it is for any.
 pub(super) fn site(plan: &Plan, role: Role, head: &Head<'_>) -> Option<Arc<str>> {
     let address = Address::of(head.target, role).ok()?;
-    plan.sites.name(role, address.authority)
+    plan.sites.name(role, address.authority, address.path)
 }
 
 #[cfg(test)]

@@ -1,0 +1,152 @@
+//! Origins that name themselves: `Location`, `Content-Location` and cookies of their answers, as clients need them.
+//!
+//! An origin that sees another `Host`, or has what is asked for at another path, may send URLs that mean something to its own
+//! network only. A site with `rewrite_urls` changes them before anything else sees the answer, so that stored responses and
+//! invalidation have them as clients do. Other sites are told once.
+
+use std::borrow::Cow;
+
+use larder_semantics::key;
+
+use crate::base::networks::host_of;
+use crate::base::settings::Origin;
+use crate::exchange::request::Request;
+use crate::exchange::route::SiteState;
+use crate::http::response::Lines;
+
+/// An answer's origin, and the request that it answers.
+pub(super) struct Answered<'a> {
+    pub(super) site: &'a SiteState,
+    pub(super) origin: &'a Origin,
+    /// The `Host` that the origin saw.
+    pub(super) host: &'a str,
+    pub(super) request: &'a Request,
+}
+
+impl Answered<'_> {
+    /// Changes what names the origin in the fields of its answer, or remembers that it does.
+    pub(super) fn rewrite(&self, fields: &mut Lines) {
+        if self.site.settings.rewrite_urls {
+            fields.change(|name, value| self.changed(name, value));
+        } else if self.site.self_named.get().is_none()
+            && let Some(field) = fields.iter().find_map(|(name, value)| self.told(name, value))
+            && self.site.self_named.set(field.clone()).is_ok()
+        {
+            let name = &self.site.settings.name;
+            tracing::warn!(
+                "site '{name}': its origin names itself in '{field}', which clients may not reach: \
+                 rewrite_urls = true in the site's table changes that"
+            );
+        }
+    }
+
+    /// The field, if it should be changed.
+    fn told(&self, name: &[u8], value: &[u8]) -> Option<String> {
+        self.changed(name, value)?;
+        let value = match name.eq_ignore_ascii_case(b"set-cookie") {
+            // What follows the first semicolon is no secret.
+            true => value.splitn(2, |byte| *byte == b';').nth(1)?,
+            false => value.split(|byte| *byte == b'?').next()?,
+        };
+        let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value.trim_ascii()));
+        Some(format!("{name}: {value}").escape_debug().to_string())
+    }
+
+    /// What a field should be instead; `None` for one that may stay.
+    fn changed(&self, name: &[u8], value: &[u8]) -> Option<String> {
+        let changes: fn(&Self, &str) -> Option<String> = match name.len() {
+            8 if name.eq_ignore_ascii_case(b"location") => Self::url,
+            16 if name.eq_ignore_ascii_case(b"content-location") => Self::url,
+            10 if name.eq_ignore_ascii_case(b"set-cookie") => Self::cookie,
+            _ => return None,
+        };
+        let value = std::str::from_utf8(value).ok()?;
+        changes(self, value).filter(|changed| changed != value)
+    }
+
+    /// A URL that names the origin, as one that names the site.
+    fn url(&self, reference: &str) -> Option<String> {
+        if reference.starts_with('/') && !reference.starts_with("//") {
+            return self.path(reference).map(Cow::into_owned);
+        }
+        let (scheme, rest) = match reference.split_once("//")? {
+            ("", rest) => (scheme_of(self.origin), rest),
+            (before, rest) => {
+                let scheme = before.strip_suffix(':')?;
+                (["http", "https"].into_iter().find(|known| known.eq_ignore_ascii_case(scheme))?, rest)
+            }
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let request = self.request;
+        let own = [(request.scheme, request.authority.as_str()), (scheme_of(self.origin), self.host)];
+        let all = self.site.settings.origins.iter().map(|origin| (scheme_of(origin), &*origin.authority));
+        let names_it = all.chain(own).any(|named| are_equal(named, (scheme, authority)));
+        let path = self.path(path).filter(|_| names_it)?;
+        Some(format!("{}://{}{path}", request.scheme, request.authority))
+    }
+
+    /// A path at the origin, as one at the site; `None` for paths that the site does not have.
+    fn path<'p>(&self, path: &'p str) -> Option<Cow<'p, str>> {
+        let (of_site, of_origin) = (&self.site.settings.path, self.origin.path.as_ref());
+        match of_origin.filter(|of_origin| *of_origin != of_site) {
+            None => Some(Cow::Borrowed(path)),
+            // It knows where the site has it.
+            Some(of_origin) if of_origin.is_root() && of_site.rest(path).is_some() => {
+                Some(Cow::Borrowed(path))
+            }
+            Some(of_origin) => of_origin.rest(path).map(|rest| Cow::Owned(of_site.join(rest))),
+        }
+    }
+
+    /// A cookie for the origin's host or path, as one for the site's.
+    fn cookie(&self, cookie: &str) -> Option<String> {
+        let (pair, attributes) = cookie.split_once(';')?;
+        let mut changed = pair.to_owned();
+        for attribute in attributes.split(';') {
+            let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
+            let (name, value) = (name.trim(), value.trim());
+            let new = match name.len() {
+                6 if name.eq_ignore_ascii_case("domain") => self.domain(value),
+                // Such a cookie counts with the path `/` only.
+                4 if name.eq_ignore_ascii_case("path") && !pair.starts_with("__Host-") => {
+                    self.path(value).filter(|path| path != value)
+                }
+                _ => None,
+            };
+            match new {
+                Some(new) => changed.extend(["; ", name, "=", &new]),
+                None => changed.extend([";", attribute]),
+            }
+        }
+        Some(changed)
+    }
+
+    /// The client's host in place of a domain that is the origin's and not the client's.
+    fn domain(&self, domain: &str) -> Option<Cow<'static, str>> {
+        let domain = domain.strip_prefix('.').unwrap_or(domain);
+        let covers = |authority: &str| {
+            let host = host_of(authority);
+            let start = host.len().checked_sub(domain.len()).filter(|_| !domain.is_empty());
+            start.and_then(|start| host.split_at_checked(start)).is_some_and(|(before, end)| {
+                end.eq_ignore_ascii_case(domain) && (before.is_empty() || before.ends_with('.'))
+            })
+        };
+        let client = &self.request.authority;
+        let is_origins = covers(self.host) || covers(&self.origin.authority);
+        (is_origins && !covers(client)).then(|| Cow::Owned(host_of(client).to_owned()))
+    }
+}
+
+fn scheme_of(origin: &Origin) -> &'static str {
+    if origin.https { "https" } else { "http" }
+}
+
+/// Whether two schemes with authorities mean the same server.
+fn are_equal(one: (&str, &str), other: (&str, &str)) -> bool {
+    let key = |(scheme, authority): (&str, &str)| {
+        let mut key = Vec::new();
+        key::write(&mut key, scheme, authority.as_bytes(), b"/");
+        key
+    };
+    key(one) == key(other)
+}
