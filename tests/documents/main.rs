@@ -2,6 +2,7 @@
 //! `larder` on the path.
 //!
 //! A page has directives in comments, which readers do not see:
+//! - `<!-- file: NAME -->` before a block: its text is written to this file before anything runs;
 //! - `<!-- setup` .. `-->`: commands that run first;
 //! - `<!-- run: background, port 8080 -->` before a block: start it, and wait until the port answers;
 //! - `<!-- run: after, COMMAND -->`: run it once the command succeeds;
@@ -51,6 +52,16 @@ pages! {
     getting_started: "docs/getting-started.md",
     the_laboratory: "docs/laboratory.md",
     purging: "docs/purge.md",
+    a_blog_in_php: "docs/recipes/php-blog.md",
+    an_api: "docs/recipes/api.md",
+    static_files_and_downloads: "docs/recipes/downloads.md",
+    a_mirror_for_apt: "docs/recipes/apt.md",
+    a_mirror_for_npm: "docs/recipes/npm.md",
+    a_mirror_for_pip: "docs/recipes/pip.md",
+    a_mirror_for_containers: "docs/recipes/oci.md",
+    a_host_with_systemd: "docs/recipes/systemd.md",
+    behind_nginx: "docs/recipes/behind-nginx.md",
+    in_front_of_object_storage: "docs/recipes/object-storage.md",
     the_reverse_proxy: "docs/reverse-proxy.md",
     rpc_listeners: "docs/rpc.md",
     the_statistics_database: "docs/statistics.md",

@@ -23,6 +23,8 @@ pub(crate) enum How {
 
 #[derive(Debug, Default)]
 pub(crate) struct Page {
+    /// Writes the files that the page shows; runs before all else.
+    pub(crate) files: String,
     pub(crate) setup: String,
     pub(crate) steps: Vec<Step>,
 }
@@ -42,22 +44,24 @@ impl Step {
 
 impl Page {
     pub(crate) fn read(text: &str) -> Self {
-        let (mut page, mut how) = (Self::default(), How::Foreground);
+        let (mut page, mut how, mut file) = (Self::default(), How::Foreground, None);
         let mut lines = text.lines().enumerate();
         while let Some((at, line)) = lines.next() {
             if line == "<!-- setup" {
                 let commands = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "-->");
                 page.setup.extend(commands.flat_map(|line| [line, "\n"]));
+            } else if let Some(name) = line.strip_prefix("<!-- file: ") {
+                file = Some(name.trim_end_matches(" -->"));
             } else if let Some(said) = line.strip_prefix("<!-- run: ") {
                 how = directive(said.trim_end_matches(" -->"), at + 1);
             } else if let Some(language) = line.strip_prefix("```").filter(|language| !language.is_empty()) {
                 let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
-                page.add(
-                    language,
-                    &body.collect::<Vec<_>>(),
-                    at + 1,
-                    std::mem::replace(&mut how, How::Foreground),
-                );
+                let body = body.collect::<Vec<_>>();
+                if let Some(name) = file.take() {
+                    let text = body.join("\n");
+                    page.files += &format!("cat > {name} <<'END OF FILE'\n{text}\nEND OF FILE\n");
+                }
+                page.add(language, &body, at + 1, std::mem::replace(&mut how, How::Foreground));
             }
         }
         page
@@ -193,6 +197,13 @@ fn a_page_is_read_as_steps() {
             (19, "four", &How::Not, 0),
         ]
     );
+}
+
+#[test]
+fn blocks_become_files() {
+    let page = Page::read("<!-- file: a.toml -->\n```toml\nx = 1\ny = 2\n```\n```toml\nz = 3\n```\n");
+    assert_eq!(page.files, "cat > a.toml <<'END OF FILE'\nx = 1\ny = 2\nEND OF FILE\n");
+    assert_eq!(page.steps, []);
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub(crate) fn run(page: &Page) -> Option<Vec<Output>> {
 }
 
 fn script(page: &Page) -> String {
-    let mut script = format!("exec 2>&1\n{AWAIT}\nip link set lo up\n{}\n", page.setup);
+    let mut script = format!("exec 2>&1\n{AWAIT}\nip link set lo up\n{}{}\n", page.files, page.setup);
     for (number, step) in page.steps.iter().filter(|step| step.is_run()).enumerate() {
         let commands = &step.commands;
         let _ = match &step.how {

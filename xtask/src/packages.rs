@@ -21,6 +21,12 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("nginx-light", "nginx", "an origin that serves a documentation tree"),
     package("apache2", "apache2", "a second origin, with other habits"),
     package("python3", "python3", "an origin that streams slowly"),
+    package(
+        "python3-pip",
+        "/usr/lib/python3/dist-packages/pip/__init__.py",
+        "a client that downloads wheels",
+    ),
+    package("php-cli", "php", "an origin of the recipes"),
     package("curl", "curl", "a client that users have"),
     package("nghttp2-client", "h2load", "clients of HTTP/2"),
     package("openssl", "openssl", "the certificate of an https origin"),
