@@ -182,7 +182,8 @@ fn sites_that_no_request_reaches() {
         assert_eq!(problems(&text, &[]), [line], "{text}");
     }
     assert_eq!(settings(&(site("x", "'a.b'") + &site("y", "'*.b'") + &site("z", "[]")), &[]).sites.len(), 3);
-    let paths = site("x", "[]") + &site("y", "'a'") + "path = '/y/'\n" + &site("z", "'a'") + "path = '/y/z'\n";
+    let paths =
+        site("x", "[]") + &site("y", "'a'") + "path = '/y/'\n" + &site("z", "'a'") + "path = '/y/z'\n";
     assert_eq!(settings(&paths, &[]).sites.len(), 3);
     let same = paths + &site("w", "'a'") + "path = '/y'\n";
     assert_eq!(problems(&same, &[]), ["15: host 'a' is taken by 'a' of the [[site]] at 5"]);

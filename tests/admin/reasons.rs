@@ -32,6 +32,7 @@ const LASTING: &str = "200 OK\nCache-Control: max-age=1, stale-if-error=1000\nAg
 const MODIFIED: &str = "200 OK\nLast-Modified: Mon, 02 Jan 2006 15:04:05 GMT";
 const VARIES: &str = "200 OK\nCache-Control: max-age=100\nVary: V";
 const GROUPED: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nCache-Groups: \"g\"";
+const NO_CACHE: &str = "200 OK\nCache-Control: no-cache\nETag: \"1\"";
 const PART: &str =
     "206 Partial Content\nContent-Range: bytes 0-1/10\nCache-Control: max-age=100\nETag: \"1\"\n\nab";
 const ROUND: &str = "GET\nVia: 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder";
@@ -53,18 +54,13 @@ fn exercise(why: Why) -> Exercise {
         Why::Expired => Asked(&[STALE, "304 Not Modified\nETag: \"1\""], &["GET", "GET"]),
         Why::Purged => Rule(purged),
         Why::Invalidated => Staged(invalidated),
-        Why::ResponseNoCache => Asked(
-            &["200 OK\nCache-Control: no-cache\nETag: \"1\"", "304 Not Modified\nETag: \"1\""],
-            &["GET", "GET"],
-        ),
+        Why::ResponseNoCache => Asked(&[NO_CACHE, "304 Not Modified\nETag: \"1\""], &["GET", "GET"]),
         Why::RequestNoCache => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: no-cache"]),
         Why::RequestMaxAge => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: max-age=0"]),
         Why::RequestMinFresh => Asked(&[FRESH, FRESH], &["GET", "GET\nCache-Control: min-fresh=1000"]),
         Why::Method => Asked(&[FRESH], &["POST"]),
         Why::Bypass => Asked(&[FRESH], &["GET\n\ncontent"]),
-        Why::MethodNotStorable => {
-            Rule(|| judged(&Method::PUT, StatusCode::OK, &[("cache-control", "max-age=5")]))
-        }
+        Why::MethodNotStorable => Rule(put),
         Why::StatusNotStorable => Asked(&["412 Precondition Failed"], &["GET"]),
         Why::NotUnderstood => Asked(&["299 New\nCache-Control: must-understand, max-age=100"], &["GET"]),
         Why::RequestNoStore => Asked(&[FRESH], &["GET\nCache-Control: no-store"]),
@@ -93,9 +89,9 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginUnreachable => Staged(unreachable),
         Why::OriginUnresolved => Staged(unresolved),
         Why::OriginTls => Staged(ends_in_the_handshake),
-        Why::OriginTlsUntrusted => Staged(|| by_tls("127.0.0.1", 2040, false)),
-        Why::OriginTlsExpired => Staged(|| by_tls("127.0.0.1", 2020, true)),
-        Why::OriginTlsName => Staged(|| by_tls("site.test", 2040, true)),
+        Why::OriginTlsUntrusted => Staged(untrusted),
+        Why::OriginTlsExpired => Staged(expired),
+        Why::OriginTlsName => Staged(by_another_name),
         Why::OriginNotTls => Staged(without_tls),
         Why::OriginClosed => Staged(closed),
         Why::OriginTimeout => Staged(silent),
@@ -117,6 +113,10 @@ fn judged(method: &Method, status: StatusCode, lines: &[(&'static str, &'static 
         .map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value")))
         .collect();
     storable(&Rules::default(), method, &HeaderMap::new(), status, &fields, Times::default()).map(drop)
+}
+
+fn put() -> Result<(), Why> {
+    judged(&Method::PUT, StatusCode::OK, &[("cache-control", "max-age=5")])
 }
 
 fn posted_elsewhere() -> Result<(), Why> {
@@ -243,6 +243,18 @@ fn without_tls() -> Value {
 fn ends_in_the_handshake() -> Value {
     let origin = Origin::speaking(|_| ());
     seen(&Larder::start(&format!("[[site]]\norigin = 'https://{}'", origin.address)))
+}
+
+fn untrusted() -> Value {
+    by_tls("127.0.0.1", 2040, false)
+}
+
+fn expired() -> Value {
+    by_tls("127.0.0.1", 2020, true)
+}
+
+fn by_another_name() -> Value {
+    by_tls("site.test", 2040, true)
 }
 
 /// By an origin whose certificate is for `name` until `year`, and trusted or not.

@@ -23,8 +23,8 @@ impl PathPrefix {
         self.0.is_empty()
     }
 
-    /// How specific it is.
-    pub fn len(&self) -> usize {
+    /// Of two prefixes of a path, the longer one has more.
+    pub(crate) fn specificity(&self) -> usize {
         self.0.len()
     }
 

@@ -18,7 +18,6 @@ use larder_semantics::{key, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
-use crate::base::path_prefix::has_dot_segments;
 use crate::base::settings::{QueryStrings, Role};
 use crate::counts::span::Trace;
 use crate::exchange::forwarded::is_dropped;
@@ -199,32 +198,6 @@ const NOT_A_SERVER: Refusal = Refusal::bad(
 );
 const NO_TUNNELS: Refusal =
     Refusal { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT is for forward proxies" };
-const NO_SITE: Refusal =
-    Refusal { status: StatusCode::MISDIRECTED_REQUEST, reason: "no site is configured for this host" };
-const NO_PATH: Refusal =
-    Refusal { status: StatusCode::NOT_FOUND, reason: "no site is configured for this path of the host" };
-const DOT_SEGMENTS: Refusal =
-    Refusal::bad("the path has segments '.' or '..', which sites by path do not take: resolve them first");
-
-/// The route of a request for `path` at `authority`.
-///
-/// # Errors
-/// The refusal of a host or path that no site is for, or of a path that a site and its origin could take for different ones.
-fn route(plan: &Plan, role: Role, authority: &str, path: &str) -> Result<Route, Refusal> {
-    let sites = match role {
-        Role::Forward => return Ok(Route::Anywhere),
-        Role::Reverse => &plan.sites,
-    };
-    if sites.are_by_path() && has_dot_segments(path) {
-        return Err(DOT_SEGMENTS);
-    }
-    match sites.find(authority, path) {
-        Some(site) => Ok(Route::Site(Arc::clone(site))),
-        None if sites.have_host(authority) => Err(NO_PATH),
-        None => Err(NO_SITE),
-    }
-}
-
 /// Writes the cache key of a target. What forward and reverse listeners fetch is kept apart, as their
 /// clients may reach different origins by one name: the last byte says whose it is.
 pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>) {
@@ -285,7 +258,7 @@ impl Request {
     ) -> Result<Self, Refusal> {
         let address = Address::of(head.target, role)?;
         let Address { scheme, authority, path } = address;
-        let route = route(plan, role, authority, path)?;
+        let route = plan.sites.route(role, authority, path)?;
         let path = match path.as_bytes().first() {
             None => "/".to_owned(),
             Some(b'?') => format!("/{path}"),

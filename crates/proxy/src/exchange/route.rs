@@ -3,14 +3,24 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use http::StatusCode;
 use larder_semantics::storable::Rules;
 use larder_tags::Pools;
 
 use super::gateways::Gateways;
 use crate::base::networks::host_of;
+use crate::base::path_prefix::has_dot_segments;
 use crate::base::settings::{Origin, Role, Site};
 use crate::counts::accounts::{Account, Accounts};
+use crate::http::head::Refusal;
 use crate::origin::Pool;
+
+const NO_SITE: Refusal =
+    Refusal { status: StatusCode::MISDIRECTED_REQUEST, reason: "no site is configured for this host" };
+const NO_PATH: Refusal =
+    Refusal { status: StatusCode::NOT_FOUND, reason: "no site is configured for this path of the host" };
+const DOT_SEGMENTS: Refusal =
+    Refusal::bad("the path has segments '.' or '..', which sites by path do not take: resolve them first");
 
 /// What stands for a site where any origin may be asked.
 pub(crate) const FORWARD: &str = "forward";
@@ -88,21 +98,29 @@ impl Sites {
         }
         let mut best: Option<&Arc<SiteState>> = None;
         for site in of_host.filter(|site| site.settings.path.rest(path).is_some()) {
-            if best.is_none_or(|best| best.settings.path.len() < site.settings.path.len()) {
+            if best.is_none_or(|best| best.settings.path.specificity() < site.settings.path.specificity()) {
                 best = Some(site);
             }
         }
         best
     }
 
-    /// Whether some site is for `authority`, whatever the path.
-    pub(crate) fn have_host(&self, authority: &str) -> bool {
-        self.all.iter().any(|site| site.speaks_for(authority))
-    }
-
-    /// Whether a path with dot segments could reach what another path is for.
-    pub(crate) fn are_by_path(&self) -> bool {
-        self.by_path
+    /// The route of a request for `path` at `authority`.
+    ///
+    /// # Errors
+    /// The refusal of a host or path that no site is for, or of a path that a site and its origin could take for different ones.
+    pub(crate) fn route(&self, role: Role, authority: &str, path: &str) -> Result<Route, Refusal> {
+        if role == Role::Forward {
+            return Ok(Route::Anywhere);
+        }
+        if self.by_path && has_dot_segments(path) {
+            return Err(DOT_SEGMENTS);
+        }
+        match self.find(authority, path) {
+            Some(site) => Ok(Route::Site(Arc::clone(site))),
+            None if self.all.iter().any(|site| site.speaks_for(authority)) => Err(NO_PATH),
+            None => Err(NO_SITE),
+        }
     }
 
     /// What statistics call the site of a request for `path` at `authority`.
