@@ -185,13 +185,13 @@ reasons! {
         "the proxy's log says how it failed";
     OriginTlsUntrusted "origin-tls-untrusted" "RFC 5280 6"
         "no authority that this machine trusts has signed the origin's certificate"
-        "a certificate of a public authority; or add the authority to the system's certificates, or SSL_CERT_FILE names a file with it";
+        "ca in the site's table, with the certificate of the authority; or add it to the system's certificates";
     OriginTlsExpired "origin-tls-expired" "RFC 5280 4.1.2.5"
         "the origin's certificate has expired, or is not valid yet"
         "renew the certificate, and check the clock of this machine";
     OriginTlsName "origin-tls-name" "RFC 9110 4.3.4"
         "the origin's certificate is for another name"
-        "write the name in the certificate into origin; the proxy's log has the names";
+        "tls_name in the site's table, or the name in the URL of the origin; the proxy's log has the names";
     OriginNotTls "origin-not-tls" "RFC 9110 4.3.4"
         "what answers at the origin's port does not speak TLS"
         "http:// instead of https:// in origin, or the port that speaks TLS";

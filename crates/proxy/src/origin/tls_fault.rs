@@ -120,7 +120,7 @@ fn words_of(alert: AlertDescription) -> &'static str {
         AlertDescription::ProtocolVersion => "no TLS version in common",
         AlertDescription::UnrecognisedName => "it does not know the server name that it was asked for",
         AlertDescription::CertificateRequired | AlertDescription::BadCertificate => {
-            "it requires a certificate of its clients, and Larder has none for origins"
+            "it requires another certificate of its clients: client_cert and client_key in the site's table name one"
         }
         AlertDescription::AccessDenied => "access denied",
         AlertDescription::NoApplicationProtocol => "it does not speak HTTP/1.1",
