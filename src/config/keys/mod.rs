@@ -323,12 +323,7 @@ pub(super) const SITE: &[Key<SiteDraft>] = &[
         hosts,
         "host names without ports; *.example.com matches all subdomains; none: every host"
     ),
-    key!(
-        "path",
-        PREFIX,
-        path,
-        "paths of these hosts that the site is for, with all below; of several sites, the longest path takes a request"
-    ),
+    key!("path", PREFIX, path, "only paths below this one; of several sites, the longest takes a request"),
     key!(
         "origin",
         List(ORIGIN),
