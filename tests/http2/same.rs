@@ -56,7 +56,11 @@ fn comparable(fields: &[Line]) -> Vec<Line> {
         .map(|(name, value)| {
             let parts =
                 value.split("; ").filter(|part| !part.starts_with("ttl=") && !part.starts_with("boundary="));
-            let value = parts.collect::<Vec<_>>().join("; ");
+            let mut value = parts.collect::<Vec<_>>().join("; ");
+            if name == "via" {
+                // The number of a URL is the process's own.
+                value.truncate(value.find(" (").unwrap_or(value.len()));
+            }
             (name, value)
         })
         .collect();
