@@ -69,6 +69,11 @@ impl Index {
         self.0.len()
     }
 
+    /// What an index with room for `len` slots takes.
+    pub(crate) fn bytes_for(len: usize) -> usize {
+        HashTable::<Slot>::with_capacity(len).allocation_size()
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         self.0.allocation_size()
     }

@@ -2,10 +2,11 @@
 //!
 //! If a trace has no sizes or costs, that is known at compile time: a policy then gets a constant.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::parts::by_slot::BySlot;
-use crate::policy::{By, Capacity, NONE, Object, Residents, Slot};
+use crate::policy::{By, Capacity, NONE, NOTED, Object, Residents, Slot};
 use crate::replay::{Request, Shape, spread};
 use crate::shard::Contents;
 
@@ -132,13 +133,15 @@ impl Attributes for Differing {
 
 /// The slot of each object.
 pub(crate) struct Numbered<A> {
-    /// By object: its slot, or [`NONE`].
-    slots: Vec<Slot>,
+    /// By object: its slot, or [`NONE`], or a policy's note and [`NOTED`]. That they share a place spares a replay half of
+    /// the memory that it would wait for.
+    slots: Vec<Cell<Slot>>,
     /// By slot: the object's number or, where the slot is vacant, the next vacant slot.
     ids: BySlot<u32>,
     attributes: A,
     nexts: BySlot<u64>,
     next_of_newcomer: u64,
+    newcomer: u32,
     vacant: Slot,
     /// Not of the width of `used`: the compiler would read both at once, which has to wait for two writes.
     len: u32,
@@ -150,11 +153,12 @@ pub(crate) struct Numbered<A> {
 impl<A: Attributes> Numbered<A> {
     pub(crate) fn new(capacity: Capacity, objects: u32, attributes: A) -> Self {
         Self {
-            slots: vec![NONE; objects as usize],
+            slots: vec![Cell::new(NONE); objects as usize],
             ids: BySlot::new(),
             attributes,
             nexts: BySlot::new(),
             next_of_newcomer: u64::MAX,
+            newcomer: 0,
             vacant: NONE,
             len: 0,
             used: 0,
@@ -172,10 +176,10 @@ impl<A: Attributes> Numbered<A> {
         }
     }
 
-    /// Where object `id` stands, or [`NONE`].
+    /// Where object `id` stands, or [`NOTED`] or more.
     #[inline(always)]
     pub(crate) fn slot(&self, id: u32) -> Slot {
-        self.slots[id as usize]
+        self.slots[id as usize].get()
     }
 
     /// Notes when the object in `slot` will be asked for next.
@@ -184,9 +188,10 @@ impl<A: Attributes> Numbered<A> {
         self.nexts.put(slot, next);
     }
 
-    /// What `request` would store.
+    /// What `request`, whose object is not there, would store.
     #[inline(always)]
-    pub(crate) fn object_of(&self, request: Request) -> Object {
+    pub(crate) fn newcomer(&mut self, request: Request) -> Object {
+        self.newcomer = request.id;
         let (size, cost) = self.attributes.of(request.size, request.cost);
         Object { key: spread(request.id), size, cost }
     }
@@ -203,7 +208,7 @@ impl<A: Attributes> Numbered<A> {
         };
         self.ids.put(slot, id);
         self.attributes.put(slot, object.size, object.cost);
-        self.slots[id as usize] = slot;
+        self.slots[id as usize].set(slot);
         self.used += self.capacity.weigh(object.size);
         self.len += 1;
         slot
@@ -213,9 +218,17 @@ impl<A: Attributes> Numbered<A> {
     #[inline(always)]
     pub(crate) fn replace(&mut self, slot: Slot, id: u32) {
         let gone = std::mem::replace(&mut self.ids[slot], id);
-        debug_assert_eq!(self.slots[gone as usize], slot, "who left was not resident");
-        self.slots[gone as usize] = NONE;
-        self.slots[id as usize] = slot;
+        self.forget(gone, slot);
+        self.slots[id as usize].set(slot);
+    }
+
+    /// Notes that object `id` is not in `slot` any more.
+    #[inline(always)]
+    fn forget(&self, id: u32, slot: Slot) {
+        let place = &self.slots[id as usize];
+        if place.get() == slot {
+            place.set(NONE);
+        }
     }
 
     /// The most objects that there were at once.
@@ -228,9 +241,9 @@ impl<A: Attributes> Numbered<A> {
     }
 
     pub(crate) fn validate(&self) -> Result<(), String> {
-        let residents = (0..).zip(&self.slots).filter(|&(_, &slot)| slot != NONE);
+        let residents = (0..).zip(self.slots.iter().map(Cell::get)).filter(|&(_, slot)| slot < NOTED);
         let (mut count, mut used) = (0, 0);
-        for (id, &slot) in residents {
+        for (id, slot) in residents {
             if self.ids.get(slot) != Some(&id) {
                 return Err(format!("object {id} is led to slot {slot}, where {:?} is", self.ids.get(slot)));
             }
@@ -256,8 +269,8 @@ impl<A: Attributes> Contents for Numbered<A> {
     #[inline(always)]
     fn take(&mut self, slot: Slot) -> Option<()> {
         let id = std::mem::replace(&mut self.ids[slot], self.vacant);
-        let place = self.slots.get_mut(id as usize).filter(|place| **place == slot)?;
-        *place = NONE;
+        self.slots.get(id as usize).filter(|place| place.get() == slot || place.get() >= NOTED)?;
+        self.forget(id, slot);
         self.vacant = slot;
         self.used -= self.weight(slot);
         self.len -= 1;
@@ -282,7 +295,7 @@ impl<A: Attributes> Residents for Numbered<A> {
 
     fn contains(&self, slot: Slot) -> bool {
         let id = self.ids.get(slot);
-        id.and_then(|&id| self.slots.get(id as usize)).is_some_and(|&there| there == slot)
+        id.and_then(|&id| self.slots.get(id as usize)).is_some_and(|there| there.get() == slot)
     }
 
     #[inline]
@@ -298,6 +311,27 @@ impl<A: Attributes> Residents for Numbered<A> {
     #[inline]
     fn capacity(&self) -> Capacity {
         self.capacity
+    }
+
+    #[inline(always)]
+    fn number(&self, slot: Slot) -> Option<u32> {
+        Some(self.ids[slot])
+    }
+
+    #[inline(always)]
+    fn number_of_newcomer(&self) -> Option<u32> {
+        Some(self.newcomer)
+    }
+
+    #[inline(always)]
+    fn keep_note(&self, number: u32, note: u32) {
+        self.slots[number as usize].set(NOTED | note);
+    }
+
+    #[inline(always)]
+    fn note(&self, number: u32) -> Option<u32> {
+        let place = self.slots[number as usize].get();
+        (place >= NOTED && place != NONE).then_some(place & !NOTED)
     }
 
     #[inline]

@@ -12,6 +12,12 @@ pub type Slot = u32;
 /// No slot at all: the end of a list or of a chain. A cache holds fewer objects than this.
 pub(crate) const NONE: Slot = Slot::MAX;
 
+/// Where a replay keeps an object's slot or, with this bit, a note of an object that is not resident.
+pub(crate) const NOTED: u32 = 1 << 31;
+
+/// The highest note: with [`NOTED`], the next one would be [`NONE`].
+pub(crate) const MOST_NOTE: u32 = NOTED - 2;
+
 /// What a policy may know of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
@@ -60,7 +66,7 @@ impl Capacity {
     }
 }
 
-/// A policy's view of the cache that it serves: look, don't touch.
+/// A policy's view of the cache that it serves: it changes nothing but notes.
 pub trait Residents {
     /// The object in `slot`. Panics if the slot is vacant, which only a broken policy can ask for.
     fn object(&self, slot: Slot) -> Object;
@@ -90,6 +96,29 @@ pub trait Residents {
 
     /// The capacity as it is now: it may change while the cache runs.
     fn capacity(&self) -> Capacity;
+
+    /// The number of the object in `slot`, where all objects are numbered beforehand: in a replay.
+    #[inline(always)]
+    fn number(&self, _slot: Slot) -> Option<u32> {
+        None
+    }
+
+    /// The same of the object that is asked for now and is not resident.
+    #[inline(always)]
+    fn number_of_newcomer(&self) -> Option<u32> {
+        None
+    }
+
+    /// Keeps `note` of the object numbered `number`, which is leaving or has left, until it is stored again. A note is less
+    /// than 2^31 - 1.
+    #[inline(always)]
+    fn keep_note(&self, _number: u32, _note: u32) {}
+
+    /// The note of the object numbered `number`, which is not resident.
+    #[inline(always)]
+    fn note(&self, _number: u32) -> Option<u32> {
+        None
+    }
 
     /// Lookups so far, this one included: the only time there is.
     fn now(&self) -> u64;

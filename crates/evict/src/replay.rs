@@ -5,7 +5,7 @@
 //! instructions in the caller's loop.
 
 use crate::numbered::{Alike, Attributes, Differing, Numbered};
-use crate::policy::{Capacity, NONE, Object, Policy, Residents, Slot};
+use crate::policy::{Capacity, NOTED, Object, Policy, Residents, Slot};
 use crate::shard::{Contents, make_room};
 
 /// One request of a trace.
@@ -25,7 +25,7 @@ pub struct Request {
 /// What a trace's requests tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many objects there are: fewer than `u32::MAX`.
+    /// How many objects there are: fewer than 2^31.
     pub objects: u32,
     /// Whether sizes differ; if not, every size is taken as 1.
     pub sized: bool,
@@ -90,7 +90,7 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
     #[inline(always)]
     fn serve(&mut self, request: Request, slot: Slot) -> bool {
         self.contents.tick(request.next, P::OFFLINE);
-        if slot == NONE {
+        if slot >= NOTED {
             self.miss(request);
             return false;
         }
@@ -103,7 +103,7 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
 
     #[inline(always)]
     fn miss(&mut self, request: Request) {
-        let object = self.contents.object_of(request);
+        let object = self.contents.newcomer(request);
         let capacity = self.contents.capacity();
         let weight = capacity.weigh(object.size);
         if weight > capacity.amount || !self.policy.admit(&object, &self.contents) {

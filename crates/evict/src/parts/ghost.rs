@@ -4,12 +4,16 @@
 //! the other. A fingerprint has 32 bits, so that two of a million keys may be confused now and then: then a policy gets a
 //! wrong hint, and no client a wrong object.
 //!
+//! In a replay, objects are numbered, and the place of each is noted with the object ([`Residents::keep_note`]). That stands in
+//! for fingerprints and table: nothing is hashed, and nothing confused.
+//!
 //! Removal from the middle leaves a gap. Gaps are closed when the queue is full, which is rare enough for an insertion to
 //! pay for at most 8 others' moves.
 
 use std::collections::VecDeque;
 
 use crate::index::Index;
+use crate::policy::{MOST_NOTE, Object, Residents, Slot};
 
 /// Keys in the order in which they came, each with a weight and a note `T`.
 pub(crate) struct Ghosts<T = ()> {
@@ -18,74 +22,158 @@ pub(crate) struct Ghosts<T = ()> {
     /// The number of the queue's first place; numbers wrap.
     first: u32,
     index: Index,
+    /// Whether objects are numbered: then each one's place is noted with the object, and nothing in the index.
+    are_numbered: bool,
+    len: usize,
     used: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Ghost<T> {
-    fingerprint: u32,
+    /// The key's fingerprint, or the object's number.
+    id: u32,
     weight: u32,
     note: T,
 }
 
-impl<T: Copy> Ghosts<T> {
-    pub(crate) const fn new() -> Self {
-        Self { queue: VecDeque::new(), first: 0, index: Index::new(), used: 0 }
+/// What a ghost is known by: the same in every call of one [`Ghosts`].
+#[derive(Clone, Copy)]
+pub(crate) struct Name {
+    key: u64,
+    number: Option<u32>,
+}
+
+impl Name {
+    /// The name of the object in `slot`.
+    #[inline(always)]
+    pub(crate) fn of<R: Residents>(slot: Slot, residents: &R) -> Self {
+        Self { key: residents.object(slot).key, number: residents.number(slot) }
     }
 
-    /// Adds `key`, which is not there, as the newest, after forgetting the oldest until all weigh at most
+    /// The name of `new`, which is asked for now and is not resident.
+    #[inline(always)]
+    pub(crate) fn of_newcomer<R: Residents>(new: &Object, residents: &R) -> Self {
+        Self { key: new.key, number: residents.number_of_newcomer() }
+    }
+}
+
+impl From<u64> for Name {
+    fn from(key: u64) -> Self {
+        Self { key, number: None }
+    }
+}
+
+impl<T: Copy> Ghosts<T> {
+    pub(crate) const fn new() -> Self {
+        Self { queue: VecDeque::new(), first: 0, index: Index::new(), are_numbered: false, len: 0, used: 0 }
+    }
+
+    /// Adds `name`, which is not there, as the newest, after forgetting the oldest until all weigh at most
     /// `bound`. What weighs more than `bound` alone is not remembered. A weight of 0 counts as 1, so that `bound`
     /// also limits how many there are; one above 4 GiB counts as 4 GiB.
-    #[inline]
-    pub(crate) fn insert(&mut self, key: u64, weight: u64, note: T, bound: u64) {
-        let fingerprint = fingerprint(key);
+    #[inline(always)]
+    pub(crate) fn insert(
+        &mut self,
+        name: impl Into<Name>,
+        weight: u64,
+        note: T,
+        bound: u64,
+        residents: &impl Residents,
+    ) {
+        let name = name.into();
         let weight = weight.clamp(1, u32::MAX.into()) as u32;
         let Some(rest) = bound.checked_sub(weight.into()) else { return };
         self.truncate(rest);
-        if self.queue.len() == self.queue.capacity() || !self.index.has_room() {
-            self.rebuild();
-        }
-        let place = self.first.wrapping_add(self.queue.len() as u32);
-        self.queue.push_back(Ghost { fingerprint, weight, note });
-        self.index.insert(hash(fingerprint), place);
+        let id = match name.number {
+            Some(number) => self.lead_to_number(number, residents),
+            None => self.lead_to_key(name.key),
+        };
+        self.queue.push_back(Ghost { id, weight, note });
+        self.len += 1;
         self.used += u64::from(weight);
     }
 
-    /// Forgets `key`; its note, if it was remembered.
-    #[inline]
-    pub(crate) fn remove(&mut self, key: u64) -> Option<T> {
-        Some(self.forget(key)?.1)
+    /// Makes room for one more, to which `number` leads from now on.
+    #[inline(always)]
+    fn lead_to_number<R: Residents>(&mut self, number: u32, residents: &R) -> u32 {
+        if self.queue.len() == self.queue.capacity() || self.first + self.queue.len() as u32 > MOST_NOTE {
+            self.are_numbered = true;
+            self.close_gaps();
+            for (place, ghost) in (0..).zip(&self.queue) {
+                residents.keep_note(ghost.id, place);
+            }
+        }
+        residents.keep_note(number, self.first + self.queue.len() as u32);
+        number
     }
 
-    /// Forgets `key`; its place in the queue and its note, if it was remembered.
+    /// Makes room for one more, to which `key` leads from now on.
     #[inline]
-    fn forget(&mut self, key: u64) -> Option<(usize, T)> {
+    fn lead_to_key(&mut self, key: u64) -> u32 {
+        if self.queue.len() == self.queue.capacity() || !self.index.has_room() {
+            self.close_gaps();
+            self.index.rebuild(self.len, (0..).zip(self.queue.iter().map(|ghost| hash(ghost.id))));
+        }
+        let place = self.first.wrapping_add(self.queue.len() as u32);
+        let fingerprint = fingerprint(key);
+        self.index.insert(hash(fingerprint), place);
+        fingerprint
+    }
+
+    /// Forgets `name`, which is not resident; its note, if it was remembered.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, name: impl Into<Name>, residents: &impl Residents) -> Option<T> {
+        Some(self.forget(name.into(), residents)?.1)
+    }
+
+    /// Forgets `name`; its place in the queue and its note, if it was remembered.
+    #[inline(always)]
+    fn forget<R: Residents>(&mut self, name: Name, residents: &R) -> Option<(usize, T)> {
+        let at = match name.number {
+            Some(number) => self.position_of_number(number, residents)?,
+            None => self.take_position(name.key)?,
+        };
+        let ghost = &mut self.queue[at];
+        self.len -= 1;
+        self.used -= u64::from(std::mem::take(&mut ghost.weight));
+        Some((at, ghost.note))
+    }
+
+    #[inline(always)]
+    fn position_of_number<R: Residents>(&self, number: u32, residents: &R) -> Option<usize> {
+        let at = residents.note(number)?.wrapping_sub(self.first) as usize;
+        let ghost = self.queue.get(at)?;
+        (ghost.id == number && ghost.weight > 0).then_some(at)
+    }
+
+    #[inline]
+    fn take_position(&mut self, key: u64) -> Option<usize> {
         let fingerprint = fingerprint(key);
         let at = |place: u32| place.wrapping_sub(self.first) as usize;
-        let is_key = |place| self.queue[at(place)].fingerprint == fingerprint;
-        let place = self.index.take(hash(fingerprint), is_key)?;
-        let ghost = &mut self.queue[at(place)];
-        self.used -= u64::from(std::mem::take(&mut ghost.weight));
-        Some((at(place), ghost.note))
+        let is_key = |place| self.queue[at(place)].id == fingerprint;
+        self.index.take(hash(fingerprint), is_key).map(at)
     }
 
-    /// Forgets `key`; how many came after it, of which a few that were forgotten may be missing, if it was
+    /// Forgets `name`; how many came after it, of which a few that were forgotten may be missing, if it was
     /// remembered.
     #[inline]
-    pub(crate) fn take(&mut self, key: u64) -> Option<usize> {
-        let (place, _) = self.forget(key)?;
+    pub(crate) fn take(&mut self, name: impl Into<Name>, residents: &impl Residents) -> Option<usize> {
+        let (place, _) = self.forget(name.into(), residents)?;
         Some(self.queue.len() - 1 - place)
     }
 
     /// Forgets the oldest one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop_oldest(&mut self) -> Option<T> {
         loop {
             let ghost = self.queue.pop_front()?;
             let place = self.first;
             self.first = place.wrapping_add(1);
             if ghost.weight > 0 {
-                self.index.remove(hash(ghost.fingerprint), place);
+                if !self.are_numbered {
+                    self.index.remove(hash(ghost.id), place);
+                }
+                self.len -= 1;
                 self.used -= u64::from(ghost.weight);
                 return Some(ghost.note);
             }
@@ -93,7 +181,7 @@ impl<T: Copy> Ghosts<T> {
     }
 
     /// Forgets the oldest until all weigh at most `bound`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn truncate(&mut self, bound: u64) {
         while self.used > bound && self.pop_oldest().is_some() {}
     }
@@ -104,43 +192,47 @@ impl<T: Copy> Ghosts<T> {
         self.used
     }
 
-    /// How many keys are remembered.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.index.len()
-    }
-
+    /// Bytes allocated. In a replay, those that the same ghosts would take in a live cache: numbers belong to the trace.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.queue.capacity() * size_of::<Ghost<T>>() + self.index.heap_bytes()
+        let index = match self.are_numbered {
+            true => Index::bytes_for(self.queue.capacity()),
+            false => self.index.heap_bytes(),
+        };
+        self.queue.capacity() * size_of::<Ghost<T>>() + index
     }
 
-    /// Checks that the index leads to all that are remembered, and the sum of the weights.
-    pub(crate) fn validate(&self) -> Result<(), String> {
+    /// Checks that all that are remembered can be found, and the sum of the weights.
+    pub(crate) fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         let (mut count, mut used) = (0, 0);
         for (at, ghost) in self.queue.iter().enumerate().filter(|(_, ghost)| ghost.weight > 0) {
             let place = self.first.wrapping_add(at as u32);
-            if self.index.find(hash(ghost.fingerprint), |other| other == place).is_none() {
-                return Err(format!("the index does not lead to the ghost at {place}"));
+            let is_found = match self.are_numbered {
+                true => residents.note(ghost.id) == Some(place),
+                false => self.index.find(hash(ghost.id), |other| other == place).is_some(),
+            };
+            if !is_found {
+                return Err(format!("nothing leads to the ghost at {place}"));
             }
             count += 1;
             used += u64::from(ghost.weight);
         }
-        match (count, used) == (self.len(), self.used) {
+        if !self.are_numbered && self.index.len() != count {
+            return Err(format!("the index leads to {} ghosts, {count} are there", self.index.len()));
+        }
+        match (count, used) == (self.len, self.used) {
             true => Ok(()),
-            false => Err(format!("{count} ghosts weigh {used}, {} and {} counted", self.len(), self.used)),
+            false => Err(format!("{count} ghosts weigh {used}, {} and {} counted", self.len, self.used)),
         }
     }
 
-    /// Closes the gaps, and makes room for an eighth more.
+    /// Closes the gaps, and makes room for an eighth more. The places are numbered from 0 then.
     #[cold]
-    fn rebuild(&mut self) {
-        let len = self.len();
+    fn close_gaps(&mut self) {
         let mut queue = VecDeque::new();
-        queue.reserve_exact(len + len / 8 + 1);
+        queue.reserve_exact(self.len + self.len / 8 + 1);
         queue.extend(self.queue.iter().filter(|ghost| ghost.weight > 0));
         self.queue = queue;
         self.first = 0;
-        self.index.rebuild(len, (0..).zip(self.queue.iter().map(|ghost| hash(ghost.fingerprint))));
     }
 }
 
@@ -159,7 +251,53 @@ fn hash(fingerprint: u32) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
+    use std::cell::Cell;
+
     use super::*;
+    use crate::policy::{By, Capacity};
+
+    /// Keeps the notes of objects numbered below 40. Nothing is resident.
+    struct Notes([Cell<Option<u32>>; 40]);
+
+    impl Notes {
+        fn new() -> Self {
+            Self([const { Cell::new(None) }; 40])
+        }
+    }
+
+    impl Residents for Notes {
+        fn object(&self, slot: Slot) -> Object {
+            panic!("slot {slot} is vacant")
+        }
+
+        fn contains(&self, _slot: Slot) -> bool {
+            false
+        }
+
+        fn len(&self) -> usize {
+            0
+        }
+
+        fn used(&self) -> u64 {
+            0
+        }
+
+        fn capacity(&self) -> Capacity {
+            Capacity { by: By::Entries, amount: 0 }
+        }
+
+        fn now(&self) -> u64 {
+            0
+        }
+
+        fn keep_note(&self, number: u32, note: u32) {
+            self.0[number as usize].set(Some(note));
+        }
+
+        fn note(&self, number: u32) -> Option<u32> {
+            self.0[number as usize].get()
+        }
+    }
 
     /// The same in the fewest words: keys, weights and notes, oldest first.
     #[derive(Default)]
@@ -193,32 +331,36 @@ mod tests {
     proptest! {
         #[test]
         fn is_a_queue_with_a_bound(
-            ops in prop::collection::vec((0..4, 0..40_u64, 0..9_u64), 0..2_000), bound in 0..60_u64
+            ops in prop::collection::vec((0..4, 0..40_u64, 0..9_u64), 0..2_000),
+            bound in 0..60_u64,
+            are_numbered: bool,
         ) {
-            let mut ghosts = Ghosts::new();
+            let (mut ghosts, notes) = (Ghosts::new(), Notes::new());
             let mut naive = Naive::default();
             for (note, (op, key, weight)) in (0_u64..).zip(ops) {
+                let number = are_numbered.then_some(key as u32);
                 let key = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let name = Name { key, number };
                 match op {
                     0 if weight < 4 => {
                         let after = naive.0.iter().rev().position(|ghost| ghost.0 == key);
-                        let taken = ghosts.take(key);
+                        let taken = ghosts.take(name, &notes);
                         prop_assert_eq!(taken.is_some(), naive.remove(key).is_some());
                         prop_assert!(taken >= after);
                     }
-                    0 => prop_assert_eq!(ghosts.remove(key), naive.remove(key)),
+                    0 => prop_assert_eq!(ghosts.remove(name, &notes), naive.remove(key)),
                     1 if weight == 0 => {
                         prop_assert_eq!(ghosts.pop_oldest(), naive.0.first().map(|ghost| ghost.2));
                         naive.0.drain(..naive.0.len().min(1));
                     }
                     _ => {
-                        prop_assert_eq!(ghosts.remove(key), naive.remove(key));
-                        ghosts.insert(key, weight, note, bound);
+                        prop_assert_eq!(ghosts.remove(name, &notes), naive.remove(key));
+                        ghosts.insert(name, weight, note, bound, &notes);
                         naive.insert(key, weight, note, bound);
                     }
                 }
-                prop_assert_eq!(ghosts.validate(), Ok(()));
-                prop_assert_eq!((ghosts.len(), ghosts.used()), (naive.0.len(), naive.used()));
+                prop_assert_eq!(ghosts.validate(&notes), Ok(()));
+                prop_assert_eq!((ghosts.len, ghosts.used()), (naive.0.len(), naive.used()));
             }
         }
     }
@@ -226,22 +368,23 @@ mod tests {
     #[test]
     fn takes_few_bytes_however_long_it_runs() {
         const BOUND: u64 = 50_000;
-        let mut ghosts = Ghosts::new();
+        let (mut ghosts, notes) = (Ghosts::new(), Notes::new());
         for n in 0..20 * BOUND {
-            ghosts.insert(crate::spread(n as u32), 1, (), BOUND);
-            ghosts.remove(crate::spread(n.saturating_sub(n % 7 * 3_000) as u32));
-            let most = 24 * ghosts.len().max(100) as u64;
-            assert!(ghosts.heap_bytes() as u64 <= most, "{} bytes for {}", ghosts.heap_bytes(), ghosts.len());
+            ghosts.insert(crate::spread(n as u32), 1, (), BOUND, &notes);
+            ghosts.remove(crate::spread(n.saturating_sub(n % 7 * 3_000) as u32), &notes);
+            let most = 24 * ghosts.len.max(100) as u64;
+            assert!(ghosts.heap_bytes() as u64 <= most, "{} bytes for {}", ghosts.heap_bytes(), ghosts.len);
         }
     }
 
     #[test]
     fn what_is_too_heavy_is_not_remembered_and_costs_no_other() {
-        let mut ghosts = Ghosts::new();
-        ghosts.insert(1, 5, 'a', 10);
-        ghosts.insert(2, 11, 'b', 10);
-        ghosts.insert(3, u64::MAX, 'c', u64::MAX);
+        let (mut ghosts, notes) = (Ghosts::new(), Notes::new());
+        ghosts.insert(1, 5, 'a', 10, &notes);
+        ghosts.insert(2, 11, 'b', 10, &notes);
+        ghosts.insert(3, u64::MAX, 'c', u64::MAX, &notes);
         assert_eq!(ghosts.used(), 5 + u64::from(u32::MAX));
-        assert_eq!((ghosts.remove(1), ghosts.remove(2), ghosts.remove(3)), (Some('a'), None, Some('c')));
+        let removed = [1, 2, 3].map(|key| ghosts.remove(key, &notes));
+        assert_eq!(removed, [Some('a'), None, Some('c')]);
     }
 }

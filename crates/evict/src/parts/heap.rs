@@ -3,16 +3,26 @@
 //! Equal priorities go by least recent touch, a touch being a push or an update. An entry is one integer of
 //! 128 bits, priority over touch over slot, so that comparing two of them takes no branches, and the four
 //! children of an entry fill a cache line. 20 bytes an object.
+//!
+//! What is added above all that were added before needs no heap: it may wait in a [`Run`], whose first and the heap's first
+//! compete. Where objects of one size are ranked by worth and age, all new ones do, and most leave from there. As both keep their
+//! room, a heap has a run only on request.
 
 use crate::parts::by_slot::BySlot;
+use crate::parts::run::Run;
 use crate::policy::{Residents, Slot};
 
 const CHILDREN: usize = 4;
 
+/// What marks a place as one in the run.
+const IN_RUN: u32 = 1 << 31;
+
 /// The heap. Priorities are integers; [`ascending`] makes one of a number that is not.
 pub(crate) struct Heap {
     entries: Vec<u128>,
-    /// By slot: where its entry stands.
+    run: Run,
+    has_run: bool,
+    /// By slot: where its entry stands in the heap or, with [`IN_RUN`], its number in the run.
     places: BySlot<u32>,
     /// Touches so far. After 2^32 it starts again, and equal priorities are ordered wrongly for a while; nothing else does.
     touches: u32,
@@ -20,23 +30,45 @@ pub(crate) struct Heap {
 
 impl Heap {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), places: BySlot::new(), touches: 0 }
+        Self { entries: Vec::new(), run: Run::new(), has_run: false, places: BySlot::new(), touches: 0 }
+    }
+
+    /// One with a run.
+    pub(crate) fn with_run() -> Self {
+        Self { has_run: true, ..Self::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + self.run.len()
     }
 
     /// Adds `slot`, which is not there.
     #[inline]
     pub(crate) fn push(&mut self, slot: Slot, priority: u64) {
         let entry = self.touch(slot, priority);
+        if self.has_run && self.run.takes(entry) {
+            let places = &mut self.places;
+            let number = self.run.push(entry, |entry, number| places[slot_of(entry)] = number | IN_RUN);
+            self.places.put(slot, number | IN_RUN);
+            return;
+        }
+        self.places.put(slot, 0);
+        self.add(entry);
+    }
+
+    #[inline]
+    fn remove_from_run(&mut self, place: u32) {
+        let places = &mut self.places;
+        self.run.remove(place & !IN_RUN, |entry, number| places[slot_of(entry)] = number | IN_RUN);
+    }
+
+    #[inline]
+    fn add(&mut self, entry: u128) {
         let len = self.entries.len();
         if len == self.entries.capacity() {
             self.entries.reserve_exact(1 + len / 8);
         }
         self.entries.push(entry);
-        self.places.put(slot, 0);
         self.raise(len, entry);
     }
 
@@ -44,7 +76,12 @@ impl Heap {
     #[inline]
     pub(crate) fn update(&mut self, slot: Slot, priority: u64) {
         let entry = self.touch(slot, priority);
-        let at = self.places[slot] as usize;
+        let place = self.places[slot];
+        if place & IN_RUN != 0 {
+            self.remove_from_run(place);
+            return self.add(entry);
+        }
+        let at = place as usize;
         match entry < self.entries[at] {
             true => self.raise(at, entry),
             false => self.sink(at, entry),
@@ -54,24 +91,35 @@ impl Heap {
     /// Takes out the slot with the lowest priority, and says which priority that was.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Slot, u64)> {
-        let &first = self.entries.first()?;
-        self.take(0);
+        let first = match (self.entries.first(), self.run.first()) {
+            (None, None) => return None,
+            (Some(&first), run) if run.is_none_or(|run| first < run) => {
+                self.take(0);
+                first
+            }
+            (_, run) => {
+                self.run.pop();
+                run?
+            }
+        };
         Some((slot_of(first), priority_of(first)))
     }
 
     /// The slot with the lowest priority, and that priority.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Slot, u64)> {
-        self.entries.first().map(|&first| (slot_of(first), priority_of(first)))
+        let first = self.entries.first().copied().into_iter().chain(self.run.first()).min()?;
+        Some((slot_of(first), priority_of(first)))
     }
 
     /// Every slot, in no particular order.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
-        self.entries.iter().map(|&entry| slot_of(entry))
+        self.entries.iter().copied().chain(self.run.iter()).map(slot_of)
     }
 
     /// Gives every slot another priority, in time proportional to their number; equals stay in their order.
     pub(crate) fn rerank(&mut self, priority: impl Fn(Slot) -> u64) {
+        self.entries.extend(self.run.drain());
         for entry in &mut self.entries {
             *entry = u128::from(priority(slot_of(*entry))) << 64 | *entry & u128::from(u64::MAX);
         }
@@ -82,14 +130,18 @@ impl Heap {
 
     /// Takes `slot` out, which is there.
     pub(crate) fn remove(&mut self, slot: Slot) {
-        self.take(self.places[slot] as usize);
+        match self.places[slot] {
+            place if place & IN_RUN != 0 => self.remove_from_run(place),
+            place => self.take(place as usize),
+        }
     }
 
     /// Shows the slots with a priority of at most `limit`, in no particular order, until `see` has seen enough
-    /// and returns `false`. Looks at no more than four times as many entries as it shows.
+    /// and returns `false`. Looks at no more than four times as many entries as it shows, gaps in the run left out.
     #[inline]
     pub(crate) fn show_lowest(&self, limit: u64, mut see: impl FnMut(Slot) -> bool) {
-        self.show_from(0, limit, &mut see);
+        let mut run = self.run.iter().take_while(|&entry| priority_of(entry) <= limit);
+        let _goes_on = run.all(|entry| see(slot_of(entry))) && self.show_from(0, limit, &mut see);
     }
 
     fn show_from(&self, at: usize, limit: u64, see: &mut impl FnMut(Slot) -> bool) -> bool {
@@ -104,7 +156,8 @@ impl Heap {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<u128>() + self.places.heap_bytes()
+        let entries = self.entries.capacity() * size_of::<u128>();
+        entries + self.run.heap_bytes() + self.places.heap_bytes()
     }
 
     /// Checks that no entry is lower than its parent, and that the heap holds every resident once.
@@ -124,9 +177,24 @@ impl Heap {
                 return Err(format!("slot {slot} at {at} is lower than its parent"));
             }
         }
+        self.validate_run(residents)?;
         match self.len() == residents.len() {
             true => Ok(()),
             false => Err(format!("{} slots ranked of {} residents", self.len(), residents.len())),
+        }
+    }
+
+    fn validate_run<R: Residents>(&self, residents: &R) -> Result<(), String> {
+        if !self.run.iter().is_sorted() || self.run.iter().count() != self.run.len() {
+            return Err(format!("the run does not ascend, or has not {} entries", self.run.len()));
+        }
+        let is_found = |entry| {
+            let place = self.places.get(slot_of(entry)).filter(|&&place| place & IN_RUN != 0);
+            place.is_some_and(|place| self.run.get(place & !IN_RUN) == Some(entry))
+        };
+        match self.run.iter().find(|&entry| !is_found(entry) || !residents.contains(slot_of(entry))) {
+            Some(entry) => Err(format!("slot {} is in the run and not found there", slot_of(entry))),
+            None => Ok(()),
         }
     }
 
@@ -225,6 +293,21 @@ mod tests {
         let mut expected: Vec<_> = (0..).zip(priorities).collect();
         expected.sort_by_key(|&(_, priority)| priority);
         assert_eq!(drain(&mut heap), expected);
+    }
+
+    #[test]
+    fn what_leaves_a_run_from_its_middle_or_end_disturbs_no_other() {
+        let mut heap = Heap::with_run();
+        for first in (0..1_000).step_by(20) {
+            (first..first + 20).for_each(|slot| heap.push(slot, u64::from(slot)));
+            heap.remove(first + 3);
+            heap.update(first + 7, 5_000 + u64::from(first));
+            heap.remove(first + 19);
+        }
+        let low = (0..1_000).filter(|slot| ![3, 7, 19].contains(&(slot % 20)));
+        let high = (0..1_000).step_by(20).map(|first| (first + 7, 5_000 + u64::from(first)));
+        assert_eq!(heap.len(), 900);
+        assert_eq!(drain(&mut heap), Vec::from_iter(low.map(|slot| (slot, u64::from(slot))).chain(high)));
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub(crate) mod heap;
 pub(crate) mod list;
 pub(crate) mod queue;
 pub(crate) mod ranking;
+pub(crate) mod run;
 pub(crate) mod segment;
+pub(crate) mod share;
 pub(crate) mod sketch;
 pub(crate) mod urn;

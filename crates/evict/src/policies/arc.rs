@@ -1,7 +1,7 @@
 //! ARC: a recency list and a frequency list, whose sizes follow the hits on recently evicted objects.
 
 use crate::parts::by_slot::BySlot;
-use crate::parts::ghost::Ghosts;
+use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
@@ -79,7 +79,13 @@ impl Arc {
 
 #[inline]
 fn remember<R: Residents>(ghosts: &mut Ghosts, slot: Slot, residents: &R) {
-    ghosts.insert(residents.object(slot).key, residents.weight(slot), (), residents.capacity().amount);
+    ghosts.insert(
+        Name::of(slot, residents),
+        residents.weight(slot),
+        (),
+        residents.capacity().amount,
+        residents,
+    );
 }
 
 impl Policy for Arc {
@@ -105,11 +111,11 @@ impl Policy for Arc {
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
         let weight = residents.capacity().weigh(new.size);
         let (b1, b2) = (self.b1.used() as f64, self.b2.used() as f64);
-        let from = if self.b1.remove(new.key).is_some() {
+        let from = if self.b1.remove(Name::of_newcomer(new, residents), residents).is_some() {
             let most = residents.capacity().amount as f64;
             self.target = (self.target + weight as f64 * (b2 / b1).max(1.0)).min(most);
             From::B1
-        } else if self.b2.remove(new.key).is_some() {
+        } else if self.b2.remove(Name::of_newcomer(new, residents), residents).is_some() {
             self.target = (self.target - weight as f64 * (b1 / b2).max(1.0)).max(0.0);
             From::B2
         } else {
@@ -164,7 +170,7 @@ impl Policy for Arc {
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         validate_all([&self.t1, &self.t2], &self.links, residents, |slot| usize::from(self.is_in_t2[slot]))?;
-        self.b1.validate()?;
-        self.b2.validate()
+        self.b1.validate(residents)?;
+        self.b2.validate(residents)
     }
 }

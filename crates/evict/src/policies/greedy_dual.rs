@@ -27,6 +27,9 @@ pub trait Worth: Send + 'static {
     /// the cache ages as though it had been stored and evicted: objects without requests cannot keep others out for long.
     const REFUSES: bool = false;
 
+    /// Whether the heap has a run: worth its room where new objects are many and alike.
+    const HAS_RUN: bool = false;
+
     /// What it is worth that `object` was asked for `times` times.
     fn worth(params: &Self::Params, object: &Object, times: u32) -> f64;
 }
@@ -81,6 +84,7 @@ impl Worth for CountedCostPerByte {
         "evicts objects that are rarely requested, cheap to fetch for their size, and long unused";
     const COUNTS: bool = true;
     const REFUSES: bool = true;
+    const HAS_RUN: bool = true;
 
     #[inline]
     fn worth(params: &Cost, object: &Object, times: u32) -> f64 {
@@ -160,7 +164,7 @@ impl<W: Worth> Policy for GreedyDual<W> {
 
     fn new(_capacity: Capacity, params: W::Params, _seed: u64) -> Self {
         Self {
-            heap: Heap::new(),
+            heap: if W::HAS_RUN { Heap::with_run() } else { Heap::new() },
             times: BySlot::new(),
             age: 0.0,
             age_at_admission: None,

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use crate::parts::frequency::Frequencies;
-use crate::parts::ghost::Ghosts;
+use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
 
@@ -97,7 +97,7 @@ impl Policy for LeCaR {
     #[inline]
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
         for expert in [LRU, LFU] {
-            if let Some(late) = self.regrets[expert].take(new.key) {
+            if let Some(late) = self.regrets[expert].take(Name::of_newcomer(new, residents), residents) {
                 self.regret(expert, late, residents);
             }
         }
@@ -122,13 +122,11 @@ impl Policy for LeCaR {
         let expert = if self.rng.f64() < self.weight { LRU } else { LFU };
         let victim = victims[expert];
         if victims[LRU] != victims[LFU] {
-            let Object { key, size, .. } = residents.object(victim);
-            let capacity = residents.capacity();
-            let (weight, bound) = (capacity.weigh(size), capacity.amount / 2);
+            let (weight, bound) = (residents.weight(victim), residents.capacity().amount / 2);
             if weight > bound {
                 self.regrets[expert].truncate(0);
             }
-            self.regrets[expert].insert(key, weight, (), bound);
+            self.regrets[expert].insert(Name::of(victim, residents), weight, (), bound, residents);
         }
         self.on_remove(victim, residents);
         Some(victim)
@@ -148,6 +146,6 @@ impl Policy for LeCaR {
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         self.recent.validate(residents)?;
         self.frequent.validate(residents)?;
-        self.regrets.iter().try_for_each(Ghosts::validate)
+        self.regrets.iter().try_for_each(|ghosts| ghosts.validate(residents))
     }
 }

@@ -120,7 +120,7 @@ impl Policy for Lirs {
 
     #[inline]
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
-        let last = self.ghosts.remove(new.key);
+        let last = self.ghosts.remove(new.key, residents);
         self.returning = last.is_some_and(|time| self.is_in_stack(time, residents));
         true
     }
@@ -160,7 +160,7 @@ impl Policy for Lirs {
         let last = self.last[slot];
         if self.is_in_stack(last, residents) {
             let bound = residents.capacity().share(self.params.ghost);
-            self.ghosts.insert(residents.object(slot).key, residents.weight(slot), last, bound);
+            self.ghosts.insert(residents.object(slot).key, residents.weight(slot), last, bound, residents);
         }
         Some(slot)
     }
@@ -178,6 +178,6 @@ impl Policy for Lirs {
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         validate_all([&self.hir, &self.lir], &self.links, residents, |slot| usize::from(self.is_lir[slot]))?;
-        self.ghosts.validate()
+        self.ghosts.validate(residents)
     }
 }

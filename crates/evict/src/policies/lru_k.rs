@@ -1,7 +1,7 @@
 //! LRU-K: orders objects by their k-th last request. The paper finds most of the gain at k = 2.
 
 use crate::parts::by_slot::BySlot;
-use crate::parts::ghost::Ghosts;
+use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::heap::Heap;
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_count, read_share};
 
@@ -90,8 +90,8 @@ impl Policy for LruK {
     }
 
     #[inline]
-    fn admit<R: Residents>(&mut self, new: &Object, _residents: &R) -> bool {
-        self.returning = self.ghosts.remove(new.key).unwrap_or_default();
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        self.returning = self.ghosts.remove(Name::of_newcomer(new, residents), residents).unwrap_or_default();
         true
     }
 
@@ -122,7 +122,7 @@ impl Policy for LruK {
         let (slot, _) = self.heap.pop()?;
         let bound = residents.capacity().share(self.params.ghost);
         let history = std::array::from_fn(|at| self.times[at].get(slot).copied().unwrap_or_default());
-        self.ghosts.insert(residents.object(slot).key, residents.weight(slot), history, bound);
+        self.ghosts.insert(Name::of(slot, residents), residents.weight(slot), history, bound, residents);
         Some(slot)
     }
 
@@ -138,7 +138,7 @@ impl Policy for LruK {
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         self.heap.validate(residents)?;
-        self.ghosts.validate()
+        self.ghosts.validate(residents)
     }
 }
 

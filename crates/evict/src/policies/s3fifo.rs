@@ -1,9 +1,10 @@
 //! S3-FIFO: three queues, of which the first evicts most new objects.
 
 use crate::parts::by_slot::BySlot;
-use crate::parts::ghost::Ghosts;
+use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
+use crate::parts::share::Share;
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_count, read_share};
 
 /// New objects enter a small queue. An object that leaves it without enough hits is evicted, and its key becomes a ghost;
@@ -21,6 +22,8 @@ pub struct S3Fifo {
     marks: BySlot<u8>,
     /// Whether the object admitted last was remembered.
     returning: bool,
+    small_share: Share,
+    ghost_share: Share,
 }
 
 const MOST_HITS: u8 = 0b011;
@@ -71,8 +74,8 @@ impl S3Fifo {
         loop {
             let slot = self.small.pop_back(&mut self.links, residents)?;
             if u32::from(self.marks[slot]) < self.params.threshold {
-                let bound = residents.capacity().share(self.params.ghost);
-                self.ghosts.insert(residents.object(slot).key, residents.weight(slot), (), bound);
+                let bound = self.ghost_share.of(residents.capacity());
+                self.ghosts.insert(Name::of(slot, residents), residents.weight(slot), (), bound, residents);
                 return Some(slot);
             }
             self.marks[slot] = IN_MAIN;
@@ -104,6 +107,8 @@ impl Policy for S3Fifo {
 
     fn new(_capacity: Capacity, params: S3FifoParams, _seed: u64) -> Self {
         Self {
+            small_share: Share::new(params.small),
+            ghost_share: Share::new(params.ghost),
             params,
             links: Links::new(),
             small: Segment::new(),
@@ -115,8 +120,8 @@ impl Policy for S3Fifo {
     }
 
     #[inline]
-    fn admit<R: Residents>(&mut self, new: &Object, _residents: &R) -> bool {
-        self.returning = self.ghosts.remove(new.key).is_some();
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        self.returning = self.ghosts.remove(Name::of_newcomer(new, residents), residents).is_some();
         true
     }
 
@@ -137,7 +142,7 @@ impl Policy for S3Fifo {
     #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let capacity = residents.capacity();
-        let main_share = capacity.amount - capacity.share(self.params.small);
+        let main_share = capacity.amount - self.small_share.of(capacity);
         if self.main.used() > main_share {
             return self.evict_main(residents);
         }
@@ -158,6 +163,6 @@ impl Policy for S3Fifo {
         validate_all([&self.small, &self.main], &self.links, residents, |slot| {
             usize::from(self.is_in_main(slot))
         })?;
-        self.ghosts.validate()
+        self.ghosts.validate(residents)
     }
 }

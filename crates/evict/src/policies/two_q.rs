@@ -1,9 +1,10 @@
 //! 2Q: one queue for objects with one request, another for those requested again.
 
 use crate::parts::by_slot::BySlot;
-use crate::parts::ghost::Ghosts;
+use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
+use crate::parts::share::Share;
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
 
 /// The full version of the paper. New objects pass through a FIFO queue, `a1in`, in which hits change nothing,
@@ -11,7 +12,8 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 ///
 /// An object larger than a queue's share is stored all the same; `a1in` shrinks to its share as room is needed.
 pub struct TwoQ {
-    params: TwoQParams,
+    kin: Share,
+    kout: Share,
     links: Links,
     a1in: Segment,
     a1out: Ghosts,
@@ -63,7 +65,8 @@ impl Policy for TwoQ {
 
     fn new(_capacity: Capacity, params: TwoQParams, _seed: u64) -> Self {
         Self {
-            params,
+            kin: Share::new(params.kin),
+            kout: Share::new(params.kout),
             links: Links::new(),
             a1in: Segment::new(),
             a1out: Ghosts::new(),
@@ -74,8 +77,8 @@ impl Policy for TwoQ {
     }
 
     #[inline]
-    fn admit<R: Residents>(&mut self, new: &Object, _residents: &R) -> bool {
-        self.returning = self.a1out.remove(new.key).is_some();
+    fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
+        self.returning = self.a1out.remove(Name::of_newcomer(new, residents), residents).is_some();
         true
     }
 
@@ -97,12 +100,12 @@ impl Policy for TwoQ {
     #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let capacity = residents.capacity();
-        if self.a1in.used() <= capacity.share(self.params.kin) && !self.am.is_empty() {
+        if self.a1in.used() <= self.kin.of(capacity) && !self.am.is_empty() {
             return self.am.pop_back(&mut self.links, residents);
         }
         let slot = self.a1in.pop_back(&mut self.links, residents)?;
-        let bound = capacity.share(self.params.kout);
-        self.a1out.insert(residents.object(slot).key, residents.weight(slot), (), bound);
+        let bound = self.kout.of(capacity);
+        self.a1out.insert(Name::of(slot, residents), residents.weight(slot), (), bound, residents);
         Some(slot)
     }
 
@@ -120,6 +123,6 @@ impl Policy for TwoQ {
         validate_all([&self.a1in, &self.am], &self.links, residents, |slot| {
             usize::from(self.is_in_am[slot])
         })?;
-        self.a1out.validate()
+        self.a1out.validate(residents)
     }
 }
