@@ -62,7 +62,7 @@ pub struct AdaptiveParams {
 impl Params for AdaptiveParams {
     const ALL: &'static [Param] = &[Param {
         name: "objective",
-        about: "what there should be least of from the origin: requests or bytes; default requests",
+        about: "what to fetch least of: requests, which costs more bytes, or bytes, which costs more requests",
     }];
 
     fn set(&mut self, _objective: &str, value: &str) -> Result<(), String> {

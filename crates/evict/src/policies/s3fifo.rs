@@ -10,6 +10,9 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 /// New objects enter a small queue. An object that leaves it without enough hits is evicted, and its key becomes a ghost;
 /// with enough hits, or when a ghost is requested, the object enters the main queue, a CLOCK with two bits.
 ///
+/// As long as nothing was evicted, new objects enter the main queue once the small one has its share, unless `fill` says
+/// otherwise.
+///
 /// An object larger than the small queue enters it like any other; then the queue is emptied down to its share
 /// as room is needed, and the object leaves unless it has earned its hits by then.
 pub struct S3Fifo {
@@ -24,6 +27,8 @@ pub struct S3Fifo {
     returning: bool,
     small_share: Share,
     ghost_share: Share,
+    /// Whether nothing was ever evicted.
+    is_filling: bool,
 }
 
 const MOST_HITS: u8 = 0b011;
@@ -35,11 +40,19 @@ pub struct S3FifoParams {
     small: f64,
     ghost: f64,
     threshold: u32,
+    fill: Fill,
+}
+
+/// Where new objects go once the small queue is full, as long as nothing was evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fill {
+    Main,
+    Small,
 }
 
 impl Default for S3FifoParams {
     fn default() -> Self {
-        Self { small: 0.1, ghost: 0.9, threshold: 2 }
+        Self { small: 0.1, ghost: 0.9, threshold: 2, fill: Fill::Main }
     }
 }
 
@@ -48,12 +61,23 @@ impl Params for S3FifoParams {
         Param { name: "small", about: "share of the capacity for the small queue: 0 to 1" },
         Param { name: "ghost", about: "share of the capacity whose worth of keys is remembered: 0 to 1" },
         Param { name: "threshold", about: "hits that move an object to the main queue: 1 to 3" },
+        Param {
+            name: "fill",
+            about: "queue that new objects fill before the first eviction: main or small (the paper)",
+        },
     ];
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "small" => self.small = read_share(value)?,
             "ghost" => self.ghost = read_share(value)?,
+            "fill" => {
+                self.fill = match value {
+                    "main" => Fill::Main,
+                    "small" => Fill::Small,
+                    _ => return Err("main or small".into()),
+                };
+            }
             _ => self.threshold = read_count(value, 1..=u32::from(MOST_HITS))?,
         }
         Ok(())
@@ -63,6 +87,11 @@ impl Params for S3FifoParams {
         match name {
             "small" => self.small.to_string(),
             "ghost" => self.ghost.to_string(),
+            "fill" => match self.fill {
+                Fill::Main => "main",
+                Fill::Small => "small",
+            }
+            .into(),
             _ => self.threshold.to_string(),
         }
     }
@@ -95,6 +124,11 @@ impl S3Fifo {
         }
     }
 
+    #[cold]
+    fn is_small_full<R: Residents>(&mut self, residents: &R) -> bool {
+        self.small.used() >= self.small_share.of(residents.capacity())
+    }
+
     fn is_in_main(&self, slot: Slot) -> bool {
         self.marks[slot] & IN_MAIN != 0
     }
@@ -109,6 +143,7 @@ impl Policy for S3Fifo {
         Self {
             small_share: Share::new(params.small),
             ghost_share: Share::new(params.ghost),
+            is_filling: params.fill == Fill::Main,
             params,
             links: Links::new(),
             small: Segment::new(),
@@ -127,7 +162,8 @@ impl Policy for S3Fifo {
 
     #[inline]
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
-        let is_in_main = std::mem::take(&mut self.returning);
+        let is_in_main =
+            std::mem::take(&mut self.returning) || self.is_filling && self.is_small_full(residents);
         self.marks.put(slot, if is_in_main { IN_MAIN } else { 0 });
         let queue = if is_in_main { &mut self.main } else { &mut self.small };
         queue.push_front(&mut self.links, slot, residents);
@@ -142,6 +178,7 @@ impl Policy for S3Fifo {
     #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let capacity = residents.capacity();
+        self.is_filling = false;
         let main_share = capacity.amount - self.small_share.of(capacity);
         if self.main.used() > main_share {
             return self.evict_main(residents);
@@ -164,5 +201,28 @@ impl Policy for S3Fifo {
             usize::from(self.is_in_main(slot))
         })?;
         self.ghosts.validate(residents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::{By, Capacity, Object};
+    use crate::{AnyShard, Spec, spread};
+
+    /// How many of the first ten objects stay in a cache for ten when a hundred others were asked for once.
+    fn stay(spec: &str) -> usize {
+        let capacity = Capacity { by: By::Entries, amount: 10 };
+        let mut shard: Box<dyn AnyShard<()>> = Spec::parse(spec).expect("a valid spec").build(capacity, 1);
+        for number in 0..110 {
+            let object = Object { key: spread(number), size: 1, cost: 0 };
+            let _stored = shard.insert(object, (), &mut Vec::new());
+        }
+        (0..10).filter(|&number| shard.peek(spread(number)).is_some()).count()
+    }
+
+    #[test]
+    fn the_main_queue_fills_before_the_first_eviction() {
+        assert_eq!(stay("s3fifo"), 9);
+        assert_eq!(stay("s3fifo:fill=small"), 0);
     }
 }

@@ -9,7 +9,7 @@ use crate::parts::by_slot::BySlot;
 use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
 use crate::parts::sketch::Sketch;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
+use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_count, read_share};
 
 /// The protected segment's share of the main part.
 const PROTECTED: f64 = 0.8;
@@ -36,6 +36,11 @@ pub struct WTinyLfu {
     /// The weight that was admitted to the window and is not in it yet.
     incoming: u64,
     share: f64,
+    /// What the main part and its protected segment may hold of `limited`.
+    main_limit: u64,
+    protected_limit: u64,
+    limited: Option<u64>,
+    period: u32,
     climber: Option<Climber>,
 }
 
@@ -54,11 +59,13 @@ pub struct WTinyLfuParams {
     pub window: f64,
     /// Whether the window adapts.
     pub adaptive: bool,
+    /// After how many lookups it does, for each resident.
+    pub period: u32,
 }
 
 impl Default for WTinyLfuParams {
     fn default() -> Self {
-        Self { window: 0.01, adaptive: true }
+        Self { window: 0.01, adaptive: true, period: 1 }
     }
 }
 
@@ -66,6 +73,10 @@ impl Params for WTinyLfuParams {
     const ALL: &'static [Param] = &[
         Param { name: "window", about: "the window's share of the capacity: 0 to 0.8" },
         Param { name: "adaptive", about: "whether the window adapts: true or false" },
+        Param {
+            name: "period",
+            about: "lookups for each resident until the window adapts again: 1 to 100 (the paper: 10)",
+        },
     ];
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -74,6 +85,7 @@ impl Params for WTinyLfuParams {
                 let share = read_share(value).ok().filter(|share| *share <= WINDOWS.1);
                 self.window = share.ok_or("a share from 0 to 0.8")?;
             }
+            "period" => self.period = read_count(value, 1..=100)?,
             _ => self.adaptive = value.parse().map_err(|_| "true or false")?,
         }
         Ok(())
@@ -82,6 +94,7 @@ impl Params for WTinyLfuParams {
     fn get(&self, name: &str) -> String {
         match name {
             "window" => self.window.to_string(),
+            "period" => self.period.to_string(),
             _ => self.adaptive.to_string(),
         }
     }
@@ -103,6 +116,10 @@ impl Policy for WTinyLfu {
             sketch: Sketch::new(),
             incoming: 0,
             share: params.window,
+            main_limit: 0,
+            protected_limit: 0,
+            limited: None,
+            period: params.period,
             climber: params.adaptive.then(Climber::default),
         }
     }
@@ -111,8 +128,11 @@ impl Policy for WTinyLfu {
         self.sketch.fit(residents.len());
         self.sketch.record(new.key);
         if let Some(climber) = &mut self.climber {
-            let step = climber.climb(residents.now(), self.sketch.residents());
-            self.share = (self.share + step).clamp(WINDOWS.0, WINDOWS.1);
+            let step = climber.climb(residents.now(), self.sketch.residents() * self.period as usize);
+            if step != 0.0 {
+                self.share = (self.share + step).clamp(WINDOWS.0, WINDOWS.1);
+                self.limited = None;
+            }
         }
         let capacity = residents.capacity();
         let weight = capacity.weigh(new.size);
@@ -189,31 +209,54 @@ impl Policy for WTinyLfu {
 impl WTinyLfu {
     /// What the window may hold: something, unless its share is none.
     #[inline]
-    fn window_limit(&self, capacity: Capacity) -> u64 {
+    fn window_limit(&mut self, capacity: Capacity) -> u64 {
         capacity.amount - self.main_limit(capacity)
     }
 
     #[inline]
-    fn main_limit(&self, capacity: Capacity) -> u64 {
-        capacity.share(1.0 - self.share).min(capacity.amount)
+    fn main_limit(&mut self, capacity: Capacity) -> u64 {
+        if self.limited != Some(capacity.amount) {
+            self.limit(capacity);
+        }
+        self.main_limit
+    }
+
+    #[cold]
+    fn limit(&mut self, capacity: Capacity) {
+        self.limited = Some(capacity.amount);
+        self.main_limit = capacity.share(1.0 - self.share).min(capacity.amount);
+        self.protected_limit = (self.main_limit as f64 * PROTECTED) as u64;
     }
 
     /// By how much the main part would be above its limit with `weight` more.
     #[inline]
-    fn excess(&self, weight: u64, capacity: Capacity) -> u64 {
+    fn excess(&mut self, weight: u64, capacity: Capacity) -> u64 {
         let main = self.probation.used() + self.protected.used();
         (main + weight).saturating_sub(self.main_limit(capacity))
     }
 
     /// The window's last, if the window holds too much or will.
     #[inline]
-    fn leaving(&self, capacity: Capacity) -> Option<Slot> {
+    fn leaving(&mut self, capacity: Capacity) -> Option<Slot> {
         let will_hold = self.window.used().saturating_add(self.incoming);
-        self.window.back().filter(|_| will_hold > self.window_limit(capacity))
+        if will_hold > self.window_limit(capacity) { self.window.back() } else { None }
     }
 
     /// Whether `candidate` was asked for more often than the next victims that weigh `needed` together.
-    fn outweighs<R: Residents>(&self, candidate: u64, mut needed: u64, residents: &R) -> bool {
+    #[inline]
+    fn outweighs<R: Residents>(&self, candidate: u64, needed: u64, residents: &R) -> bool {
+        if needed == 0 {
+            return true;
+        }
+        match self.probation.back() {
+            Some(only) if residents.weight(only) >= needed => {
+                self.sketch.estimate(candidate) > self.sketch.estimate(residents.object(only).key)
+            }
+            _ => self.outweighs_several(candidate, needed, residents),
+        }
+    }
+
+    fn outweighs_several<R: Residents>(&self, candidate: u64, mut needed: u64, residents: &R) -> bool {
         let segments = [&self.probation, &self.protected, &self.window];
         let slots = segments.into_iter().flat_map(|segment| segment.iter_back(&self.links));
         let victims = slots.map_while(|slot| {
@@ -227,8 +270,8 @@ impl WTinyLfu {
     /// Moves `slot` from probation to the protected segment, and from there what is too much back.
     fn protect<R: Residents>(&mut self, slot: Slot, residents: &R) {
         self.move_to(Part::Protected, slot, residents);
-        let limit = (self.main_limit(residents.capacity()) as f64 * PROTECTED) as u64;
-        while self.protected.used() > limit
+        self.main_limit(residents.capacity());
+        while self.protected.used() > self.protected_limit
             && let Some(last) = self.protected.back()
         {
             self.move_to(Part::Probation, last, residents);
@@ -283,7 +326,7 @@ impl Default for Climber {
 
 impl Climber {
     /// By how much to change the window's share at lookup `now`: 0 until a period of lookups is over. Periods are
-    /// a tenth of those in the paper, so that short traces and new caches get somewhere, too.
+    /// a tenth of those in the paper unless the user says otherwise, so that short traces and new caches get somewhere, too.
     fn climb(&mut self, now: u64, period: usize) -> f64 {
         let lookups = now - self.since;
         if lookups < period as u64 {
