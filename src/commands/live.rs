@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use larder_lab::cache_lines::{self, Layout};
 use larder_lab::live::services::{Backend, Cost, Options};
 use larder_lab::live::{Outcome, Plan, Times, drive};
 use larder_lab::workload::Crud;
@@ -19,6 +20,26 @@ pub(crate) enum Live {
     Services(Services),
     /// Clients that read and write there; prints JSON
     Drive(Drive),
+    /// Threads that count in a table over cache lines; prints nanoseconds for an operation
+    Lines(Lines),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Lines {
+    /// Where entries lie
+    #[arg(long, value_name = "NAME", value_parser = layout)]
+    layout: Layout,
+    /// How many threads there are
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// How often each thread counts
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    operations: u32,
+}
+
+fn layout(name: &str) -> Result<Layout, String> {
+    let known = || Layout::ALL.map(Layout::name).join(" ");
+    Layout::ALL.into_iter().find(|layout| layout.name() == name).ok_or_else(|| format!("known: {}", known()))
 }
 
 #[derive(Debug, Args)]
@@ -79,6 +100,10 @@ pub(crate) fn run(live: &Live) -> Result<(), Failure> {
     match live {
         Live::Services(services) => serve(services),
         Live::Drive(clients) => ask(clients),
+        Live::Lines(Lines { layout, threads, operations }) => {
+            say(&format!("{:.3}", cache_lines::time(*layout, *threads, *operations)));
+            Ok(())
+        }
     }
 }
 

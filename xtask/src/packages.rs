@@ -48,6 +48,11 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "/usr/lib/python3/dist-packages/aiohttp/__init__.py",
         "what larder experiment measures the proxy beside",
     ),
+    package(
+        "python3-httpx",
+        "/usr/lib/python3/dist-packages/httpx/__init__.py",
+        "what larder experiment measures the proxy beside",
+    ),
     package("libthrift-dev", "/usr/include/thrift/Thrift.h", "Thrift's library for C++"),
     package("libboost-dev", "/usr/include/boost/version.hpp", "what Thrift's library for C++ needs"),
     package("libtirpc-dev", "/usr/include/tirpc/rpc/rpc.h", "the library of ONC RPC"),

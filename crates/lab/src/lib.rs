@@ -5,6 +5,7 @@
 //!
 //! Only [`live`] uses sockets: its experiments start the real program, with a backend and clients.
 
+pub mod cache_lines;
 pub mod curve;
 pub mod describe;
 pub mod live;

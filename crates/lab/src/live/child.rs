@@ -50,6 +50,11 @@ impl Running {
         Err(running.ended("it ended before it served"))
     }
 
+    /// The last line that it said before it was ready.
+    pub(super) fn said(&self) -> &str {
+        self.said.last().map_or("", |line| line.trim())
+    }
+
     /// The address that it named between these words.
     ///
     /// # Errors

@@ -1,86 +1,262 @@
-//! The report's claims, and their verdicts.
+//! Claims about many pages at once, and their verdicts.
 
-use super::{AIOHTTP, LARDER, Measured, REPORT, URLS};
+use super::{AIOHTTP, DISTANCES, EXECUTOR, LARDER, Measured, PLACES, REPORT, RIVALS, URLS};
+use crate::live::Host;
 use crate::live::experiments::LARDER as OURS;
 use crate::live::findings::{Finding, Ruling};
 use crate::live::{Bound, Interval, Kind, Samples};
 
-/// Where a claim is decided: what the largest number of workers does.
+/// Where rivals are compared: with the largest number of workers.
 const MOST: usize = 64;
+/// The threads of Python's default executor: as many as there are cores and so many more, up to a number.
+const MORE_THREADS: usize = 4;
+const MOST_THREADS: usize = 32;
+/// A part is what limits a program from this share of what is possible with it.
+const FULL: f64 = 0.85;
 
-pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
-    let (executor, aiohttp) = ("asyncio executor", AIOHTTP);
-    let rate = |measured: &Measured| measured.throughput();
-    vec![
-        times(
-            cells,
-            "With 64 in flight and a far origin, at least 3.2 times the pages a second of asyncio with blocking fetches",
-            ("far", executor, 3.2),
-            (rate, "pages a second"),
-            "The report measured 128 pages a second against asyncio's 40, and wondered why asyncio flattened after 16 \
-             threads. The default executor has as many threads as the machine has cores and four more, and 32 at most: \
-             beyond that, places are there that no thread fills."
-                .to_owned(),
-        ),
-        times(
-            cells,
-            "With 64 in flight and a near origin, at least 8 times the pages a second of aiohttp",
-            ("near", aiohttp, 8.0),
-            (rate, "pages a second"),
-            bound(cells),
-        ),
-        times(
-            cells,
-            "CPU time for a page is at most a tenth of aiohttp's",
-            ("near", aiohttp, 10.0),
-            (|measured| 1e6 / measured.processor_us, "pages in a second of CPU time"),
-            work(cells),
-        ),
-        efficiency(cells),
-        weak_scaling(cells),
-    ]
+/// What is compared of two programs: larger is better.
+type Value = fn(&Measured) -> Option<f64>;
+
+/// A claim of so many times what a rival has.
+struct Times<'a> {
+    claim: String,
+    source: &'static str,
+    origin: &'a str,
+    rival: &'a str,
+    times: f64,
+    value: Value,
+    unit: &'static str,
 }
 
-/// A mean over what was measured of near pages with the most workers.
-fn near(cells: &[Measured], system: &str, value: fn(&Measured) -> f64) -> Option<f64> {
-    let of = find(cells, system, "near", most_pages(cells, AIOHTTP, "near"), MOST);
-    let values: Vec<f64> = of.iter().map(|measured| value(measured)).collect();
-    Interval::of(&values).map(|interval| interval.mean)
+pub(super) fn claims(cells: &[Measured], host: Option<&Host>) -> Vec<Finding> {
+    let cores = host.map_or(1, |host| host.cores);
+    let mut found = vec![seed(cells, cores)];
+    for (rival, name) in RIVALS.into_iter().filter(|(rival, _)| *rival != EXECUTOR) {
+        found.push(rate(cells, cores, ("far", 1.1), (rival, name)));
+    }
+    for (rival, name) in RIVALS {
+        let times = if rival == AIOHTTP { 8.0 } else { 2.0 };
+        found.push(rate(cells, cores, ("near", times), (rival, name)));
+    }
+    for (rival, name) in RIVALS {
+        let times = if rival == AIOHTTP { 10.0 } else { 2.0 };
+        let claim = match rival {
+            AIOHTTP => format!("CPU time for a page is at most a tenth of that of {name}"),
+            _ => format!("CPU time for a page is at most half of that of {name}"),
+        };
+        let value: Value = |one| Some(1e6 / one.processor_us);
+        let times =
+            Times { claim, source: OURS, origin: "near", rival, times, value, unit: "times fewer CPU time" };
+        found.push(times.decide(cells).saying(work(cells, rival)).because(
+            &[Ruling::Fails],
+            "The proxy does more for a page than a client: it takes a request, sends one, receives the page, stores it, and sends it on, \
+             over two connections instead of one. Most of that is the kernel's work.",
+        ));
+    }
+    found.extend(
+        RIVALS.into_iter().flat_map(|rival| [memory(cells, rival), tail(cells, rival), stall(cells, rival)]),
+    );
+    found.extend([efficiency(cells), weak_scaling(cells)]);
+    found
 }
 
-/// What a page costs the proxy beside aiohttp, and why.
-fn work(cells: &[Measured]) -> String {
-    let does = "The proxy does more for a page than aiohttp: it takes a request, sends one, receives the page, stores it, and sends \
-         it on. Most of that is the kernel's work, for two connections instead of one. It is user and system time between \
-         the first request and the last page; neither's start counts.";
-    let cost = |system| near(cells, system, |one| one.processor_us);
-    match (cost(LARDER), cost(AIOHTTP)) {
-        (Some(ours), Some(theirs)) => {
-            format!("{does} A page costs {ours:.0} us here, and {theirs:.0} us of aiohttp.")
+/// The seed report's own comparison.
+fn seed(cells: &[Measured], cores: usize) -> Finding {
+    let (rival, threads) = (EXECUTOR, (cores + MORE_THREADS).min(MOST_THREADS));
+    let claim = format!(
+        "With {MOST} in flight and a far origin, at least 3.2 times the pages a second of asyncio with blocking fetches in its default \
+         executor"
+    );
+    let times = Times {
+        claim,
+        source: REPORT,
+        origin: "far",
+        rival,
+        times: 3.2,
+        value: throughput,
+        unit: "times its pages a second",
+    };
+    times.decide(cells).saying(limits(cells, cores, ("far", rival))).because(
+        &[Ruling::Holds],
+        format!(
+            "The default executor has as many threads as the machine has cores and four more, {threads} here: no more requests are in \
+             flight, whatever the number of places. The advantage is over this choice and not over asyncio."
+        ),
+    )
+}
+
+fn rate(
+    cells: &[Measured],
+    cores: usize,
+    (origin, times): (&'static str, f64),
+    (rival, name): (&'static str, &str),
+) -> Finding {
+    let away = DISTANCES.iter().find(|(known, _)| *known == origin).map_or(0, |(_, away)| *away);
+    let claim = format!(
+        "With {MOST} in flight and a {origin} origin, at least {times} times the pages a second of {name}"
+    );
+    let decided = Times {
+        claim,
+        source: OURS,
+        origin,
+        rival,
+        times,
+        value: throughput,
+        unit: "times its pages a second",
+    };
+    let ceiling = MOST as f64 * 1e3 / away.max(1) as f64;
+    decided.decide(cells).saying(limits(cells, cores, (origin, rival))).because(
+        &[Ruling::Fails],
+        match origin {
+            "far" => format!(
+                "{MOST} places and {away} ms to the origin allow at most {ceiling:.0} pages a second to any program, and both come near \
+                 that: the places limit both."
+            ),
+            _ => "Origin and clients share the machine's cores with the proxy, which leaves it a part of them only.".to_owned(),
+        },
+    )
+}
+
+fn throughput(one: &Measured) -> Option<f64> {
+    Some(one.throughput())
+}
+
+fn memory(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
+    let claim = format!("The proxy takes less memory than {name}, though it stores all pages");
+    let value: Value = |one| Some(1.0 / one.resident?);
+    Times {
+        claim,
+        source: OURS,
+        origin: "near",
+        rival,
+        times: 1.0,
+        value,
+        unit: "times its memory, the other way round",
+    }
+    .decide(cells)
+    .saying(means(cells, rival, |one| Some(one.resident? / f64::from(1 << 20)), "MiB"))
+}
+
+fn tail(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
+    let claim = format!(
+        "With {MOST} in flight and a near origin, 99 of 100 pages take at most half the time that they take with {name}"
+    );
+    let value: Value = |one| Some(1.0 / one.p99_ms?);
+    Times {
+        claim,
+        source: OURS,
+        origin: "near",
+        rival,
+        times: 2.0,
+        value,
+        unit: "times as fast at the 99th percentile",
+    }
+    .decide(cells)
+    .saying(means(cells, rival, |one| one.p99_ms, "ms"))
+}
+
+fn stall(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
+    let claim =
+        format!("At overload no page waits longer than with {name} (the slowest page of a near origin)");
+    let value: Value = |one| Some(1.0 / one.slowest_ms?);
+    Times {
+        claim,
+        source: OURS,
+        origin: "near",
+        rival,
+        times: 1.0,
+        value,
+        unit: "times as fast at the slowest page",
+    }
+    .decide(cells)
+    .saying(means(cells, rival, |one| one.slowest_ms, "ms"))
+}
+
+impl Times<'_> {
+    /// Ratios by list, with each number of URLs as a condition.
+    fn decide(self, cells: &[Measured]) -> Finding {
+        let Self { claim, source, origin, rival, times, value, unit } = self;
+        let mut samples = Samples::default();
+        let lists = URLS.into_iter().chain([super::MANY]);
+        for urls in lists {
+            let others = find(cells, rival, origin, Some(urls), MOST);
+            let ratio = |one: &&Measured| {
+                let other = others.iter().find(|other| other.cell.repetition == one.cell.repetition)?;
+                Some((one.cell.repetition, value(one)? / value(other)?))
+            };
+            let ours = find(cells, LARDER, origin, Some(urls), MOST);
+            samples.add(&format!("{urls} URLs"), ours.iter().filter_map(ratio));
         }
-        _ => does.to_owned(),
+        let decided = (samples, Bound::Above(times));
+        Finding::sampled(claim, source, Kind::DependsOn("number of URLs"), decided, (1.0, unit))
     }
 }
 
-/// What near pages cost each program, and what follows for their number.
-fn bound(cells: &[Measured]) -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let away =
-        "With 64 in flight and 2 ms to the origin, no program can have more than 32,000 pages a second.";
-    let of_ours = |value| near(cells, LARDER, value);
-    let (proxy, origin) = (of_ours(|one| one.processor_us), of_ours(|one| one.origin_us));
-    let clients = of_ours(|one| one.driver_us.unwrap_or(0.0));
-    let aiohttp = near(cells, AIOHTTP, |one| one.processor_us);
-    let (Some(proxy), Some(origin), Some(clients), Some(aiohttp)) = (proxy, origin, clients, aiohttp) else {
-        return away.to_owned();
+/// The mean of `value` for both programs on near pages, as a sentence.
+fn means(cells: &[Measured], rival: &str, value: Value, unit: &str) -> String {
+    match (mean(cells, ("near", LARDER), value), mean(cells, ("near", rival), value)) {
+        (Some(ours), Some(theirs)) => format!("The proxy has {ours:.1} {unit}, and the other {theirs:.1}."),
+        _ => String::new(),
+    }
+}
+
+/// The mean over the longest list that a program was measured with.
+fn mean(cells: &[Measured], (origin, system): (&str, &str), value: Value) -> Option<f64> {
+    let all = find(cells, system, origin, None, MOST);
+    let most = all.iter().map(|one| one.cell.urls).max()?;
+    let those = all.iter().filter(|one| one.cell.urls == most).filter_map(|one| value(one));
+    Interval::of(&those.collect::<Vec<_>>()).map(|interval| interval.mean)
+}
+
+/// What a page costs the proxy and a rival.
+fn work(cells: &[Measured], rival: &str) -> String {
+    let cost: Value = |one| Some(one.processor_us);
+    match (mean(cells, ("near", LARDER), cost), mean(cells, ("near", rival), cost)) {
+        (Some(ours), Some(theirs)) => format!(
+            "A page costs the proxy {ours:.0} us and the other program {theirs:.0} us, user and system time, between the first request and \
+             the last page."
+        ),
+        _ => String::new(),
+    }
+}
+
+/// What limits the proxy and a rival on the longest list, as a sentence.
+fn limits(cells: &[Measured], cores: usize, (origin, rival): (&str, &str)) -> String {
+    let of = |system: &str| {
+        let rate = mean(cells, (origin, system), throughput)?;
+        let limit = limit(cells, cores, (origin, system), rate)?;
+        let name = if system == LARDER { "the proxy" } else { "the other" };
+        Some(format!("{name} has {rate:.0} pages a second, limited by {limit}"))
     };
-    let all = proxy + origin + clients;
-    format!(
-        "Where the origin answers soon, what a page costs of the processor decides. Here it costs the proxy {proxy:.0} us, and \
-         the origin and the clients, which share the machine with it, {origin:.0} and {clients:.0}: {cores} cores have time \
-         for {:.0} such pages a second. aiohttp takes {aiohttp:.0} us of its one core. {away}",
-        cores as f64 * 1e6 / all,
-    )
+    match (of(LARDER), of(rival)) {
+        (Some(ours), Some(theirs)) => format!("On the longest list {ours}; {theirs}."),
+        _ => String::new(),
+    }
+}
+
+/// What limits a program at a rate: the first that is used nearly as much as possible.
+fn limit(
+    cells: &[Measured],
+    cores: usize,
+    (origin, system): (&str, &str),
+    rate: f64,
+) -> Option<&'static str> {
+    let away = DISTANCES.iter().find(|(known, _)| *known == origin).map(|(_, away)| *away)?;
+    let seconds = |value: Value| Some(mean(cells, (origin, system), value)? * rate / 1e6);
+    let own = seconds(|one| Some(one.processor_us))?;
+    let origins = seconds(|one| Some(one.origin_us))?;
+    let all = own + origins + seconds(|one| Some(one.driver_us.unwrap_or(0.0)))?;
+    let round_trips = rate * away as f64 / 1e3;
+    let threads = (cores + MORE_THREADS).min(MOST_THREADS) as f64;
+    let is_python = system != LARDER;
+    Some(match () {
+        () if system == EXECUTOR && round_trips >= threads * FULL => "the threads of its executor",
+        () if round_trips >= PLACES as f64 * FULL => "its places",
+        () if is_python && own >= FULL => "the one core that its interpreter can use",
+        () if origins >= FULL => "the origin, which has one thread",
+        () if all >= cores as f64 * FULL => "the machine's cores, which it shares with origin and clients",
+        () => "nothing that is measured: no part is used to the full",
+    })
 }
 
 fn find<'a>(
@@ -98,35 +274,6 @@ fn find<'a>(
             && urls.is_none_or(|urls| urls == cell.urls)
     };
     cells.iter().filter(is_it).collect()
-}
-
-/// The longest list that a system was measured with, and the most workers.
-fn most_pages(cells: &[Measured], system: &str, origin: &str) -> Option<u32> {
-    find(cells, system, origin, None, MOST).iter().map(|measured| measured.cell.urls).max()
-}
-
-/// That larder's `value` is at least `times` that of another `system`, at the most workers and the longest list that both
-/// were measured with.
-fn times(
-    cells: &[Measured],
-    claim: &str,
-    (origin, system, times): (&str, &str, f64),
-    (value, unit): (fn(&Measured) -> f64, &'static str),
-    text: String,
-) -> Finding {
-    let others = find(cells, system, origin, None, MOST);
-    let urls = most_pages(cells, system, origin);
-    let ratio = |one: &&Measured| {
-        let is_its = |other: &&&Measured| {
-            Some(other.cell.urls) == urls && other.cell.repetition == one.cell.repetition
-        };
-        Some((one.cell.repetition, value(one) / value(others.iter().find(is_its)?)))
-    };
-    let ours = urls.map_or_else(Vec::new, |urls| find(cells, LARDER, origin, Some(urls), MOST));
-    let mut samples = Samples::default();
-    samples.add("the longest list", ours.iter().filter_map(ratio));
-    let decided = (samples, Bound::Above(times));
-    Finding::sampled(claim, REPORT, Kind::OnAverage, decided, (1.0, unit)).saying(text)
 }
 
 /// Throughput for each worker, against that of one alone, of cells with `workers`; with the repetition.
@@ -205,7 +352,17 @@ mod tests {
     fn measured(system: &str, urls: u32, workers: usize, repetition: u64, seconds: f64) -> Measured {
         let (system, origin) = (system.to_owned(), "far".to_owned());
         let cell = Cell { system, origin, urls, workers, repetition };
-        Measured { cell, seconds, processor_us: 50.0, origin_us: 10.0, driver_us: None }
+        let (resident, p99_ms, slowest_ms) = (Some(1e6), Some(60.0), Some(70.0));
+        Measured {
+            cell,
+            seconds,
+            processor_us: 50.0,
+            origin_us: 10.0,
+            driver_us: None,
+            resident,
+            p99_ms,
+            slowest_ms,
+        }
     }
 
     #[test]
@@ -223,15 +380,37 @@ mod tests {
     }
 
     #[test]
+    fn what_limits_a_program_is_what_it_uses_to_the_full() {
+        // 64 places and 50 ms allow 1,280 pages a second.
+        let limit_of = |system: &str, seconds: f64| {
+            let cells = [measured(system, 1_324, 64, 0, seconds)];
+            limit(&cells, 2, ("far", system), 1_324.0 / seconds).unwrap()
+        };
+        assert_eq!(limit_of(LARDER, 1.1), "its places");
+        assert_eq!(limit_of(EXECUTOR, 11.1), "the threads of its executor");
+        assert_eq!(limit_of(AIOHTTP, 5.0), "nothing that is measured: no part is used to the full");
+        let mut busy = measured(AIOHTTP, 1_324, 64, 0, 1_324.0 / 900.0);
+        busy.processor_us = 1_050.0;
+        assert_eq!(
+            limit(&[busy], 2, ("far", AIOHTTP), 900.0),
+            Some("the one core that its interpreter can use")
+        );
+    }
+
+    #[test]
     fn a_claim_of_so_many_times_is_judged_pair_by_pair() {
         let mut cells = Vec::new();
         for (at, seconds) in [(0, 1.0), (1, 1.1), (2, 0.9)] {
             cells.push(measured(LARDER, 164, 64, at, seconds));
-            cells.push(measured("asyncio executor", 164, 64, at, seconds * (4.0 + at as f64 / 50.0)));
+            cells.push(measured(EXECUTOR, 164, 64, at, seconds * (4.0 + at as f64 / 50.0)));
         }
-        let findings = claims(&cells);
+        let findings = claims(&cells, None);
         let decided = findings[0].decide(0.05);
         assert_eq!(decided.verdict, Verdict::Holds);
-        assert!(decided.effect.starts_with("+4.02 pages a second (95% between "), "{}", decided.effect);
+        assert!(
+            decided.effect.starts_with("+4.02 times its pages a second (95% between "),
+            "{}",
+            decided.effect
+        );
     }
 }

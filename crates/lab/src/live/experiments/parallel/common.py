@@ -28,19 +28,27 @@ def processor():
 async def measure(fetch):
     """Fetches the pages that only warm, and then the others, whose time counts."""
     places = asyncio.Semaphore(AT_ONCE)
+    times = []
 
     async def one(page):
         async with places:
-            return await fetch(f"{BEGINNING}{page}")
+            begun = time.perf_counter()
+            size = await fetch(f"{BEGINNING}{page}")
+            times.append(time.perf_counter() - begun)
+            return size
 
     async def every(pages):
         return sum(await asyncio.gather(*map(one, pages)))
 
     await every(range(COUNT, COUNT + WARMING))
+    times.clear()
     spent, begun = processor(), time.perf_counter()
     count = await every(range(COUNT))
     seconds, spent = time.perf_counter() - begun, processor() - spent
-    print(json.dumps({"seconds": seconds, "processor": spent, "bytes": count}))
+    times.sort()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    told = {"seconds": seconds, "processor": spent, "bytes": count, "resident": memory}
+    print(json.dumps(told | {"p99": times[len(times) * 99 // 100], "slowest": times[-1]}))
 
 
 threading.Thread(target=end_with_input, daemon=True).start()

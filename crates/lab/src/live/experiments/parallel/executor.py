@@ -1,4 +1,4 @@
-# asyncio as one uses it who has a blocking library: in the loop's default executor.
+# asyncio with a blocking library, in EXECUTOR: the loop's default one if that is None.
 
 from urllib.request import ProxyHandler, build_opener
 
@@ -12,7 +12,7 @@ def blocking(url):
 
 async def main():
     loop = asyncio.get_running_loop()
-    await measure(lambda url: loop.run_in_executor(None, blocking, url))
+    await measure(lambda url: loop.run_in_executor(EXECUTOR, blocking, url))
 
 
 asyncio.run(main())

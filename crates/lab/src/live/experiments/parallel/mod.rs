@@ -26,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "parallel",
     title: "How many pages at once, beside asyncio",
     shows: "time, speedup, efficiency, throughput and weak scaling over 1 to 64 workers, beside Python's asyncio",
-    seconds: (75, 450),
+    seconds: (95, 560),
     measure,
     conclude,
     missing: || None,
@@ -38,11 +38,21 @@ const CLIENTS: usize = 64;
 const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const URLS: [u32; 4] = [164, 328, 656, 1_324];
 /// Origins: name, how far away in milliseconds.
-const ORIGINS: [(&str, u64); 2] = [("far", 50), ("near", 2)];
+const DISTANCES: [(&str, u64); 2] = [("far", 50), ("near", 2)];
 /// The near headlines are decided by so many pages: those of the longest list are over before a program is in its stride.
 const MANY: u32 = 4 * 1_324;
+/// Places of all programs where they are compared.
+const PLACES: usize = WORKERS[6];
 const LARDER: &str = "larder";
+/// The programs beside which it is measured: name, and what it is.
+const EXECUTOR: &str = "asyncio executor";
 const AIOHTTP: &str = "asyncio aiohttp";
+const RIVALS: [(&str, &str); 4] = [
+    (EXECUTOR, "asyncio with blocking fetches in its default executor"),
+    ("asyncio threads", "asyncio with blocking fetches in an executor that has as many threads as places"),
+    (AIOHTTP, "aiohttp"),
+    ("asyncio httpx", "httpx"),
+];
 /// Bytes of a page.
 const PAGE: u64 = 8 << 10;
 /// Pages for each worker that are asked for before the clock runs, so that connections are open and programs warm.
@@ -55,7 +65,7 @@ const TOO_LONG: u32 = 331;
 const LONG_BESIDE: u32 = 21;
 /// Where the Python that was measured is written down.
 const PYTHON: &str = "python";
-const MISSING: &str = "no Python here has all that the proxy is measured beside; 'apt-get install python3-aiohttp' brings it, \
+const MISSING: &str = "no Python here has all that the proxy is measured beside; 'apt-get install python3-aiohttp python3-httpx' brings it, \
                        or --python names another";
 
 /// What is measured.
@@ -80,6 +90,12 @@ struct Measured {
     origin_us: f64,
     /// The same for the clients, where they are not part of what is measured.
     driver_us: Option<f64>,
+    /// Bytes of memory, at the end or at most.
+    resident: Option<f64>,
+    /// What 99 of 100 pages took at most, in milliseconds.
+    p99_ms: Option<f64>,
+    /// What the slowest page took.
+    slowest_ms: Option<f64>,
 }
 
 /// What one run took.
@@ -89,6 +105,9 @@ struct Took {
     processor: Duration,
     /// The same for the clients.
     driver: Option<Duration>,
+    resident: f64,
+    p99_ms: f64,
+    slowest_ms: f64,
 }
 
 impl Measured {
@@ -113,7 +132,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     bench.measure(&cells, key, |bench, cell| {
         let all = cell.urls + (cell.workers * WARMING) as u32;
         let pages = Course::once(all, Page { size: PAGE, cost: 0 });
-        let away = ORIGINS.iter().find(|(name, _)| *name == cell.origin).map_or(0, |(_, away)| *away);
+        let away = DISTANCES.iter().find(|(name, _)| *name == cell.origin).map_or(0, |(_, away)| *away);
         let distance = Duration::from_millis(away);
         let origin = Origin::start(Model { distance, ..Model::of(&pages.pages) })?;
         let took = match &python {
@@ -127,6 +146,9 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
             processor_us: each(took.processor, cell.urls),
             origin_us: each(origin.processor(), all),
             driver_us: took.driver.map(|spent| each(spent, cell.urls)),
+            resident: Some(took.resident),
+            p99_ms: Some(took.p99_ms),
+            slowest_ms: Some(took.slowest_ms),
         })
     })
 }
@@ -145,7 +167,7 @@ fn cells(size: Size, systems: &[&str]) -> Vec<Cell> {
     };
     let mut cells = Vec::new();
     for repetition in 0..repetitions {
-        for (origin, _) in ORIGINS {
+        for (origin, _) in DISTANCES {
             for &system in systems {
                 for (urls, workers) in pairs(size, system, origin) {
                     if repetition > 0 && !is_repeated(size, system, (urls, workers)) {
@@ -167,7 +189,7 @@ fn is_repeated(size: Size, system: &str, (urls, workers): (u32, usize)) -> bool 
         (Size::Full, LARDER) => trips <= LONG,
         (Size::Full, _) => trips <= LONG_BESIDE && workers >= 32 || urls == MANY,
         (_, LARDER) => true,
-        _ => workers == WORKERS[6],
+        _ => workers == PLACES,
     }
 }
 
@@ -185,18 +207,20 @@ fn pairs(size: Size, system: &str, origin: &str) -> Vec<(u32, usize)> {
         }
         (Size::Full, _, LARDER) => all().collect(),
         (Size::Full, "far", _) => {
-            all().filter(|&(urls, workers)| urls <= URLS[1] && urls / workers as u32 <= least).collect()
+            let few = |&(urls, workers): &(u32, usize)| urls <= URLS[1] && urls / workers as u32 <= least;
+            all().filter(|pair| few(pair) || pair.1 == PLACES).collect()
         }
         (Size::Full, ..) => all().filter(|&(urls, _)| [least, most].contains(&urls)).collect(),
         (Size::Quick, "far", LARDER) => few.chain(all().filter(is_short)).collect(),
-        (Size::Quick, "far", _) => vec![(20, 1), (least, 8), (least, 64)],
+        (Size::Quick, "far", EXECUTOR) => vec![(20, 1), (least, 8), (least, PLACES)],
+        (Size::Quick, "far", _) => vec![(20, 1), (least, 8), (least, PLACES), (most, PLACES)],
         (Size::Quick, _, LARDER) => {
             all().filter(|&(urls, workers)| urls == least || urls == most && workers >= 8).collect()
         }
         (Size::Quick, ..) => vec![(least, 1), (least, 16), (least, 64), (most, 64)],
     };
     if origin == "near" && [LARDER, AIOHTTP].contains(&system) {
-        pairs.push((MANY, WORKERS[6]));
+        pairs.push((MANY, PLACES));
     }
     pairs
 }
@@ -221,7 +245,14 @@ fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result
     let seen = load(measured, CLIENTS).run().map_err(|halt| proxy.explain(halt))?;
     let processor = proxy.processor().saturating_sub(before);
     match seen.count(Outcome::Hit) {
-        0 => Ok(Took { seconds: seen.elapsed.as_secs_f64(), processor, driver: Some(seen.processor) }),
+        0 => Ok(Took {
+            seconds: seen.elapsed.as_secs_f64(),
+            processor,
+            driver: Some(seen.processor),
+            resident: proxy.resident() as f64,
+            p99_ms: seen.percentile(0.99),
+            slowest_ms: seen.percentile(1.0),
+        }),
         hits => {
             Err(Halt::Failed(format!("{hits} of {} pages that nobody had asked for were hits", cell.urls)))
         }
@@ -230,9 +261,9 @@ fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result
 
 fn conclude(journal: &Journal) -> Findings {
     let cells: Vec<Measured> = journal.all("cell/");
-    let (aligned, table) = table::conclude(journal);
-    let mut findings = claims::claims(&cells);
-    findings.push(aligned);
+    let (lines, table) = table::conclude(journal);
+    let mut findings = claims::claims(&cells, journal.host().as_ref());
+    findings.extend(lines);
     Findings {
         setup: setup(&cells, journal.get(PYTHON)),
         findings,
@@ -250,15 +281,16 @@ fn setup(cells: &[Measured], python: Option<Python>) -> Vec<String> {
         PAGE >> 10
     );
     let versions = python.map(|python| format!(" It was {}.", python.versions)).unwrap_or_default();
+    let rivals: Vec<_> = RIVALS.iter().map(|(_, about)| *about).collect();
     let beside = format!(
-        "Beside it, two programs of Python's asyncio with as many places fetch the same pages straight from the same \
-         origin. The report's kind runs a blocking library in the loop's default executor; the other is written for \
-         asyncio (aiohttp). Neither stores anything.{versions}"
+        "Beside it, programs of Python's asyncio with as many places fetch the same pages straight from the same origin: {}. The seed \
+         report's program was of the first kind. None of them stores anything.{versions}",
+        rivals.join("; ")
     );
     let missing = python::PROGRAMS
         .iter()
-        .filter(|(name, _)| !cells.iter().any(|measured| measured.cell.system == *name));
-    let missing: Vec<_> = missing.map(|(name, _)| *name).collect();
+        .filter(|program| !cells.iter().any(|measured| measured.cell.system == program.name));
+    let missing: Vec<_> = missing.map(|program| program.name).collect();
     let missing = (!missing.is_empty()).then(|| format!("Not measured: {}; {MISSING}.", missing.join(", ")));
     [way, beside].into_iter().chain(missing).collect()
 }
@@ -272,7 +304,7 @@ mod tests {
         assert_eq!(pairs(Size::Full, LARDER, "near").len(), URLS.len() * WORKERS.len() + 1);
         // One worker for the two longest lists, and two for the longest, are left out.
         assert_eq!(pairs(Size::Full, LARDER, "far").len(), URLS.len() * WORKERS.len() - 3);
-        for (origin, _) in ORIGINS {
+        for (origin, _) in DISTANCES {
             let quick = pairs(Size::Quick, LARDER, origin);
             assert!(
                 WORKERS.iter().all(|workers| quick.iter().any(|(_, other)| other == workers)),

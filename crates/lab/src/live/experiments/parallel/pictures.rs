@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::claims::possible;
-use super::{Measured, ORIGINS, URLS, WORKERS};
+use super::{DISTANCES, Measured, URLS, WORKERS};
 use crate::live::Interval;
 use crate::live::findings::{Figure, Grid};
 use crate::plot::{Axis, Plot, Unit};
@@ -58,7 +58,7 @@ const QUANTITIES: [Quantity; 4] = [
 
 pub(super) fn pictures(cells: &[Measured]) -> Vec<Figure> {
     let mut figures = Vec::new();
-    for (origin, away) in ORIGINS {
+    for (origin, away) in DISTANCES {
         let of: Vec<&Measured> = cells.iter().filter(|measured| measured.cell.origin == origin).collect();
         if !of.is_empty() {
             figures.extend(QUANTITIES.iter().map(|quantity| picture((origin, away), quantity, &of)));
@@ -149,9 +149,12 @@ pub(super) fn table(cells: &[Measured]) -> Grid {
         "processor time per page in us",
         "origin's in us",
         "clients' in us",
+        "memory in MiB",
+        "99% within ms",
+        "slowest in ms",
     ];
     let mut grid = Grid::new("With the most workers, and with one", &columns);
-    for (origin, _) in ORIGINS {
+    for (origin, _) in DISTANCES {
         let of: Vec<&Measured> = cells.iter().filter(|measured| measured.cell.origin == origin).collect();
         for system in systems(&of) {
             let own = of.iter().filter(|measured| measured.cell.system == system);
@@ -177,6 +180,9 @@ pub(super) fn table(cells: &[Measured]) -> Grid {
                     mean(|measured| measured.processor_us, 0),
                     mean(|measured| measured.origin_us, 0),
                     mean(|measured| measured.driver_us.unwrap_or(f64::NAN), 0).replace("NaN", "-"),
+                    mean(|measured| measured.resident.unwrap_or(f64::NAN) / f64::from(1 << 20), 1),
+                    mean(|measured| measured.p99_ms.unwrap_or(f64::NAN), 1),
+                    mean(|measured| measured.slowest_ms.unwrap_or(f64::NAN), 1),
                 ]);
             }
         }

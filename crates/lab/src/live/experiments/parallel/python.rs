@@ -14,9 +14,45 @@ use crate::live::origin::Origin;
 use crate::live::tether::Tethered;
 use crate::live::{Bench, Halt};
 
-/// Their names and their text.
-pub(super) const PROGRAMS: [(&str, &str); 2] =
-    [("asyncio executor", include_str!("executor.py")), ("asyncio aiohttp", include_str!("aiohttp.py"))];
+/// A program.
+pub(super) struct Program {
+    pub(super) name: &'static str,
+    text: &'static str,
+    /// What it imports, and an expression for the version of what is not Python's own.
+    modules: &'static str,
+    version: &'static str,
+}
+
+/// All of them; the first is a Python that can run anything.
+pub(super) const PROGRAMS: [Program; 4] = [
+    Program {
+        name: "asyncio executor",
+        text: concat!("EXECUTOR = None\n", include_str!("executor.py")),
+        modules: "asyncio, urllib.request, sys",
+        version: "'Python ' + sys.version.split()[0]",
+    },
+    Program {
+        name: "asyncio threads",
+        text: concat!(
+            "from concurrent.futures import ThreadPoolExecutor\nEXECUTOR = ThreadPoolExecutor(AT_ONCE)\n",
+            include_str!("executor.py")
+        ),
+        modules: "asyncio, concurrent.futures, urllib.request",
+        version: "''",
+    },
+    Program {
+        name: "asyncio aiohttp",
+        text: include_str!("aiohttp.py"),
+        modules: "asyncio, aiohttp",
+        version: "', aiohttp ' + aiohttp.__version__",
+    },
+    Program {
+        name: "asyncio httpx",
+        text: include_str!("httpx.py"),
+        modules: "asyncio, httpx",
+        version: "', httpx ' + httpx.__version__",
+    },
+];
 /// What comes before each.
 const COMMON: &str = include_str!("common.py");
 
@@ -28,6 +64,9 @@ struct Told {
     seconds: f64,
     processor: f64,
     bytes: u64,
+    resident: f64,
+    p99: f64,
+    slowest: f64,
 }
 
 /// Where a Python is that is called by no path: the one that the user's shell finds, and the system's, which has what the
@@ -39,7 +78,7 @@ const USUAL: [&str; 2] = ["python3", "/usr/bin/python3"];
 pub(super) struct Python {
     program: PathBuf,
     pub(super) can_run: Vec<String>,
-    /// Its version, and that of aiohttp where it is there.
+    /// Its version, and those of aiohttp and httpx where they are there.
     pub(super) versions: String,
 }
 
@@ -60,9 +99,7 @@ pub(super) fn find(chosen: Option<&Path>) -> Result<Option<Python>, Halt> {
 
 fn ask(program: &Path) -> io::Result<Python> {
     let mut python = Python { program: program.to_owned(), can_run: Vec::new(), versions: String::new() };
-    let imported = ["asyncio, urllib.request, sys", "asyncio, aiohttp, sys"];
-    let versions = ["'Python ' + sys.version.split()[0]", "', aiohttp ' + aiohttp.__version__"];
-    for ((name, _), (modules, version)) in PROGRAMS.iter().zip(imported.iter().zip(versions)) {
+    for Program { name, modules, version, .. } in &PROGRAMS {
         let mut command = Command::new(program);
         command.args(["-c", &format!("import {modules}\nprint({version}, end='')")]).stdin(Stdio::null());
         let output = command.stderr(Stdio::null()).output()?;
@@ -78,7 +115,7 @@ fn ask(program: &Path) -> io::Result<Python> {
 pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) -> Result<Took, Halt> {
     let name = &cell.system;
     let failed = |why: &str| Halt::Failed(format!("{name}: {why}"));
-    let text = PROGRAMS.iter().find(|(known, _)| known == name).map(|(_, text)| *text);
+    let text = PROGRAMS.iter().find(|program| program.name == name).map(|program| program.text);
     let text = text.ok_or_else(|| failed("there is no such program"))?;
     let mut command = Command::new(&python.program);
     command.args(["-c", &format!("{COMMON}\n{text}"), &format!("http://{}/page/", origin.address())]);
@@ -104,5 +141,12 @@ pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) 
     if told.bytes != u64::from(cell.urls) * PAGE {
         return Err(failed(&format!("{} bytes are not {} pages", told.bytes, cell.urls)));
     }
-    Ok(Took { seconds: told.seconds, processor: Duration::from_secs_f64(told.processor), driver: None })
+    Ok(Took {
+        seconds: told.seconds,
+        processor: Duration::from_secs_f64(told.processor),
+        driver: None,
+        resident: told.resident,
+        p99_ms: told.p99 * 1e3,
+        slowest_ms: told.slowest * 1e3,
+    })
 }

@@ -1,175 +1,130 @@
-//! The report's table under its cache, aligned to the processor's cache lines or not: entries of 16 bytes, probed five in
-//! a row, and the same with one byte more.
-//!
-//! A micro-benchmark of one thread: no proxy takes part.
+//! The seed report's table of counters under its cache, over the processor's cache lines in four ways: aligned, misaligned, padded
+//! and sharded. No proxy takes part. Each measurement is a process of its own, since where memory lies differs between processes
+//! and not within one.
 
-use std::hint::black_box;
+use std::ffi::OsStr;
 
-use rand::RngExt;
-use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
-use crate::live::bench::Size;
-use crate::live::findings::{Finding, Grid};
-use crate::live::machine::spent_by_thread;
-use crate::live::{Bench, Bound, Halt, Interval, Journal, Kind, Samples};
-use crate::workload::Random;
-
 use super::REPORT;
+use crate::cache_lines::Layout;
+use crate::live::bench::Size;
+use crate::live::child::Running;
+use crate::live::experiments::LARDER as OURS;
+use crate::live::findings::{Finding, Grid, Ruling};
+use crate::live::{Bench, Bound, Halt, Interval, Journal, Kind, Samples};
 
-/// Entries that are looked at for one hash.
-const PROBED: usize = 5;
-const LAYOUTS: [&str; 2] = ["aligned", "misaligned"];
+/// How much slower a shard for each thread may be than padding to count as the same.
+const SAME: f64 = 1.1;
+/// Numbers of threads. More than there are cores would take turns and share nothing.
+const THREADS: [usize; 2] = [1, 2];
 
 /// What one operation took, in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Timed {
     layout: String,
+    threads: usize,
     repetition: u64,
     nanoseconds: f64,
 }
 
-/// A place of the table: a hash, or 0 while it is free, and how often that was asked for.
-trait Entry: Copy + Default {
-    fn hash(&self) -> u64;
-    fn uses(&self) -> u32;
-    fn put(&mut self, hash: u64, uses: u32);
-}
-
-#[derive(Clone, Copy, Default)]
-#[repr(C, align(16))]
-struct Aligned {
-    hash: u64,
-    uses: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-#[repr(C, packed)]
-struct Misaligned {
-    hash: u64,
-    uses: u32,
-    unused: [u8; 5],
-}
-
-impl Entry for Aligned {
-    fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    fn uses(&self) -> u32 {
-        self.uses
-    }
-
-    fn put(&mut self, hash: u64, uses: u32) {
-        (self.hash, self.uses) = (hash, uses);
-    }
-}
-
-impl Entry for Misaligned {
-    fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    fn uses(&self) -> u32 {
-        self.uses
-    }
-
-    fn put(&mut self, hash: u64, uses: u32) {
-        *self = Self { hash, uses, unused: [0; 5] };
-    }
-}
-
-/// Looks `hash` up, and puts it where it is not: in a free place, or instead of the one least used.
-fn ask<E: Entry>(table: &mut [E], hash: u64) -> bool {
-    let buckets = table.len() / PROBED;
-    let begin = hash as usize % buckets * PROBED;
-    let probed = &mut table[begin..begin + PROBED];
-    if let Some(entry) = probed.iter_mut().find(|entry| entry.hash() == hash) {
-        let uses = entry.uses() + 1;
-        entry.put(hash, uses);
-        return true;
-    }
-    if let Some(victim) =
-        probed.iter_mut().min_by_key(|entry| if entry.hash() == 0 { 0 } else { entry.uses() })
-    {
-        victim.put(hash, 1);
-    }
-    false
-}
-
-fn time<E: Entry>(entries: usize, hashes: &[u64]) -> f64 {
-    let mut table = vec![E::default(); entries];
-    // Once for the system to give the memory, once for the clock, which is this thread's: others may want the core.
-    hashes.iter().for_each(|&hash| _ = ask(&mut table, hash));
-    let before = spent_by_thread();
-    let hits = hashes.iter().filter(|&&hash| ask(&mut table, hash)).count();
-    let took = spent_by_thread().saturating_sub(before);
-    black_box(hits);
-    took.as_secs_f64() * 1e9 / hashes.len() as f64
-}
-
 pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
-    let (entries, asked, repetitions) = match bench.scale.size {
-        Size::Smoke => (5_000, 1_000, 1),
-        Size::Quick => (5_000_000, 1_000_000, 5),
-        Size::Full => (5_000_000, 5_000_000, 15),
+    let (operations, repetitions) = match bench.scale.size {
+        Size::Smoke => ("1000", 1),
+        Size::Quick => ("1000000", 6),
+        Size::Full => ("5000000", 20),
     };
-    let runs: Vec<_> = (0..repetitions).flat_map(|at| LAYOUTS.map(|layout| (layout, at))).collect();
+    let layouts =
+        |at| THREADS.into_iter().flat_map(move |threads| Layout::ALL.map(|layout| (layout, threads, at)));
+    let runs: Vec<(Layout, usize, u64)> = (0..repetitions).flat_map(layouts).collect();
     bench.measure(
         &runs,
-        |(layout, at)| format!("table/{layout}/{at:02}"),
-        |bench, &(layout, repetition)| {
-            let mut random = Random::seed_from_u64(bench.scale.seed ^ repetition);
-            let hashes: Vec<u64> = (0..asked).map(|_| random.random_range(1..u64::MAX)).collect();
-            let nanoseconds = match layout {
-                "aligned" => time::<Aligned>(entries, &hashes),
-                _ => time::<Misaligned>(entries, &hashes),
-            };
-            Ok(Timed { layout: layout.to_owned(), repetition, nanoseconds })
+        |(layout, threads, at)| format!("table/{threads}/{}/{at:02}", layout.name()),
+        |bench, &(layout, threads, repetition)| {
+            let number = threads.to_string();
+            let words =
+                ["--layout", layout.name(), "--threads", &number, "--operations", operations].map(OsStr::new);
+            let running = Running::start(&bench.program, &["live", "lines"], &words, |_| true)?;
+            let nanoseconds = running.said().parse().map_err(|_| running.ended("it printed no number"))?;
+            Ok(Timed { layout: layout.name().to_owned(), threads, repetition, nanoseconds })
         },
     )
 }
 
-/// The claim, and the table of both.
-pub(super) fn conclude(journal: &Journal) -> (Finding, Grid) {
+/// The claims, and the table of all layouts.
+pub(super) fn conclude(journal: &Journal) -> (Vec<Finding>, Grid) {
     let timed: Vec<Timed> = journal.all("table/");
-    let of = |layout: &str| {
-        timed.iter().filter(|one| one.layout == layout).map(|one| one.nanoseconds).collect::<Vec<_>>()
-    };
-    let pairs = of("aligned").into_iter().zip(of("misaligned"));
-    let mut samples = Samples::default();
-    samples.add("one thread", (0..).zip(pairs.map(|(aligned, misaligned)| misaligned / aligned - 1.0)));
-    let mut grid =
-        Grid::new("The table, aligned and not", &["layout", "ns for a look-up", "95% to either side"]);
-    for layout in LAYOUTS {
-        if let Some(interval) = Interval::of(&of(layout)) {
-            grid.row([layout.to_owned(), format!("{:.2}", interval.mean), interval.margin_cell(2)]);
+    let title = "Counting in a table, by layout over cache lines";
+    let columns =
+        ["layout", "threads", "ns of processor time for an operation", "95% to either side", "processes"];
+    let mut grid = Grid::new(title, &columns);
+    for threads in THREADS {
+        for layout in Layout::ALL {
+            let of = timed.iter().filter(|one| one.layout == layout.name() && one.threads == threads);
+            let values: Vec<f64> = of.map(|one| one.nanoseconds).collect();
+            let Some(interval) = Interval::of(&values) else { continue };
+            let [threads, count] = [threads, interval.count].map(|number| number.to_string());
+            let mean = format!("{:.2}", interval.mean);
+            grid.row([layout.name().to_owned(), threads, mean, interval.margin_cell(2), count]);
         }
     }
-    let claim = "A table whose entries are aligned is faster than one whose entries are not";
-    let unit = (100.0, "% of time more when not aligned");
-    let decided = (samples, Bound::Above(0.0));
-    let finding = Finding::sampled(claim, REPORT, Kind::OnAverage, decided, unit).saying(
-        "Entries of 16 bytes against 17, five probed in a row, in a table larger than the processor's caches. The seed report saw \
-         9% in the efficiency of its whole server; here only the table is timed.",
-    );
-    (finding, grid)
+    (vec![aligned(&timed), padded(&timed), sharded(&timed)], grid)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_layouts_find_the_same() {
-        let mut random = Random::seed_from_u64(1);
-        let hashes: Vec<u64> = (0..5_000).map(|_| random.random_range(1..300)).collect();
-        let found =
-            |mut ask: Box<dyn FnMut(u64) -> bool>| hashes.iter().map(|&hash| ask(hash)).collect::<Vec<_>>();
-        let (mut even, mut odd) = (vec![Aligned::default(); 100], vec![Misaligned::default(); 100]);
-        let even = found(Box::new(move |hash| ask(&mut even, hash)));
-        assert_eq!(even, found(Box::new(move |hash| ask(&mut odd, hash))));
-        assert!(even.contains(&true) && even.contains(&false));
-        assert_eq!((size_of::<Aligned>(), size_of::<Misaligned>()), (16, 17));
+/// By how many times an operation takes longer in one layout than in another, by the number of threads.
+fn times(timed: &[Timed], (one, other): (Layout, Layout), numbers: &[usize]) -> Samples {
+    let mut samples = Samples::default();
+    for threads in numbers {
+        let of = |layout: Layout, at: u64| {
+            let is_it =
+                |it: &&Timed| it.layout == layout.name() && it.threads == *threads && it.repetition == at;
+            timed.iter().find(is_it).map(|it| it.nanoseconds)
+        };
+        let ratio = |it: &Timed| Some((it.repetition, it.nanoseconds / of(other, it.repetition)?));
+        let ones = timed.iter().filter(|it| it.layout == one.name() && it.threads == *threads);
+        samples.add(&format!("{threads} threads").replace("1 threads", "1 thread"), ones.filter_map(ratio));
     }
+    samples
+}
+
+const WHAT: &str = "Each thread counts in entries of its own, of 16 bytes, in a table that fits the processor's first cache; repeated \
+                    over processes. Only the table is timed, by processor time.";
+
+fn aligned(timed: &[Timed]) -> Finding {
+    let samples = times(timed, (Layout::Misaligned, Layout::Aligned), &THREADS);
+    let claim = "A table whose entries are aligned to cache lines is faster than one whose entries are not";
+    let decided = (samples, Bound::Above(1.0));
+    let unit = (1.0, "times as long when misaligned");
+    Finding::sampled(claim, REPORT, Kind::DependsOn("number of threads"), decided, unit)
+        .saying(WHAT)
+        .because(&[Ruling::Holds], "An entry that lies in two lines needs both.")
+        .because(
+            &[Ruling::Fails, Ruling::Depends],
+            "The processor joins the two halves of an entry that lies in two lines without a delay that could be measured, as long as both \
+             lines are in its first cache.",
+        )
+}
+
+fn padded(timed: &[Timed]) -> Finding {
+    let samples = times(timed, (Layout::Aligned, Layout::Padded), &THREADS[1..]);
+    let claim =
+        "With two threads, entries that share no cache line (padded) are faster than aligned ones that do";
+    let decided = (samples, Bound::Above(1.0));
+    Finding::sampled(claim, OURS, Kind::OnAverage, decided, (1.0, "times as long when lines are shared"))
+        .saying(WHAT)
+        .because(
+            &[Ruling::Holds],
+            "Two threads that write to one line pass it from core to core at each write, though neither needs what the other wrote (false \
+             sharing).",
+        )
+        .because(&[Ruling::Fails, Ruling::Open], "Two threads on one core share its first cache, and pass no lines.")
+}
+
+fn sharded(timed: &[Timed]) -> Finding {
+    let samples = times(timed, (Layout::Sharded, Layout::Padded), &THREADS[1..]);
+    let claim = format!(
+        "With two threads, a shard for each takes at most {SAME} times what padding takes, in an eighth of the memory"
+    );
+    let decided = (samples, Bound::Below(SAME));
+    Finding::sampled(claim, OURS, Kind::OnAverage, decided, (1.0, "times what padding takes")).saying(WHAT)
 }

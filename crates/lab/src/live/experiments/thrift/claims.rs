@@ -213,7 +213,8 @@ fn grows(all: &[List]) -> Finding {
         .saying("Simulated: a case is a list of requests under LRU or MAXS, over all cache sizes in ascending order.")
         .because(
             &[Ruling::Fails],
-            "When the cache becomes large enough to take the largest page, that page begins to be stored. Under MAXS it is then the \
-             first to leave, once a round, and until then it takes the room of many small pages: with more room there are fewer hits.",
+            "When the cache becomes large enough to take the largest page, that page begins to be stored, once a round, and takes the \
+             room of many small pages. Under LRU these are evicted for it; under MAXS it is the first to leave again, but its \
+             coming clears room as well: with more room there are fewer hits.",
         )
 }

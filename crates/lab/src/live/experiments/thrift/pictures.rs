@@ -80,7 +80,7 @@ fn over_locality(
     let columns = ["cache size in %", "locality in %", "mean", "95% to either side", "lists"];
     let mut data = Grid::new(title, &columns);
     let (x, y) = (Axis::linear("locality", Unit::Share), Axis::linear(axis, Unit::Share));
-    let mut plot = Plot::new(title, x, y);
+    let (mut plot, mut crossings) = (Plot::new(title, x, y), Vec::new());
     for percent in lists::percents(&all.iter().collect::<Vec<_>>()) {
         let (mut points, mut errors) = (Vec::new(), Vec::new());
         for locality in LOCALITIES {
@@ -95,12 +95,30 @@ fn over_locality(
             let [percent, locality, count] = [percent, locality, count].map(|number| number.to_string());
             data.row([percent, locality, format!("{:.4}", interval.mean), interval.margin_cell(4), count]);
         }
+        crossings.extend(crossing(&points).map(|at| (percent, at)));
         plot = plot.line(&format!("cache of {percent}%"), points).with_errors(errors);
     }
     let most = f64::from(LOCALITIES[LOCALITIES.len() - 1]) / 100.0;
     plot = plot.line("equal", vec![(0.0, 0.0), (most, 0.0)]);
-    let (name, caption) = (name.to_owned(), caption.to_owned());
+    plot = plot.marks("crossing", crossings.iter().map(|(_, at)| (*at, 0.0)).collect());
+    let told = crossings
+        .iter()
+        .map(|(percent, at)| format!("{:.0}% locality for a cache of {percent}%", at * 100.0));
+    let told = told.collect::<Vec<_>>().join(", ");
+    let told = if told.is_empty() {
+        "no line crosses 0 here".to_owned()
+    } else {
+        format!("lines cross 0 at {told}")
+    };
+    let (name, caption) = (name.to_owned(), format!("{caption} By these lists, {told}."));
     (!data.rows.is_empty()).then_some(Figure { name, plot, caption, data })
+}
+
+/// Where a line through points changes its sign for the first time.
+fn crossing(points: &[(f64, f64)]) -> Option<f64> {
+    let change = points.windows(2).find(|pair| (pair[0].1 < 0.0) != (pair[1].1 < 0.0))?;
+    let [(from, low), (to, high)] = [change[0], change[1]];
+    Some(from + (to - from) * low / (low - high))
 }
 
 /// All means, with what hits and misses took.
@@ -148,4 +166,15 @@ pub(super) fn averages(cells: &[Measured]) -> Grid {
         }
     }
     grid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crossing_is_between_the_points_that_differ() {
+        assert_eq!(crossing(&[(0.0, -1.0), (0.4, -1.0), (0.8, 3.0)]), Some(0.5));
+        assert_eq!(crossing(&[(0.0, 1.0), (0.4, 2.0)]), None);
+    }
 }

@@ -1,0 +1,22 @@
+//! What counting in a table takes when threads share cache lines, and when they do not. Run with
+//! `cargo bench -p larder-lab --bench lines`.
+//!
+//! Nanoseconds of processor time for an operation: the least and the median of several runs, with one thread and with as many as
+//! there are cores. The layouts are described in `src/cache_lines.rs`.
+
+use larder_lab::cache_lines::{Layout, time};
+
+const OPERATIONS: u32 = 5_000_000;
+const RUNS: usize = 9;
+
+fn main() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("layout      threads   least ns   median ns");
+    for threads in if cores > 1 { vec![1, cores] } else { vec![1] } {
+        for layout in Layout::ALL {
+            let mut runs: Vec<f64> = (0..RUNS).map(|_| time(layout, threads, OPERATIONS)).collect();
+            runs.sort_by(f64::total_cmp);
+            println!("{:<10} {threads:>8} {:>10.2} {:>11.2}", layout.name(), runs[0], runs[RUNS / 2]);
+        }
+    }
+}
