@@ -86,7 +86,7 @@ pub fn time(layout: Layout, threads: usize, operations: u32) -> f64 {
 fn table(threads: usize) -> (Vec<AtomicU64>, usize) {
     let words = (ENTRIES * threads + threads + 2) * PAIR / WORD;
     let table: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
-    let begin = (0..PAIR / WORD).find(|at| (&raw const table[*at]).addr() % PAIR == 0);
+    let begin = (0..PAIR / WORD).find(|at| (&raw const table[*at]).addr().is_multiple_of(PAIR));
     (table, begin.unwrap_or(0))
 }
 

@@ -112,10 +112,13 @@ pub(super) fn those<'a>(lists: &'a [List], course: &str, locality: u32) -> Vec<&
     lists.iter().filter(|list| list.course == course && list.locality == locality).collect()
 }
 
-/// Steps between neighbouring sizes: how many lists and policies there are, in how many the hit ratio never falls, and the
-/// deepest fall: list, policy, the size it falls to, and by how much.
-pub(super) fn growth(lists: &[List]) -> ((u64, u64), Option<(&List, &str, u32, f64)>) {
-    let (mut so, mut of, mut worst) = (0, 0, None::<(&List, &str, u32, f64)>);
+/// A fall of the hit ratio: the list, the policy, the size it falls to, and by how much.
+type Fall<'l> = (&'l List, &'l str, u32, f64);
+
+/// Steps between neighbouring sizes: in how many lists and policies the hit ratio never falls, how many there are, and the
+/// deepest fall.
+pub(super) fn growth(lists: &[List]) -> ((u64, u64), Option<Fall<'_>>) {
+    let (mut so, mut of, mut worst) = (0, 0, None::<Fall<'_>>);
     for list in lists {
         for runs in list.runs.chunk_by(|one, next| one.policy == next.policy) {
             // Lots that are drawn again at each size can be worse by chance.
