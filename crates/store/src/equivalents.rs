@@ -341,7 +341,7 @@ impl Fills {
                 return (Joined::Follow(reader), false);
             }
             let joined = self.join_own(key, signature);
-            let leads = matches!(joined, Joined::Lead(_));
+            let leads = matches!(joined, Joined::Writer(_));
             (joined, leads)
         })
     }

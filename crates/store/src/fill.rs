@@ -1,8 +1,8 @@
 //! One fetch, many readers: a response in progress, read while it arrives.
 //!
-//! The leading request's task owns a [`Lead`], the writer; all clients, including the one that caused the fetch, read through
+//! The leading request's task owns a [`FillWriter`], the writer; all clients, including the one that caused the fetch, read through
 //! a [`Reader`]. So a client that disconnects ends nothing. However the writer ends (done, failed, panicked), dropping its
-//! `Lead` wakes every reader with the result.
+//! `FillWriter` wakes every reader with the result.
 //!
 //! A purge wins over a fill: [`Fills::cancel`] takes the fill out of the table and it publishes nothing, though its readers
 //! still get their bytes.
@@ -11,10 +11,10 @@
 //! slowest reader, and bytes that all have read are freed. A disk may store the body all the same.
 
 mod buffer;
+mod epoch;
 mod joined;
-mod lead;
-mod moment;
 mod reader;
+mod writer;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,10 +33,10 @@ use crate::{Arena, Entry, Lines, LinesRef, Store};
 
 use buffer::Buffer;
 
+pub use epoch::Epoch;
 pub use joined::{Joined, Reloading};
-pub use lead::{Kept, Lead, Unstored};
-pub use moment::Moment;
 pub use reader::{Piece, Reader};
+pub use writer::{FillWriter, Kept, Unstored};
 
 /// How far a body too large for memory may run ahead of its slowest reader, in bytes.
 pub const WINDOW: u64 = 1 << 20;
@@ -132,7 +132,7 @@ pub struct Fills {
 #[derive(Debug, Default)]
 struct Table {
     fills: HashTable<Arc<Fill>>,
-    now: Moment,
+    now: Epoch,
 }
 
 impl Table {
@@ -164,7 +164,7 @@ impl Fills {
             Some(reader) => Joined::Follow(reader),
             None => {
                 let began = self.begins();
-                Joined::Lead(self.register(&mut table, (key, hash), signature, (began, None)))
+                Joined::Writer(self.register(&mut table, (key, hash), signature, (began, None)))
             }
         }
     }
@@ -212,7 +212,7 @@ impl Fills {
             Some(fill) => Reloading::Wait(fill.reader()),
             None => {
                 let since = (self.begins(), Some(Instant::now()));
-                Reloading::Lead(self.register(&mut table, (key, hash), signature, since))
+                Reloading::Writer(self.register(&mut table, (key, hash), signature, since))
             }
         }
     }
@@ -249,33 +249,33 @@ impl Fills {
     }
 
     /// The moment at which a fetch of `key` begins that may turn out worth a fill of its own.
-    pub fn now(&self, key: &[u8]) -> Moment {
+    pub fn now(&self, key: &[u8]) -> Epoch {
         self.now_for(self.store.memory.hash(key))
     }
 
     /// The same for the key that has this hash in memory.
-    pub fn now_for(&self, hash: u64) -> Moment {
-        let Moment { generation, removals, .. } = self.begins();
-        Moment { generation, removals, ..self.part(hash).now }
+    pub fn now_for(&self, hash: u64) -> Epoch {
+        let Epoch { generation, removals, .. } = self.begins();
+        Epoch { generation, removals, ..self.part(hash).now }
     }
 
     /// This moment, as far as it is the same for all keys.
-    fn begins(&self) -> Moment {
+    fn begins(&self) -> Epoch {
         let (generation, removals) = (self.store.purges.now(), self.store.equivalents.removals());
-        Moment { generation, removals, ..Moment::default() }
+        Epoch { generation, removals, ..Epoch::default() }
     }
 
     /// Leads a fill that nobody may follow: what it stores is reusable, but waiting for it is not
     /// (credentials, ranges, URLs whose answers are known not to be storable). Most of these store
     /// nothing in the end, so that they cost a fill only when they do: `began` says when the fetch
     /// began, and a purge since then (of this key, or rarely of another) wins over it.
-    pub fn alone(self: &Arc<Self>, key: &[u8], began: Moment) -> Lead {
+    pub fn alone(self: &Arc<Self>, key: &[u8], began: Epoch) -> FillWriter {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
         let is_cancelled = table.now.cancelled != began.cancelled;
-        let lead = self.register(&mut table, (key, hash), &[], (began, None));
-        lead.keep_alone(is_cancelled);
-        lead
+        let writer = self.register(&mut table, (key, hash), &[], (began, None));
+        writer.keep_alone(is_cancelled);
+        writer
     }
 
     /// Forgets everything stored under `key`, in all tiers, and lets its fills publish nothing; says how many
@@ -326,7 +326,7 @@ impl Fills {
     }
 
     /// Lets the disk keep `entry` as it is now. `began` is from before it was decided: a purge since then wins.
-    fn keep(self: &Arc<Self>, entry: &Entry, began: Moment) {
+    fn keep(self: &Arc<Self>, entry: &Entry, began: Epoch) {
         let disks = &self.store.disks;
         self.store.purges.note(entry.freshness().received);
         if disks.is_empty() || disks.keep_at_once(entry) {
@@ -371,8 +371,8 @@ impl Fills {
         table: &mut Table,
         (key, hash): (&[u8], u64),
         signature: &[u8],
-        (began, reloads_since): (Moment, Option<Instant>),
-    ) -> Lead {
+        (began, reloads_since): (Epoch, Option<Instant>),
+    ) -> FillWriter {
         let fill = Arc::new(Fill {
             key: key.into(),
             hash,
@@ -389,7 +389,7 @@ impl Fills {
             moved: Notify::new(),
         });
         table.fills.insert_unique(hash, Arc::clone(&fill), |fill| fill.hash);
-        Lead::new(fill, Arc::clone(self))
+        FillWriter::new(fill, Arc::clone(self))
     }
 
     /// Says that something was stored under the key of `fill`.

@@ -171,7 +171,7 @@ impl Memory {
         }
     }
 
-    /// The keyed hash that stands for `key` here and in [`crate::Markers`].
+    /// The keyed hash that stands for `key` here and in [`crate::HitForMiss`].
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.keys.hash(key)
     }

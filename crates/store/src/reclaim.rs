@@ -164,7 +164,7 @@ impl Store {
     ) -> Reached {
         let (any, mut freed) = (self.any_of(counts), Reached::default());
         let whole = Since::Generation(Generation::default());
-        self.disks.weed(rate, go_on, &mut |lying| {
+        self.disks.remove_purged(rate, go_on, &mut |lying| {
             let fields = Some(&lying.fields);
             let mut is_gone = false;
             if !counts.is_empty() && any.reach(whole, lying.key, fields).is_some() {

@@ -13,7 +13,7 @@ use larder_semantics::vary;
 
 use crate::disks::Glance;
 use crate::equivalents::Source;
-use crate::fill::{Fills, Moment};
+use crate::fill::{Epoch, Fills};
 use crate::purges::{Effect, Generation, Reach, Since};
 use crate::{Disks, Entry, Equivalents, Memory, Purges};
 
@@ -195,7 +195,7 @@ impl Fills {
     /// What purges and changes have left of `entry`, which a request for the key with this hash found at `looked`. A change
     /// takes effect on what memory has, not on copies of it: after one, or if the entry is another key's, it is looked up
     /// once more.
-    pub fn left_since(&self, (of, looked): (u64, Moment), entry: Entry) -> Option<Entry> {
+    pub fn left_since(&self, (of, looked): (u64, Epoch), entry: Entry) -> Option<Entry> {
         let (store, hash) = (self.store(), self.store().memory.hash(entry.key()));
         if hash != of || self.now_for(hash).is_cancelled_since(looked) {
             let resident = store.memory.peek(entry.key(), hash)?;
@@ -219,7 +219,7 @@ impl Fills {
 
     /// Puts one in so many of what was found on a disk into memory, unless its body leaves by `sendfile`. What was
     /// stored or purged since `began` wins.
-    fn promoted(&self, entry: Entry, began: Moment) -> Entry {
+    fn promoted(&self, entry: Entry, began: Epoch) -> Entry {
         if entry.body().record().is_none() && fastrand::u32(..PROMOTED) == 0 {
             self.store().memory.put(entry.clone(), None);
             if !self.now(entry.key()).is_like(began) {

@@ -184,7 +184,7 @@ impl Stats {
         let shared = &state.shared;
         let counts = shared.observers.accounts.counts();
         let (totals, usage) = (counts.totals(), shared.cache.store.memory.usage());
-        let (in_flight, queued) = shared.plan().gate.occupancy();
+        let (in_flight, queued) = shared.plan().concurrency.occupancy();
         let (plan, capacity) = (shared.plan(), shared.cache.store.memory.capacity());
         let doors = plan.settings.doors.listen.iter();
         Self {

@@ -5,7 +5,7 @@ pub(crate) mod reclaim;
 
 use std::sync::Arc;
 
-use larder_store::{Arena, Disks, Fills, Markers, Memory, Store};
+use larder_store::{Arena, Disks, Fills, HitForMiss, Memory, Store};
 
 use self::doubt::Doubts;
 use self::reclaim::Reclaim;
@@ -21,7 +21,7 @@ pub(crate) struct Cache {
     /// What is being fetched.
     pub(crate) fills: Arc<Fills>,
     /// Keys whose answers could not be shared of late.
-    pub(crate) markers: Markers,
+    pub(crate) hit_for_miss: HitForMiss,
     /// Changes with an unknown end.
     pub(crate) doubts: Doubts,
     /// The tag pools of all gateways.
@@ -45,8 +45,8 @@ impl Cache {
         let reclaim = Reclaim::default();
         reclaim.set_rate(settings.schedule.rate);
         let gateways = Gateways::new(Settled::take(settings));
-        let (markers, doubts) = (Markers::default(), Doubts::default());
-        Ok(Arc::new(Self { store, fills, markers, doubts, gateways, reclaim }))
+        let (hit_for_miss, doubts) = (HitForMiss::default(), Doubts::default());
+        Ok(Arc::new(Self { store, fills, hit_for_miss, doubts, gateways, reclaim }))
     }
 
     /// Obeys `new` settings from now on.

@@ -2,8 +2,8 @@
 //!
 //! Its own orders a node obeys once more when it reads them, so that all nodes obey in the same order.
 //!
-//! A node goes on where it was, after a restart, too: the place is kept [beside what it is about](super::bookmark). What
-//! it cannot know it distrusts. [`Follower`] says when that is, [`Trust`](super::trust) for how long it may wait.
+//! A node goes on where it was, after a restart, too: the place is kept [beside what it is about](super::stream_position). What
+//! it cannot know it distrusts. [`Follower`] says when that is, [`Lease`](super::lease) for how long it may wait.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use larder_cluster::{Follower, Missed, Position};
 use larder_store::Scope;
 
 use super::engine::{EngineError, Link};
+use super::lease::distrust;
 use super::stream::{BATCH, Entry};
-use super::trust::distrust;
 use super::{Cluster, scopes, tier};
 use crate::base::clock;
 use crate::cache::Cache;
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Begins to follow; waits for what was purged while this node was away, though not long.
 pub(crate) fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     if let Some(drive) = cache.store.disks.drives().first() {
-        cluster.news.stream.keep_note(drive.path());
+        cluster.invalidations.stream.keep_note(drive.path());
     }
     let (first, heard) = channel();
     cluster.spawn(run(Arc::clone(cache), Arc::clone(cluster), first));
@@ -57,7 +57,7 @@ async fn follow(
     cluster: &Arc<Cluster>,
     first: &mut Option<Sender<()>>,
 ) -> Result<Infallible, EngineError> {
-    let wait = cluster.news.trust.lag().wait();
+    let wait = cluster.invalidations.lease.lag().wait();
     let mut link = cluster.engine.dedicated(wait + ANSWER).await?;
     loop {
         if let Some(position) = read(cache, cluster, &mut link).await? {
@@ -73,9 +73,9 @@ async fn read(
     cluster: &Arc<Cluster>,
     link: &mut Link,
 ) -> Result<Option<Position>, EngineError> {
-    let news = &cluster.news;
-    let is_late = news.bookmarks.take(cache.store.disks.drives(), &news.follower);
-    let follower = news.follower.borrow().clone();
+    let invalidations = &cluster.invalidations;
+    let is_late = invalidations.positions.take(cache.store.disks.drives(), &invalidations.follower);
+    let follower = invalidations.follower.borrow().clone();
     let asked = clock::millis();
     let missed = match follower.position() {
         Some(position) if !is_late => {
@@ -91,10 +91,10 @@ async fn read(
     let (engine, last) = cluster.end(link).await?;
     let restarted = Follower::at(&engine, last);
     // Until everything is distrusted, nobody may take this node for being there.
-    news.sees(restarted.clone());
-    news.follower.send_replace(Follower::default());
+    invalidations.sees(restarted.clone());
+    invalidations.follower.send_replace(Follower::default());
     give_up(cluster, cache, missed).await;
-    news.follower.send_replace(restarted);
+    invalidations.follower.send_replace(restarted);
     Ok(None)
 }
 
@@ -106,13 +106,13 @@ async fn obey(
     known: usize,
     asked: u64,
 ) -> Option<Position> {
-    let news = &cluster.news;
+    let invalidations = &cluster.invalidations;
     let (is_all, last) = (entries.len() <= BATCH, entries.last()?.position);
     entries.drain(..known);
     let is_news = !entries.is_empty();
-    let mut seen = news.follower.borrow().clone();
+    let mut seen = invalidations.follower.borrow().clone();
     seen.obeyed(last);
-    news.sees(seen);
+    invalidations.sees(seen);
     let own = cluster.by();
     for entry in entries {
         let Some(message) = entry.message else { continue };
@@ -128,17 +128,17 @@ async fn obey(
             Ok(message) => {
                 let this = Arc::clone(cache);
                 cache.on_a_thread(move || put_in_force(&this, message.order)).await;
-                news.obeyed();
+                invalidations.obeyed();
             }
             Err(missed) => give_up(cluster, cache, missed).await,
         }
     }
-    news.follower.send_if_modified(|follower| {
+    invalidations.follower.send_if_modified(|follower| {
         follower.obeyed(last);
         is_news
     });
     if is_all {
-        news.trust.heard(asked);
+        invalidations.lease.heard(asked);
     }
     (is_all && !is_news).then_some(last)
 }

@@ -3,26 +3,26 @@
 //! Which node owns what is decided in `larder-cluster`, which knows no sockets.
 
 pub(crate) mod acknowledge;
-pub(crate) mod alive;
-pub(crate) mod asker;
-mod bookmark;
 pub(crate) mod change;
 pub(crate) mod engine;
 pub(crate) mod follow;
 mod heartbeat;
 mod hot;
+pub(crate) mod invalidations;
+pub(crate) mod lease;
 pub(crate) mod members;
-pub(crate) mod news;
-mod note;
+pub(crate) mod peer_request;
 pub(crate) mod peers;
+mod pending;
+pub(crate) mod probe;
 pub(crate) mod proof;
 mod report;
 pub(crate) mod scopes;
 mod sealed;
 pub(crate) mod session;
 mod stream;
+mod stream_position;
 pub(crate) mod tier;
-pub(crate) mod trust;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -38,9 +38,9 @@ use tokio::sync::Notify;
 
 pub(crate) use self::engine::{Engine, EngineError};
 use self::hot::Hot;
+use self::invalidations::Invalidations;
 pub(crate) use self::members::Members;
 use self::members::Standing;
-use self::news::News;
 use self::peers::Figures;
 pub(crate) use self::report::Report;
 use self::sealed::Forged;
@@ -70,7 +70,7 @@ pub(crate) struct Cluster {
     /// Which of what they own is kept here as well.
     pub(crate) hot: Hot,
     /// What was purged, here and elsewhere.
-    pub(crate) news: News,
+    pub(crate) invalidations: Invalidations,
     /// What the engine keeps of responses, if it does.
     pub(crate) tier: Option<Tier>,
     /// Where what talks to the engine runs.
@@ -99,7 +99,7 @@ impl Cluster {
             reached_at: Mutex::default(),
             figures: Figures::default(),
             hot: Hot::new(memory, settings.hot),
-            news: News::new(settings),
+            invalidations: Invalidations::new(settings),
             tier: settings.tier.as_ref().map(Tier::new),
             handle,
             runtime: Mutex::new(Some(runtime)),

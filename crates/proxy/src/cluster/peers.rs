@@ -1,6 +1,6 @@
 //! Asks the node that owns a key, before the origin is asked.
 //!
-//! A node that cannot be reached, leaves the cluster meanwhile, [hangs](super::alive), or has no answer of an origin's to
+//! A node that cannot be reached, leaves the cluster meanwhile, [hangs](super::probe), or has no answer of an origin's to
 //! pass on costs a request that time and nothing else: the origin is asked from here. One that could not be asked is left
 //! alone until it answers again. A node that has much more to do than the others is spared: the next one by the ring is
 //! asked.
@@ -18,9 +18,9 @@ use larder_semantics::status::Why;
 use larder_store::lines::write_line;
 use serde::Serialize;
 
-use super::alive::{self, Life};
 use super::members::Standing;
-use super::{Cluster, asker};
+use super::probe::{self, Life};
+use super::{Cluster, peer_request};
 use crate::base::settings::{Origin, Timeouts};
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
@@ -127,11 +127,11 @@ pub(crate) async fn ask(
         None => return Ok(Asked::Continue(None)),
     };
     // Another node cannot know of purges of this one that are not in the stream.
-    let stream = &cluster.news.stream;
+    let stream = &cluster.invalidations.stream;
     if stream.ordered().is_none() && !Box::pin(stream.is_told()).await {
         return Ok(Asked::Continue(None));
     }
-    let Some(place) = cluster.news.place() else { return Ok(Asked::Continue(None)) };
+    let Some(place) = cluster.invalidations.place() else { return Ok(Asked::Continue(None)) };
     cluster.figures.asked.fetch_add(1, Ordering::Relaxed);
     let client = client();
     let asked = node.ask(&client, cluster, plan, request, fields, &place).await;
@@ -156,7 +156,7 @@ pub(crate) async fn ask(
         }
         Err(error) => {
             failed(&error);
-            alive::leave_alone(cluster, client, node);
+            probe::leave_alone(cluster, client, node);
             Ok(Asked::Continue(None))
         }
     }
@@ -211,7 +211,7 @@ impl Other {
     ) -> Result<(Head, Box<Download>), OriginError> {
         let mut head = Vec::with_capacity(HEAD);
         write_head(&mut head, request, fields, |out| {
-            asker::introduce(out, cluster, &self.id, request, place);
+            peer_request::introduce(out, cluster, &self.id, request, place);
             // Who comes back to this node by way of the other one is in a loop, too.
             passes::write_via(out, plan, request, fields);
         });
@@ -240,7 +240,7 @@ impl Other {
                 answered
             }
             () = gone(cluster, &self.id) => Err(given_up("it is no longer in the cluster")),
-            () = alive::lost(client, self.life(), &self.origin) => Err(given_up("it hangs, or cannot be reached")),
+            () = probe::lost(client, self.life(), &self.origin) => Err(given_up("it hangs, or cannot be reached")),
         }
     }
 }

@@ -9,8 +9,8 @@ use larder_semantics::fields::Fields;
 use larder_store::lines::write_line;
 
 use super::Cluster;
-use super::alive::NOBODY;
-use super::asker::FIELD;
+use super::peer_request::FIELD;
+use super::probe::NOBODY;
 use super::sealed::Forged;
 use crate::http::head::{Head, Target};
 use crate::http::response;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Cluster, engine, news, peers, sealed, tier};
+use super::{Cluster, engine, invalidations, peers, sealed, tier};
 
 /// The cluster, as this node sees it.
 #[derive(Debug, Serialize)]
@@ -12,7 +12,7 @@ pub(crate) struct Report {
     /// `member`, `alone` or `name taken`.
     pub(crate) standing: &'static str,
     pub(crate) engine: engine::Report,
-    pub(crate) invalidations: news::Report,
+    pub(crate) invalidations: invalidations::Report,
     pub(crate) nodes: Vec<Node>,
     pub(crate) peers: peers::Report,
     /// What was ignored because no node wrote it.
@@ -61,7 +61,7 @@ impl Report {
             node: cluster.settings.node.clone(),
             standing: view.standing.word(),
             engine: cluster.engine.report(),
-            invalidations: cluster.news.report(),
+            invalidations: cluster.invalidations.report(),
             nodes: nodes.collect(),
             peers: cluster.figures.report(),
             forged: cluster.forged.report(),

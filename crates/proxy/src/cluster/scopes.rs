@@ -63,7 +63,7 @@ pub(super) fn effect(effect: message::Effect) -> Effect {
 
 /// Says that something is about to be put in force of which the other nodes are [told](Untold) next.
 pub(crate) fn telling(cluster: Option<&Cluster>) -> Option<Telling<'_>> {
-    cluster.map(|cluster| cluster.news.stream.telling())
+    cluster.map(|cluster| cluster.invalidations.stream.telling())
 }
 
 /// Purges that other nodes are to be told of. If it is dropped before, they are told later.

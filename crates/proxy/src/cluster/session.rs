@@ -41,7 +41,7 @@ struct Looked {
 pub(crate) async fn catch_up(cluster: Option<&Cluster>, request: &mut Request) -> bool {
     let (Some(cluster), Some(awaited)) = (cluster, request.awaited.take()) else { return true };
     match &awaited {
-        Awaited::Place(place) => cluster.news.reach(place).await,
+        Awaited::Place(place) => cluster.invalidations.reach(place).await,
         Awaited::Shown(shown) => {
             if !cluster.reach(*shown).await {
                 request.asked.no_cache = true;
@@ -72,7 +72,7 @@ impl Cluster {
         let text = std::str::from_utf8(value).ok().filter(|text| text.len() <= LONGEST)?;
         let (shown, seal) = Shown::read(text)?;
         let is_sealed = self.seal.is(Kind::Client, &[shown.text().as_bytes()], seal.as_bytes());
-        (is_sealed && !shown.is_reached(&self.news.follower.borrow())).then_some(shown)
+        (is_sealed && !shown.is_reached(&self.invalidations.follower.borrow())).then_some(shown)
     }
 
     /// Waits, though not long, until this node has obeyed what a client has shown it.
@@ -81,14 +81,14 @@ impl Cluster {
         let reached = async {
             let end = self.end_since(came).await?;
             let is_reached = |follower: &Follower| shown.is_reached(follower) || follower.has_reached(&end);
-            self.news.follower.subscribe().wait_for(is_reached).await.ok().map(drop)
+            self.invalidations.follower.subscribe().wait_for(is_reached).await.ok().map(drop)
         };
-        matches!(tokio::time::timeout(self.news.patience(), reached).await, Ok(Some(())))
+        matches!(tokio::time::timeout(self.invalidations.patience(), reached).await, Ok(Some(())))
     }
 
     /// Where the stream ended at some moment after the one at which somebody `came`.
     async fn end_since(&self, came: Instant) -> Option<Point> {
-        let mut looked = self.news.looks.0.lock().await;
+        let mut looked = self.invalidations.looks.0.lock().await;
         if let Some(last) = &*looked {
             if last.begun >= came {
                 return last.end.clone();
@@ -106,7 +106,7 @@ impl Cluster {
     }
 
     async fn look(&self) -> Result<Point, EngineError> {
-        let position = self.news.follower.borrow().position();
+        let position = self.invalidations.follower.borrow().position();
         let position = position.ok_or_else(|| EngineError::Refused("this node follows no stream".into()))?;
         self.last(position).await
     }

@@ -2,7 +2,7 @@
 //!
 //! What cannot be added at once waits, in a queue with a limit. When that is full, nobody knows any more what was in
 //! it; so all of it becomes one entry by which others distrust everything. The same is added for what waited when a
-//! process died, where a [note](super::note) says that something did. What is added twice does no harm.
+//! process died, where a [note](super::pending) says that something did. What is added twice does no harm.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
@@ -19,7 +19,7 @@ use tokio::sync::{Notify, watch};
 
 use super::Cluster;
 use super::engine::{EngineError, Link};
-use super::note::Note;
+use super::pending::Pending;
 use super::sealed::{self, Forged};
 
 /// About as many entries are kept for those who are away.
@@ -86,7 +86,7 @@ pub(crate) struct Stream {
     added: AtomicU64,
     failed: AtomicU64,
     /// Says that something waits, in case this process dies.
-    note: Note,
+    pending: Pending,
     /// Orders that are being told.
     telling: watch::Sender<UnderWay>,
 }
@@ -192,7 +192,7 @@ impl Stream {
 
     /// Keeps the note in `directory` from now on. If there is one, an earlier process had something to say.
     pub(super) fn keep_note(&self, directory: &Path) {
-        if self.note.keep(directory) {
+        if self.pending.keep(directory) {
             tracing::warn!(
                 "purges of this node waited for the engine when its process ended; the other nodes will validate everything"
             );
@@ -239,7 +239,7 @@ impl Cluster {
     /// # Errors
     /// Why it is not. It is tried again, until this process ends.
     pub(crate) async fn tell(self: &Arc<Self>, order: Order) -> Result<Point, EngineError> {
-        let stream = &self.news.stream;
+        let stream = &self.invalidations.stream;
         let _telling = stream.telling();
         // Dropped before `_telling`: what is left waits before it counts as told.
         let mut untold = Untold { stream, parts: parts(order).into() };
@@ -263,12 +263,12 @@ impl Cluster {
 
     /// Tells them as soon as that can be, and waits for nothing.
     pub(crate) fn tell_later(&self, order: Order) {
-        parts(order).into_iter().for_each(|part| self.news.stream.wait(part));
+        parts(order).into_iter().for_each(|part| self.invalidations.stream.wait(part));
     }
 
     /// Adds what waits, for ever.
     pub(super) async fn add_what_waits(self: Arc<Self>) {
-        let stream = &self.news.stream;
+        let stream = &self.invalidations.stream;
         loop {
             let Some((number, order)) = stream.first() else {
                 self.write_note().await;
@@ -287,9 +287,10 @@ impl Cluster {
 
     /// Lets the note say whether something waits.
     async fn write_note(self: &Arc<Self>) {
-        if self.news.stream.note.is_kept() {
+        if self.invalidations.stream.pending.is_kept() {
             let this = Arc::clone(self);
-            let write = move || this.news.stream.note.write(|| this.news.stream.waiting() > 0);
+            let write =
+                move || this.invalidations.stream.pending.write(|| this.invalidations.stream.waiting() > 0);
             // A panic has been told by the thread itself.
             let _ = tokio::task::spawn_blocking(write).await;
         }
@@ -298,11 +299,11 @@ impl Cluster {
     /// Waits until nothing waits any more, for so long at most. What waits then is lost, unless there is a note.
     pub(crate) async fn finish_telling(&self, patience: Duration) {
         let begun = Instant::now();
-        let stream = &self.news.stream;
+        let stream = &self.invalidations.stream;
         while stream.waiting() > 0 && begun.elapsed() < patience {
             tokio::time::sleep(LOOK).await;
         }
-        match (stream.waiting(), stream.note.is_kept()) {
+        match (stream.waiting(), stream.pending.is_kept()) {
             (0, _) => {}
             (count, true) => tracing::warn!(
                 "{count} purges wait for the engine; when this node starts again, the others will validate everything"
@@ -321,8 +322,8 @@ impl Cluster {
         let (engine, position): (String, String) = self.engine.command(&command).await?;
         let position = position.parse().map_err(|_| strange("the number of an entry"))?;
         let point = Point { engine: engine.into(), position };
-        self.news.added(&point);
-        self.news.stream.added.fetch_add(1, Ordering::Relaxed);
+        self.invalidations.added(&point);
+        self.invalidations.stream.added.fetch_add(1, Ordering::Relaxed);
         Ok(point)
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct Times {
 /// What `/stats` says of times.
 #[derive(Debug, Serialize)]
 pub(crate) struct Latency {
-    /// From reading a request to handing its reply to the kernel. Requests that the lobby answers as a group
+    /// From reading a request to handing its reply to the kernel. Requests of idle connections that are answered as a group
     /// count with the group's time.
     hit: Summary,
     /// From reading a request to the last byte of its reply.

@@ -8,7 +8,7 @@ use super::reply::Banner;
 use super::route::Sites;
 use crate::base::settings::{AccessLog, Settings};
 use crate::counts::accounts::Accounts;
-use crate::net::gate::Gate;
+use crate::net::concurrency::ConcurrencyLimit;
 
 /// The settings, ready to be used.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Plan {
     pub(crate) settings: Settings,
     pub(crate) sites: Sites,
     pub(crate) banner: Banner,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) concurrency: Arc<ConcurrencyLimit>,
     /// Whether each request is logged or traced.
     pub(crate) tells: bool,
     /// Makes the numbers that `Via` has for URLs; the same for the life of the process.
@@ -28,10 +28,10 @@ impl Plan {
     pub(crate) fn new(settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
         let sites = Sites::new(&settings.sites, accounts, gateways);
         let banner = Banner::new(&settings.name, settings.x_cache);
-        let gate = Arc::new(Gate::new(settings.limits.in_flight, settings.limits.queue));
+        let concurrency = Arc::new(ConcurrencyLimit::new(settings.limits.in_flight, settings.limits.queue));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
         let passes = RandomState::new();
-        Self { settings, sites, banner, gate, tells, passes, version: 0 }
+        Self { settings, sites, banner, concurrency, tells, passes, version: 0 }
     }
 
     /// The plan of new settings. Requests under way keep their places if as many are to be had.
@@ -41,7 +41,7 @@ impl Plan {
         let (version, passes) = (self.version + 1, self.passes.clone());
         let mut next = Self { version, passes, ..Self::new(settings, accounts, gateways) };
         if same_gate {
-            next.gate = Arc::clone(&self.gate);
+            next.concurrency = Arc::clone(&self.concurrency);
         }
         next
     }

@@ -163,10 +163,11 @@ impl Keeper {
 
     /// Makes everything durable, and then writes down which purges of other nodes are part of it.
     fn sync(&self) -> io::Result<()> {
-        let news = self.shared.cluster.as_ref().map(|cluster| &cluster.news);
-        let place = news.map(|news| (news, news.follower.borrow().clone()));
+        let invalidations = self.shared.cluster.as_ref().map(|cluster| &cluster.invalidations);
+        let place =
+            invalidations.map(|invalidations| (invalidations, invalidations.follower.borrow().clone()));
         self.store().disks.sync()?;
-        place.map_or(Ok(()), |(news, place)| news.bookmarks.write(&place))
+        place.map_or(Ok(()), |(invalidations, place)| invalidations.positions.write(&place))
     }
 
     fn store(&self) -> &Store {

@@ -1,4 +1,4 @@
-//! Makes a reply from what is stored: whole, a range of it, or the news that the client has it.
+//! Makes a reply from what is stored: whole, a range of it, or 304.
 
 use std::ops::RangeInclusive;
 

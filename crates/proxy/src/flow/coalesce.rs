@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use larder_semantics::status::Why;
 use larder_semantics::vary;
-use larder_store::fill::{Lead, Moment, Verdict};
+use larder_store::fill::{Epoch, FillWriter, Verdict};
 use larder_store::{Entry, Fills, Joined, Resident};
 
 use crate::base::clock;
@@ -31,7 +31,7 @@ impl Context<'_> {
         &self,
         request: &Request,
         why: Why,
-        (stored, looked): (Option<Entry>, Moment),
+        (stored, looked): (Option<Entry>, Epoch),
         resident: Option<Resident>,
     ) -> Reply {
         let fills = &self.worker.cache.fills;
@@ -40,7 +40,7 @@ impl Context<'_> {
         let (mut tries, mut join): (_, Join) = (0, Fills::join);
         while tries < TRIES {
             let reader = match join(fills, &request.key, &signature) {
-                Joined::Lead(lead) => return self.lead(request, lead, why, (stored, looked)).await,
+                Joined::Writer(writer) => return self.writer(request, writer, why, (stored, looked)).await,
                 Joined::Follow(reader) => reader,
             };
             let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
@@ -89,25 +89,25 @@ impl Context<'_> {
     }
 
     /// Fetches for all who follow, unless something is stored by now, here or on the cluster's engine.
-    async fn lead(
+    async fn writer(
         &self,
         request: &Request,
-        mut lead: Lead,
+        mut writer: FillWriter,
         why: Why,
-        (stored, looked): (Option<Entry>, Moment),
+        (stored, looked): (Option<Entry>, Epoch),
     ) -> Reply {
         if let Some((entry, reply)) = self.stored_meanwhile(request) {
-            lead.settle(Verdict::Stored(entry));
+            writer.settle(Verdict::Stored(entry));
             return reply;
         }
         if stored.is_none()
-            && let Some((entry, reply)) = self.recalled(request, &mut lead).await
+            && let Some((entry, reply)) = self.recalled(request, &mut writer).await
         {
-            lead.put(&entry, None);
-            lead.settle(Verdict::Stored(entry));
+            writer.put(&entry, None);
+            writer.settle(Verdict::Stored(entry));
             return reply;
         }
-        fetch::fetch(*self, request, Fetching::Leads(Box::new(lead)), why, (stored, looked)).await
+        fetch::fetch(*self, request, Fetching::Leads(Box::new(writer)), why, (stored, looked)).await
     }
 
     /// The reply to a request that has waited for another's fetch as long as it may, or whose client has left.
@@ -115,7 +115,7 @@ impl Context<'_> {
         &self,
         request: &Request,
         reply: Reply,
-        (stored, looked): (Option<Entry>, Moment),
+        (stored, looked): (Option<Entry>, Epoch),
     ) -> Reply {
         let stored =
             stored.and_then(|entry| self.worker.cache.fills.left_since((request.hash, looked), entry));
@@ -142,9 +142,9 @@ impl Context<'_> {
     }
 
     /// What the cluster's engine keeps, if this node is the one to ask it.
-    async fn recalled(&self, request: &Request, lead: &mut Lead) -> Option<(Entry, Reply)> {
+    async fn recalled(&self, request: &Request, writer: &mut FillWriter) -> Option<(Entry, Reply)> {
         let cluster = self.worker.shared.cluster.as_deref().filter(|cluster| cluster.tier.is_some())?;
-        let entry = Box::pin(recall::recall(cluster, &self.worker.cache, request, lead)).await?;
+        let entry = Box::pin(recall::recall(cluster, &self.worker.cache, request, writer)).await?;
         let held = Held { entry: Some(entry.clone()), tier: Tier::Engine, resident: None };
         match find(request, &held) {
             Found::Reply(reply) => Some((entry, reply)),

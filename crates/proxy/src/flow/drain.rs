@@ -6,20 +6,20 @@ use std::sync::atomic::Ordering;
 use super::worker::{Shared, Worker};
 
 /// A place among the connections, given back however the connection ends.
-pub(crate) struct Seat {
+pub(crate) struct ConnectionPermit {
     shared: Arc<Shared>,
     /// Counted from 1, among those that are open.
     pub(crate) number: usize,
 }
 
-impl Seat {
+impl ConnectionPermit {
     pub(crate) fn take(shared: &Arc<Shared>) -> Self {
         let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
         Self { shared: Arc::clone(shared), number }
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }

@@ -17,7 +17,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
 use larder_semantics::vary;
 use larder_store::Entry;
-use larder_store::fill::{Head, Kept, Lead, Moment, Reader, Verdict};
+use larder_store::fill::{Epoch, FillWriter, Head, Kept, Reader, Verdict};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
@@ -26,8 +26,8 @@ use crate::cluster::tier::Tier;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::fetching::Fetching;
-use crate::flow::fill_task::{self, Carrier};
-use crate::flow::revalidation::Question;
+use crate::flow::fill_task::{self, FillTask};
+use crate::flow::revalidation::Revalidation;
 use crate::flow::serve::{Context, failure};
 use crate::flow::upstream::{self, Answer};
 use crate::flow::{answer, follow, generated_etag, pass, reload};
@@ -43,21 +43,21 @@ pub(crate) async fn fetch(
     request: &Request,
     fetching: Fetching,
     why: Why,
-    (stored, looked): (Option<Entry>, Moment),
+    (stored, looked): (Option<Entry>, Epoch),
 ) -> Reply {
     // After the fetch has its place among the fills: what is purged from now on concerns it.
     let stored = stored.and_then(|entry| cx.worker.cache.fills.left_since((request.hash, looked), entry));
     let wants_part = request.fields.contains("range");
     // Validators and parts belong to one URL; a response that is stored for an equivalent one may only stand in.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
-    let mut question = Question::about(own, wants_part);
-    let own_tag = match &question {
-        Question::Validate(entry) => generated_etag::of(cx.rules, entry).await,
-        Question::Whole | Question::Rest(..) => None,
+    let mut revalidation = Revalidation::about(own, wants_part);
+    let own_tag = match &revalidation {
+        Revalidation::Validate(entry) => generated_etag::of(cx.rules, entry).await,
+        Revalidation::Whole | Revalidation::Rest(..) => None,
     };
     loop {
-        let mut asked = question.fields(&request.fields, wants_part);
-        if let (Some(tag), Question::Validate(_)) = (&own_tag, &question) {
+        let mut asked = revalidation.fields(&request.fields, wants_part);
+        if let (Some(tag), Revalidation::Validate(_)) = (&own_tag, &revalidation) {
             generated_etag::show(asked.to_mut(), tag);
         }
         let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.cache, &request.key));
@@ -76,11 +76,11 @@ pub(crate) async fn fetch(
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
         let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
         let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
-        if let Question::Validate(entry) = &question {
+        if let Revalidation::Validate(entry) = &revalidation {
             cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
-        match fetched.understand(&question, &answer) {
-            Meaning::AskAgain => question = Question::Whole,
+        match fetched.understand(&revalidation, &answer) {
+            Meaning::AskAgain => revalidation = Revalidation::Whole,
             Meaning::StillGood(entry) => {
                 return fetched.still_good(fetching, entry, &answer.written());
             }
@@ -91,9 +91,9 @@ pub(crate) async fn fetch(
     }
 }
 
-/// What an answer means, given the question.
+/// What an answer to the request means.
 enum Meaning {
-    /// It does not answer the question; ask for everything.
+    /// It does not answer the revalidation; ask for everything.
     AskAgain,
     /// The stored response is good.
     StillGood(Entry),
@@ -136,18 +136,18 @@ struct Fetched<'f> {
 }
 
 impl Fetched<'_> {
-    fn understand(&self, question: &Question, answer: &Answer) -> Meaning {
+    fn understand(&self, revalidation: &Revalidation, answer: &Answer) -> Meaning {
         let Answer { status, fields, .. } = answer;
         let (status, fields) = (*status, &**fields);
-        match question {
-            Question::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
+        match revalidation {
+            Revalidation::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
                 let is_own = self.own_tag.is_some_and(|own| fields.first("etag") == Some(own.as_bytes()));
                 match is_own || revalidate::same_representation(&entry.fields(), fields) {
                     true => Meaning::StillGood(entry.clone()),
                     false => Meaning::AskAgain,
                 }
             }
-            Question::Rest(entry, held) if status == StatusCode::PARTIAL_CONTENT => {
+            Revalidation::Rest(entry, held) if status == StatusCode::PARTIAL_CONTENT => {
                 let part = ContentRange::of(fields).filter(|part| *part.range().start() == held.length());
                 let joined = part.and_then(|part| range::combined((held, &entry.fields()), (&part, fields)));
                 match joined.filter(ContentRange::is_whole).and_then(|_| self.join(entry, answer)) {
@@ -155,7 +155,7 @@ impl Fetched<'_> {
                     None => Meaning::AskAgain,
                 }
             }
-            Question::Rest(..) if status == StatusCode::RANGE_NOT_SATISFIABLE => Meaning::AskAgain,
+            Revalidation::Rest(..) if status == StatusCode::RANGE_NOT_SATISFIABLE => Meaning::AskAgain,
             _ => match self.stored.filter(|entry| self.may_stand_in(entry, Failure::Status(status))) {
                 Some(entry) => Meaning::StaleInstead(entry.clone()),
                 None => Meaning::Answer,
@@ -190,8 +190,8 @@ impl Fetched<'_> {
 
     /// RFC 9111 section 4.3.4: the stored response, freshened.
     fn still_good(&self, fetching: Fetching, entry: Entry, fields: &HeaderMap) -> Reply {
-        let mut lead = fetching.into_lead(self.cx.worker, &self.request.key);
-        lead.asks_origin(!self.by_peer);
+        let mut writer = fetching.into_lead(self.cx.worker, &self.request.key);
+        writer.asks_origin(!self.by_peer);
         let updated = revalidate::update(&entry.fields().to_map(), fields);
         let updated = storable::storable_fields(self.cx.rules, &updated);
         let freshness = self.freshness(entry.status(), &updated, fields);
@@ -202,11 +202,11 @@ impl Fetched<'_> {
         let storable = freshness.is_ok();
         let fresh = freshness.ok().and_then(|freshness| {
             let fields = shared.cache.store.memory.keep(&updated, freshness.date);
-            entry.refreshed(&fields, freshness, lead.born())
+            entry.refreshed(&fields, freshness, writer.born())
         });
         let fresh = match fresh {
             Some(fresh) => {
-                lead.put(&fresh, Some(&entry));
+                writer.put(&fresh, Some(&entry));
                 if let Some((tier, place)) = self.tier().zip(self.place.clone()) {
                     tier.offer(&fresh, place);
                 }
@@ -222,7 +222,7 @@ impl Fetched<'_> {
         let now = self.times.received;
         let outcome = Outcome::hit(Kind::Revalidated, self.why, fresh.freshness().ttl(now));
         let outcome = outcome.answered(StatusCode::NOT_MODIFIED);
-        lead.settle(if storable { Verdict::Stored(fresh.clone()) } else { Verdict::Released });
+        writer.settle(if storable { Verdict::Stored(fresh.clone()) } else { Verdict::Released });
         let request = self.request;
         let cookies: HeaderMap = fields
             .get_all(header::SET_COOKIE)
@@ -271,20 +271,20 @@ impl Fetched<'_> {
         let Answer { status, fields, download, .. } = answer;
         let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&map)).flatten();
         let head = self.head(status, &map, keeping, download.length());
-        let lead = fetching.into_lead(self.cx.worker, &self.request.key);
-        let carrier = self.carrier(lead, expected, None);
-        self.store(carrier, &head, Source::Answer(fields), status, (download, None))
+        let writer = fetching.into_lead(self.cx.worker, &self.request.key);
+        let task = self.task(writer, expected, None);
+        self.store(task, &head, Source::Answer(fields), status, (download, None))
     }
 
     /// The same for an answer that is the rest of a stored beginning.
     fn complete(&self, fetching: Fetching, answer: Answer, beginning: Entry, joined: Joined) -> Reply {
         let Joined { mut fields, length, keeping } = joined;
         let head = self.head(StatusCode::OK, &fields, keeping, length);
-        let lead = fetching.into_lead(self.cx.worker, &self.request.key);
-        let carrier = self.carrier(lead, None, length);
+        let writer = fetching.into_lead(self.cx.worker, &self.request.key);
+        let task = self.task(writer, None, length);
         storable::remove_hop_by_hop(&mut fields);
         let source = Source::Fields(fields.into());
-        self.store(carrier, &head, source, answer.status, (answer.download, Some(beginning)))
+        self.store(task, &head, source, answer.status, (answer.download, Some(beginning)))
     }
 
     fn head(
@@ -301,39 +301,39 @@ impl Fetched<'_> {
         Arc::new(Head { status, fields, signature, freshness, cost, length })
     }
 
-    fn carrier(&self, mut lead: Lead, expected: Option<ContentRange>, whole: Option<u64>) -> Carrier {
-        lead.asks_origin(!self.by_peer);
+    fn task(&self, mut writer: FillWriter, expected: Option<ContentRange>, whole: Option<u64>) -> FillTask {
+        writer.asks_origin(!self.by_peer);
         let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
         let (replaces, place) = (own.cloned(), self.place.clone());
-        Carrier { expected, whole, replaces, place, ..Carrier::new(self.cx.worker, lead) }
+        FillTask { expected, whole, replaces, place, ..FillTask::new(self.cx.worker, writer) }
     }
 
     /// Stores what arrives, behind what is there of it already, and lets this client read along.
     fn store(
         &self,
-        mut carrier: Carrier,
+        mut task: FillTask,
         head: &Arc<Head>,
         fields: Source,
         answered: StatusCode,
         (download, beginning): (Box<Download>, Option<Entry>),
     ) -> Reply {
         let shared = &self.cx.worker.shared;
-        shared.cache.markers.clear(self.request.hash);
-        let mut reader = carrier.lead.reader();
-        if let Some(whole) = carrier.whole {
+        shared.cache.hit_for_miss.clear(self.request.hash);
+        let mut reader = task.writer.reader();
+        if let Some(whole) = task.whole {
             reader.narrow(0, whole);
         }
         let kept = self.kept(head);
-        carrier.lead.limit(kept);
-        let stored = carrier.lead.stream(Arc::clone(head));
-        let unstored = carrier.lead.unstored().filter(|_| !stored).map(fill_task::unstored);
+        task.writer.limit(kept);
+        let stored = task.writer.stream(Arc::clone(head));
+        let unstored = task.writer.unstored().filter(|_| !stored).map(fill_task::unstored);
         if let Some(why) = unstored {
             self.note(why, head.status, &head.fields.view());
         }
         let ttl = stored.then(|| head.freshness.ttl(self.times.received));
         let why = unstored.unwrap_or(self.why);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
-        carrier.start(download, beginning);
+        task.start(download, beginning);
         reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
     }
 
@@ -363,7 +363,7 @@ impl Fetched<'_> {
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
         // What this client's own fields brought about says nothing of others.
         if !is_by_request(why) && why != Why::StatusNotStorable && !self.would_spoil(status) {
-            shared.cache.markers.mark(self.request.hash, self.times.received + MARK);
+            shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + MARK);
             // The origin's newer word on this URL is that nothing of it be kept.
             if self.stored.is_some() && !status.is_server_error() {
                 shared.cache.store.remove(&self.request.key);

@@ -1,42 +1,42 @@
 //! For whom a response is fetched.
 
-use larder_store::fill::{Lead, Moment, Verdict};
+use larder_store::fill::{Epoch, FillWriter, Verdict};
 
 use crate::flow::worker::Worker;
 
 /// For whom a fetch is made.
 pub(crate) enum Fetching {
-    /// For all who follow. The lead is large, and each function that passes it on would have room for it.
-    Leads(Box<Lead>),
+    /// For all who follow. The writer is large, and each function that passes it on would have room for it.
+    Leads(Box<FillWriter>),
     /// For one request, begun then; it costs a fill only if there is something to store.
-    Alone(Moment),
+    Alone(Epoch),
 }
 
 impl Fetching {
     pub(super) fn settle(self, verdict: Verdict) {
-        if let Self::Leads(lead) = self {
-            lead.settle(verdict);
+        if let Self::Leads(writer) = self {
+            writer.settle(verdict);
         }
     }
 
     /// Tells a fetch that others may follow from all others.
     pub(super) fn id(&self) -> Option<usize> {
         match self {
-            Self::Leads(lead) => Some(lead.fetch()),
+            Self::Leads(writer) => Some(writer.fetch()),
             Self::Alone(_) => None,
         }
     }
 
     /// Ends when nobody but the request waits for it.
     pub(super) async fn deserted(&self) {
-        if let Self::Leads(lead) = self {
-            lead.deserted().await;
+        if let Self::Leads(writer) = self {
+            writer.deserted().await;
         }
     }
 
-    pub(super) fn into_lead(self, worker: &Worker, key: &[u8]) -> Lead {
+    pub(super) fn into_lead(self, worker: &Worker, key: &[u8]) -> FillWriter {
         match self {
-            Self::Leads(lead) => *lead,
+            Self::Leads(writer) => *writer,
             Self::Alone(began) => worker.cache.fills.alone(key, began),
         }
     }

@@ -10,7 +10,7 @@ use larder_cluster::Follower;
 use larder_semantics::key;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
-use larder_store::fill::{Lead, Unstored};
+use larder_store::fill::{FillWriter, Unstored};
 use larder_store::{Body, Entry};
 
 use crate::base::clock;
@@ -24,8 +24,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 const STUCK: Duration = Duration::from_secs(2);
 
 /// Carries content into a fill.
-pub(crate) struct Carrier {
-    pub(crate) lead: Lead,
+pub(crate) struct FillTask {
+    pub(crate) writer: FillWriter,
     /// For a part: which, so that its length can be checked.
     pub(crate) expected: Option<ContentRange>,
     /// For a part that completes another: how long both are together.
@@ -43,25 +43,25 @@ struct Unread(Option<(Instant, u64)>);
 
 impl Unread {
     /// Whether the answer has gone unread for long, and too little of it has come since.
-    fn is_too_slow(&mut self, lead: &Lead, worker: &Worker) -> bool {
-        if !lead.is_unread() {
+    fn is_too_slow(&mut self, writer: &FillWriter, worker: &Worker) -> bool {
+        if !writer.is_unread() {
             self.0 = None;
             return false;
         }
-        let (since, from) = *self.0.get_or_insert_with(|| (Instant::now(), lead.len()));
+        let (since, from) = *self.0.get_or_insert_with(|| (Instant::now(), writer.len()));
         let timeouts = &worker.plan().settings.timeouts;
         let elapsed = since.elapsed();
         elapsed >= timeouts.stall && {
             let due = u128::from(timeouts.unread_rate) * elapsed.as_millis() / 1000;
-            u128::from(lead.len() - from) < due
+            u128::from(writer.len() - from) < due
         }
     }
 }
 
-impl Carrier {
+impl FillTask {
     /// For an answer that is all there is to store.
-    pub(crate) fn new(worker: &Arc<Worker>, lead: Lead) -> Self {
-        Self { lead, expected: None, whole: None, replaces: None, place: None, worker: Arc::clone(worker) }
+    pub(crate) fn new(worker: &Arc<Worker>, writer: FillWriter) -> Self {
+        Self { writer, expected: None, whole: None, replaces: None, place: None, worker: Arc::clone(worker) }
     }
 
     /// Begins to carry `download`, behind the content of `prefix`, and publishes it when it is whole. What came whole
@@ -78,8 +78,8 @@ impl Carrier {
     }
 
     async fn carry(mut self, mut download: Box<Download>, prefix: Option<Entry>) {
-        self.lead.keep().await;
-        let (was_stored, mut unread) = (self.lead.unstored().is_none(), Unread::default());
+        self.writer.keep().await;
+        let (was_stored, mut unread) = (self.writer.unstored().is_none(), Unread::default());
         if let Some(prefix) = prefix
             && self.copy(prefix.body()).await.is_err()
         {
@@ -87,7 +87,7 @@ impl Carrier {
         }
         loop {
             let appended = match download.next().await {
-                Ok(Some(Chunk::Data(data))) => self.lead.append(data).await,
+                Ok(Some(Chunk::Data(data))) => self.writer.append(data).await,
                 // RFC 9111 section 3: trailers may be discarded when a response is stored.
                 Ok(Some(Chunk::Trailers(_))) => continue,
                 Ok(None) => break,
@@ -101,17 +101,17 @@ impl Carrier {
                 return;
             }
             self.wait_for_disk().await;
-            if unread.is_too_slow(&self.lead, &self.worker) && self.lead.give_up_unread() {
+            if unread.is_too_slow(&self.writer, &self.worker) && self.writer.give_up_unread() {
                 tracing::debug!("fetch given up: it is slow, and nobody reads it");
                 return self.publish_beginning().await;
             }
         }
         self.note_unstored(was_stored);
-        if self.whole.is_some_and(|whole| whole != self.lead.len()) {
+        if self.whole.is_some_and(|whole| whole != self.writer.len()) {
             tracing::warn!("a partial response is not as long as its content-range says");
             return;
         }
-        if let Some(error) = self.lead.refused() {
+        if let Some(error) = self.writer.refused() {
             tracing::warn!(
                 "not kept in memory: {error} (memory file); is there a limit of file sizes (ulimit -f)?"
             );
@@ -126,11 +126,11 @@ impl Carrier {
     /// read faster than the disk writes get it at the disk's pace. A disk that writes nothing for a while is given up.
     async fn wait_for_disk(&mut self) {
         let mut last = None;
-        while let Some(written) = self.lead.disk_behind() {
+        while let Some(written) = self.writer.disk_behind() {
             match last {
                 Some((then, since)) if then == written => {
                     if Instant::elapsed(&since) >= STUCK {
-                        return self.lead.give_up_disk();
+                        return self.writer.give_up_disk();
                     }
                 }
                 _ => last = Some((written, Instant::now())),
@@ -142,17 +142,17 @@ impl Carrier {
     /// Remembers why the response is not stored as the reply to its client said: memory took the beginning of it only, or
     /// the disk did not take it.
     fn note_unstored(&self, was_stored: bool) {
-        let Some((unstored, head)) = self.lead.unstored().zip(self.lead.head()) else { return };
-        let (shared, is_lost) = (&self.worker.shared, self.lead.is_lost_by_disk());
+        let Some((unstored, head)) = self.writer.unstored().zip(self.writer.head()) else { return };
+        let (shared, is_lost) = (&self.worker.shared, self.writer.is_lost_by_disk());
         if !was_stored && !is_lost {
             return;
         }
         let why = if is_lost { Why::NotWritten } else { self::unstored(unstored) };
-        let hash = shared.cache.store.memory.hash(self.lead.key());
+        let hash = shared.cache.store.memory.hash(self.writer.key());
         shared.observers.verdicts.note(hash, why, Some((head.status, &head.fields.view())), &[]);
         if is_lost {
             let whole = || {
-                let (url, len) = (logged_url(&self.worker, self.lead.key()), self.lead.len());
+                let (url, len) = (logged_url(&self.worker, self.writer.key()), self.writer.len());
                 format!("{url} ({len} bytes) is not stored: {}", why.explanation())
             };
             shared.observers.repeats.warn(why.explanation(), whole);
@@ -164,14 +164,14 @@ impl Carrier {
         while at < body.len() {
             let piece = body.load(at, 256 << 10).await?;
             at += piece.len() as u64;
-            self.lead.append(&piece).await?;
+            self.writer.append(&piece).await?;
         }
         Ok(())
     }
 
     fn publish(self) {
-        let head = self.place.is_some().then(|| (self.lead.key().to_vec(), self.lead.signature()));
-        let entry = self.lead.finish(self.replaces.as_ref());
+        let head = self.place.is_some().then(|| (self.writer.key().to_vec(), self.writer.signature()));
+        let entry = self.writer.finish(self.replaces.as_ref());
         let tier = self.worker.shared.cluster.as_ref().and_then(|cluster| cluster.tier.as_ref());
         match (tier.zip(self.place), entry, head) {
             (Some((tier, place)), Some(entry), _) => tier.offer(&entry, place),
@@ -185,18 +185,18 @@ impl Carrier {
 
     /// A part is worth less than the whole, and two parts that join are worth more than one.
     async fn publish_part(self, range: &ContentRange) {
-        if self.lead.len() != range.length() {
+        if self.writer.len() != range.length() {
             tracing::warn!("a partial response is not as long as its content-range says");
             return;
         }
         let fresh = self.held().await;
         if fresh.as_ref().is_some_and(|held| held.status() == StatusCode::OK) {
-            return self.lead.finish_unstored();
+            return self.writer.finish_unstored();
         }
         // Begun before the part is published, so that no purge comes between unseen.
         let fills = &self.worker.cache.fills;
-        let joining = fills.alone(self.lead.key(), fills.now(self.lead.key()));
-        let part = self.lead.finish(None);
+        let joining = fills.alone(self.writer.key(), fills.now(self.writer.key()));
+        let part = self.writer.finish(None);
         let memory = &self.worker.cache.store.memory;
         if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {
             joining.put(&joined, None);
@@ -207,18 +207,18 @@ impl Carrier {
     /// (RFC 9111 sections 3.3 and 3.4).
     async fn publish_beginning(self) {
         let is_whole = self.expected.is_none() && self.whole.is_none();
-        let Some(head) = self.lead.head().filter(|_| is_whole && !self.lead.is_empty()) else { return };
+        let Some(head) = self.writer.head().filter(|_| is_whole && !self.writer.is_empty()) else { return };
         let memory = &self.worker.cache.store.memory;
-        let Some(part) = combine::beginning(memory, &head, self.lead.len()) else { return };
+        let Some(part) = combine::beginning(memory, &head, self.writer.len()) else { return };
         if self.held().await.is_none() {
-            self.lead.break_off(&part);
+            self.writer.break_off(&part);
         }
     }
 
     /// What is stored of the response that arrives, if it is fresh.
     async fn held(&self) -> Option<Entry> {
-        let (shared, key) = (&self.worker.shared, self.lead.key());
-        let signature = self.lead.head()?.signature.clone();
+        let (shared, key) = (&self.worker.shared, self.writer.key());
+        let signature = self.writer.head()?.signature.clone();
         let resident = shared.cache.store.memory.peek(key, shared.cache.store.memory.hash(key));
         let variants = resident.as_ref().map_or(&[][..], |resident| resident.variants());
         let held = match variants.iter().find(|entry| entry.signature() == signature) {

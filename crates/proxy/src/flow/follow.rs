@@ -35,7 +35,7 @@ pub(crate) async fn verdict(
 ) -> Result<Verdict, Box<Reply>> {
     let verdict = async {
         loop {
-            plan.gate.lend(reader.fetch(), upstream::claim(plan, request));
+            plan.concurrency.lend(reader.fetch(), upstream::claim(plan, request));
             if let Ok(verdict) = timeout(LEND_AGAIN, reader.verdict()).await {
                 return verdict;
             }

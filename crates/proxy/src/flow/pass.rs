@@ -17,7 +17,7 @@ use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
 use larder_semantics::{groups, invalidate, key, vary};
-use larder_store::fill::{Head, Lead, Moment};
+use larder_store::fill::{Epoch, FillWriter, Head};
 use larder_store::{Effect, Entry, Scope};
 
 use crate::base::clock;
@@ -31,7 +31,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
 use crate::flow::change::Change;
-use crate::flow::fill_task::Carrier;
+use crate::flow::fill_task::FillTask;
 use crate::flow::follow::left;
 use crate::flow::serve::{Context, failure};
 use crate::flow::upstream::{self, Answer};
@@ -246,7 +246,7 @@ fn posted(
     cx: Context<'_>,
     request: &Request,
     answer: Answer,
-    (times, doubt, began): (Times, Doubt, Moment),
+    (times, doubt, began): (Times, Doubt, Epoch),
     outcome: Outcome,
 ) -> Reply {
     let Answer { status, fields, download, .. } = answer;
@@ -258,14 +258,14 @@ fn posted(
         return upstream::pass_on(false, status, fields, download, outcome);
     };
     let freshness = doubt.temper(freshness, &*fields);
-    let mut lead = cx.worker.cache.fills.alone(&request.key, began);
+    let mut writer = cx.worker.cache.fills.alone(&request.key, began);
     let stored = storable::storable_fields(cx.rules, &fields.to_map());
     let stored = cx.worker.cache.store.memory.keep(&stored, freshness.date);
     let (cost, length) = (request.origin.micros(), download.length());
     let head = Arc::new(Head { status, fields: stored, signature, freshness, cost, length });
-    let reader = lead.reader();
-    let outcome = Outcome { stored: lead.stream(Arc::clone(&head)), ..outcome };
-    Carrier::new(cx.worker, lead).start(download, None);
+    let reader = writer.reader();
+    let outcome = Outcome { stored: writer.stream(Arc::clone(&head)), ..outcome };
+    FillTask::new(cx.worker, writer).start(download, None);
     let reply = Reply::new(status, Source::Answer(fields), outcome);
     Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }
 }
@@ -287,8 +287,8 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
     };
     let times = Times { requested, received: clock::now(), by_age: false };
     if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
-        let lead = cx.worker.cache.fills.alone(&request.key, began);
-        learn(cx, &lead, request, &stored, answer.status, &answer.written(), (times, doubt));
+        let writer = cx.worker.cache.fills.alone(&request.key, began);
+        learn(cx, &writer, request, &stored, answer.status, &answer.written(), (times, doubt));
     }
     let Answer { status, fields, download, .. } = answer;
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
@@ -309,7 +309,7 @@ fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Optio
 /// Freshens or gives up a stored response by what a HEAD revealed (RFC 9111 section 4.3.5).
 fn learn(
     cx: Context<'_>,
-    lead: &Lead,
+    writer: &FillWriter,
     request: &Request,
     stored: &Entry,
     status: StatusCode,
@@ -330,10 +330,10 @@ fn learn(
             let fresh = storable::storable(cx.rules, &get, &request.fields, stored.status(), &updated, times);
             let updated = storable::storable_fields(cx.rules, &updated);
             let entry = fresh.ok().map(|fresh| doubt.temper(fresh, &updated)).and_then(|fresh| {
-                stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh, lead.born())
+                stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh, writer.born())
             });
             if let Some(entry) = entry {
-                lead.put(&entry, Some(stored));
+                writer.put(&entry, Some(stored));
             }
         }
     }

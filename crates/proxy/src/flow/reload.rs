@@ -12,7 +12,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::reuse::{Reuse, reuse};
 use larder_semantics::status::Why;
-use larder_store::fill::{Moment, Reader, Reloading, Verdict};
+use larder_store::fill::{Epoch, Reader, Reloading, Verdict};
 use larder_store::{Entry, Resident};
 
 use crate::base::clock;
@@ -49,7 +49,7 @@ impl Context<'_> {
         &self,
         request: &Request,
         why: Why,
-        stored: (Option<Entry>, Moment),
+        stored: (Option<Entry>, Epoch),
         resident: Option<Resident>,
     ) -> Reply {
         let (fills, arrived) = (&self.worker.cache.fills, Instant::now());
@@ -57,8 +57,8 @@ impl Context<'_> {
         let signature = resident.map(|resident| serve::expected(&resident, request)).unwrap_or_default();
         loop {
             match fills.join_reload(&request.key, &signature, arrived) {
-                Reloading::Lead(lead) => {
-                    let fetching = Fetching::Leads(Box::new(lead));
+                Reloading::Writer(writer) => {
+                    let fetching = Fetching::Leads(Box::new(writer));
                     return fetch::fetch(*self, request, fetching, why, stored).await;
                 }
                 // It began before this request came, of which there are only so many.
@@ -107,5 +107,5 @@ pub(crate) fn is_for_itself(cache: &Cache, request: &Request) -> bool {
         || request.fields.contains("authorization")
         || request.fields.contains("range")
         || request.asked.no_store
-        || cache.markers.marked(request.hash, clock::now())
+        || cache.hit_for_miss.marked(request.hash, clock::now())
 }

@@ -1,4 +1,4 @@
-//! What the origin is asked about what is stored: everything, whether it is still good, or for the part that it lacks.
+//! The request to the origin for a URL with a stored response: for all of it, a validation, or the part that is missing.
 
 use std::borrow::Cow;
 
@@ -8,17 +8,17 @@ use larder_semantics::range::ContentRange;
 use larder_semantics::revalidate;
 use larder_store::Entry;
 
-/// What is asked of the origin about what is stored.
-pub(crate) enum Question {
-    /// Everything, whatever is stored.
+/// How a stored response is revalidated or completed.
+pub(crate) enum Revalidation {
+    /// The whole response, whatever is stored.
     Whole,
-    /// Whether this is still good.
+    /// Whether this response is still valid.
     Validate(Entry),
-    /// The part that this one lacks.
+    /// The part that this response lacks.
     Rest(Entry, ContentRange),
 }
 
-impl Question {
+impl Revalidation {
     /// What to ask about `stored`, for a request that may want a part.
     pub(crate) fn about(stored: Option<&Entry>, wants_part: bool) -> Self {
         let Some(entry) = stored else { return Self::Whole };
@@ -32,7 +32,7 @@ impl Question {
         }
     }
 
-    /// The fields that put the question to the origin, for a request with fields `own`.
+    /// The fields of the request to the origin, for a client's request with the fields `own`.
     pub(crate) fn fields<'f>(&self, own: &'f HeaderMap, wants_part: bool) -> Cow<'f, HeaderMap> {
         if matches!(self, Self::Whole) && !revalidate::has_conditions(own) {
             return Cow::Borrowed(own);
@@ -42,7 +42,7 @@ impl Question {
         Cow::Owned(fields)
     }
 
-    /// Puts the question into the fields that go to the origin.
+    /// Adds its conditions to the fields that go to the origin.
     fn ask(&self, fields: &mut HeaderMap, wants_part: bool) {
         match self {
             // What is fetched whole is stored for all; the client's own conditions are evaluated here.

@@ -13,14 +13,14 @@ use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_semantics::vary;
-use larder_store::fill::{Head, Moment, Reader};
+use larder_store::fill::{Epoch, Head, Reader};
 use larder_store::{Entry, Joined, Resident};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
 use crate::base::settings::Role;
 use crate::cache::Cache;
-use crate::cluster::{session, trust};
+use crate::cluster::{lease, session};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::{Address, Request, asked, cached_site, write_key};
@@ -114,7 +114,7 @@ pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(
         return Err(Box::new(refusal(BEHIND)));
     }
     if let Some(cluster) = cluster.filter(|cluster| !cluster.is_sure()) {
-        trust::confirm(cluster, &worker.cache).await;
+        lease::confirm(cluster, &worker.cache).await;
     }
     Ok(())
 }
@@ -244,7 +244,8 @@ impl Context<'_> {
     fn asks_peers(&self, request: &Request) -> bool {
         let is_for_all =
             !self.rules.validated && !request.fields.contains("authorization") && !request.asked.no_store;
-        let hears = self.worker.shared.cluster.as_ref().is_some_and(|cluster| cluster.news.trust.hears());
+        let hears =
+            self.worker.shared.cluster.as_ref().is_some_and(|cluster| cluster.invalidations.lease.hears());
         hears && !request.by_peer && request.awaited.is_none() && is_for_all
     }
 
@@ -267,9 +268,9 @@ impl Context<'_> {
         fetch::reply(request, head, source, reader, outcome)
     }
 
-    fn refresh(&self, request: &Request, stored: Entry, looked: Moment) {
+    fn refresh(&self, request: &Request, stored: Entry, looked: Epoch) {
         let fills = &self.worker.cache.fills;
-        let Joined::Lead(lead) = fills.join_own(stored.key(), stored.signature()) else { return };
+        let Joined::Writer(writer) = fills.join_own(stored.key(), stored.signature()) else { return };
         let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
         let hash = worker.cache.store.memory.hash(stored.key());
         let request = request.in_background_for(stored.key(), hash);
@@ -277,7 +278,7 @@ impl Context<'_> {
             let route = request.route.clone();
             let Some(rules) = route.rules(&plan.settings.forward.rules) else { return };
             let cx = Context { worker: &worker, plan: &plan, rules };
-            let fetching = Fetching::Leads(Box::new(lead));
+            let fetching = Fetching::Leads(Box::new(writer));
             let reply = fetch::fetch(cx, &request, fetching, Why::Expired, (Some(stored), looked)).await;
             reply.drain().await;
         });

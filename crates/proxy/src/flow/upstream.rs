@@ -1,4 +1,4 @@
-//! Sends a request on: a place in the gate, the fields an origin should see, the origin whose turn
+//! Sends a request on: a permit, the fields an origin should see, the origin whose turn
 //! it is, and another one if that fails before it answered.
 
 use std::io::Write;
@@ -28,7 +28,7 @@ use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::names::TRACEPARENT;
 use crate::http::response::{Head, Lines};
-use crate::net::gate::{Claim, Place};
+use crate::net::concurrency::{Claim, Permit};
 use crate::origin::{Client, Download, OriginError, Outgoing, is_idempotent};
 
 /// An origin's answer. Its content holds the request's place until it has arrived.
@@ -70,8 +70,8 @@ pub(crate) async fn send(
     // A client that announces content and sends none holds nothing that others need.
     content.begun().await;
     let claim = claim(plan, request);
-    let place = match plan.gate.try_enter(claim) {
-        Some(place) => place,
+    let permit = match plan.concurrency.try_enter(claim) {
+        Some(permit) => permit,
         None => Box::pin(queue_up(plan, claim, fetch)).await?,
     };
     let begun = Instant::now();
@@ -82,10 +82,10 @@ pub(crate) async fn send(
     worker.times.answered(took);
     upgrade::check(request, &head)?;
     let download = match by_peer {
-        true => download.holding(place),
+        true => download.holding(permit),
         false => {
             let meter = Meter::new(plan.sites.account(request.route.number()), worker.number);
-            download.holding(place).counted(meter)
+            download.holding(permit).counted(meter)
         }
     };
     Ok(Answer { status: head.status, fields: head.fields, download, by_peer })
@@ -100,7 +100,7 @@ async fn ask_peers(
     content: &mut Upload,
 ) -> Result<(Head, Box<Download>, bool), OriginError> {
     // What could not be stored of late gains nothing by the detour.
-    let gains = || !worker.cache.markers.marked(request.hash, clock::now());
+    let gains = || !worker.cache.hit_for_miss.marked(request.hash, clock::now());
     let cluster = worker.shared.cluster.as_ref().filter(|_| request.asks_peers && gains());
     let client = || worker.clients(plan).peers.clone();
     let _busy = match cluster {
@@ -140,13 +140,13 @@ pub(crate) fn claim(plan: &Plan, request: &Request) -> Claim {
         Route::Anywhere => request.authority.as_str(),
         Route::Site(_) => "",
     };
-    plan.gate.claim((request.route.number(), host), request.client.ip())
+    plan.concurrency.claim((request.route.number(), host), request.client.ip())
 }
 
-async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Place, OriginError> {
+async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Permit, OriginError> {
     let patience = plan.settings.timeouts.first_byte;
-    let place = tokio::time::timeout(patience, plan.gate.enter(claim, fetch)).await;
-    place.ok().and_then(Result::ok).ok_or_else(|| OriginError {
+    let permit = tokio::time::timeout(patience, plan.concurrency.enter(claim, fetch)).await;
+    permit.ok().and_then(Result::ok).ok_or_else(|| OriginError {
         status: StatusCode::SERVICE_UNAVAILABLE,
         why: Why::Overloaded,
         detail:

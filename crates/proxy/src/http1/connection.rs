@@ -4,7 +4,7 @@
 //! fields and no allocation; replies to pipelined requests gather in one write. Everything else
 //! becomes an owned [`Request`] and goes the long way through [`dispatch::serve`], in a task of its own
 //! ([`Connection::go_on`]), while its content is pumped beside the answer. Between requests the
-//! connection waits in the [lobby](crate::http1::idle).
+//! connection waits with the [idle ones](crate::http1::idle).
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,13 +18,13 @@ use http::{Method, StatusCode, Version};
 use larder_stats::Sheet;
 
 use super::answer::answer;
-use super::idle::Lobby;
+use super::idle::IdleConnections;
 use super::tunnel;
 use super::upload::{self, Pumped};
 use super::watch::Watch;
 use crate::base::clock;
-use crate::cluster::alive;
-use crate::cluster::asker::Asker;
+use crate::cluster::peer_request::PeerRequest;
+use crate::cluster::probe;
 use crate::exchange::arrival::Arrival;
 use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
@@ -33,7 +33,7 @@ use crate::exchange::request::{Interim, Link, Request};
 use crate::exchange::send::{GATHER, SendError, gather, send, send_stored};
 use crate::exchange::sink::Direct;
 use crate::features::validator;
-use crate::flow::drain::Seat;
+use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::head::{self, Framing as Delimited, Head, Parsed, Refusal};
@@ -47,7 +47,7 @@ use crate::observe::sums::Hit;
 pub(crate) struct Connection {
     worker: Arc<Worker>,
     /// Where it waits for requests.
-    lobby: Arc<Lobby>,
+    idle: Arc<IdleConnections>,
     /// How requests arrive; `None`: from nodes of the cluster.
     arrival: Option<Arrival>,
     client: SocketAddr,
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
     untimed: u64,
     /// No request has come.
     is_new: bool,
-    seat: Seat,
+    permit: ConnectionPermit,
 }
 
 /// How a connection goes on.
@@ -126,14 +126,14 @@ pub(super) struct Ask {
 
 impl Connection {
     pub(crate) fn new(
-        (worker, lobby): (Arc<Worker>, Arc<Lobby>),
+        (worker, idle): (Arc<Worker>, Arc<IdleConnections>),
         arrival: Option<Arrival>,
         (reading, writing): (Reading, Writing),
         client: SocketAddr,
-        seat: Seat,
+        permit: ConnectionPermit,
     ) -> Self {
         let (key, untimed, is_new) = (Vec::new(), 0, true);
-        Self { worker, lobby, arrival, client, reading, writing, key, untimed, is_new, seat }
+        Self { worker, idle, arrival, client, reading, writing, key, untimed, is_new, permit }
     }
 
     /// Reads the beginning of a request: how many bytes, 0 at the end of the stream.
@@ -198,14 +198,14 @@ impl Connection {
                 Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
             };
         self.is_new = false;
-        if self.arrival.is_none() && alive::is_asked(&head) {
-            alive::answer(&mut self.writing.out, self.worker.shared.cluster.as_deref(), &head);
+        if self.arrival.is_none() && probe::is_asked(&head) {
+            probe::answer(&mut self.writing.out, self.worker.shared.cluster.as_deref(), &head);
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Continue(());
         }
-        let Asker { role, client, by_peer, awaited } = match self.asker(plan, &mut head) {
-            Ok(asker) => asker,
+        let PeerRequest { role, client, by_peer, awaited } = match self.peer_request(plan, &mut head) {
+            Ok(peer_request) => peer_request,
             Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
         };
         let now = clock::now();
@@ -265,12 +265,12 @@ impl Connection {
     }
 
     /// For whom a request is: the client at the other end, or whom a node or a trusted proxy asks for.
-    fn asker(&self, plan: &Plan, head: &mut Head<'_>) -> Result<Asker, Refusal> {
+    fn peer_request(&self, plan: &Plan, head: &mut Head<'_>) -> Result<PeerRequest, Refusal> {
         let Some(arrival) = self.arrival else {
-            return Asker::of_peer(self.worker.shared.cluster.as_deref(), head);
+            return PeerRequest::of_peer(self.worker.shared.cluster.as_deref(), head);
         };
         let client = forwarded::believe(&plan.settings.trust, arrival, self.client, head)?;
-        Ok(Asker::of_client(self.worker.shared.cluster.as_deref(), arrival.role, client, head))
+        Ok(PeerRequest::of_client(self.worker.shared.cluster.as_deref(), arrival.role, client, head))
     }
 
     /// The hits since the last call, of which somebody else knows how long they took.
@@ -296,7 +296,7 @@ impl Connection {
         self.writing.rest();
     }
 
-    /// Goes on after a look, and returns to the lobby when nothing is left to do.
+    /// Goes on after a look, and becomes idle when nothing is left to do.
     pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) {
         let worker = Arc::clone(&self.worker);
         loop {
@@ -319,8 +319,8 @@ impl Connection {
             worker.times.served_as_group(hits, begun.elapsed());
         }
         self.rest();
-        let lobby = Arc::clone(&self.lobby);
-        lobby.enter(self);
+        let idle = Arc::clone(&self.idle);
+        idle.enter(self);
     }
 
     async fn next(&mut self, plan: &Arc<Plan>, look: Look) -> io::Result<Next> {
@@ -482,13 +482,13 @@ impl Connection {
     }
 
     async fn http2(self) {
-        let Self { worker, arrival, client, reading, writing, seat, .. } = self;
+        let Self { worker, arrival, client, reading, writing, permit, .. } = self;
         let Some(arrival) = arrival else { return };
-        http2::Connection::new(&worker, arrival, client, (reading, writing), seat).serve().await;
+        http2::Connection::new(&worker, arrival, client, (reading, writing), permit).serve().await;
     }
 
     async fn tunnel(self, tunnel: Tunnel, opened: Opened, plan: &Plan) {
-        let Self { worker, reading, writing, seat: _seat, .. } = self;
+        let Self { worker, reading, writing, permit: _permit, .. } = self;
         let Opened { reply, bytes, memo } = opened;
         let sent = tunnel::run(reading, writing, tunnel, plan.settings.timeouts.tunnel).await;
         worker.replied(plan, &reply, bytes + sent, memo);

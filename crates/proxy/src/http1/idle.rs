@@ -1,9 +1,8 @@
 //! Where connections wait for their next request, and where memory answers it.
 //!
-//! A worker has one lobby: a task that holds every connection with nothing under way. It takes those
-//! that have something to say in groups: reads from all of a group, then answers all, then sends to
-//! all. Doing one thing many times over, the processor still has the instructions at hand the second
-//! time. What memory cannot answer at once leaves for a task of its own, and comes back afterwards.
+//! A worker has one task that holds all idle connections. It serves those that are ready in groups: it reads from all of a
+//! group, then answers all, then sends to all, so that the processor's cache still holds the instructions of each step. A
+//! request that memory cannot answer at once moves its connection to a task of its own, until that is idle again.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,109 +28,109 @@ const TURN: usize = 4 * GROUP;
 /// The least time between two searches for connections that were idle for too long.
 const SWEEP: Duration = Duration::from_millis(20);
 
-/// The way into a worker's lobby.
+/// The idle connections of a worker, for other tasks.
 #[derive(Default)]
-pub(crate) struct Lobby(Mutex<Desk>);
+pub(crate) struct IdleConnections(Mutex<Inbox>);
 
-/// What is to be told to the lobby's task.
+/// Messages for the task.
 #[derive(Default)]
-struct Desk {
-    /// Connections on their way in.
+struct Inbox {
+    /// Connections that have become idle.
     #[expect(clippy::vec_box, reason = "they come and go boxed")]
     arrivals: Vec<Box<Connection>>,
-    /// Places of guests that have something to say.
+    /// Places of connections that are ready.
     calls: Vec<usize>,
-    host: Option<Waker>,
+    task: Option<Waker>,
 }
 
-/// Tells the lobby that a guest has something to say.
-struct Bell {
-    lobby: Arc<Lobby>,
+/// Tells the task that a connection is ready.
+struct ConnectionWaker {
+    shared: Arc<IdleConnections>,
     place: usize,
 }
 
-struct Guest {
+struct IdleConnection {
     connection: Box<Connection>,
-    bell: Waker,
+    waker: Waker,
     /// Since when it has been idle, in `clock::millis`.
     since: u64,
 }
 
-/// The lobby's task.
-struct Host {
+/// The task.
+struct IdleLoop {
     worker: Arc<Worker>,
-    lobby: Arc<Lobby>,
+    shared: Arc<IdleConnections>,
     plan: Arc<Plan>,
-    guests: Slab<Guest>,
+    connections: Slab<IdleConnection>,
     /// Calls that have not been answered.
     calls: Vec<usize>,
-    /// Of the group that is being served, those who get a reply.
+    /// The connections of the current group that get a reply.
     served: Vec<usize>,
     drain: Drain,
     sweep: Pin<Box<Sleep>>,
 }
 
-impl Lobby {
+impl IdleConnections {
     /// Lets a connection wait for its next request; it must have nothing left to send.
     pub(crate) fn enter(&self, connection: Box<Connection>) {
-        let mut desk = self.desk();
-        desk.arrivals.push(connection);
-        desk.notify();
+        let mut inbox = self.inbox();
+        inbox.arrivals.push(connection);
+        inbox.notify();
     }
 
     fn call(&self, place: usize) {
-        let mut desk = self.desk();
-        desk.calls.push(place);
-        desk.notify();
+        let mut inbox = self.inbox();
+        inbox.calls.push(place);
+        inbox.notify();
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Desk {
+impl Inbox {
     fn notify(&self) {
-        if let (Some(host), 1) = (&self.host, self.arrivals.len() + self.calls.len()) {
-            host.wake_by_ref();
+        if let (Some(task), 1) = (&self.task, self.arrivals.len() + self.calls.len()) {
+            task.wake_by_ref();
         }
     }
 }
 
-impl Wake for Bell {
+impl Wake for ConnectionWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.lobby.call(self.place);
+        self.shared.call(self.place);
     }
 }
 
-/// Serves the guests of a worker's lobby for ever.
-pub(crate) async fn host(worker: Arc<Worker>, lobby: Arc<Lobby>) {
+/// Serves the idle connections of a worker; does not return.
+pub(crate) async fn run(worker: Arc<Worker>, shared: Arc<IdleConnections>) {
     let plan = worker.plan();
     let (drain, sweep) = (Drain::new(&worker), Box::pin(sleep(plan.settings.timeouts.idle)));
-    let mut host = Host {
+    let mut task = IdleLoop {
         worker,
-        lobby,
+        shared,
         plan,
-        guests: Slab::new(),
+        connections: Slab::new(),
         calls: Vec::new(),
         served: Vec::new(),
         drain,
         sweep,
     };
     // The runtime's own measure of a fair share would end a turn in the middle of a group.
-    unconstrained(poll_fn(|cx| host.poll(cx))).await
+    unconstrained(poll_fn(|cx| task.poll(cx))).await
 }
 
-impl Host {
+impl IdleLoop {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.worker.is_outdated(&self.plan) {
             self.plan = self.worker.plan();
         }
-        self.attend(cx);
+        self.take_in(cx);
         let mut calls = std::mem::take(&mut self.calls);
         let turn = calls.len().min(TURN);
         // The end of one group is the beginning of the next.
@@ -141,28 +140,28 @@ impl Host {
         if !self.calls.is_empty() {
             cx.waker().wake_by_ref();
         } else if self.drain.poll(cx) {
-            self.guests.drain().for_each(|guest| guest.connection.part());
+            self.connections.drain().for_each(|idle| idle.connection.part());
         }
         self.sweep(cx);
         Poll::Pending
     }
 
-    /// Takes from the desk what has come in.
-    fn attend(&mut self, cx: &Context<'_>) {
+    /// Takes the messages.
+    fn take_in(&mut self, cx: &Context<'_>) {
         let arrivals = {
-            let mut desk = self.lobby.desk();
-            if !desk.host.as_ref().is_some_and(|host| host.will_wake(cx.waker())) {
-                desk.host = Some(cx.waker().clone());
+            let mut inbox = self.shared.inbox();
+            if !inbox.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+                inbox.task = Some(cx.waker().clone());
             }
-            self.calls.append(&mut desk.calls);
-            std::mem::take(&mut desk.arrivals)
+            self.calls.append(&mut inbox.calls);
+            std::mem::take(&mut inbox.arrivals)
         };
         let since = clock::millis();
         for connection in arrivals {
-            let seat = self.guests.vacant_entry();
-            let place = seat.key();
-            let bell = Waker::from(Arc::new(Bell { lobby: Arc::clone(&self.lobby), place }));
-            seat.insert(Guest { connection, bell, since });
+            let entry = self.connections.vacant_entry();
+            let place = entry.key();
+            let waker = Waker::from(Arc::new(ConnectionWaker { shared: Arc::clone(&self.shared), place }));
+            entry.insert(IdleConnection { connection, waker, since });
             self.calls.push(place);
         }
     }
@@ -184,57 +183,57 @@ impl Host {
         ended
     }
 
-    /// Whether something has come from a guest.
+    /// Whether a connection has received something.
     fn read(&mut self, place: usize) -> bool {
-        let Some(guest) = self.guests.get_mut(place) else { return false };
-        let cx = &mut Context::from_waker(&guest.bell);
-        match guest.connection.poll_receive(cx, &self.plan) {
+        let Some(idle) = self.connections.get_mut(place) else { return false };
+        let cx = &mut Context::from_waker(&idle.waker);
+        match idle.connection.poll_receive(cx, &self.plan) {
             Poll::Pending => {
-                if guest.connection.awaits_record(&self.plan) {
-                    self.show_out(place, Look::Partial);
+                if idle.connection.awaits_record(&self.plan) {
+                    self.leave(place, Look::Partial);
                 }
                 false
             }
             Poll::Ready(Ok(1..)) => {
-                if guest.connection.poll_ready(cx).is_ready() {
-                    self.lobby.call(place);
+                if idle.connection.poll_ready(cx).is_ready() {
+                    self.shared.call(place);
                 }
                 true
             }
             Poll::Ready(Ok(0) | Err(_)) => {
-                self.guests.remove(place).connection.part();
+                self.connections.remove(place).connection.part();
                 false
             }
         }
     }
 
-    /// Whether a guest can be sent all its replies from here; others leave. Adds to the group's hits.
+    /// Whether all replies to a connection can be sent from here; if not, it gets a task. Adds to the group's hits.
     fn answer(&mut self, place: usize, sheet: Option<&mut Sheet>, hits: &mut u64) -> bool {
-        let Some(guest) = self.guests.get_mut(place) else { return false };
-        let look = guest.connection.look(&self.plan, sheet);
-        *hits += guest.connection.take_untimed();
+        let Some(idle) = self.connections.get_mut(place) else { return false };
+        let look = idle.connection.look(&self.plan, sheet);
+        *hits += idle.connection.take_untimed();
         match look {
             Look::Nothing => true,
             look => {
-                self.show_out(place, look);
+                self.leave(place, look);
                 false
             }
         }
     }
 
     fn send(&mut self, place: usize, now: u64) {
-        let Some(guest) = self.guests.get_mut(place) else { return };
-        guest.since = now;
-        match guest.connection.try_send() {
+        let Some(idle) = self.connections.get_mut(place) else { return };
+        idle.since = now;
+        match idle.connection.try_send() {
             Ok(true) => {}
-            Ok(false) => self.show_out(place, Look::Nothing),
-            Err(_) => drop(self.guests.remove(place)),
+            Ok(false) => self.leave(place, Look::Nothing),
+            Err(_) => drop(self.connections.remove(place)),
         }
     }
 
-    /// Lets a guest go on by itself.
-    fn show_out(&mut self, place: usize, look: Look) {
-        let connection = self.guests.remove(place).connection;
+    /// Moves a connection to a task of its own.
+    fn leave(&mut self, place: usize, look: Look) {
+        let connection = self.connections.remove(place).connection;
         tokio::spawn(connection.go_on(Arc::clone(&self.plan), look));
     }
 
@@ -243,10 +242,10 @@ impl Host {
         while self.sweep.as_mut().poll(cx).is_ready() {
             let (now, idle) = (clock::millis(), self.plan.settings.timeouts.idle);
             let since = now.saturating_sub(idle.as_millis() as u64);
-            let is_over = |(place, guest): (usize, &Guest)| (guest.since <= since).then_some(place);
-            let over: Vec<_> = self.guests.iter().filter_map(is_over).collect();
-            over.into_iter().for_each(|place| self.guests.remove(place).connection.part());
-            let oldest = self.guests.iter().map(|(_, guest)| guest.since).min().unwrap_or(now);
+            let is_over = |(place, idle): (usize, &IdleConnection)| (idle.since <= since).then_some(place);
+            let over: Vec<_> = self.connections.iter().filter_map(is_over).collect();
+            over.into_iter().for_each(|place| self.connections.remove(place).connection.part());
+            let oldest = self.connections.iter().map(|(_, idle)| idle.since).min().unwrap_or(now);
             let wait = Duration::from_millis(oldest - since).max(SWEEP);
             self.sweep.as_mut().reset(Instant::now() + wait);
         }

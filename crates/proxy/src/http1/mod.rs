@@ -12,4 +12,3 @@ mod upload;
 mod watch;
 
 pub(crate) use connection::Connection;
-pub(crate) use idle::host;

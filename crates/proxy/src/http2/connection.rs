@@ -20,7 +20,7 @@ use super::session::{Session, State};
 use super::stream::Stream;
 use super::tunnel;
 use crate::base::clock;
-use crate::cluster::asker::Asker;
+use crate::cluster::peer_request::PeerRequest;
 use crate::exchange::arrival::Arrival;
 use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
@@ -28,7 +28,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::exchange::send::GATHER;
 use crate::features::validator;
-use crate::flow::drain::{Drain, Seat};
+use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::serve::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, Refusal};
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
     writing: Writing,
     deadline: Deadline,
     awaits: Awaits,
-    _seat: Seat,
+    _permit: ConnectionPermit,
 }
 
 /// What answers requests.
@@ -113,7 +113,7 @@ impl Connection {
         arrival: Arrival,
         client: SocketAddr,
         (reading, mut writing): (Reading, Writing),
-        seat: Seat,
+        permit: ConnectionPermit,
     ) -> Self {
         let limits = &worker.plan().settings.limits;
         let head = Bounds { bytes: limits.head_bytes, fields: limits.head_fields.min(MOST_FIELDS) };
@@ -133,7 +133,7 @@ impl Connection {
             refused: Vec::new(),
         };
         let deadline = Deadline::new(Duration::ZERO);
-        Self { desk, session, reading, writing, deadline, awaits: Awaits::End, _seat: seat }
+        Self { desk, session, reading, writing, deadline, awaits: Awaits::End, _permit: permit }
     }
 
     /// Serves the client until it leaves.
@@ -343,8 +343,8 @@ impl Desk {
         let client = forwarded::believe(&plan.settings.trust, self.arrival, self.client, &mut head);
         let client = client.map_err(refused)?;
         let cluster = self.worker.shared.cluster.as_deref();
-        let Asker { role, client, by_peer, awaited } =
-            Asker::of_client(cluster, self.arrival.role, client, &head);
+        let PeerRequest { role, client, by_peer, awaited } =
+            PeerRequest::of_client(cluster, self.arrival.role, client, &head);
         let (now, since) = (clock::now(), Instant::now);
         let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
         self.worker.versions.count(head.version);

@@ -1,7 +1,7 @@
 //! Sockets: streams and their buffers, limits on what runs at the same time, and the addresses that are never called.
 
+pub mod concurrency;
 pub(crate) mod deadline;
-pub mod gate;
 pub mod guard;
 pub(crate) mod input;
 pub(crate) mod io;

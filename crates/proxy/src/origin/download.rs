@@ -8,7 +8,7 @@ use http::HeaderMap;
 
 use super::exchange::{Content, Exchange, Failure, Piece};
 use crate::counts::accounts::Meter;
-use crate::net::gate::Place;
+use crate::net::concurrency::Permit;
 use crate::net::stream::Stream;
 
 /// An origin's content as it arrives. It is boxed from the start: it passes through many hands, and is large.
@@ -21,7 +21,7 @@ pub struct Download {
     lent: usize,
     length: Option<u64>,
     limit: Duration,
-    place: Option<Place>,
+    permit: Option<Permit>,
     meter: Option<Meter>,
     /// What was read before it was known who takes it: handed out first.
     early: Option<Vec<u8>>,
@@ -62,7 +62,7 @@ impl Download {
             lent: 0,
             length,
             limit,
-            place: None,
+            permit: None,
             meter: None,
             early: None,
             handed: Vec::new(),
@@ -70,10 +70,10 @@ impl Download {
         })
     }
 
-    /// The same, holding `place` until it ends.
+    /// The same, holding `permit` until it ends.
     #[must_use]
-    pub fn holding(mut self: Box<Self>, place: Place) -> Box<Self> {
-        self.place = Some(place);
+    pub fn holding(mut self: Box<Self>, permit: Permit) -> Box<Self> {
+        self.permit = Some(permit);
         self
     }
 
@@ -166,7 +166,7 @@ impl Download {
         if let Some(exchange) = self.exchange.take() {
             exchange.finish();
         }
-        (self.place, self.guard) = (None, None);
+        (self.permit, self.guard) = (None, None);
     }
 
     /// The length that the origin announced.

@@ -1,7 +1,7 @@
 //! The origin side: which origin, over which connection, how long to wait, whether to try again.
 //!
 //! Each worker has a [`Client`] of its own, with its own idle connections; what is known of an
-//! origin's health ([`Pool`]) and the places for requests under way ([`Gate`](crate::net::gate::Gate)) are shared.
+//! origin's health ([`Pool`]) and the places for requests under way ([`ConcurrencyLimit`](crate::net::concurrency::ConcurrencyLimit)) are shared.
 
 mod careless;
 mod common;

@@ -18,7 +18,7 @@ use super::{State, Visitor, limits, statistics};
 use crate::base::settings::Door;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::send::{GATHER, SendError};
-use crate::flow::drain::{Drain, Seat};
+use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
 use crate::net::io::{Reading, Writing, linger};
 use crate::observe::memo::Ended;
@@ -33,7 +33,7 @@ struct Connection {
     /// A call has begun to arrive.
     begun: bool,
     drain: Drain,
-    _seat: Seat,
+    _permit: ConnectionPermit,
 }
 
 /// What came of waiting for bytes.
@@ -60,7 +60,7 @@ pub(crate) fn welcome(
     door: Door,
     (reading, writing): (Reading, Writing),
     client: SocketAddr,
-    seat: Seat,
+    permit: ConnectionPermit,
 ) {
     let connection = Connection {
         reading,
@@ -69,7 +69,7 @@ pub(crate) fn welcome(
         begun: false,
         drain: Drain::new(worker),
         visitor: Visitor { worker: Arc::clone(worker), doors: Arc::clone(doors), door, client },
-        _seat: seat,
+        _permit: permit,
     };
     tokio::spawn(connection.run());
 }

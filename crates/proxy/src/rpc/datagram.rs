@@ -22,7 +22,7 @@ use crate::base::{clock, networks};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::route::SiteNumber;
-use crate::flow::drain::{Drain, Seat};
+use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
 use crate::observe::memo::Ended;
 
@@ -64,10 +64,10 @@ pub(crate) async fn serve(worker: Arc<Worker>, doors: Arc<State>, socket: UdpSoc
         let visitor =
             Visitor { worker: Arc::clone(&worker), doors: Arc::clone(&doors), door: Door::Onc, client };
         // The process does not end in the middle of a call.
-        let seat = Seat::take(&worker.shared);
+        let permit = ConnectionPermit::take(&worker.shared);
         let (socket, call) = (Arc::clone(&socket), buffer[..length].to_vec());
         tokio::spawn(async move {
-            let _held = (place, seat);
+            let _held = (place, permit);
             answer(&visitor, &socket, client, &call).await;
         });
     }

@@ -23,9 +23,9 @@ use crate::base::settings::{Door, Listener, Role, Settings};
 use crate::cluster::follow;
 use crate::exchange::arrival::Arrival;
 use crate::features::maintenance::{Done, Upkeep};
-use crate::flow::drain::{Drain, Seat};
+use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::{Shared, Worker};
-use crate::http1::idle::Lobby;
+use crate::http1::idle::IdleConnections;
 use crate::http1::{self, Connection};
 use crate::net::io::{Reading, Writing, halves, secured_halves};
 use crate::net::own::OwnListeners;
@@ -50,7 +50,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// A proxy that is bound to its addresses.
 pub struct Server {
     shared: Arc<Shared>,
-    doors: Arc<rpc::State>,
+    rpc: Arc<rpc::State>,
     upkeep: Upkeep,
     done: Arc<Done>,
     /// For each worker.
@@ -115,11 +115,11 @@ impl Server {
         let mut addresses = Vec::new();
         let arrival = |listener: &Listener| Arrival { role: listener.role, tls: listener.tls };
         let http = settings.listen.iter().map(|listener| (Front::Http(arrival(listener)), &listener.address));
-        let doors = settings.doors.listen.iter().map(|(door, address)| {
+        let rpc = settings.doors.listen.iter().map(|(door, address)| {
             (Front::Door { door: *door, tls: settings.doors.speaks_tls(*door) }, address)
         });
         let peers = settings.cluster.iter().map(|cluster| (Front::Peer, &cluster.listen));
-        for (front, address) in http.chain(doors).chain(peers) {
+        for (front, address) in http.chain(rpc).chain(peers) {
             let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
             // SO_REUSEPORT would let a second process share the address unnoticed: look first. A port that the kernel chooses
             // is free, and another process must not get it meanwhile.
@@ -147,7 +147,7 @@ impl Server {
         let port = addresses.iter().find(|(front, _)| *front == for_sites).map(|(_, address)| address.port());
         let tls = tls::server::Server::new(&settings, port)?;
         let shared = Shared::new(settings, own, tls)?;
-        let (doors, done) = (Arc::default(), Arc::default());
+        let (rpc, done) = (Arc::default(), Arc::default());
         let upkeep = Upkeep::start(&shared, &done)?;
         contents::start(
             shared.observers.ledger.clone(),
@@ -159,7 +159,7 @@ impl Server {
             cluster.start(*address)?;
             follow::start(cluster, &shared.cache);
         }
-        Ok(Self { admin, upkeep, done, doors, shared, sockets, addresses })
+        Ok(Self { admin, upkeep, done, rpc, shared, sockets, addresses })
     }
 
     /// Where clients connect.
@@ -187,13 +187,14 @@ impl Server {
     /// # Errors
     /// When a thread or a runtime cannot be made.
     pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
-        let Self { shared, doors, upkeep, done, sockets, admin, addresses } = self;
+        let Self { shared, rpc, upkeep, done, sockets, admin, addresses } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
-            let (worker, doors) = (Worker::new(&shared), Arc::clone(&doors));
+            let (worker, rpc) = (Worker::new(&shared), Arc::clone(&rpc));
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            let work = move || runtime.block_on(work(Host { worker, lobby: Arc::default(), doors }, sockets));
+            let work =
+                move || runtime.block_on(work(Listening { worker, idle: Arc::default(), rpc }, sockets));
             thread.spawn(work).map_err(|error| Error::new("cannot start a worker", error))?;
         }
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -202,7 +203,7 @@ impl Server {
         let settings = shared.plan().settings.doors.clone();
         let carried = |address: SocketAddr| (address, settings.takes_datagrams(address.ip()));
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
-        let admin = admin.map(|listener| (listener, admin::State::new(Arc::clone(&shared), doors, done)));
+        let admin = admin.map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done)));
         runtime.block_on(async {
             if supervise(&shared, admin, &onc, &mut control).await {
                 if shared.connections.load(Ordering::Acquire) == 0 {
@@ -276,39 +277,40 @@ fn explain(error: io::Error) -> String {
 
 /// A worker, and what takes the connections of its listeners.
 #[derive(Clone)]
-struct Host {
+struct Listening {
     worker: Arc<Worker>,
-    lobby: Arc<Lobby>,
-    doors: Arc<rpc::State>,
+    idle: Arc<IdleConnections>,
+    rpc: Arc<rpc::State>,
 }
 
 /// A worker's life.
-async fn work(host: Host, sockets: Sockets) {
+async fn work(listening: Listening, sockets: Sockets) {
     let cannot = |error| tracing::error!("a worker cannot listen: {error}");
     for (front, socket) in sockets.streams {
         match TcpListener::from_std(socket) {
-            Ok(listener) => drop(tokio::spawn(accept(host.clone(), front, listener))),
+            Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, listener))),
             Err(error) => cannot(error),
         }
     }
     for socket in sockets.datagrams {
         match UdpSocket::from_std(socket) {
             Ok(socket) => drop(tokio::spawn(rpc::serve_datagrams(
-                Arc::clone(&host.worker),
-                Arc::clone(&host.doors),
+                Arc::clone(&listening.worker),
+                Arc::clone(&listening.rpc),
                 socket,
             ))),
             Err(error) => cannot(error),
         }
     }
-    while let Err(error) = tokio::spawn(http1::host(Arc::clone(&host.worker), Arc::clone(&host.lobby))).await
+    while let Err(error) =
+        tokio::spawn(http1::idle::run(Arc::clone(&listening.worker), Arc::clone(&listening.idle))).await
     {
         tracing::error!("a worker lost its idle connections: {error}");
     }
 }
 
-async fn accept(host: Host, front: Front, listener: TcpListener) {
-    let mut drain = Drain::new(&host.worker);
+async fn accept(listening: Listening, front: Front, listener: TcpListener) {
+    let mut drain = Drain::new(&listening.worker);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -316,7 +318,7 @@ async fn accept(host: Host, front: Front, listener: TcpListener) {
             () = drain.begun() => break,
         };
         match accepted {
-            Ok((stream, client)) => welcome(&host, front, stream, client),
+            Ok((stream, client)) => welcome(&listening, front, stream, client),
             Err(error) => {
                 // Out of descriptors, mostly: the clients that are here get a chance to leave.
                 tracing::warn!("cannot accept a connection: {error}");
@@ -326,34 +328,40 @@ async fn accept(host: Host, front: Front, listener: TcpListener) {
     }
 }
 
-fn welcome(host: &Host, front: Front, stream: TcpStream, client: SocketAddr) {
-    let worker = &host.worker;
-    let (seat, plan) = (Seat::take(&worker.shared), worker.plan());
-    if seat.number > plan.settings.limits.connections {
+fn welcome(listening: &Listening, front: Front, stream: TcpStream, client: SocketAddr) {
+    let worker = &listening.worker;
+    let (permit, plan) = (ConnectionPermit::take(&worker.shared), worker.plan());
+    if permit.number > plan.settings.limits.connections {
         tracing::debug!(%client, "closed on arrival: too many connections");
         return;
     }
     if !may_use(&plan.settings, front, client.ip()) {
         tracing::debug!(%client, "turned away: not among the clients of this listener");
         if let Front::Http(Arrival { tls: false, .. }) = front {
-            tokio::spawn(turn_away(stream, client.ip(), seat));
+            tokio::spawn(turn_away(stream, client.ip(), permit));
         }
         return;
     }
     // Heads and bodies are written whole; waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
     match front.speaks_tls() {
-        true => drop(tokio::spawn(secure(host.clone(), front, stream, client, seat))),
-        false => admit(host, front, halves(stream, &plan.settings.timeouts), client, seat),
+        true => drop(tokio::spawn(secure(listening.clone(), front, stream, client, permit))),
+        false => admit(listening, front, halves(stream, &plan.settings.timeouts), client, permit),
     }
 }
 
 /// Makes the handshake with a client, and lets it in.
-async fn secure(host: Host, front: Front, stream: TcpStream, client: SocketAddr, seat: Seat) {
-    let Some(tls) = host.worker.shared.listener_tls.clone() else { return };
-    let plan = host.worker.plan();
+async fn secure(
+    listening: Listening,
+    front: Front,
+    stream: TcpStream,
+    client: SocketAddr,
+    permit: ConnectionPermit,
+) {
+    let Some(tls) = listening.worker.shared.listener_tls.clone() else { return };
+    let plan = listening.worker.plan();
     let http2 = matches!(front, Front::Http(_)) && plan.settings.limits.streams > 0;
-    let mut drain = Drain::new(&host.worker);
+    let mut drain = Drain::new(&listening.worker);
     let accepted = tokio::select! {
         accepted = tls.accept(stream, client, plan.settings.timeouts.head, http2) => accepted,
         // A client that has sent no request loses nothing.
@@ -361,8 +369,8 @@ async fn secure(host: Host, front: Front, stream: TcpStream, client: SocketAddr,
     };
     match accepted {
         Ok(secured) => {
-            let ends = secured_halves(secured, &host.worker.plan().settings.timeouts);
-            admit(&host, front, ends, client, seat);
+            let ends = secured_halves(secured, &listening.worker.plan().settings.timeouts);
+            admit(&listening, front, ends, client, permit);
         }
         Err(error) => tracing::debug!(%client, "no TLS: {error}"),
     }
@@ -370,19 +378,19 @@ async fn secure(host: Host, front: Front, stream: TcpStream, client: SocketAddr,
 
 /// Lets a client in, whose connection has these halves.
 fn admit(
-    Host { worker, lobby, doors }: &Host,
+    Listening { worker, idle, rpc }: &Listening,
     front: Front,
     ends: (Reading, Writing),
     client: SocketAddr,
-    seat: Seat,
+    permit: ConnectionPermit,
 ) {
-    let way = || (Arc::clone(worker), Arc::clone(lobby));
+    let way = || (Arc::clone(worker), Arc::clone(idle));
     match front {
         Front::Http(arrival) => {
-            lobby.enter(Box::new(Connection::new(way(), Some(arrival), ends, client, seat)));
+            idle.enter(Box::new(Connection::new(way(), Some(arrival), ends, client, permit)));
         }
-        Front::Peer => lobby.enter(Box::new(Connection::new(way(), None, ends, client, seat))),
-        Front::Door { door, .. } => rpc::welcome((worker, doors), door, ends, client, seat),
+        Front::Peer => idle.enter(Box::new(Connection::new(way(), None, ends, client, permit))),
+        Front::Door { door, .. } => rpc::welcome((worker, rpc), door, ends, client, permit),
     }
 }
 
@@ -396,7 +404,7 @@ fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
 }
 
 /// Tells a client that it may not use the forward proxy, whatever it asks for.
-async fn turn_away(mut stream: TcpStream, ip: IpAddr, _seat: Seat) {
+async fn turn_away(mut stream: TcpStream, ip: IpAddr, _permit: ConnectionPermit) {
     let text = format!("403: {ip} may not use this proxy: forward.clients in the config does not have it\n");
     let head = format!(
         "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\

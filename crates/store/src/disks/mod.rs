@@ -9,9 +9,9 @@ mod inventory;
 mod journal;
 mod keep;
 mod meta;
+mod prune;
 mod record;
 mod search;
-mod weed;
 
 use std::io;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub use drive::{DiskTier, Drive, Tell};
 pub use inventory::{Held, Name, NoName, Stored};
 pub(crate) use keep::Keeping;
 pub use larder_disk::{Event, OpenError, Verified};
+pub(crate) use prune::Lying;
 pub use record::Record;
-pub(crate) use weed::Lying;
 
 use crate::body::SENDFILE_FROM;
 use crate::purges::Written;

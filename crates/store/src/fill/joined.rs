@@ -1,11 +1,11 @@
 //! The result of joining a fetch.
 
-use super::{Lead, Reader};
+use super::{FillWriter, Reader};
 
 /// What [`Fills::join_reload`](super::Fills::join_reload) found.
 pub enum Reloading {
     /// No reload fetches this: you do.
-    Lead(Lead),
+    Writer(FillWriter),
     /// Another one does that began later than you came: read what it gets.
     Follow(Reader),
     /// Another one does that began earlier. Look again when its verdict is known.
@@ -15,7 +15,7 @@ pub enum Reloading {
 /// What [`Fills::join`](super::Fills::join) found.
 pub enum Joined {
     /// Nobody fetches this yet: you do.
-    Lead(Lead),
+    Writer(FillWriter),
     /// Somebody does: read what they get.
     Follow(Reader),
 }

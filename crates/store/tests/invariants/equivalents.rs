@@ -9,7 +9,7 @@ use larder_evict::{By, Capacity};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::key;
-use larder_store::fill::{Head, Lead, Reloading};
+use larder_store::fill::{FillWriter, Head, Reloading};
 use larder_store::{Effect, Entry, Fills, Joined, LinePool, Scope, Store};
 
 use crate::seed;
@@ -27,27 +27,27 @@ fn stores() -> (Arc<Store>, Arc<Fills>) {
 }
 
 /// Ends a fetch that got this version, in this second.
-fn answered(mut lead: Lead, signature: &[u8], version: u64, received: u32) -> Option<Entry> {
+fn answered(mut writer: FillWriter, signature: &[u8], version: u64, received: u32) -> Option<Entry> {
     let fields: HeaderMap = [
         (header::ETAG, HeaderValue::from(version)),
         ("no-vary-search".parse().expect("a name"), HeaderValue::from_static("params=(\"utm\")")),
     ]
     .into_iter()
     .collect();
-    lead.stream(Head {
+    writer.stream(Head {
         fields: LinePool::default().keep(&fields, 0),
         signature: signature.to_vec(),
         freshness: Freshness { received, lifetime: 60, ..Freshness::default() },
         ..crate::head(version, 0, Some(0))
     });
-    lead.finish(None)
+    writer.finish(None)
 }
 
-fn begin(fills: &Arc<Fills>, query: &str, signature: &[u8]) -> Lead {
+fn begin(fills: &Arc<Fills>, query: &str, signature: &[u8]) -> FillWriter {
     match fills.join_own(&key(query), signature) {
-        Joined::Lead(mut lead) => {
-            lead.asks_origin(true);
-            lead
+        Joined::Writer(mut writer) => {
+            writer.asks_origin(true);
+            writer
         }
         Joined::Follow(_) => panic!("{query} is being fetched"),
     }
@@ -138,9 +138,9 @@ fn a_change_reaches_fetches_that_nobody_shares() {
         let (store, fills) = stores();
         fetch(&fills, "id=0", b"", 0, 10);
         let reload = match fills.join_reload(&key("id=1&utm=1"), b"", Instant::now()) {
-            Reloading::Lead(mut lead) => {
-                lead.asks_origin(true);
-                lead
+            Reloading::Writer(mut writer) => {
+                writer.asks_origin(true);
+                writer
             }
             _ => panic!("nothing else is fetched"),
         };
@@ -148,8 +148,8 @@ fn a_change_reaches_fetches_that_nobody_shares() {
         change(&fills, "id=1", is_purge);
         let mut alone = fills.alone(&key("id=1&utm=2"), began);
         alone.asks_origin(true);
-        for (lead, query) in [(reload, "id=1&utm=1"), (alone, "id=1&utm=2")] {
-            assert!(answered(lead, b"", 0, 10).is_none(), "{query}");
+        for (writer, query) in [(reload, "id=1&utm=1"), (alone, "id=1&utm=2")] {
+            assert!(answered(writer, b"", 0, 10).is_none(), "{query}");
             assert_eq!((own(&store, query, b""), other(&store, "id=1&utm=3", b"")), (None, None));
         }
         fetch(&fills, "id=1&utm=1", b"", 1, 10);
@@ -162,8 +162,10 @@ fn what_comes_from_elsewhere_answers_its_own_url_and_changes_reach_it() {
     let (store, fills) = stores();
     fetch(&fills, "id=0", b"", 0, 10);
     change(&fills, "id=1&utm=2", false);
-    let Joined::Lead(lead) = fills.join_own(&key("id=1&utm=1"), b"") else { panic!("nothing is fetched") };
-    assert!(answered(lead, b"", 0, 10).is_some());
+    let Joined::Writer(writer) = fills.join_own(&key("id=1&utm=1"), b"") else {
+        panic!("nothing is fetched")
+    };
+    assert!(answered(writer, b"", 0, 10).is_some());
     assert_eq!(own(&store, "id=1&utm=1", b""), Some(0));
     assert_eq!(other(&store, "id=1&utm=2", b""), None);
     change(&fills, "id=1&utm=2", false);
@@ -176,7 +178,7 @@ fn run(rng: &mut fastrand::Rng, is_told: bool) -> (usize, usize) {
     let (store, fills) = stores();
     // What the origin has, by class.
     let mut now = BTreeMap::new();
-    let mut under_way: Vec<(Lead, Vec<u8>, u64)> = Vec::new();
+    let mut under_way: Vec<(FillWriter, Vec<u8>, u64)> = Vec::new();
     let (mut answers, mut old) = (0, 0);
     for step in 0..2_000_u32 {
         let (id, utm, signature) = (rng.u32(..3), rng.u32(..4), vec![rng.u8(..2)]);
@@ -190,13 +192,13 @@ fn run(rng: &mut fastrand::Rng, is_told: bool) -> (usize, usize) {
                 }
             }
             1 | 2 => {
-                let mut lead = fills.alone(&key(&query), fills.now(&key(&query)));
-                lead.asks_origin(true);
-                under_way.push((lead, signature, current));
+                let mut writer = fills.alone(&key(&query), fills.now(&key(&query)));
+                writer.asks_origin(true);
+                under_way.push((writer, signature, current));
             }
             3 | 4 if !under_way.is_empty() => {
-                let (lead, signature, version) = under_way.swap_remove(rng.usize(..under_way.len()));
-                answered(lead, &signature, version, step / 50);
+                let (writer, signature, version) = under_way.swap_remove(rng.usize(..under_way.len()));
+                answered(writer, &signature, version, step / 50);
             }
             _ => {
                 if let Some(version) = other(&store, &query, &signature) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use larder_evict::{By, Capacity};
-use larder_store::fill::{Lead, WINDOW};
+use larder_store::fill::{FillWriter, WINDOW};
 use larder_store::{Ending, Fills, Joined, Scope, Store};
 use tokio::task::{JoinHandle, yield_now};
 
@@ -14,29 +14,29 @@ const KEY: &[u8] = b"http://h/a";
 const LEN: u64 = 200_000;
 const PIECE: u64 = 10_000;
 
-fn lead(fills: &Arc<Fills>) -> Lead {
+fn writer(fills: &Arc<Fills>) -> FillWriter {
     match fills.join(KEY, b"") {
-        Joined::Lead(lead) => lead,
+        Joined::Writer(writer) => writer,
         Joined::Follow(_) => panic!("somebody leads already"),
     }
 }
 
 /// A leader, and readers of the same fill: its own client's and three followers'.
-fn begin() -> (Arc<Store>, Arc<Fills>, Lead, Vec<JoinHandle<Read>>) {
+fn begin() -> (Arc<Store>, Arc<Fills>, FillWriter, Vec<JoinHandle<Read>>) {
     let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
-    let lead = lead(&fills);
-    let mut readers = vec![lead.reader()];
+    let writer = writer(&fills);
+    let mut readers = vec![writer.reader()];
     for _ in 0..3 {
         let Joined::Follow(reader) = fills.join(KEY, b"") else { panic!("nobody leads") };
         readers.push(reader);
     }
     let readers = readers.into_iter().map(|reader| tokio::spawn(read(reader, KEY, 1)));
-    (store, fills, lead, readers.collect())
+    (store, fills, writer, readers.collect())
 }
 
-async fn append(lead: &mut Lead, from: u64, to: u64) {
+async fn append(writer: &mut FillWriter, from: u64, to: u64) {
     for at in (from..to).step_by(PIECE as usize) {
-        lead.append(&content(KEY, 1, at, to.min(at + PIECE))).await.expect("room");
+        writer.append(&content(KEY, 1, at, to.min(at + PIECE))).await.expect("room");
         yield_now().await;
     }
 }
@@ -59,10 +59,10 @@ fn assert_nothing_under_way(store: &Store, fills: &Fills) {
 
 #[tokio::test]
 async fn a_finished_fill_is_read_by_all_and_stored() {
-    let (store, fills, mut lead, readers) = begin();
-    assert!(lead.stream(head(1, LEN, Some(LEN))));
-    append(&mut lead, 0, LEN).await;
-    assert_genuine(&lead.finish(None).expect("stored"), KEY);
+    let (store, fills, mut writer, readers) = begin();
+    assert!(writer.stream(head(1, LEN, Some(LEN))));
+    append(&mut writer, 0, LEN).await;
+    assert_genuine(&writer.finish(None).expect("stored"), KEY);
     assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
     assert_genuine(&find(&store.memory, KEY).expect("stored").variants()[0], KEY);
     assert_nothing_under_way(&store, &fills);
@@ -70,13 +70,13 @@ async fn a_finished_fill_is_read_by_all_and_stored() {
 
 #[tokio::test]
 async fn a_purge_during_a_fill_publishes_nothing_and_robs_nobody() {
-    let (store, fills, mut lead, readers) = begin();
-    lead.stream(head(1, LEN, Some(LEN)));
-    append(&mut lead, 0, LEN / 2).await;
+    let (store, fills, mut writer, readers) = begin();
+    writer.stream(head(1, LEN, Some(LEN)));
+    append(&mut writer, 0, LEN / 2).await;
     fills.cancel(KEY);
-    assert!(matches!(fills.join(KEY, b""), Joined::Lead(_)), "nobody joins what is purged");
-    append(&mut lead, LEN / 2, LEN).await;
-    assert!(lead.finish(None).is_none());
+    assert!(matches!(fills.join(KEY, b""), Joined::Writer(_)), "nobody joins what is purged");
+    append(&mut writer, LEN / 2, LEN).await;
+    assert!(writer.finish(None).is_none());
     assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
     assert!(find(&store.memory, KEY).is_none());
     assert_nothing_under_way(&store, &fills);
@@ -85,13 +85,13 @@ async fn a_purge_during_a_fill_publishes_nothing_and_robs_nobody() {
 #[tokio::test]
 async fn a_leader_that_leaves_wakes_everybody() {
     for appended in [None, Some(0), Some(LEN / 2)] {
-        let (store, fills, mut lead, readers) = begin();
+        let (store, fills, mut writer, readers) = begin();
         if let Some(appended) = appended {
-            lead.stream(head(1, LEN, None));
-            append(&mut lead, 0, appended).await;
+            writer.stream(head(1, LEN, None));
+            append(&mut writer, 0, appended).await;
         }
         yield_now().await;
-        drop(lead);
+        drop(writer);
         let expected = appended.map(|appended| (appended, Ending::Truncated));
         assert_eq!(all(readers).await, [expected; 4]);
         assert!(find(&store.memory, KEY).is_none());
@@ -101,10 +101,10 @@ async fn a_leader_that_leaves_wakes_everybody() {
 
 #[tokio::test]
 async fn a_leader_that_panics_wakes_everybody() {
-    let (store, fills, mut lead, readers) = begin();
+    let (store, fills, mut writer, readers) = begin();
     let leading = tokio::spawn(async move {
-        lead.stream(head(1, LEN, None));
-        append(&mut lead, 0, LEN / 2).await;
+        writer.stream(head(1, LEN, None));
+        append(&mut writer, 0, LEN / 2).await;
         panic!("as intended by this test");
     });
     assert!(leading.await.unwrap_err().is_panic());
@@ -116,15 +116,15 @@ async fn a_leader_that_panics_wakes_everybody() {
 async fn through_a_window(length: Option<u64>) {
     const LARGE: u64 = 6 << 20;
     let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
-    let mut lead = lead(&fills);
-    let readers = [0, 1, 5].map(|pauses| tokio::spawn(read(lead.reader(), KEY, pauses)));
-    assert_eq!(lead.stream(head(1, LARGE, length)), length.is_none());
+    let mut writer = writer(&fills);
+    let readers = [0, 1, 5].map(|pauses| tokio::spawn(read(writer.reader(), KEY, pauses)));
+    assert_eq!(writer.stream(head(1, LARGE, length)), length.is_none());
     let mut most = 0;
     for at in (0..LARGE).step_by(1 << 16) {
-        lead.append(&content(KEY, 1, at, at + (1 << 16))).await.expect("readers");
+        writer.append(&content(KEY, 1, at, at + (1 << 16))).await.expect("readers");
         most = most.max(fills.arena().held());
     }
-    assert!(lead.finish(None).is_none());
+    assert!(writer.finish(None).is_none());
     assert_eq!(all(readers.into()).await, [Some((LARGE, Ending::Complete)); 3]);
     // What was stored until it proved too large, the window, and the piece and page in hand.
     assert!(most <= (1 << 20) + WINDOW + (1 << 17), "{most} bytes held");
@@ -144,11 +144,11 @@ async fn a_body_that_turns_out_too_large_arrives_whole_through_a_window() {
 #[tokio::test]
 async fn a_window_that_nobody_reads_ends_the_fetch() {
     let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 10);
-    let mut lead = lead(&fills);
-    drop(lead.reader());
-    lead.stream(head(1, LEN, Some(LEN)));
-    assert!(lead.append(&content(KEY, 1, 0, PIECE)).await.is_err());
-    drop(lead);
+    let mut writer = writer(&fills);
+    drop(writer.reader());
+    writer.stream(head(1, LEN, Some(LEN)));
+    assert!(writer.append(&content(KEY, 1, 0, PIECE)).await.is_err());
+    drop(writer);
     assert_nothing_under_way(&store, &fills);
 }
 
@@ -169,10 +169,10 @@ fn a_purge_beside_the_end_of_a_fill_wins() {
             }
         });
         for _ in 0..ROUNDS {
-            let mut lead = lead(&fills);
-            lead.stream(head(1, 0, Some(0)));
+            let mut writer = writer(&fills);
+            writer.stream(head(1, 0, Some(0)));
             begin.wait();
-            lead.finish(None);
+            writer.finish(None);
             done.wait();
             survived += usize::from(find(&store.memory, KEY).is_some());
         }
@@ -189,9 +189,9 @@ fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
         if purged {
             fills.cancel(KEY);
         }
-        let mut lead = fills.alone(KEY, began);
-        lead.stream(head(1, 0, Some(0)));
-        assert_eq!(lead.finish(None).is_none(), purged);
+        let mut writer = fills.alone(KEY, began);
+        writer.stream(head(1, 0, Some(0)));
+        assert_eq!(writer.finish(None).is_none(), purged);
         assert_eq!(find(&store.memory, KEY).is_none(), purged);
         assert_nothing_under_way(&store, &fills);
     }

@@ -9,7 +9,7 @@ use larder_semantics::freshness::Flags;
 use larder_store::purges::MOST_KNOWN;
 use larder_store::{Disks, Effect, Entry, Joined, Scope, Store};
 
-use super::purges::{find, finish, group, head, key_of, lead, open, put_unknown, recalled, store_there};
+use super::purges::{find, finish, group, head, key_of, open, put_unknown, recalled, store_there, writer};
 use super::{disks, seed};
 
 /// When everything was received.
@@ -27,7 +27,7 @@ fn is_invalid(entry: &Entry) -> bool {
 async fn groups_that_nothing_stored_has_make_no_rules() {
     let (store, fills) = open(Disks::default());
     let (kept, later) = (key_of("http", "a", "/1"), key_of("http", "a", "/2"));
-    finish(lead(&fills, &kept), &[("cache-groups", "\"kept\"")]).await;
+    finish(writer(&fills, &kept), &[("cache-groups", "\"kept\"")]).await;
     for n in 0..2_000 {
         fills.order(&[group("a", &n.to_string())], Effect::Invalid, THEN);
     }
@@ -36,7 +36,7 @@ async fn groups_that_nothing_stored_has_make_no_rules() {
     fills.order(&[Scope::Origin(origin)], Effect::Invalid, THEN);
     assert_eq!(store.purges.len(), 0);
     assert!(!is_invalid(&find(&store, &kept).expect("it is there")));
-    finish(lead(&fills, &later), &[("cache-groups", "\"7\"")]).await;
+    finish(writer(&fills, &later), &[("cache-groups", "\"7\"")]).await;
     assert!(!is_invalid(&find(&store, &later).expect("it is there")), "its fetch began later");
     fills.order(&[group("a", "kept")], Effect::Invalid, THEN);
     assert!(is_invalid(&find(&store, &kept).expect("it is there")));
@@ -48,7 +48,7 @@ async fn groups_that_nothing_stored_has_make_no_rules() {
 async fn a_fetch_under_way_is_reached_by_an_invalidation_of_a_group_that_was_not_known() {
     let (store, fills) = open(Disks::default());
     let key = key_of("http", "a", "/1");
-    let mut early = lead(&fills, &key);
+    let mut early = writer(&fills, &key);
     let before = store.purges.now();
     fills.order(&[group("a", "g")], Effect::Invalid, THEN);
     let Joined::Follow(reader) = fills.join(&key, b"") else { panic!("nobody leads") };
@@ -76,8 +76,8 @@ async fn with_a_disk_any_group_makes_a_rule() {
 async fn an_invalidation_of_a_group_that_was_not_known_reaches_no_group_that_was() {
     let (store, fills) = open(Disks::default());
     let [stored, later] = [key_of("http", "a", "/1"), key_of("http", "a", "/2")];
-    finish(lead(&fills, &stored), &[("cache-groups", "\"shared\"")]).await;
-    let early = lead(&fills, &later);
+    finish(writer(&fills, &stored), &[("cache-groups", "\"shared\"")]).await;
+    let early = writer(&fills, &later);
     fills.order(&[group("a", "other")], Effect::Invalid, THEN);
     finish(early, &[("cache-groups", "\"shared\"")]).await;
     assert!(!is_invalid(&find(&store, &stored).expect("it is there")));

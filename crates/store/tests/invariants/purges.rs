@@ -10,7 +10,7 @@ use larder_evict::{By, Capacity};
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::key;
 use larder_store::entry::Parts;
-use larder_store::fill::{Head, Lead, Verdict};
+use larder_store::fill::{FillWriter, Head, Verdict};
 use larder_store::{Body, Disks, Effect, Entry, Fills, Generation, Joined, LinePool, Lines, Scope, Store};
 
 use super::{disks, eventually, store_on};
@@ -204,26 +204,26 @@ pub(super) fn head(fields: &[(&'static str, &str)]) -> Head {
     Head { status: StatusCode::OK, fields: lines(fields), signature, freshness, cost: 0, length: Some(7) }
 }
 
-pub(super) fn lead(fills: &Arc<Fills>, key: &[u8]) -> Lead {
+pub(super) fn writer(fills: &Arc<Fills>, key: &[u8]) -> FillWriter {
     match fills.join(key, b"") {
-        Joined::Lead(lead) => lead,
+        Joined::Writer(writer) => writer,
         Joined::Follow(_) => panic!("somebody leads already"),
     }
 }
 
 /// Lets a fetch that has begun end well.
-pub(super) async fn finish(mut lead: Lead, fields: &[(&'static str, &str)]) {
-    lead.stream(head(fields));
-    lead.keep().await;
-    lead.append(b"content").await.expect("there is room");
-    lead.finish(None);
+pub(super) async fn finish(mut writer: FillWriter, fields: &[(&'static str, &str)]) {
+    writer.stream(head(fields));
+    writer.keep().await;
+    writer.append(b"content").await.expect("there is room");
+    writer.finish(None);
 }
 
 #[tokio::test]
 async fn a_purge_wins_over_a_fill_and_nobody_who_comes_later_follows_it() {
     let (store, fills) = open(Disks::default());
     let (key, fields) = (key_of("http", "a", "/1"), &[("cache-groups", "\"g\"")]);
-    let mut early = lead(&fills, &key);
+    let mut early = writer(&fills, &key);
     let before = store.purges.now();
     fills.order(&[group("a", "g"), group("a", "x")], Effect::Remove, THEN);
     // The groups are not known yet: a new request waits for the head.
@@ -232,15 +232,15 @@ async fn a_purge_wins_over_a_fill_and_nobody_who_comes_later_follows_it() {
     early.stream(head(fields));
     assert!(matches!(reader.verdict().await, Verdict::Stream(_)));
     assert!(fills.may_have(&reader, before) && !fills.may_have(&reader, arrived));
-    let later = lead(&fills, &key);
+    let later = writer(&fills, &key);
     early.append(b"content").await.expect("there is room");
     early.finish(None);
     assert!(find(&store, &key).is_none(), "it is older than the purge");
     finish(later, fields).await;
     assert!(find(&store, &key).is_some());
-    let unknown = lead(&fills, &key);
+    let unknown = writer(&fills, &key);
     fills.order(&[Scope::Url(key.clone())], Effect::Stale, THEN);
-    assert!(matches!(fills.join(&key, b""), Joined::Lead(_)), "that it is purged is known at once");
+    assert!(matches!(fills.join(&key, b""), Joined::Writer(_)), "that it is purged is known at once");
     drop(unknown);
 }
 
@@ -250,10 +250,10 @@ async fn what_was_fetched_before_a_purge_takes_no_place_of_what_was_fetched_sinc
     for effect in [Effect::Invalid, Effect::Stale, Effect::Remove] {
         let (store, fills) = open(Disks::default());
         let key = key_of("http", "a", "/1");
-        let mut early = lead(&fills, &key);
+        let mut early = writer(&fills, &key);
         early.stream(head(fields));
         fills.order(&[group("a", "g")], effect, THEN);
-        finish(lead(&fills, &key), fields).await;
+        finish(writer(&fills, &key), fields).await;
         early.finish(None);
         assert_eq!(find(&store, &key).map(|entry| entry.freshness()), Some(freshness()), "{effect:?}");
     }
@@ -269,7 +269,7 @@ pub(super) async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> 
 
 /// Stores a response on a disk, and waits until it is found there.
 pub(super) async fn store_there(fills: &Arc<Fills>, key: &[u8], fields: &[(&'static str, &str)]) {
-    finish(lead(fills, key), fields).await;
+    finish(writer(fills, key), fields).await;
     eventually(async || fills.recall(key, &HeaderMap::new(), THEN).await).await;
 }
 
@@ -312,7 +312,7 @@ async fn what_is_stored_after_a_purge_is_found_after_a_start() {
 async fn a_fill_that_a_purge_has_reached_stays_off_the_disk() {
     let (directory, key) = (tempfile::tempdir().expect("a directory"), key_of("http", "a", "/1"));
     let (store, fills) = open(disks(&[directory.path()]));
-    let early = lead(&fills, &key);
+    let early = writer(&fills, &key);
     // By the second alone, the response would be the newer one.
     fills.order(&[tag("t")], Effect::Stale, THEN - 10);
     finish(early, &[("cache-tag", "t")]).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use http::HeaderMap;
 use larder_evict::{By, Capacity};
-use larder_store::fill::{Lead, Verdict};
+use larder_store::fill::{FillWriter, Verdict};
 use larder_store::{Disks, Ending, Fills, Joined, Store};
 use tokio::task::yield_now;
 
@@ -36,24 +36,24 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Fetches some version of what `lead` leads; one fetch in eight ends in each wrong way.
-async fn fetch(mut lead: Lead, version: u64, mut rng: Rng) {
-    let key = lead.key().to_vec();
+/// Fetches some version of what `writer` leads; one fetch in eight ends in each wrong way.
+async fn fetch(mut writer: FillWriter, version: u64, mut rng: Rng) {
+    let key = writer.key().to_vec();
     // Small, large, and now and then too large to be stored.
     let most = [4_000, 120_000, 120_000, 400_000][rng.usize(..4)];
     let len = rng.u64(..most);
     match rng.u8(..8) {
-        0 => return lead.settle(Verdict::Released),
+        0 => return writer.settle(Verdict::Released),
         1 => return,
-        _ => lead.stream(head(version, len, rng.bool().then_some(len))),
+        _ => writer.stream(head(version, len, rng.bool().then_some(len))),
     };
-    lead.keep().await;
+    writer.keep().await;
     let (fails, panics) = (rng.u8(..8) == 0, rng.u8(..8) == 0);
     let mut at = 0;
     while at < len {
         let end = len.min(at + rng.u64(1..40_000));
         // Readers that have all left are a reason to stop.
-        if lead.append(&content(&key, version, at, end)).await.is_err() {
+        if writer.append(&content(&key, version, at, end)).await.is_err() {
             return;
         }
         at = end;
@@ -63,7 +63,7 @@ async fn fetch(mut lead: Lead, version: u64, mut rng: Rng) {
         }
         assert!(at <= len / 2 || !panics, "as intended by this test");
     }
-    lead.finish(None);
+    writer.finish(None);
 }
 
 async fn client(store: Arc<Store>, fills: Arc<Fills>, number: u64, met: Arc<Met>) {
@@ -85,9 +85,9 @@ async fn client(store: Arc<Store>, fills: Arc<Fills>, number: u64, met: Arc<Met>
         }
         let reader = match fills.join(&key, b"") {
             Joined::Follow(reader) => reader,
-            Joined::Lead(lead) => {
-                let reader = lead.reader();
-                tokio::spawn(fetch(lead, number * REQUESTS + request, rng.fork()));
+            Joined::Writer(writer) => {
+                let reader = writer.reader();
+                tokio::spawn(fetch(writer, number * REQUESTS + request, rng.fork()));
                 reader
             }
         };

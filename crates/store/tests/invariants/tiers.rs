@@ -23,16 +23,18 @@ fn begin(path: &Path) -> (Arc<Store>, Arc<Fills>) {
 
 /// Stores a response of `len` bytes under `head`, and waits until the disk has it.
 async fn keep(store: &Store, fills: &Arc<Fills>, key: &[u8], head: Head, version: u64, len: u64) {
-    let Joined::Lead(mut lead) = fills.join(key, &head.signature) else { panic!("somebody leads already") };
-    assert!(lead.stream(head), "it is to be stored");
-    lead.keep().await;
-    let reader = lead.reader();
+    let Joined::Writer(mut writer) = fills.join(key, &head.signature) else {
+        panic!("somebody leads already")
+    };
+    assert!(writer.stream(head), "it is to be stored");
+    writer.keep().await;
+    let reader = writer.reader();
     for at in (0..len).step_by(50_000) {
-        lead.append(&content(key, version, at, len.min(at + 50_000))).await.expect("room");
+        writer.append(&content(key, version, at, len.min(at + 50_000))).await.expect("room");
         reader.sent();
     }
     drop(reader);
-    lead.finish(None);
+    writer.finish(None);
     store.disks.sync().expect("the disk takes it");
 }
 
@@ -114,15 +116,15 @@ async fn variants_that_come_at_the_same_time_belong_together() {
     let mut leads = Vec::new();
     for (language, version) in [("de", 1), ("en", 2)] {
         let head = variant(language, version, SMALL);
-        let Joined::Lead(mut lead) = fills.join(KEY, &head.signature) else {
+        let Joined::Writer(mut writer) = fills.join(KEY, &head.signature) else {
             panic!("somebody leads already")
         };
-        lead.stream(head);
-        lead.keep().await;
-        lead.append(&content(KEY, version, 0, SMALL)).await.expect("room");
-        leads.push(lead);
+        writer.stream(head);
+        writer.keep().await;
+        writer.append(&content(KEY, version, 0, SMALL)).await.expect("room");
+        leads.push(writer);
     }
-    leads.into_iter().for_each(|lead| drop(lead.finish(None)));
+    leads.into_iter().for_each(|writer| drop(writer.finish(None)));
     store.disks.sync().unwrap();
     store.memory.remove(KEY);
     for language in ["de", "en"] {
@@ -157,12 +159,12 @@ async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
 async fn a_body_that_broke_off_is_no_response() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
-    let Joined::Lead(mut lead) = fills.join(KEY, b"") else { panic!("somebody leads already") };
-    lead.stream(head(1, LARGE, Some(LARGE)));
-    lead.keep().await;
-    let reader = lead.reader();
-    lead.append(&content(KEY, 1, 0, 100_000)).await.expect("room");
-    drop((lead, reader));
+    let Joined::Writer(mut writer) = fills.join(KEY, b"") else { panic!("somebody leads already") };
+    writer.stream(head(1, LARGE, Some(LARGE)));
+    writer.keep().await;
+    let reader = writer.reader();
+    writer.append(&content(KEY, 1, 0, 100_000)).await.expect("room");
+    drop((writer, reader));
     store.disks.sync().unwrap();
     assert!(recall(&fills, &HeaderMap::new()).await.is_none());
 }
@@ -171,13 +173,13 @@ async fn a_body_that_broke_off_is_no_response() {
 async fn a_large_body_that_nobody_waits_for_is_stored_all_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
-    let Joined::Lead(mut lead) = fills.join(KEY, b"") else { panic!("somebody leads already") };
-    lead.stream(head(1, LARGE, None));
-    lead.keep().await;
+    let Joined::Writer(mut writer) = fills.join(KEY, b"") else { panic!("somebody leads already") };
+    writer.stream(head(1, LARGE, None));
+    writer.keep().await;
     for at in (0..LARGE).step_by(50_000) {
-        lead.append(&content(KEY, 1, at, at + 50_000)).await.expect("the disk takes it");
+        writer.append(&content(KEY, 1, at, at + 50_000)).await.expect("the disk takes it");
     }
-    assert!(lead.finish(None).is_none(), "it is too large for memory");
+    assert!(writer.finish(None).is_none(), "it is too large for memory");
     store.disks.sync().unwrap();
     assert_genuine(&recall(&fills, &HeaderMap::new()).await.expect("on the disk"), KEY);
 }
@@ -217,19 +219,19 @@ async fn a_purge_during_a_fill_wins_on_the_disk_as_well() {
     ];
     for (head, at) in heads.into_iter().flat_map(|head| (0..4).map(move |at| (head.clone(), at))) {
         let len = head.length.expect("a length");
-        let Joined::Lead(mut lead) = fills.join(KEY, &head.signature) else {
+        let Joined::Writer(mut writer) = fills.join(KEY, &head.signature) else {
             panic!("somebody leads already")
         };
         let purge = |now| _ = (now == at).then(|| fills.purge(KEY));
         purge(0);
-        lead.stream(head);
+        writer.stream(head);
         purge(1);
-        lead.keep().await;
+        writer.keep().await;
         purge(2);
         // Nobody reads a large body that was purged and will not be kept.
-        let appended = lead.append(&content(KEY, 1, 0, len)).await;
+        let appended = writer.append(&content(KEY, 1, 0, len)).await;
         assert!(appended.is_ok() || len == LARGE && at < 3);
-        lead.finish(None);
+        writer.finish(None);
         purge(3);
         store.disks.sync().unwrap();
         for request in [HeaderMap::new(), asks("de")] {

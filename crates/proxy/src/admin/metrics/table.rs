@@ -12,8 +12,8 @@ use crate::admin::Disk;
 use crate::base::findings::{Skipped, Verdicts};
 use crate::base::outcome::{Kind as Outcome, Tier};
 use crate::cluster::Report as Cluster;
+use crate::cluster::invalidations::Report as Invalidations;
 use crate::cluster::members::Standing;
-use crate::cluster::news::Report as News;
 use crate::cluster::tier::Report as SecondTier;
 use crate::counts::counters::Ends;
 
@@ -226,23 +226,23 @@ pub(super) const METRICS: &[Metric] = &[
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.copies))),
     metric!(Gauge "larder_cluster_trusted" []
         "1 while stored responses may be used; 0 while they have to be revalidated, since the stream of purges cannot be read."
-        |moment, to| news(moment).for_each(|news| to.put(&[], u8::from(news.trusted)))),
+        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], u8::from(invalidations.trusted)))),
     metric!(Counter "larder_cluster_published_total" []
         "Purges and other invalidations that this node has published."
-        |moment, to| news(moment).for_each(|news| to.put(&[], news.published))),
+        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.published))),
     metric!(Gauge "larder_cluster_unpublished" []
         "Invalidations of this node that wait to be published."
-        |moment, to| news(moment).for_each(|news| to.put(&[], news.waiting))),
+        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.waiting))),
     metric!(Counter "larder_cluster_obeyed_total" []
         "Invalidations of other nodes that were put in force here."
-        |moment, to| news(moment).for_each(|news| to.put(&[], news.obeyed))),
+        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.obeyed))),
     metric!(Counter "larder_cluster_distrusted_total" []
         "Times that all stored responses had to be revalidated, since purges may have been missed."
-        |moment, to| news(moment).for_each(|news| to.put(&[], news.distrusted))),
+        |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.distrusted))),
     metric!(Gauge "larder_cluster_lag_seconds" []
     "Time since this node last had all purges. Absent until it first has them."
     |moment, to| {
-        let lag = news(moment).filter_map(|news| news.lag_seconds);
+        let lag = invalidations(moment).filter_map(|invalidations| invalidations.lag_seconds);
         lag.for_each(|seconds| to.put(&[], seconds));
     }),
     metric!(Counter "larder_cluster_tier_requests_total" ["result"]
@@ -350,7 +350,7 @@ fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
 }
 
 /// How this node stands with what is purged, if it is one of a cluster.
-fn news(moment: &Moment) -> impl Iterator<Item = &News> {
+fn invalidations(moment: &Moment) -> impl Iterator<Item = &Invalidations> {
     moment.stats.cluster.iter().map(|cluster| &cluster.invalidations)
 }
 

@@ -67,9 +67,9 @@ impl Cluster {
     fn why_not(&self, request: &Request, freshness: &Freshness) -> Option<String> {
         let view = self.members.view();
         let reuse = reuse(freshness, &request.asked, clock::now());
-        if !self.news.trust.hears() {
+        if !self.invalidations.lease.hears() {
             Some("purges of other nodes are not heard of".to_owned())
-        } else if self.news.stream.ordered().is_none() {
+        } else if self.invalidations.stream.ordered().is_none() {
             Some(Unfit::Unpublished.to_string())
         } else if !matches!(reuse, Reuse::Fresh | Reuse::MaxStale) {
             Some("it is to be validated with each use".to_owned())

@@ -193,13 +193,13 @@ impl Cluster {
         if self.tier.is_none() || request.fields.contains("authorization") {
             return None;
         }
-        let follower = self.news.follower.borrow().clone();
+        let follower = self.invalidations.follower.borrow().clone();
         follower.position().is_some().then_some(follower)
     }
 
     /// The second tier, if this node may ask it for `request`: it owns the key, or stands in for who does.
     fn tier_for(&self, request: &Request) -> Option<&Tier> {
-        let tier = self.tier.as_ref().filter(|_| self.news.trust.hears())?;
+        let tier = self.tier.as_ref().filter(|_| self.invalidations.lease.hears())?;
         let view = self.members.view();
         let is_own = || view.owner(&request.key).is_some_and(|owner| owner.id == self.id);
         (view.standing == Standing::Member && (request.by_peer || is_own())).then_some(tier)

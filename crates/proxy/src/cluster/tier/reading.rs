@@ -14,7 +14,7 @@ use larder_semantics::fields::HeadLines;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::vary;
 use larder_store::entry::Parts;
-use larder_store::fill::Lead;
+use larder_store::fill::FillWriter;
 use larder_store::{Body, Effect, Entry, Purges};
 
 use super::{Side, Tier, chunk};
@@ -97,17 +97,17 @@ pub(super) struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    /// The response, which becomes `lead`'s.
-    pub(super) async fn response(&self, cache: &Cache, lead: &mut Lead) -> Result<Entry, Unfit> {
+    /// The response, which becomes `writer`'s.
+    pub(super) async fn response(&self, cache: &Cache, writer: &mut FillWriter) -> Result<Entry, Unfit> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
         let position = self.judge(&response, &freshness).await?;
         tracing::trace!("{}: second tier: not purged since {position}", self.request.logged_url());
-        if !lead.takes(response.content.len()) {
+        if !writer.takes(response.content.len()) {
             return Err(Unfit::NoRoom);
         }
         let body = self.body(cache, &found.name, &response.content).await?;
-        entry(cache, lead, &response, freshness, body).ok_or(Unfit::Damaged)
+        entry(cache, writer, &response, freshness, body).ok_or(Unfit::Damaged)
     }
 
     /// What is kept of the response that the request selects.
@@ -181,7 +181,7 @@ impl Reading<'_> {
         }
         let is_purged = Purges::would_reach(&orders, response.key, &HeadLines(response.fields));
         let last = positions.last().copied().filter(|_| !is_purged).ok_or(Unfit::Purged)?;
-        match self.cluster.news.accepts(&engine, last) {
+        match self.cluster.invalidations.accepts(&engine, last) {
             true => Ok(last),
             false => Err(Unfit::Missed("the engine that answered does not have all that this node knows of")),
         }
@@ -247,7 +247,7 @@ impl Reading<'_> {
 
 fn entry(
     cache: &Cache,
-    lead: &Lead,
+    writer: &FillWriter,
     response: &Response<'_>,
     freshness: Freshness,
     body: Body,
@@ -259,7 +259,7 @@ fn entry(
         status: StatusCode::from_u16(response.status).ok()?,
         freshness,
         cost: response.cost,
-        born: lead.born(),
+        born: writer.born(),
         fields: &cache.store.memory.keep(&fields, freshness.date),
         body,
     })

@@ -3,19 +3,19 @@
 use std::sync::atomic::Ordering;
 
 use larder_store::Entry;
-use larder_store::fill::Lead;
+use larder_store::fill::FillWriter;
 
 use super::reading::{Reading, Unfit};
 use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::exchange::request::Request;
 
-/// What the second tier has for `request`, whose fill `lead` leads.
+/// What the second tier has for `request`, whose fill `writer` leads.
 pub(crate) async fn recall(
     cluster: &Cluster,
     cache: &Cache,
     request: &Request,
-    lead: &mut Lead,
+    writer: &mut FillWriter,
 ) -> Option<Entry> {
     let tier = cluster.tier_for(request)?;
     let figures = &tier.figures;
@@ -24,15 +24,17 @@ pub(crate) async fn recall(
         return None;
     }
     figures.asked.fetch_add(1, Ordering::Relaxed);
-    let ordered = cluster.news.stream.ordered();
-    let found = Reading { cluster, tier, request }.response(cache, lead).await;
+    let ordered = cluster.invalidations.stream.ordered();
+    let found = Reading { cluster, tier, request }.response(cache, writer).await;
     tier.reads.went(match &found {
         Err(Unfit::Failed(error)) => Err(error),
         _ => Ok(()),
     });
     let found = match found {
         // What this node was told to purge meanwhile need not be in the stream yet.
-        Ok(_) if ordered.is_none() || ordered != cluster.news.stream.ordered() => Err(Unfit::Unpublished),
+        Ok(_) if ordered.is_none() || ordered != cluster.invalidations.stream.ordered() => {
+            Err(Unfit::Unpublished)
+        }
         found => found,
     };
     let count = match &found {

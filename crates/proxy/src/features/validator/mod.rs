@@ -104,7 +104,7 @@ fn admit(
     if served.entry.body().len() > LARGEST {
         return limits.skip_large();
     }
-    let (_, queued) = plan.gate.occupancy();
+    let (_, queued) = plan.concurrency.occupancy();
     limits.admit(settings.rate, queued > 0, served.at)
 }
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::record::{self, Opener, Sealer};
-use crate::net::gate::Gate;
+use crate::net::concurrency::ConcurrencyLimit;
 
 /// Bytes that a client may send in a handshake before any of them could be used.
 const MOST: usize = 20 << 10;
@@ -129,7 +129,7 @@ pub(super) async fn accept(
     mut stream: TcpStream,
     client: IpAddr,
     config: Arc<ServerConfig>,
-    permits: &Arc<Gate>,
+    permits: &Arc<ConcurrencyLimit>,
 ) -> Result<Secured, Unsecured> {
     // Nothing is held for a client that says nothing.
     stream.readable().await.map_err(Unsecured::Io)?;

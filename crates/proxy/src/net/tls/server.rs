@@ -20,7 +20,7 @@ use super::provider;
 use super::tickets::Tickets;
 use crate::base::error::Error;
 use crate::base::settings::{CertificateFiles, Settings};
-use crate::net::gate::Gate;
+use crate::net::concurrency::ConcurrencyLimit;
 
 /// Bytes of the secret that tickets are sealed with.
 const SECRET: usize = 32;
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     certificates: Arc<Certificates>,
     counts: Counts,
     /// Permits for handshakes that have begun.
-    handshakes: Arc<Gate>,
+    handshakes: Arc<ConcurrencyLimit>,
 }
 
 /// Handshakes since the process began.
@@ -117,7 +117,7 @@ impl Server {
         let mut without_http2 = config.clone();
         without_http2.alpn_protocols = vec![b"http/1.1".to_vec()];
         let (config, without_http2, counts) = (Arc::new(config), Arc::new(without_http2), Counts::default());
-        let handshakes = Arc::new(Gate::new(HANDSHAKES, WAITING));
+        let handshakes = Arc::new(ConcurrencyLimit::new(HANDSHAKES, WAITING));
         Ok(Some(Arc::new(Self { config, without_http2, port, certificates, counts, handshakes })))
     }
 

@@ -17,12 +17,12 @@ use super::accept::{Secured, Unsecured, accept};
 use super::provider;
 use super::record::{Fault, MOST};
 use super::records::Records;
-use crate::net::gate::Gate;
+use crate::net::concurrency::ConcurrencyLimit;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-fn permits() -> Arc<Gate> {
-    Arc::new(Gate::new(1, 0))
+fn permits() -> Arc<ConcurrencyLimit> {
+    Arc::new(ConcurrencyLimit::new(1, 0))
 }
 
 /// A client of rustls that speaks only `suite`, and this end of its connection.
@@ -178,7 +178,7 @@ async fn keys_may_be_replaced_in_the_very_message_that_ends_the_handshake() {
 #[tokio::test]
 async fn a_client_that_ends_no_handshake_keeps_no_other_out() {
     let (client, server) = configs(suites()[0]);
-    let permits = Arc::new(Gate::new(4, 4));
+    let permits = Arc::new(ConcurrencyLimit::new(4, 4));
     let mut stalled = Vec::new();
     for _ in 0..6 {
         let (mut near, far) = sockets().await;

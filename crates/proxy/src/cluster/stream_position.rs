@@ -15,7 +15,7 @@ const NAME: &str = "position";
 
 /// The files of all directories.
 #[derive(Debug, Default)]
-pub(crate) struct Bookmarks(Mutex<State>);
+pub(crate) struct StreamPositions(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -27,7 +27,7 @@ struct State {
     written: String,
 }
 
-impl Bookmarks {
+impl StreamPositions {
     /// Reads the files of directories that have come into use. The first time, the earliest is where `follower`
     /// begins. Later, says whether one is of another place than this process has followed from.
     pub(super) fn take(&self, drives: &[Drive], follower: &watch::Sender<Follower>) -> bool {

@@ -9,7 +9,7 @@ const CANCELLED_BY_SPOIL: u64 = 2;
 
 /// A moment, as far as what is stored is concerned: of a key, from [`Fills::now`](Fills::now).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct Epoch {
     /// How often a key of this part of the table was cancelled.
     pub(super) cancelled: u64,
     /// How often something was stored under one.
@@ -20,7 +20,7 @@ pub struct Moment {
     pub(super) removals: u64,
 }
 
-impl Moment {
+impl Epoch {
     /// The generation in force then.
     pub fn generation(self) -> Generation {
         self.generation

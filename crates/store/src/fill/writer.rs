@@ -22,7 +22,7 @@ const STEP: u64 = 16 << 10;
 const NARROW: u64 = 64 << 10;
 
 /// The leader's end of a fill.
-pub struct Lead {
+pub struct FillWriter {
     fill: Arc<Fill>,
     fills: Arc<Fills>,
     /// Where the content goes besides.
@@ -67,8 +67,8 @@ pub enum Unstored {
     NotWritten,
 }
 
-impl Lead {
-    /// The lead of a fill that publishes nothing if it was cancelled before it began.
+impl FillWriter {
+    /// The writer of a fill that publishes nothing if it was cancelled before it began.
     pub(super) fn new(fill: Arc<Fill>, fills: Arc<Fills>) -> Self {
         Self {
             fill,
@@ -435,7 +435,7 @@ impl Lead {
     }
 
     /// Whether memory takes content of `len` bytes, which comes from elsewhere than an origin: there is room for it
-    /// until this lead ends.
+    /// until this writer ends.
     pub fn takes(&mut self, len: u64) -> bool {
         self.make_room(len, len).is_none()
     }
@@ -463,7 +463,7 @@ impl Lead {
     }
 }
 
-impl Drop for Lead {
+impl Drop for FillWriter {
     fn drop(&mut self) {
         self.fills.store.memory.filling().unbook(self.booked);
         self.fills.forget(&self.fill);

@@ -15,7 +15,7 @@ use larder_store::lines::write_line;
 use tokio::time::{sleep, timeout};
 
 use super::Cluster;
-use super::asker::FIELD;
+use super::peer_request::FIELD;
 use super::peers::Other;
 use crate::base::clock;
 use crate::base::settings::Origin;

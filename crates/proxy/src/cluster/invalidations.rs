@@ -9,19 +9,19 @@ use larder_cluster::{Demand, Floor, Follower, Point, Position};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::bookmark::Bookmarks;
+use super::lease::Lease;
 use super::session::Looks;
 use super::stream::Stream;
-use super::trust::Trust;
+use super::stream_position::StreamPositions;
 use crate::base::clock;
 use crate::base::settings::cluster::Settings;
 
 /// One per process.
 #[derive(Debug)]
-pub(crate) struct News {
-    pub(crate) trust: Trust,
+pub(crate) struct Invalidations {
+    pub(crate) lease: Lease,
     pub(crate) stream: Stream,
-    pub(crate) bookmarks: Bookmarks,
+    pub(crate) positions: StreamPositions,
     /// How far the stream was obeyed: what this node answers others with is as new as that.
     pub(crate) follower: watch::Sender<Follower>,
     /// How far it was read, and what this node has added: what others answer this node with has to be as new as that.
@@ -32,12 +32,12 @@ pub(crate) struct News {
     obeyed: AtomicU64,
 }
 
-impl News {
+impl Invalidations {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            trust: Trust::new(settings),
+            lease: Lease::new(settings),
             stream: Stream::default(),
-            bookmarks: Bookmarks::default(),
+            positions: StreamPositions::default(),
             follower: watch::Sender::default(),
             floor: Mutex::default(),
             looks: Looks::default(),
@@ -52,7 +52,7 @@ impl News {
 
     /// Says that an entry of this node is in the stream, before anybody is told.
     pub(super) fn added(&self, point: &Point) {
-        self.floor().added(point.clone(), clock::millis(), self.trust.lag());
+        self.floor().added(point.clone(), clock::millis(), self.lease.lag());
     }
 
     fn floor(&self) -> MutexGuard<'_, Floor> {
@@ -66,14 +66,14 @@ impl News {
     /// What `/cluster` and the metrics show of it.
     pub(crate) fn report(&self) -> Report {
         Report {
-            trusted: self.trust.holds(),
-            lag_seconds: self.trust.age().map(|millis| millis as f64 / 1e3),
+            trusted: self.lease.holds(),
+            lag_seconds: self.lease.age().map(|millis| millis as f64 / 1e3),
             position: self.follower.borrow().position().map(|position| position.to_string()),
             published: self.stream.added(),
             late: self.stream.failed(),
             waiting: self.stream.waiting(),
             obeyed: self.obeyed.load(Ordering::Relaxed),
-            distrusted: self.trust.distrusted(),
+            distrusted: self.lease.distrusted(),
         }
     }
 
@@ -106,7 +106,7 @@ impl News {
 
     /// How long somebody waits because this node has heard less.
     pub(super) fn patience(&self) -> Duration {
-        self.trust.lag().wait().min(PATIENCE)
+        self.lease.lag().wait().min(PATIENCE)
     }
 }
 

@@ -50,7 +50,7 @@ impl<'d> Lying<'d> {
 impl Disks {
     /// Shows every response to `dies`, at most `rate` a second, and forgets those of which it says true. Goes on for
     /// as long as `go_on` says so.
-    pub(crate) fn weed(
+    pub(crate) fn remove_purged(
         &self,
         rate: u64,
         go_on: &mut dyn FnMut() -> bool,

@@ -24,7 +24,7 @@ const STRANGER: Refusal =
 
 /// Who asks, and by which kind of listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub(crate) struct PeerRequest {
     pub(crate) role: Role,
     pub(crate) client: SocketAddr,
     /// It comes by way of another node.
@@ -33,7 +33,7 @@ pub(crate) struct Asker {
     pub(crate) awaited: Option<Awaited>,
 }
 
-impl Asker {
+impl PeerRequest {
     /// The client that asks with `head` on a listener of this role; a position that it shows counts if this node, of
     /// `cluster`, is not there yet.
     #[inline]
@@ -67,7 +67,8 @@ impl Asker {
         if !asked.is_sealed(cluster, shown) {
             return Err(STRANGER);
         }
-        let awaited = Some(place).filter(|place| !place.is_empty() && !cluster.news.has_reached(place));
+        let awaited =
+            Some(place).filter(|place| !place.is_empty() && !cluster.invalidations.has_reached(place));
         let role = [Role::Reverse, Role::Forward].into_iter().find(|known| known.name() == role);
         match (role, client.parse()) {
             (Some(role), Ok(client)) => {

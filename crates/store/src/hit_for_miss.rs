@@ -11,15 +11,15 @@ const PLACES: usize = 1 << 16;
 
 /// The table. Half of each place is a tag of the URL's hash, half the time the mark fades.
 #[derive(Debug)]
-pub struct Markers(Box<[AtomicU64]>);
+pub struct HitForMiss(Box<[AtomicU64]>);
 
-impl Default for Markers {
+impl Default for HitForMiss {
     fn default() -> Self {
         Self((0..PLACES).map(|_| AtomicU64::new(0)).collect())
     }
 }
 
-impl Markers {
+impl HitForMiss {
     /// Marks the URL with this hash until `until` (UNIX seconds).
     pub fn mark(&self, hash: u64, until: u32) {
         self.place(hash).store(tag(hash) | u64::from(until), Ordering::Relaxed);
@@ -55,15 +55,15 @@ mod tests {
 
     #[test]
     fn a_mark_holds_for_its_url_until_its_time() {
-        let markers = Markers::default();
+        let hit_for_miss = HitForMiss::default();
         let (url, neighbour) = (7 << 32 | 1, 8 << 32 | 1);
-        markers.mark(url, 100);
-        assert!(markers.marked(url, 99));
-        assert!(!markers.marked(url, 100));
-        assert!(!markers.marked(neighbour, 99));
-        markers.clear(neighbour);
-        assert!(markers.marked(url, 99));
-        markers.clear(url);
-        assert!(!markers.marked(url, 99));
+        hit_for_miss.mark(url, 100);
+        assert!(hit_for_miss.marked(url, 99));
+        assert!(!hit_for_miss.marked(url, 100));
+        assert!(!hit_for_miss.marked(neighbour, 99));
+        hit_for_miss.clear(neighbour);
+        assert!(hit_for_miss.marked(url, 99));
+        hit_for_miss.clear(url);
+        assert!(!hit_for_miss.marked(url, 99));
     }
 }

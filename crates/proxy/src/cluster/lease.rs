@@ -18,7 +18,7 @@ use crate::cache::Cache;
 
 /// Until when a node relies on what it knows.
 #[derive(Debug)]
-pub(crate) struct Trust {
+pub(crate) struct Lease {
     until: Until,
     /// The same, as far as that is because it has heard from the engine.
     heard: AtomicU64,
@@ -37,7 +37,7 @@ pub(crate) struct Trust {
 #[repr(align(128))]
 struct Until(AtomicU64);
 
-impl Trust {
+impl Lease {
     pub(super) fn new(settings: &Settings) -> Self {
         let always = settings.without_engine == WithoutEngine::Serve;
         Self {
@@ -100,14 +100,14 @@ impl Cluster {
     /// Whether what is stored may answer, as far as other nodes have a say in that.
     #[inline]
     pub(crate) fn is_sure(&self) -> bool {
-        self.news.trust.holds()
+        self.invalidations.lease.holds()
     }
 }
 
 /// Waits until what is stored may be looked at for a request: if other nodes have not been heard of for too long,
 /// everything is to be validated.
 pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
-    if !cluster.news.trust.is_said.swap(true, Ordering::Relaxed) {
+    if !cluster.invalidations.lease.is_said.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             "purges of other nodes are not heard of; what is stored is validated before it is used, once in {:?}",
             cluster.settings.max_invalidation_lag
@@ -115,7 +115,7 @@ pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     }
     let (this, held) = (Arc::clone(cluster), Arc::clone(cache));
     let confirmed = move || {
-        let trust = &this.news.trust;
+        let trust = &this.invalidations.lease;
         let _turn = trust.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if !trust.holds() {
             distrust(&this, &held);
@@ -129,6 +129,6 @@ pub(super) fn distrust(cluster: &Cluster, cache: &Cache) {
     let since = clock::millis();
     cache.fills.order(&[Scope::All], Effect::Invalid, clock::now());
     cache.gateways.blank_all();
-    cluster.news.trust.distrusted.fetch_add(1, Ordering::Relaxed);
-    cluster.news.trust.extend(since);
+    cluster.invalidations.lease.distrusted.fetch_add(1, Ordering::Relaxed);
+    cluster.invalidations.lease.extend(since);
 }

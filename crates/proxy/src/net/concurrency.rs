@@ -4,7 +4,7 @@
 //! three times as many as are free, a client while it holds fewer than are free. So one client gets half of all
 //! permits at most, several greedy ones less each, and some permits stay free for those who hold none.
 //!
-//! A fetch may be for many clients. While it waits, each of them may [lend](Gate::lend) it its own claim, so that nobody
+//! A fetch may be for many clients. While it waits, each of them may [lend](ConcurrencyLimit::lend) it its own claim, so that nobody
 //! waits for the sake of the client that happened to ask first.
 
 use std::collections::{HashMap, VecDeque};
@@ -26,7 +26,7 @@ const CLAIMS: usize = 8;
 
 /// Permits for requests to origins, shared by all workers.
 #[derive(Debug)]
-pub struct Gate {
+pub struct ConcurrencyLimit {
     state: Mutex<State>,
     /// Requests that wait, to be read without the lock.
     waiting: AtomicUsize,
@@ -70,24 +70,24 @@ struct Waiter {
     fetch: Option<usize>,
     /// Its own, and those that were lent.
     claims: Vec<Claim>,
-    sender: oneshot::Sender<Place>,
+    sender: oneshot::Sender<Permit>,
 }
 
 /// A permit, given back on drop.
 #[derive(Debug)]
-pub struct Place {
-    gate: Arc<Gate>,
+pub struct Permit {
+    limit: Arc<ConcurrencyLimit>,
     claim: Claim,
 }
 
 /// A waiting request, and its permit.
-type Served = (oneshot::Sender<Place>, Place);
+type Served = (oneshot::Sender<Permit>, Permit);
 
 /// No permit is to be had, and the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-impl Gate {
+impl ConcurrencyLimit {
     /// `permits` at once, `queue` waiting.
     pub fn new(permits: usize, queue: usize) -> Self {
         let (state, waiting, hasher) = Default::default();
@@ -104,7 +104,7 @@ impl Gate {
     }
 
     /// A permit, if one may be had at once.
-    pub fn try_enter(self: &Arc<Self>, claim: Claim) -> Option<Place> {
+    pub fn try_enter(self: &Arc<Self>, claim: Claim) -> Option<Permit> {
         self.state().try_take(self, claim)
     }
 
@@ -112,11 +112,11 @@ impl Gate {
     ///
     /// # Errors
     /// [`Full`] when the queue is, or this client's share of it.
-    pub async fn enter(self: &Arc<Self>, claim: Claim, fetch: Option<usize>) -> Result<Place, Full> {
+    pub async fn enter(self: &Arc<Self>, claim: Claim, fetch: Option<usize>) -> Result<Permit, Full> {
         let (receiver, _waiting) = {
             let mut state = self.state();
-            if let Some(place) = state.try_take(self, claim) {
-                return Ok(place);
+            if let Some(permit) = state.try_take(self, claim) {
+                return Ok(permit);
             }
             let left = self.queue.saturating_sub(state.waiting);
             if state.of(claim.client).waiting >= left {
@@ -130,7 +130,7 @@ impl Gate {
                 state.line.retain(|waiter| !waiter.sender.is_closed());
             }
             state.line.push_back(Waiter { fetch, claims: vec![claim], sender });
-            (receiver, Waiting { gate: self, client: claim.client })
+            (receiver, Waiting { limit: self, client: claim.client })
         };
         receiver.await.map_err(|_| Full)
     }
@@ -142,8 +142,8 @@ impl Gate {
             return;
         }
         let served = self.state().lend(self, fetch, claim);
-        if let Some((sender, place)) = served {
-            let _ = sender.send(place);
+        if let Some((sender, permit)) = served {
+            let _ = sender.send(permit);
         }
     }
 
@@ -164,8 +164,8 @@ impl State {
         self.counts.get(&holder).unwrap_or(NONE)
     }
 
-    fn try_take(&mut self, gate: &Arc<Gate>, claim: Claim) -> Option<Place> {
-        let free = gate.permits.saturating_sub(self.held);
+    fn try_take(&mut self, limit: &Arc<ConcurrencyLimit>, claim: Claim) -> Option<Permit> {
+        let free = limit.permits.saturating_sub(self.held);
         let fits = |holder, times| self.of(holder).held < free.saturating_mul(times);
         if !fits(claim.client, OF_A_CLIENT) || !fits(claim.site, OF_A_SITE) {
             return None;
@@ -174,14 +174,14 @@ impl State {
         for holder in [claim.site, claim.client] {
             self.counts.entry(holder).or_default().held += 1;
         }
-        Some(Place { gate: Arc::clone(gate), claim })
+        Some(Permit { limit: Arc::clone(limit), claim })
     }
 
-    fn lend(&mut self, gate: &Arc<Gate>, fetch: usize, claim: Claim) -> Option<Served> {
+    fn lend(&mut self, limit: &Arc<ConcurrencyLimit>, fetch: usize, claim: Claim) -> Option<Served> {
         let waits = |waiter: &Waiter| waiter.fetch == Some(fetch) && !waiter.sender.is_closed();
         let at = self.line.iter().position(waits)?;
-        if let Some(place) = self.try_take(gate, claim) {
-            return self.line.remove(at).map(|waiter| (waiter.sender, place));
+        if let Some(permit) = self.try_take(limit, claim) {
+            return self.line.remove(at).map(|waiter| (waiter.sender, permit));
         }
         let claims = &mut self.line[at].claims;
         if !claims.contains(&claim) {
@@ -211,11 +211,11 @@ impl State {
 
     /// Gives free permits to waiting requests. A request that may not have one yet moves to the end of the line, so that
     /// all are checked in turn.
-    fn serve_line(&mut self, gate: &Arc<Gate>) -> Vec<Served> {
+    fn serve_line(&mut self, limit: &Arc<ConcurrencyLimit>) -> Vec<Served> {
         let (mut served, mut looked_at) = (Vec::new(), 0);
         for _ in 0..self.line.len() {
             // As long as none was served, the permit may be the last that is given back for long.
-            if self.held == gate.permits || (looked_at >= LOOKED_AT && !served.is_empty()) {
+            if self.held == limit.permits || (looked_at >= LOOKED_AT && !served.is_empty()) {
                 break;
             }
             let Some(waiter) = self.line.pop_front() else { break };
@@ -223,8 +223,8 @@ impl State {
                 continue;
             }
             looked_at += 1;
-            match waiter.claims.iter().find_map(|claim| self.try_take(gate, *claim)) {
-                Some(place) => served.push((waiter.sender, place)),
+            match waiter.claims.iter().find_map(|claim| self.try_take(limit, *claim)) {
+                Some(permit) => served.push((waiter.sender, permit)),
                 None => self.line.push_back(waiter),
             }
         }
@@ -232,30 +232,30 @@ impl State {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let served = {
-            let mut state = self.gate.state();
+            let mut state = self.limit.state();
             state.give_back(self.claim);
-            state.serve_line(&self.gate)
+            state.serve_line(&self.limit)
         };
         // Without the lock: what nobody takes any more is given back at once.
-        for (sender, place) in served {
-            let _ = sender.send(place);
+        for (sender, permit) in served {
+            let _ = sender.send(permit);
         }
     }
 }
 
 struct Waiting<'g> {
-    gate: &'g Gate,
+    limit: &'g ConcurrencyLimit,
     client: Holder,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut state = self.gate.state();
+        let mut state = self.limit.state();
         state.waiting -= 1;
-        self.gate.waiting.store(state.waiting, Ordering::Relaxed);
+        self.limit.waiting.store(state.waiting, Ordering::Relaxed);
         state.change(self.client, |counts| counts.waiting -= 1);
     }
 }
@@ -264,52 +264,52 @@ impl Drop for Waiting<'_> {
 mod tests {
     use super::*;
 
-    fn claim(gate: &Gate, site: u64, client: u8) -> Claim {
-        gate.claim(site, IpAddr::from([192, 0, 2, client]))
+    fn claim(limit: &ConcurrencyLimit, site: u64, client: u8) -> Claim {
+        limit.claim(site, IpAddr::from([192, 0, 2, client]))
     }
 
-    fn hold(gate: &Arc<Gate>, site: u64, client: u8) -> Vec<Place> {
-        std::iter::from_fn(|| gate.try_enter(claim(gate, site, client))).collect()
+    fn hold(limit: &Arc<ConcurrencyLimit>, site: u64, client: u8) -> Vec<Permit> {
+        std::iter::from_fn(|| limit.try_enter(claim(limit, site, client))).collect()
     }
 
     #[tokio::test]
     async fn beyond_the_queue_requests_are_refused_at_once() {
-        let gate = Arc::new(Gate::new(1, 1));
-        let claim = claim(&gate, 1, 1);
-        let place = gate.enter(claim, None).await.unwrap();
+        let limit = Arc::new(ConcurrencyLimit::new(1, 1));
+        let claim = claim(&limit, 1, 1);
+        let permit = limit.enter(claim, None).await.unwrap();
         let waiting = tokio::spawn({
-            let gate = Arc::clone(&gate);
-            async move { gate.enter(claim, None).await.map(drop) }
+            let limit = Arc::clone(&limit);
+            async move { limit.enter(claim, None).await.map(drop) }
         });
-        while gate.occupancy() != (1, 1) {
+        while limit.occupancy() != (1, 1) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(gate.enter(claim, None).await.unwrap_err(), Full);
-        drop(place);
+        assert_eq!(limit.enter(claim, None).await.unwrap_err(), Full);
+        drop(permit);
         assert_eq!(waiting.await.unwrap(), Ok(()));
-        assert_eq!(gate.occupancy(), (0, 0));
-        assert!(gate.state().counts.is_empty());
+        assert_eq!(limit.occupancy(), (0, 0));
+        assert!(limit.state().counts.is_empty());
     }
 
     #[test]
     fn neither_a_client_nor_a_site_takes_all_permits() {
-        let gate = Arc::new(Gate::new(1024, 0));
-        let first = hold(&gate, 1, 1);
+        let limit = Arc::new(ConcurrencyLimit::new(1024, 0));
+        let first = hold(&limit, 1, 1);
         assert_eq!(first.len(), 512);
         // Each further client gets fewer permits, and a client without any gets one.
-        let all: Vec<_> = (2..=50).map(|client| hold(&gate, 1, client)).collect();
+        let all: Vec<_> = (2..=50).map(|client| hold(&limit, 1, client)).collect();
         assert_eq!(all[0].len(), 256);
-        assert!(gate.occupancy().0 <= 768, "one site holds {}", gate.occupancy().0);
-        assert!(gate.try_enter(claim(&gate, 2, 60)).is_some());
+        assert!(limit.occupancy().0 <= 768, "one site holds {}", limit.occupancy().0);
+        assert!(limit.try_enter(claim(&limit, 2, 60)).is_some());
         drop((first, all));
-        assert_eq!(gate.occupancy(), (0, 0));
-        assert!(gate.state().counts.is_empty());
+        assert_eq!(limit.occupancy(), (0, 0));
+        assert!(limit.state().counts.is_empty());
     }
 
     #[test]
     fn addresses_of_one_network_are_one_client() {
-        let gate = Gate::new(1, 0);
-        let client = |address: &str| gate.claim(0, address.parse().unwrap()).client;
+        let limit = ConcurrencyLimit::new(1, 0);
+        let client = |address: &str| limit.claim(0, address.parse().unwrap()).client;
         assert_eq!(client("2001:db8::1"), client("2001:db8::ffff:2"));
         assert_ne!(client("2001:db8::1"), client("2001:db8:0:1::1"));
         assert_eq!(client("192.0.2.1"), client("::ffff:192.0.2.1"));
@@ -318,52 +318,52 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiter_gets_the_permit_that_its_share_allows_and_those_who_left_cost_none() {
-        let gate = Arc::new(Gate::new(4, 100));
-        let mut greedy = hold(&gate, 1, 1);
-        let other = [hold(&gate, 2, 2), hold(&gate, 3, 3)];
-        assert_eq!((greedy.len(), gate.occupancy().0), (2, 4));
+        let limit = Arc::new(ConcurrencyLimit::new(4, 100));
+        let mut greedy = hold(&limit, 1, 1);
+        let other = [hold(&limit, 2, 2), hold(&limit, 3, 3)];
+        assert_eq!((greedy.len(), limit.occupancy().0), (2, 4));
         let wait = |client| {
-            let gate = Arc::clone(&gate);
-            tokio::spawn(async move { gate.enter(claim(&gate, 9, client), None).await })
+            let limit = Arc::clone(&limit);
+            tokio::spawn(async move { limit.enter(claim(&limit, 9, client), None).await })
         };
         let (left, waiting) = (wait(4), wait(5));
-        while gate.occupancy().1 < 2 {
+        while limit.occupancy().1 < 2 {
             tokio::task::yield_now().await;
         }
         left.abort();
         assert!(left.await.is_err());
         drop(greedy.pop());
-        let place = waiting.await.unwrap().unwrap();
-        assert_eq!(gate.occupancy(), (4, 0));
-        drop((place, greedy, other));
-        assert_eq!(gate.occupancy(), (0, 0));
+        let permit = waiting.await.unwrap().unwrap();
+        assert_eq!(limit.occupancy(), (4, 0));
+        drop((permit, greedy, other));
+        assert_eq!(limit.occupancy(), (0, 0));
     }
 
     #[tokio::test]
     async fn a_fetch_gets_a_permit_by_the_claim_of_any_client_that_waits_for_it() {
-        let gate = Arc::new(Gate::new(4, 100));
-        let greedy = hold(&gate, 1, 1);
+        let limit = Arc::new(ConcurrencyLimit::new(4, 100));
+        let greedy = hold(&limit, 1, 1);
         let wait = |fetch| {
-            let gate = Arc::clone(&gate);
-            tokio::spawn(async move { gate.enter(claim(&gate, 9, 1), Some(fetch)).await })
+            let limit = Arc::clone(&limit);
+            tokio::spawn(async move { limit.enter(claim(&limit, 9, 1), Some(fetch)).await })
         };
         let waiting = [wait(7), wait(8), wait(9)];
-        while gate.occupancy().1 < 3 {
+        while limit.occupancy().1 < 3 {
             tokio::task::yield_now().await;
         }
-        gate.lend(8, claim(&gate, 9, 2));
+        limit.lend(8, claim(&limit, 9, 2));
         let [first, second, third] = waiting;
-        let place = second.await.unwrap().unwrap();
-        assert_eq!((greedy.len(), gate.occupancy()), (2, (3, 2)));
+        let permit = second.await.unwrap().unwrap();
+        assert_eq!((greedy.len(), limit.occupancy()), (2, (3, 2)));
         // Where none is free, the claim counts later; one of the same client does not.
-        let last = hold(&gate, 9, 3);
-        gate.lend(7, claim(&gate, 9, 1));
-        gate.lend(9, claim(&gate, 9, 4));
+        let last = hold(&limit, 9, 3);
+        limit.lend(7, claim(&limit, 9, 1));
+        limit.lend(9, claim(&limit, 9, 4));
         drop(last);
         let other = third.await.unwrap().unwrap();
-        assert_eq!(gate.occupancy(), (4, 1));
-        drop((place, other, greedy));
+        assert_eq!(limit.occupancy(), (4, 1));
+        drop((permit, other, greedy));
         drop(first.await);
-        assert_eq!(gate.occupancy(), (0, 0));
+        assert_eq!(limit.occupancy(), (0, 0));
     }
 }

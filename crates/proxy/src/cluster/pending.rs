@@ -14,13 +14,13 @@ const NAME: &str = "unpublished";
 
 /// The file, where there is a directory for it.
 #[derive(Debug, Default)]
-pub(super) struct Note {
+pub(super) struct Pending {
     path: OnceLock<PathBuf>,
     /// Whether it should be there.
     written: Mutex<bool>,
 }
 
-impl Note {
+impl Pending {
     /// Keeps it in `directory` from now on; whether it is there.
     pub(super) fn keep(&self, directory: &Path) -> bool {
         let path = self.path.get_or_init(|| directory.join(NAME));
@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn the_next_one_finds_it_unless_nothing_waits_any_more() {
         let directory = tempfile::tempdir().expect("a directory");
-        let there = || Note::default().keep(directory.path());
-        let note = Note::default();
+        let there = || Pending::default().keep(directory.path());
+        let note = Pending::default();
         note.write(|| true);
         assert!(!note.keep(directory.path()), "it had no place");
         for (waits, found) in [(true, true), (true, true), (false, false), (false, false)] {
