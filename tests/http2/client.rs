@@ -59,6 +59,11 @@ pub(crate) struct Client {
     /// The code of the last GOAWAY.
     pub(crate) farewell: Option<u32>,
     pub(crate) authority: String,
+    /// What may be sent on each stream, less the first window of a stream. That of the connection has the number 0.
+    windows: BTreeMap<u32, i64>,
+    first_window: i64,
+    /// Answers to PING.
+    pongs: usize,
 }
 
 impl Response {
@@ -87,6 +92,9 @@ impl Client {
             responses: BTreeMap::new(),
             farewell: None,
             authority: "a.example".to_owned(),
+            windows: BTreeMap::new(),
+            first_window: 65_535,
+            pongs: 0,
         };
         client.raw(PREFACE);
         let pairs =
@@ -100,6 +108,11 @@ impl Client {
     }
 
     pub(crate) fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        if kind == DATA {
+            for stream in [0, stream] {
+                *self.windows.entry(stream).or_default() -= payload.len() as i64;
+            }
+        }
         self.raw(&frame(kind, flags, stream, payload));
     }
 
@@ -147,6 +160,46 @@ impl Client {
         self.send(DATA, END_STREAM, stream, &[]);
     }
 
+    /// Bytes that the windows let the client send on `stream`.
+    fn room(&self, stream: u32) -> usize {
+        let used = |stream| self.windows.get(&stream).copied().unwrap_or(0);
+        (65_535 + used(0)).min(self.first_window + used(stream)).max(0) as usize
+    }
+
+    /// Sends on `stream` until a window is closed, and stays closed while the proxy answers some frames.
+    pub(crate) fn fill(&mut self, stream: u32) {
+        let mut quiet = 0;
+        while quiet < 20 {
+            match self.room(stream).min(16_384) {
+                0 => {
+                    quiet += 1;
+                    let pongs = self.pongs;
+                    self.send(PING, 0, 0, &[7; 8]);
+                    assert!(self.until(|client| client.pongs > pongs));
+                }
+                length => {
+                    quiet = 0;
+                    self.send(DATA, 0, stream, &vec![b'x'; length]);
+                }
+            }
+        }
+    }
+
+    /// Sends a POST with this content as the windows allow it.
+    pub(crate) fn upload(&mut self, stream: u32, mut content: &[u8]) {
+        let head = self.head("POST", "/", &[]);
+        self.send(HEADERS, END_HEADERS, stream, &head);
+        while !content.is_empty() {
+            let (piece, rest) = content.split_at(self.room(stream).min(16_384).min(content.len()));
+            match piece.is_empty() {
+                true => assert!(self.step(), "the connection ended"),
+                false => self.send(DATA, 0, stream, piece),
+            }
+            content = rest;
+        }
+        self.send(DATA, END_STREAM, stream, &[]);
+    }
+
     /// Sends `GET path` and returns the response.
     pub(crate) fn get(&mut self, stream: u32, path: &str) -> Response {
         self.ask(stream, "GET", path, &[]);
@@ -178,7 +231,15 @@ impl Client {
         let Some(Frame { kind, flags, stream, payload }) = self.frame() else { return false };
         let code = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("4 bytes"));
         match kind {
-            SETTINGS if flags & ACK == 0 => drop(self.try_send(SETTINGS, ACK, 0, &[])),
+            SETTINGS if flags & ACK == 0 => {
+                let first = payload.chunks_exact(6).find(|setting| setting[..2] == [0, 4]);
+                if let Some(&[_, _, a, b, c, d]) = first {
+                    self.first_window = i64::from(u32::from_be_bytes([a, b, c, d]));
+                }
+                self.try_send(SETTINGS, ACK, 0, &[]);
+            }
+            PING if flags & ACK != 0 => self.pongs += 1,
+            WINDOW_UPDATE => *self.windows.entry(stream).or_default() += i64::from(code(0)),
             PING if flags & ACK == 0 => drop(self.try_send(PING, ACK, 0, &payload)),
             GOAWAY => self.farewell = Some(code(4)),
             RST_STREAM => {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::client::*;
-use crate::support::{Gate, Larder, Origin, Peer};
+use crate::support::{Answer, Gate, Larder, Origin, Peer};
 
 const NO_ERROR: u32 = 0;
 const CANCEL: u32 = 8;
@@ -169,6 +169,26 @@ fn a_tunnel_that_falls_silent_is_closed() {
     client.send(DATA, 0, 1, b"a");
     carried(&mut client, 1, 1);
     assert_eq!(client.response(1).reset, Some(CANCEL));
+}
+
+#[test]
+fn tunnels_that_stall_do_not_stall_other_streams() {
+    let stalled = Gate::default();
+    let waits = stalled.clone();
+    let tunnels = Origin::speaking(move |_| waits.pass());
+    let origin =
+        Origin::answering(|seen| Answer::with_body("200 OK", seen.body.len().to_string().as_bytes()));
+    let larder = forward(&tunnels, &format!("ports = [{}]\n", origin.address.port()));
+    let mut client = Client::with(larder.forward, &[]);
+    client.authority = origin.address.to_string();
+    // The sockets take some MiB; then the window of the stream closes.
+    for stream in [1, 3, 5, 7] {
+        connect(&mut client, stream, &tunnels.address.to_string());
+        client.fill(stream);
+    }
+    client.upload(9, &[b'x'; 300_000]);
+    assert_eq!(client.response(9).body, b"300000");
+    stalled.open();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::frame::{
 use crate::head::Head;
 use crate::hpack::{Decoder, Fields, List};
 use crate::limits::{Budgets, Limits};
-use crate::streams::Streams;
+use crate::streams::{Stream, Streams};
 
 /// Memory for decoding. One is enough for all connections of a thread.
 #[derive(Debug, Default)]
@@ -259,7 +259,7 @@ impl Connection {
         if self.streams.len() > self.limits.streams {
             return Err("more streams than are allowed");
         }
-        let held: i64 = self.streams.iter().map(|stream| stream.held).sum();
+        let held: i64 = self.streams.iter().map(Stream::counted).sum();
         if self.allowed + held + self.released != self.limits.connection_window() || self.allowed < 0 {
             return Err("the connection's window does not add up");
         }

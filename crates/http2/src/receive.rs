@@ -75,6 +75,7 @@ impl Connection {
             receives: !end,
             answered: false,
             tunnel: false,
+            uncounted: false,
             ended: false,
             wants: false,
             priority: Default::default(),
@@ -90,6 +91,7 @@ impl Connection {
         };
         (stream.expected, stream.priority) = (head.length, priority);
         stream.tunnel = head.method == "CONNECT";
+        stream.uncounted = stream.tunnel;
         self.streams.open(stream);
         Ok(Event::Head { stream: id, head, end })
     }
@@ -181,6 +183,9 @@ impl Connection {
         stream.receives = !end;
         stream.allowed -= size;
         stream.held += size;
+        if stream.uncounted {
+            self.released += size;
+        }
         let is_over = end && stream.ended;
         self.release(out, id, frame.payload.len() - data.len());
         if is_over {

@@ -146,7 +146,9 @@ impl Connection {
         let bytes = (bytes as i64).min(open.held);
         open.held -= bytes;
         open.released += bytes;
-        self.released += bytes;
+        if !open.uncounted {
+            self.released += bytes;
+        }
         if open.receives && open.released >= self.limits.stream_window() / 2 {
             frame::window_update(out, stream, open.released as u32);
             open.allowed += std::mem::take(&mut open.released);
@@ -154,9 +156,10 @@ impl Connection {
         self.announce(out);
     }
 
-    /// Tells the client how much more the connection may carry, once that is worth a frame.
+    /// Tells the client how much more the connection may carry, once that is worth a frame, or the client needs it.
     pub(crate) fn announce(&mut self, out: &mut Vec<u8>) {
-        if self.released >= self.limits.connection_window() / 2 {
+        let is_needed = self.released > 0 && self.released >= self.allowed;
+        if is_needed || self.released >= self.limits.connection_window() / 2 {
             frame::window_update(out, 0, self.released as u32);
             self.allowed += std::mem::take(&mut self.released);
         }
@@ -181,7 +184,7 @@ impl Connection {
     /// Forgets a stream. Content that has not been read counts as read.
     pub(crate) fn end(&mut self, stream: u32, by_us: bool) {
         if let Some(stream) = self.streams.end(stream, by_us) {
-            self.released += stream.held;
+            self.released += stream.counted();
         }
     }
 

@@ -29,6 +29,9 @@ pub(crate) struct Stream {
     pub(crate) answered: bool,
     /// It is a tunnel, or will be once its request is granted: each direction ends on its own.
     pub(crate) tunnel: bool,
+    /// Its request was `CONNECT`. Its content counts for the window of the connection only until it arrives: a tunnel that
+    /// is not read for long must not close that window for the other streams.
+    pub(crate) uncounted: bool,
     /// Nothing more is sent, though the client still may.
     pub(crate) ended: bool,
     /// Content is ready to be sent.
@@ -68,6 +71,13 @@ pub(crate) struct Streams {
     turns: u64,
     /// Priorities of streams that are still to come.
     early: Vec<(u32, Priority)>,
+}
+
+impl Stream {
+    /// Bytes of the connection's window that wait for their reader.
+    pub(crate) fn counted(&self) -> i64 {
+        if self.uncounted { 0 } else { self.held }
+    }
 }
 
 impl Streams {

@@ -48,6 +48,34 @@ fn what_came_through_an_ended_tunnel_returns_to_the_window_of_the_connection() {
 }
 
 #[test]
+fn tunnels_that_nobody_reads_leave_the_window_of_the_connection_open() {
+    let limits = Limits { stream_window: 65_535, connection_window: 100_000, ..Limits::default() };
+    let mut client = Client::with(limits);
+    let piece = [0; 16_000];
+    for stream in (1..20).step_by(2) {
+        connect(&mut client, stream);
+        client.begin(stream);
+        for _ in 0..4 {
+            assert_eq!(client.send(DATA, 0, stream, &piece).len(), 1);
+        }
+        // The window of the stream itself is closed.
+        assert!(client.frames().iter().all(|frame| frame.0 != WINDOW_UPDATE || frame.2 == 0));
+    }
+    client.send(HEADERS, END_HEADERS, 21, &post(&[]));
+    assert_eq!(client.send(DATA, END_STREAM, 21, &piece).len(), 1);
+    client.connection.release(&mut client.out, 1, 64_000);
+    assert_eq!(client.frames().first(), Some(&window(1, 64_000)));
+    assert_eq!(client.connection.validate(), Ok(()));
+    // Neither a reset nor a refusal of the tunnel changes that.
+    client.connection.reset(&mut client.out, 3, Code::CANCEL);
+    assert_eq!(client.connection.validate(), Ok(()));
+    connect(&mut client, 23);
+    assert_eq!(client.send(DATA, 0, 23, &piece).len(), 1);
+    assert!(client.connection.head(&mut client.out, 23, 403, true, |_| {}));
+    assert_eq!(client.connection.validate(), Ok(()));
+}
+
+#[test]
 fn a_connect_that_is_refused_is_an_ordinary_response() {
     let mut client = Client::new();
     connect(&mut client, 1);
