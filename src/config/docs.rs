@@ -100,8 +100,10 @@ fn rows<T>(page: &mut String, keys: &[Key<T>], defaults: &T) {
 /// A line for each key, with its meaning above it; `mark` takes it out of effect.
 fn lines<T>(file: &mut String, mark: &str, keys: &[Key<T>], defaults: &T) {
     for key in keys {
-        let example = EXAMPLES.iter().find(|(name, _)| *name == key.name);
-        let value = example.map_or_else(|| (key.show)(defaults), |(_, value)| (*value).to_owned());
+        let default = (key.show)(defaults);
+        let is_nothing = matches!(default.as_str(), "\"\"" | "[]");
+        let example = EXAMPLES.iter().find(|(name, _)| is_nothing && *name == key.name);
+        let value = example.map_or(default.as_str(), |(_, value)| value);
         *file += &format!("# {}\n{mark}{} = {value}\n", key.about, key.name);
     }
 }

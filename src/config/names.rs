@@ -134,6 +134,15 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
     Ok(Origin { path, ..Origin::new(https, authority.as_str().to_ascii_lowercase()) })
 }
 
+/// The address of a node for other nodes: an origin without a path.
+pub(super) fn node(text: &str) -> Result<Origin, String> {
+    let Origin { https, authority, path } = origin(text)?;
+    match path.is_none_or(|path| path.is_root()) {
+        true => Ok(Origin::new(https, authority)),
+        false => Err(format!("{}: a node has no path", quoted(text))),
+    }
+}
+
 /// The URL of an OpenTelemetry collector, without a slash at its end.
 pub(super) fn collector(text: &str) -> Result<String, String> {
     let is_one = |uri: &Uri| {

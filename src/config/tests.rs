@@ -348,3 +348,17 @@ fn a_certificate_is_made_only_where_no_other_user_could_place_one() {
     let refused = self_signed::provide(&settings).expect_err("there is no state directory");
     assert!(refused.starts_with("--tls-self-signed") && refused.contains("set STATE_DIRECTORY"), "{refused}");
 }
+
+#[test]
+fn a_node_is_reached_without_a_path() {
+    let cluster = |advertise: &str| {
+        format!(
+            "[cluster]\nengine = 'redis://127.0.0.1:6379'\nnode = 'a'\nadvertise = '{advertise}'\n\
+             [[site]]\norigin = 'http://a.test'"
+        )
+    };
+    let settled = settings(&cluster("http://10.0.0.1:7000/"), &[]).cluster.expect("a cluster");
+    assert_eq!(settled.advertise.expect("an address").to_string(), "http://10.0.0.1:7000");
+    let told = problems(&cluster("http://10.0.0.1:7000/a"), &[]).join("\n");
+    assert!(told.contains("cluster.advertise: 'http://10.0.0.1:7000/a': a node has no path"), "{told}");
+}

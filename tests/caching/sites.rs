@@ -144,6 +144,20 @@ fn urls_of_origins_that_name_themselves_become_those_of_the_site() {
 }
 
 #[test]
+fn a_path_never_becomes_another_host() {
+    // Such an origin adds a slash to what it was asked for.
+    let origin = Origin::by(|seen| format!("301 Moved Permanently\nLocation: {}/\n\nx", seen.target));
+    let table = format!("[[site]]\norigin = 'http://{}/app/'\nrewrite_urls = true\n", origin.address);
+    let larder = Larder::start(&table);
+    assert_eq!(larder.get("//evil.test/x").field("location"), Some("http://site.test//evil.test/x/"));
+    assert_eq!(larder.get("/x").field("location"), Some("/x/"));
+    // Without a Host there is no URL to write.
+    let mut client = larder.client();
+    client.raw(b"GET //evil.test/x HTTP/1.0\r\n\r\n");
+    assert_eq!(client.receive("GET").field("location"), Some("/app//evil.test/x/"));
+}
+
+#[test]
 fn urls_are_left_alone_where_the_site_is_not_told_to_change_them_and_why_says_so() {
     let origin = self_named("/");
     let table = format!("[[site]]\norigin = 'http://{}'\n", origin.address);

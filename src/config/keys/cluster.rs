@@ -3,7 +3,7 @@
 use larder_proxy::settings::{Engine, WithoutEngine};
 
 use super::key::{Key, key};
-use super::values::{ADDRESS, ORIGIN, SECRET, TOKEN};
+use super::values::{ADDRESS, NODE_URL, SECRET, TOKEN};
 use crate::cli::words::hint;
 use crate::config::draft::Draft;
 use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, Or, Share, Size, Text, Words};
@@ -38,7 +38,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     ),
     key!(
         "advertise",
-        Or("auto", ORIGIN),
+        Or("auto", NODE_URL),
         cluster.advertise,
         "URL at which other nodes connect; auto: the address of listen, or, for all addresses, the one towards the engine"
     ),

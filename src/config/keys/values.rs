@@ -27,6 +27,8 @@ pub(super) const PREFIX: Text<PathPrefix> =
 pub(super) const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
 pub(super) const ORIGIN: Text<Origin> =
     Text { words: "http://host:port/path", parse: names::origin, show: names::show_origin };
+pub(super) const NODE_URL: Text<Origin> =
+    Text { words: "http://host:port", parse: names::node, show: names::show_origin };
 pub(super) const COLLECTOR: Text<String> =
     Text { words: "http://host:port", parse: names::collector, show: String::clone };
 pub(super) const HOST_HEADER: Text<HostHeader> = Text {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::settled::Settled;
 use crate::base::clock;
-use crate::base::settings::{HostHeader, Origin, Site};
+use crate::base::settings::{HostHeader, Origin, PathPrefix, Site};
 
 /// The pools of all gateways. A site is known by its name, and keeps them when the config is read again.
 pub(crate) struct Gateways {
@@ -23,6 +23,8 @@ struct Gateway {
     site: String,
     origins: Vec<Origin>,
     host: HostHeader,
+    /// The paths of clients, by which tags are kept.
+    path: PathPrefix,
     settings: Settings,
     pools: Arc<Pools>,
     /// It is in the config. One that is not is remembered, since changes that it has forwarded may be in progress.
@@ -68,11 +70,13 @@ impl Gateways {
             let is_same = known.is_configured
                 && known.origins == site.origins
                 && known.host == site.host
+                && known.path == site.path
                 && known.settings == *settings;
             if !is_same {
                 known.pools.change(settings.clone());
                 known.is_configured = true;
                 (known.origins, known.host) = (site.origins.clone(), site.host.clone());
+                known.path = site.path.clone();
                 known.settings = settings.clone();
             }
             return Some(Arc::clone(&known.pools));
@@ -85,6 +89,7 @@ impl Gateways {
             site: site.name.clone(),
             origins: site.origins.clone(),
             host: site.host.clone(),
+            path: site.path.clone(),
             settings: settings.clone(),
             pools: Arc::clone(&pools),
             is_configured: true,

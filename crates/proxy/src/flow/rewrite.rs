@@ -67,7 +67,8 @@ impl Answered<'_> {
     /// A URL that names the origin, as one that names the site.
     fn url(&self, reference: &str) -> Option<String> {
         if reference.starts_with('/') && !reference.starts_with("//") {
-            return self.path(reference).map(Cow::into_owned);
+            let path = self.path(reference)?;
+            return if is_path(&path) { Some(path.into_owned()) } else { self.absolute(&path) };
         }
         let (scheme, rest) = match reference.split_once("//")? {
             ("", rest) => (scheme_of(self.origin), rest),
@@ -82,7 +83,16 @@ impl Answered<'_> {
         let all = self.site.settings.origins.iter().map(|origin| (scheme_of(origin), &*origin.authority));
         let names_it = all.chain(own).any(|named| are_equal(named, (scheme, authority)));
         let path = self.path(path).filter(|_| names_it)?;
-        Some(format!("{}://{}{path}", request.scheme, request.authority))
+        match request.authority.is_empty() {
+            true => is_path(&path).then(|| path.into_owned()),
+            false => self.absolute(&path),
+        }
+    }
+
+    /// The URL of a path at the site, if the client has named its host.
+    fn absolute(&self, path: &str) -> Option<String> {
+        let Request { scheme, authority, .. } = self.request;
+        (!authority.is_empty()).then(|| format!("{scheme}://{authority}{path}"))
     }
 
     /// A path at the origin, as one at the site; `None` for paths that the site does not have.
@@ -132,9 +142,17 @@ impl Answered<'_> {
             })
         };
         let client = &self.request.authority;
+        if client.is_empty() {
+            return None;
+        }
         let is_origins = covers(self.host) || covers(&self.origin.authority);
         (is_origins && !covers(client)).then(|| Cow::Owned(host_of(client).to_owned()))
     }
+}
+
+/// Whether a reference is a path for browsers, too: what begins with two slashes, or a backslash, leads to another host.
+fn is_path(reference: &str) -> bool {
+    reference.starts_with('/') && !reference[1..].starts_with(['/', '\\'])
 }
 
 fn scheme_of(origin: &Origin) -> &'static str {
