@@ -186,12 +186,7 @@ impl Connection {
         if stream.uncounted {
             self.released += size;
         }
-        let is_over = end && stream.ended;
         self.release(out, id, frame.payload.len() - data.len());
-        if is_over {
-            self.end(id, false);
-            self.announce(out);
-        }
         Ok(Event::Data { stream: id, data, end })
     }
 

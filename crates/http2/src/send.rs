@@ -133,11 +133,13 @@ impl Connection {
 
     /// Ends `stream` early. Its client must not take the response for whole.
     pub fn reset(&mut self, out: &mut Vec<u8>, stream: u32, code: Code) {
-        if self.streams.get(stream).is_some() {
+        let Some(open) = self.streams.get(stream) else { return };
+        let has_ended = open.ended && !open.receives;
+        if !has_ended {
             frame::reset(out, stream, code);
-            self.end(stream, true);
-            self.announce(out);
         }
+        self.end(stream, !has_ended);
+        self.announce(out);
     }
 
     /// Says that `bytes` of content of `stream` have been read: as many more may come.
@@ -153,6 +155,9 @@ impl Connection {
             frame::window_update(out, stream, open.released as u32);
             open.allowed += std::mem::take(&mut open.released);
         }
+        if open.is_over() {
+            self.end(stream, false);
+        }
         self.announce(out);
     }
 
@@ -166,14 +171,14 @@ impl Connection {
     }
 
     /// Ends a stream whose response is complete. A request that has not ended is not wanted any more
-    /// (RFC 9113 section 8.1); but what a client still sends through a tunnel is.
+    /// (RFC 9113 section 8.1); but what a client still sends, or has sent, through a tunnel is.
     fn finish(&mut self, out: &mut Vec<u8>, stream: u32) {
-        let open = self.streams.get_mut(stream).filter(|open| open.receives);
-        let receives = open.is_some();
-        if let Some(open) = open.filter(|open| open.tunnel) {
-            (open.ended, open.wants) = (true, false);
+        let Some(open) = self.streams.get_mut(stream) else { return };
+        (open.ended, open.wants) = (true, false);
+        if open.tunnel && !open.is_over() {
             return;
         }
+        let receives = open.receives;
         if receives {
             frame::reset(out, stream, Code::NO_ERROR);
         }

@@ -78,6 +78,12 @@ impl Stream {
     pub(crate) fn counted(&self) -> i64 {
         if self.uncounted { 0 } else { self.held }
     }
+
+    /// Whether both directions have ended, and all content was read. Until then a tunnel counts as a stream, which bounds
+    /// the content that waits for readers.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended && !self.receives && self.held == 0
+    }
 }
 
 impl Streams {

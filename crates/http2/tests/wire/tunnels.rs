@@ -27,8 +27,13 @@ fn each_direction_of_a_tunnel_ends_on_its_own() {
             assert_eq!(client.connection.open_streams(), 1);
             assert_eq!(client.send(DATA, END_STREAM, 1, b"c"), [Heard::Data(1, b"c".to_vec(), true)]);
         }
-        assert_eq!(client.frames(), [Frame(DATA, END_STREAM, 1, b"xyz".to_vec())], "no RST_STREAM");
+        assert_eq!(client.frames(), [Frame(DATA, END_STREAM, 1, b"xyz".to_vec())]);
+        // It stays until its content has been read.
+        client.connection.release(&mut client.out, 1, 2);
+        assert_eq!(client.connection.open_streams(), 1);
+        client.connection.release(&mut client.out, 1, 1);
         assert_eq!(client.connection.open_streams(), 0);
+        assert_eq!(client.frames(), [], "no RST_STREAM");
         assert_eq!(client.connection.validate(), Ok(()));
     }
 }
@@ -44,6 +49,31 @@ fn what_came_through_an_ended_tunnel_returns_to_the_window_of_the_connection() {
         assert_eq!(client.send(DATA, END_STREAM, stream, &piece).len(), 1);
         assert_eq!(client.connection.validate(), Ok(()));
     }
+    // What has not been read is that of as many streams as may be open.
+    assert_eq!(client.connection.open_streams(), 100);
+    connect(&mut client, 201);
+    assert_eq!(client.frames().last(), Some(&reset(201, Code::REFUSED_STREAM.0)));
+    for stream in (1..200).step_by(2) {
+        match stream % 4 {
+            1 => client.connection.release(&mut client.out, stream, piece.len()),
+            _ => client.connection.reset(&mut client.out, stream, Code::INTERNAL_ERROR),
+        }
+        assert_eq!(client.connection.validate(), Ok(()));
+    }
+    assert_eq!(client.connection.open_streams(), 0);
+    assert!(client.frames().iter().all(|frame| frame.0 == WINDOW_UPDATE), "both directions had ended");
+}
+
+#[test]
+fn a_tunnel_whose_client_sends_nothing_ends_with_its_other_direction() {
+    let mut client = Client::new();
+    let head = block(&[(":method", "CONNECT"), (":authority", "a.example:443")]);
+    assert!(matches!(
+        client.send(HEADERS, END_HEADERS | END_STREAM, 1, &head)[..],
+        [Heard::Head { end: true, .. }]
+    ));
+    assert_eq!(client.answer(1, b"xyz"), 3);
+    assert_eq!(client.frames().last(), Some(&Frame(DATA, END_STREAM, 1, b"xyz".to_vec())));
     assert_eq!(client.connection.open_streams(), 0);
 }
 
