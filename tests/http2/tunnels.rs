@@ -192,6 +192,38 @@ fn tunnels_that_stall_do_not_stall_other_streams() {
 }
 
 #[test]
+fn tunnels_count_as_connections() {
+    let (origin, chats) = (Origin::speaking(echo), chat());
+    let port = origin.address.port();
+    let larder = Larder::start(&format!(
+        "[limits]\nconnections = 3\n[forward]\nallow_private = true\nconnect_ports = [{port}]\n\
+         [[site]]\norigin = '{}'\n",
+        chats.url()
+    ));
+    let mut client = Client::with(larder.forward, &[]);
+    connect(&mut client, 1, &origin.address.to_string());
+    client.send(DATA, 0, 1, b"a");
+    assert_eq!(carried(&mut client, 1, 1), b"A");
+    let mut other = Client::new(&larder);
+    // With two connections and a tunnel, there is room neither for a tunnel nor for a WebSocket.
+    larder.wait_for("connections", 3);
+    connect(&mut client, 3, &origin.address.to_string());
+    let refused = client.response(3);
+    assert_eq!((refused.status, refused.whole), (503, true));
+    websocket(&mut other, 1, "websocket", "/chat");
+    assert_eq!(other.response(1).status, 503);
+    assert_eq!(chats.count(), 0);
+    // Requests that are no tunnel are answered.
+    assert_eq!(other.get(3, "/unaware").body, b"a page");
+    client.send(DATA, END_STREAM, 1, &[]);
+    assert!(client.response(1).whole);
+    larder.wait_for("connections", 2);
+    websocket(&mut other, 5, "websocket", "/chat");
+    assert_eq!(carried(&mut other, 5, 2), b"hi");
+    larder.wait_for("connections", 3);
+}
+
+#[test]
 fn a_tunnel_waits_for_the_windows_of_its_client_and_of_the_proxy() {
     let origin = Origin::speaking(|peer| {
         peer.send(&[b'x'; 300_000]);

@@ -16,6 +16,7 @@ use crate::exchange::reply::{Content, Reply};
 use crate::exchange::request::{Interim, Link, Request};
 use crate::exchange::send::SendError;
 use crate::features::dispatch;
+use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
 use crate::http::head::{Framing, Refusal};
@@ -29,6 +30,8 @@ pub(super) struct Ask {
     pub(super) head_only: bool,
     pub(super) memo: Option<Memo>,
     pub(super) since: Instant,
+    /// Counts it among the connections, if it asks for a tunnel.
+    pub(super) permit: Option<ConnectionPermit>,
 }
 
 /// A reply whose head is on its way already.
@@ -40,7 +43,7 @@ pub(super) struct Begun {
 
 /// Answers a request.
 pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Plan>, ask: Box<Ask>) {
-    let Ask { mut request, delimited, expects, head_only, memo, since } = *ask;
+    let Ask { mut request, delimited, expects, head_only, memo, since, permit: _permit } = *ask;
     let settings = &plan.settings;
     let content = content::split(stream.session(), delimited, &settings.limits, &settings.timeouts);
     let (source, content) = match content {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::Method;
+use http::{Method, StatusCode};
 use httparse::EMPTY_HEADER;
 use larder_http2::hpack::Bounds;
 use larder_http2::{Code, Event, Failure, Head as Received, Limits, Scratch};
@@ -39,6 +39,11 @@ use crate::observe::sums::Hit;
 
 /// How long a client without requests may take to acknowledge that the connection ends.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+const TOO_MANY_TUNNELS: Refusal = Refusal {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    reason: "too many connections and tunnels (limits.connections)",
+};
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
@@ -352,6 +357,10 @@ impl Desk {
         let at_once = || serve::at_once(&self.worker, plan, &head, role, now, &mut self.key);
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, client, begun);
+            let permit = match self.permit(plan, &head) {
+                Ok(permit) => permit,
+                Err(refusal) => return Err((refusal, memo.map(Box::new))),
+            };
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, &self.worker.cache.store.memory, plan, role, client);
             let mut request = match request {
@@ -363,7 +372,7 @@ impl Desk {
             }
             let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
             (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
-            let ask = Ask { request, delimited, expects, head_only, memo, since: since() };
+            let ask = Ask { request, delimited, expects, head_only, memo, since: since(), permit };
             if let Some(stream) = self.enlist(state, plan, stream) {
                 tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(ask)));
             }
@@ -385,6 +394,18 @@ impl Desk {
             tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(begun)));
         }
         Ok(())
+    }
+
+    /// The permit of a request for a tunnel: a tunnel takes a file as a connection does, and counts as one.
+    fn permit(&self, plan: &Plan, head: &Head<'_>) -> Result<Option<ConnectionPermit>, Refusal> {
+        if head.method != Method::CONNECT && !head.upgrade {
+            return Ok(None);
+        }
+        let permit = ConnectionPermit::take(&self.worker.shared);
+        match permit.number <= plan.settings.limits.connections {
+            true => Ok(Some(permit)),
+            false => Err(TOO_MANY_TUNNELS),
+        }
     }
 
     /// The stream for a task of its own; `None` if there are too many, after it was reset.
