@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use larder_http2::hpack::{Bounds, Decoder, List, encoder};
 use larder_http2::{Fields, PREFACE};
@@ -214,6 +214,11 @@ impl Client {
             assert!(self.step(), "closed after {came} bytes of the response: {:?}", self.farewell);
         }
         self.responses.remove(&stream).expect("a response")
+    }
+
+    /// Sends nothing more, as a client that closes its connection.
+    pub(crate) fn leave(&self) {
+        self.stream.shutdown(Shutdown::Write).expect("a connection");
     }
 
     /// Reads until `is_there`; false at the end of the connection.

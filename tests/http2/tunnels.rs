@@ -94,6 +94,74 @@ fn each_direction_ends_on_its_own() {
     assert!(client.responses.get(&1).is_none_or(|response| response.reset.is_none()));
 }
 
+/// A `CONNECT` with content that is whole, as one piece of bytes.
+fn whole(origin: &Origin, content: &[u8]) -> Vec<u8> {
+    let head = section(&[(":method", "CONNECT"), (":authority", &origin.address.to_string())]);
+    let mut bytes = frame(HEADERS, END_HEADERS, 1, &head);
+    content.chunks(10_000).for_each(|piece| bytes.extend(frame(DATA, 0, 1, piece)));
+    bytes.extend(frame(DATA, END_STREAM, 1, &[]));
+    bytes
+}
+
+#[test]
+fn whole_content_of_a_client_that_leaves_arrives() {
+    let origin = Origin::speaking(|peer| {
+        // The client is not there for it.
+        peer.send(&[b'h'; 1_000]);
+        let mut rest = Vec::new();
+        if peer.stream.read_to_end(&mut rest).is_ok() {
+            assert_eq!(rest.len(), 60_000);
+            peer.remember(Default::default());
+        }
+    });
+    let larder = forward(&origin, "");
+    let mut client = Client::with(larder.forward, &[]);
+    client.raw(&whole(&origin, &[b'x'; 60_000]));
+    client.leave();
+    origin.wait_for(1);
+    larder.wait_for("requests", 1);
+    larder.wait_for("connections", 0);
+    // That of a stream that was reset does not.
+    let mut client = Client::with(larder.forward, &[]);
+    connect(&mut client, 1, &origin.address.to_string());
+    assert_eq!(carried(&mut client, 1, 1_000).len(), 1_000);
+    client.leave();
+    larder.wait_for("connections", 0);
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_posted_page_of_a_client_that_leaves_arrives() {
+    let posted = Origin::always("200 OK\n\nhello");
+    let larder = Larder::before(&posted);
+    let mut client = Client::new(&larder);
+    let head = client.head("POST", "/", &[]);
+    let mut bytes = frame(HEADERS, END_HEADERS, 1, &head);
+    [&[b'x'; 10_000][..]; 6].iter().for_each(|piece| bytes.extend(frame(DATA, 0, 1, piece)));
+    bytes.extend(frame(DATA, END_STREAM, 1, &[]));
+    client.raw(&bytes);
+    client.leave();
+    posted.wait_for(1);
+    assert_eq!(posted.last().body.len(), 60_000);
+}
+
+#[test]
+fn a_tunnel_whose_client_has_nothing_to_say_ends_with_the_other_direction() {
+    let origin = Origin::speaking(|peer| {
+        let mut rest = Vec::new();
+        peer.stream.read_to_end(&mut rest).expect("an end");
+        peer.send(b"bye");
+    });
+    let larder = forward(&origin, "");
+    let mut client = Client::with(larder.forward, &[]);
+    let head = section(&[(":method", "CONNECT"), (":authority", &origin.address.to_string())]);
+    client.send(HEADERS, END_HEADERS | END_STREAM, 1, &head);
+    let all = client.response(1);
+    assert_eq!((all.status, &all.body[..], all.whole, all.reset), (200, &b"bye"[..], true, None));
+    larder.wait_for("connections", 1);
+    larder.wait_for("requests", 1);
+}
+
 #[test]
 fn a_client_that_resets_its_stream_resets_the_origins_connection() {
     let origin = Origin::speaking(move |peer| {

@@ -257,12 +257,12 @@ impl Connection {
 
     fn set_deadline(&mut self, plan: &Plan, any: bool, drains: bool) {
         let timeouts = &plan.settings.timeouts;
-        let (awaits, limit) = match self.session.state().wire.open_streams() {
+        let (awaits, limit) = match self.session.state().is_busy() {
             _ if self.begins_content() => (Awaits::Rest, timeouts.stall),
             _ if !self.reading.input.is_empty() => (Awaits::Rest, timeouts.head),
-            0 if drains => (Awaits::End, FAREWELL),
-            0 => (Awaits::Request, timeouts.idle),
-            _ => (Awaits::Answers, timeouts.idle),
+            false if drains => (Awaits::End, FAREWELL),
+            false => (Awaits::Request, timeouts.idle),
+            true => (Awaits::Answers, timeouts.idle),
         };
         if any || awaits != self.awaits {
             self.awaits = awaits;
@@ -326,7 +326,7 @@ impl Desk {
             }
         };
         let result = match request::head(received, lines, end, &plan.settings.limits) {
-            Ok(head) => self.answer(state, plan, stream, head, sheet),
+            Ok(head) => self.answer(state, plan, (stream, end), head, sheet),
             Err(refusal) => Err((refusal, None)),
         };
         if let Err((refusal, memo)) = result {
@@ -340,7 +340,7 @@ impl Desk {
         &mut self,
         state: &mut State,
         plan: &Arc<Plan>,
-        stream: u32,
+        (stream, end): (u32, bool),
         mut head: Head<'_>,
         mut sheet: Option<&mut Sheet>,
     ) -> Result<(), (Refusal, Option<Box<Memo>>)> {
@@ -373,7 +373,7 @@ impl Desk {
             let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
             (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
             let ask = Ask { request, delimited, expects, head_only, memo, since: since(), permit };
-            if let Some(stream) = self.enlist(state, plan, stream) {
+            if let Some(stream) = self.enlist(state, plan, (stream, end)) {
                 tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(ask)));
             }
             return Ok(());
@@ -390,7 +390,7 @@ impl Desk {
         }
         let memo = self.worker.note(plan, role, &head, client, begun);
         let begun = Begun { reply, memo, since: since() };
-        if let Some(stream) = self.enlist(state, plan, stream) {
+        if let Some(stream) = self.enlist(state, plan, (stream, end)) {
             tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(begun)));
         }
         Ok(())
@@ -409,9 +409,9 @@ impl Desk {
     }
 
     /// The stream for a task of its own; `None` if there are too many, after it was reset.
-    fn enlist(&self, state: &mut State, plan: &Plan, stream: u32) -> Option<Stream> {
+    fn enlist(&self, state: &mut State, plan: &Plan, (stream, end): (u32, bool)) -> Option<Stream> {
         // Those of streams that were reset may still work.
-        if state.enlist(stream, 2 * plan.settings.limits.streams) {
+        if state.enlist(stream, end, 2 * plan.settings.limits.streams) {
             return Some(Stream::new(&self.session, stream, &plan.settings.timeouts));
         }
         state.wire.reset(&mut state.out, stream, Code::REFUSED_STREAM);

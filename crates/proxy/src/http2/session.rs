@@ -47,6 +47,8 @@ struct Task {
     content: BytesMut,
     /// Nothing follows the content but these trailers.
     end: Option<HeaderMap>,
+    /// The client has sent all content. A connection that ends afterwards takes none of it back.
+    whole: bool,
     /// Its client wants no answer any more.
     gone: bool,
 }
@@ -99,13 +101,20 @@ impl State {
         }
     }
 
-    /// Says that a stream has a task from here on; false when there are too many: those of streams that were reset still work.
-    pub(super) fn enlist(&mut self, stream: u32, most: usize) -> bool {
+    /// Says that a stream has a task from here on; `end`: its request has no content. False when there are too many: those of
+    /// streams that were reset still work.
+    pub(super) fn enlist(&mut self, stream: u32, end: bool, most: usize) -> bool {
         let has_room = self.tasks.len() < most;
         if has_room {
-            self.tasks.insert(stream, Task::default());
+            let task = Task { end: end.then(HeaderMap::new), whole: end, ..Task::default() };
+            self.tasks.insert(stream, task);
         }
         has_room
+    }
+
+    /// Whether a stream is open, or has a task.
+    pub(super) fn is_busy(&self) -> bool {
+        self.wire.open_streams() > 0 || !self.tasks.is_empty()
     }
 
     /// Ends the task of a stream, and the stream if it is still open.
@@ -130,7 +139,7 @@ impl State {
             Some(task) => {
                 task.content.extend_from_slice(data);
                 if end {
-                    task.end = Some(HeaderMap::new());
+                    (task.end, task.whole) = (Some(HeaderMap::new()), true);
                 }
                 wake(task);
             }
@@ -148,19 +157,20 @@ impl State {
         for (name, value) in fields.iter().filter_map(field) {
             trailers.append(name, value);
         }
-        task.end = Some(trailers);
+        (task.end, task.whole) = (Some(trailers), true);
         wake(task);
     }
 
-    /// The client of a stream wants no answer any more.
+    /// A stream was reset: its client wants no answer any more, and its content is not whole.
     pub(super) fn gone(&mut self, stream: u32) {
         if let Some(task) = self.tasks.get_mut(&stream) {
-            task.gone = true;
+            let waker = task.waker.take();
+            *task = Task { waker, gone: true, ..Task::default() };
             wake(task);
         }
     }
 
-    /// All streams are gone.
+    /// The connection has ended. Content that was sent whole is still carried to its reader.
     pub(super) fn close(&mut self) {
         for task in self.tasks.values_mut() {
             task.gone = true;
@@ -171,7 +181,7 @@ impl State {
     /// The next piece of a stream's content.
     pub(super) fn poll_content(&mut self, cx: &Context<'_>, stream: u32) -> Poll<Piece> {
         let Some(task) = self.tasks.get_mut(&stream) else { return Poll::Ready(Piece::Gone) };
-        if task.gone {
+        if task.gone && !task.whole {
             return Poll::Ready(Piece::Gone);
         }
         if !task.content.is_empty() {
@@ -197,6 +207,11 @@ impl State {
         let Some(task) = self.tasks.get_mut(&stream) else { return true };
         keep(&mut task.waker, cx);
         task.gone
+    }
+
+    /// Whether the client of a stream has gone after it had sent all content.
+    pub(super) fn has_left_whole(&self, stream: u32) -> bool {
+        self.tasks.get(&stream).is_some_and(|task| task.gone && task.whole)
     }
 
     /// Writes the head of `reply`; `end`: it has no content. False if the stream is gone.

@@ -78,6 +78,12 @@ impl Stream {
         self.session.state().is_gone(cx, self.id)
     }
 
+    /// Whether the client has gone after it had sent all content, and some of that was read within the last `timeouts.stall`:
+    /// `read_at` says when, in `clock::millis`.
+    pub(super) fn has_left_whole(&self, read_at: u64) -> bool {
+        self.session.state().has_left_whole(self.id) && clock::millis().saturating_sub(read_at) <= self.stall
+    }
+
     /// Sends an interim response.
     pub(super) fn interim(&self, interim: &Interim) {
         let mut lines = Vec::new();

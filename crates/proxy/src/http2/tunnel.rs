@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::session::Piece;
 use super::stream::Stream;
+use crate::base::clock;
 use crate::exchange::reply::{Content, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::tunnel::{Abort, carry_for};
@@ -59,7 +60,7 @@ pub(super) fn translate(reply: &mut Reply) {
 /// Carries bytes between the client of `stream` and the other end of `tunnel`.
 pub(super) async fn run(stream: &mut Stream, tunnel: Tunnel, idle: Duration) {
     let (sent, carried) = {
-        let ends = Ends { stream, unread: Bytes::new() };
+        let ends = Ends { stream, unread: Bytes::new(), read_at: clock::millis() };
         carry_for(ends, &[], tunnel, idle, Abort::Reset).await
     };
     stream.sent += sent;
@@ -75,6 +76,8 @@ struct Ends<'s> {
     stream: &'s mut Stream,
     /// Content that the other end has not taken.
     unread: Bytes,
+    /// When the other end last took content, in `clock::millis`.
+    read_at: u64,
 }
 
 impl AsyncRead for Ends<'_> {
@@ -92,6 +95,7 @@ impl AsyncRead for Ends<'_> {
         }
         let count = self.unread.len().min(buffer.remaining());
         buffer.put_slice(&self.unread[..count]);
+        self.read_at = clock::millis();
         self.unread.advance(count);
         // What the other end takes slowly keeps the client's window closed.
         self.stream.release(count);
@@ -101,7 +105,11 @@ impl AsyncRead for Ends<'_> {
 
 impl AsyncWrite for Ends<'_> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.stream.poll_send_some(cx, bytes)
+        match self.stream.poll_send_some(cx, bytes) {
+            // An answer that cannot be sent must not end the tunnel before all content of its client has reached the other end.
+            Poll::Ready(Err(_)) if self.stream.has_left_whole(self.read_at) => Poll::Ready(Ok(bytes.len())),
+            sent => sent,
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
