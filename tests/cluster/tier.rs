@@ -316,7 +316,10 @@ fn without_the_engine_requests_go_on_and_the_tier_is_left_alone_until_it_is_back
         ["reads", "writes"].iter().all(|side| state(side) != "closed").then_some(())
     });
     node.wait_for_log("the second tier is not read for a while");
-    assert!(count(&node, "failed") >= 3 && count(&node, "dropped") >= 3);
+    eventually("both to be counted", || {
+        assert_eq!(ask(), 200);
+        (count(&node, "failed") >= 3 && count(&node, "dropped") >= 3).then_some(())
+    });
     engine.restart();
     eventually("both to be used again", || {
         assert_eq!(ask(), 200);
