@@ -8,6 +8,9 @@ use crate::priority::Priority;
 const REMEMBERED: usize = 32;
 /// Bytes of content that a stream sends before others that are as urgent.
 const STRETCH: u64 = 1 << 20;
+/// Bytes of content that a stream may be ahead of others that are as urgent and wait. What it has sent beyond that is
+/// forgotten: a stream that has sent much while nothing else waited must not wait for the whole of younger ones.
+const LEAD: u64 = 2 * STRETCH;
 
 /// A stream that is open in at least one direction.
 #[derive(Debug)]
@@ -37,7 +40,7 @@ pub(crate) struct Stream {
     /// Content is ready to be sent.
     pub(crate) wants: bool,
     pub(crate) priority: Priority,
-    /// Bytes of content that were sent.
+    /// Bytes of content that were sent; at most [`LEAD`] more than of others that wait.
     pub(crate) sent: u64,
     /// When it was last its turn, as a count of turns.
     pub(crate) turn: u64,
@@ -170,12 +173,15 @@ impl Streams {
     /// these the lowest number, or if they are incremental, that which has waited longest. A response without an end must
     /// not hold up all others: those that have sent less come first, in steps of [`STRETCH`].
     pub(crate) fn take_turn(&mut self) -> Option<&mut Stream> {
-        let ready =
-            self.open.iter_mut().filter(|stream| stream.wants && stream.answered && stream.window > 0);
-        let stream = ready.min_by_key(|stream| {
+        let is_ready = |stream: &Stream| stream.wants && stream.answered && stream.window > 0;
+        let first = self.open.iter().filter(|stream| is_ready(stream));
+        let (urgency, least) = first.map(|stream| (stream.priority.urgency, stream.sent)).min()?;
+        let equals = |stream: &&mut Stream| is_ready(stream) && stream.priority.urgency == urgency;
+        self.open.iter_mut().filter(equals).for_each(|stream| stream.sent = stream.sent.min(least + LEAD));
+        let stream = self.open.iter_mut().filter(equals).min_by_key(|stream| {
             let in_turns = stream.priority.incremental || stream.tunnel;
             let turn = if in_turns { stream.turn + 1 } else { 0 };
-            (stream.priority.urgency, stream.sent / STRETCH, turn, stream.id)
+            (stream.sent / STRETCH, turn, stream.id)
         })?;
         self.turns += 1;
         stream.turn = self.turns;

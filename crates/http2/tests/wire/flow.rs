@@ -208,3 +208,30 @@ fn a_response_without_an_end_does_not_hold_up_the_others() {
         "{sent:?}"
     );
 }
+
+#[test]
+fn a_stream_that_has_sent_much_alone_does_not_wait_for_all_of_younger_ones() {
+    let mut client = Client::new();
+    client.send(SETTINGS, 0, 0, &setting(4, 1 << 30));
+    client.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+    let begin = |client: &mut Client, stream| {
+        client.get(stream, "/");
+        client.connection.head(&mut client.out, stream, 200, false, |_| {});
+        client.connection.want(stream, true);
+    };
+    let send = |client: &mut Client| {
+        let (stream, _) = client.connection.next_to_send().expect("a stream with content");
+        client.connection.data(&mut client.out, stream, &[0; DATA_PAYLOAD], false);
+        client.connection.want(stream, true);
+        client.out.clear();
+        stream
+    };
+    begin(&mut client, 1);
+    for _ in 0..1_000 {
+        assert_eq!(send(&mut client), 1);
+    }
+    begin(&mut client, 3);
+    begin(&mut client, 5);
+    let waited = (0..1_000).take_while(|_| send(&mut client) != 1).count() * DATA_PAYLOAD;
+    assert!(((3 << 20)..(5 << 20)).contains(&waited), "16 MB ago: {waited}");
+}
