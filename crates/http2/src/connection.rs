@@ -219,7 +219,7 @@ impl Connection {
         match frame.header.kind {
             kind::PRIORITY => self.priority(&frame, out, now),
             kind::RST_STREAM => self.reset_by_client(&frame, now),
-            kind::SETTINGS => self.settings(&frame, out),
+            kind::SETTINGS => self.settings(&frame, out, now),
             kind::PING => self.pinged(&frame, out),
             kind::GOAWAY if frame.header.stream != 0 => Err(Failure::protocol("GOAWAY on a stream")),
             kind::WINDOW_UPDATE => self.window_update(&frame, out, now),

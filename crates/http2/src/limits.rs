@@ -28,6 +28,8 @@ impl Default for Limits {
 
 /// `CONTINUATION` frames of one field section.
 pub(crate) const CONTINUATIONS: usize = 8;
+/// Settings in one frame that cost a further token: each may change the windows of all streams.
+pub(crate) const SETTINGS_OF_A_TOKEN: usize = 16;
 /// Priorities of streams that are not open yet.
 pub(crate) const EARLY_PRIORITIES: usize = 16;
 

@@ -5,7 +5,7 @@ use crate::error::{Code, Failure};
 use crate::frame::{self, HEADER, Header, LARGEST_FRAME, LARGEST_WINDOW, MOST_PAYLOAD, flag, kind, setting};
 use crate::head;
 use crate::hpack::List;
-use crate::limits::{CONTINUATIONS, Limits};
+use crate::limits::{CONTINUATIONS, Limits, SETTINGS_OF_A_TOKEN};
 use crate::send::DRAIN;
 use crate::streams::{End, Stream};
 
@@ -150,16 +150,15 @@ impl Connection {
             self.allowed += size;
             return Err(Failure::new(Code::FLOW_CONTROL_ERROR, "more content than the connection's window"));
         }
-        match data.is_empty() && !end {
-            true if !self.budgets.control.spend(now) => {
-                return Err(Failure::flood("too many frames of content without content"));
-            }
-            true => {}
-            false => self.budgets.control.earn(1_000),
+        if data.is_empty() && !end && !self.budgets.control.spend(now) {
+            return Err(Failure::flood("too many frames of content without content"));
         }
         let Some(stream) = self.streams.get_mut(id) else {
             self.released += size;
             self.announce(out);
+            if !self.budgets.control.spend(now) {
+                return Err(Failure::flood("too much content on streams that are not open"));
+            }
             return match self.streams.ended(id) {
                 End::Reset => Ok(Event::Nothing),
                 _ => self.refuse(id, Code::STREAM_CLOSED, out, now),
@@ -178,6 +177,9 @@ impl Connection {
             self.released += size;
             self.announce(out);
             return self.refuse(id, code, out, now);
+        }
+        if !data.is_empty() {
+            self.budgets.control.earn(1_000);
         }
         stream.expected = left.flatten();
         stream.receives = !end;
@@ -245,6 +247,7 @@ impl Connection {
         &mut self,
         frame: &Frame<'_>,
         out: &mut Vec<u8>,
+        now: u64,
     ) -> Result<Event<'static>, Failure> {
         if frame.header.stream != 0 {
             return Err(Failure::protocol("SETTINGS on a stream"));
@@ -260,6 +263,9 @@ impl Connection {
         let (settings, rest) = frame.payload.as_chunks::<6>();
         if !rest.is_empty() {
             return Err(Failure::frame_size("SETTINGS has 6 bytes for each setting"));
+        }
+        if !(0..settings.len() / SETTINGS_OF_A_TOKEN).all(|_| self.budgets.control.spend(now)) {
+            return Err(Failure::flood("too many settings"));
         }
         let before = self.first_window;
         for &[a, b, value @ ..] in settings {

@@ -1,6 +1,6 @@
 //! Clients that cause work. Each attack ends with `ENHANCE_YOUR_CALM`, and ordinary use of the same frames does not.
 
-use larder_http2::Limits;
+use larder_http2::{Code, Limits};
 
 use crate::client::*;
 
@@ -191,6 +191,32 @@ fn a_large_window_may_be_returned_frame_by_frame() {
     for length in frames.into_iter().filter(|length| *length > 0) {
         client.returned(1, length);
     }
+}
+
+#[test]
+fn content_without_end_on_streams_that_were_reset_is_an_attack() {
+    for (flags, content) in [(END_STREAM, &b""[..]), (0, b"x"), (END_STREAM, b"x")] {
+        let mut client = Client::new();
+        client.send(HEADERS, END_HEADERS, 1, &post(&[]));
+        client.connection.reset(&mut client.out, 1, Code::CANCEL);
+        let heard = (0..5_000).find_map(|_| {
+            client.out.clear();
+            client.send(DATA, flags, 1, content).pop()
+        });
+        assert!(matches!(heard, Some(Heard::Failed(CALM, _))), "{heard:?}");
+    }
+}
+
+#[test]
+fn frames_of_many_settings_are_an_attack() {
+    let mut client = Client::new();
+    let settings = setting(4, 70_000).repeat(2_730);
+    let heard = (0..30).find_map(|_| client.send(SETTINGS, 0, 0, &settings).pop());
+    assert!(matches!(heard, Some(Heard::Failed(CALM, _))), "{heard:?}");
+    // Those that clients have are none.
+    let mut client = Client::new();
+    let settings = (1..=10).flat_map(|name| setting(name, 20_000 * u32::from(name != 2))).collect::<Vec<_>>();
+    assert_eq!((0..1_000).find_map(|_| client.send(SETTINGS, 0, 0, &settings).pop()), None);
 }
 
 #[test]
