@@ -73,7 +73,7 @@ pub(crate) struct Purge {
     listener: AdminListener,
 }
 
-/// The kinds of purges besides that of a URL.
+/// The purges that reach more than one URL.
 const OTHERS: [&str; 5] = ["prefix", "tag", "group", "host", "all"];
 
 /// Names and values of a query.

@@ -94,7 +94,7 @@ pub(crate) enum Bench {
     /// Servers side by side.
     Servers(Options),
     /// Nodes that serve as one cache.
-    Cluster(cluster::Options),
+    Cluster(options::Options),
     /// The doors of one server.
     Doors(doors::Options),
     /// Data that changes.
@@ -123,7 +123,7 @@ impl Bench {
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         match words.split_first() {
             Some((word, rest)) if word == DOORS => doors::Options::parse(rest).map(Self::Doors),
-            Some((word, rest)) if word == CLUSTER => cluster::Options::parse(rest).map(Self::Cluster),
+            Some((word, rest)) if word == CLUSTER => cluster::parse(rest).map(Self::Cluster),
             Some((word, rest)) if word == CONTROL => control::Options::parse(rest).map(Self::Control),
             Some((word, rest)) if word == DISK => disk::Options::parse(rest).map(Self::Disk),
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),

@@ -14,7 +14,7 @@ pub(crate) struct Options {
     pub(super) rounds: u32,
     pub(super) larder: Option<PathBuf>,
     pub(super) json: Option<PathBuf>,
-    install: bool,
+    pub(super) install: bool,
 }
 
 impl Options {

@@ -212,7 +212,7 @@ impl Other {
         let mut head = Vec::with_capacity(HEAD);
         write_head(&mut head, request, fields, |out| {
             peer_request::introduce(out, cluster, &self.id, request, place);
-            // Who comes back to this node by way of the other one is in a loop, too.
+            // A request that returns to this node through the other one is a loop, too.
             passes::write_via(out, plan, request, fields);
         });
         let mut content = Upload::Empty;

@@ -1,4 +1,4 @@
-//! Makes a reply from what is stored: whole, a range of it, or 304.
+//! Makes a reply from a stored response: all of it, a range, or 304.
 
 use std::ops::RangeInclusive;
 

@@ -6,16 +6,16 @@ mod nodes;
 use super::goal::{self, Goal};
 use super::load::{self, Script};
 use super::measure::median;
+use super::options::Options;
 use super::origin::Origin;
 use super::peers::{self, Programs};
 use super::server::Running;
 use super::table::{self, Cell, Row};
 use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, process, server, warn_if_busy};
-use crate::{args, packages};
+use crate::packages;
 use anyhow::{Context, Result, bail};
 use nodes::{ENGINE, Nodes};
 use serde_json::json;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -81,39 +81,12 @@ impl Kind {
     }
 }
 
-/// What a `cargo x bench cluster` command line means.
-pub(crate) struct Options {
-    duration: Duration,
-    rounds: u32,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-    install: bool,
-}
-
-impl Options {
-    /// Reads the words after `bench cluster`.
-    ///
-    /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
-    pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let known = [
-            ("--quick", false),
-            ("--seconds", true),
-            ("--rounds", true),
-            ("--larder", true),
-            ("--json", true),
-            ("--install", false),
-        ];
-        let words = args::parse(words, &known)?;
-        let [seconds, rounds] = if words.has("--quick") { [1, 2] } else { [2, 7] };
-        Ok(Self {
-            duration: words.seconds("--seconds", seconds)?,
-            rounds: words.number("--rounds", rounds)?,
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-            install: words.has("--install"),
-        })
-    }
+/// Reads the words after `bench cluster`.
+///
+/// # Errors
+/// Names the word that is not known, or the value that makes no sense.
+pub(crate) fn parse(words: &[String]) -> Result<Options> {
+    Options::parse(words, [2, 7])
 }
 
 /// One load on one node.
@@ -266,7 +239,7 @@ fn show(options: &Options, measured: &[Measured]) -> Result<Vec<Goal>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Options, check};
+    use super::{Kind, check, parse};
 
     #[test]
     fn answers_from_elsewhere_are_no_measurement() {
@@ -290,7 +263,7 @@ mod tests {
     fn a_quick_run_is_short_unless_told_otherwise() {
         let rounds = |line: &str| {
             let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-            Options::parse(&words).unwrap().rounds
+            parse(&words).unwrap().rounds
         };
         assert_eq!([rounds(""), rounds("--quick"), rounds("--quick --rounds 3")], [7, 2, 3]);
     }
