@@ -2,7 +2,7 @@
 //!
 //! It is looked through whole, up to a limit, by a thread that may wait, and without counting as a use.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
@@ -24,7 +24,7 @@ const MOST: u64 = 500_000;
 const SHOWN: usize = 50;
 const LARGEST: usize = 1_000;
 
-/// Which objects are shown first.
+/// Which objects are shown first. Among equal ones the URL decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Order {
     /// The largest.
@@ -38,6 +38,14 @@ enum Order {
 
 impl Order {
     const ALL: &[(&str, Self)] = &[("size", Self::Size), ("age", Self::Age), ("hits", Self::Hits)];
+
+    fn compare(self, a: &Object, b: &Object) -> Ordering {
+        match self {
+            Self::Size => b.bytes.cmp(&a.bytes),
+            Self::Age => a.stored.cmp(&b.stored),
+            Self::Hits => b.hits.cmp(&a.hits),
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -176,11 +184,8 @@ impl<'q> Search<'q> {
     }
 
     fn shorten(&mut self) {
-        match self.question.order {
-            Order::Size => self.first.sort_by_key(|object| Reverse(object.bytes)),
-            Order::Age => self.first.sort_by_key(|object| object.stored),
-            Order::Hits => self.first.sort_by_key(|object| Reverse(object.hits)),
-        }
+        let order = self.question.order;
+        self.first.sort_by(|a, b| order.compare(a, b).then_with(|| a.url.cmp(&b.url)));
         self.first.truncate(self.question.limit);
     }
 
@@ -217,7 +222,7 @@ mod tests {
         {
             let question = Question { search: "://a".to_owned(), order, limit: 2 };
             let mut search = Search::new(&question);
-            for number in 0..10_000 {
+            for number in (0..10_000).rev() {
                 let stored = (number / 200) as u32;
                 search.see(object(&format!("http://a/{number}"), number, stored), 100);
                 search.see(object(&format!("http://b/{number}"), number, stored), 100);
