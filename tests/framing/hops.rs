@@ -33,6 +33,12 @@ fn rfc_9110_section_7_6_3_via_grows_in_both_directions() {
     assert!(seen.field("via").is_some_and(|via| via.starts_with("1.0 front, 1.1 Larder (")), "{seen:?}");
     let via: Vec<_> = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("via")).collect();
     assert_eq!(via.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>(), ["1.1 back", "1.1 Larder"]);
+    larder.ask("GET / HTTP/1.0\nHost: site.test");
+    assert!(
+        origin.last().field("via").is_some_and(|via| via.starts_with("1.0 Larder (")),
+        "{:?}",
+        origin.last()
+    );
 }
 
 #[test]

@@ -58,8 +58,9 @@ fn comparable(fields: &[Line]) -> Vec<Line> {
                 value.split("; ").filter(|part| !part.starts_with("ttl=") && !part.starts_with("boundary="));
             let mut value = parts.collect::<Vec<_>>().join("; ");
             if name == "via" {
-                // The number of a URL is the process's own.
+                // The number of a URL is the process's own, and the version is that of the client's request.
                 value.truncate(value.find(" (").unwrap_or(value.len()));
+                value = value.replace("2.0 Larder", "1.1 Larder");
             }
             (name, value)
         })
@@ -188,6 +189,15 @@ fn cookies_in_pieces_reach_the_origin_as_one_line() {
     let mut client = Client::new(&larder);
     client.ask(1, "GET", "/cookies", &[("cookie", "a=1"), ("cookie", "b=2")]);
     assert_eq!(client.response(1).body, b"a=1; b=2");
+}
+
+#[test]
+fn via_names_the_version_of_the_request() {
+    let origin = Origin::always("200 OK\n\nhello");
+    let larder = Larder::before(&origin);
+    Client::new(&larder).get(1, "/");
+    let seen = origin.last();
+    assert!(seen.field("via").is_some_and(|via| via.starts_with("2.0 Larder (")), "{seen:?}");
 }
 
 #[test]

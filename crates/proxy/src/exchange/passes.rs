@@ -5,7 +5,7 @@
 
 use std::hash::BuildHasher;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, Version, header};
 use larder_semantics::fields::members;
 use larder_semantics::status::Why;
 use larder_store::lines::write_name;
@@ -26,11 +26,21 @@ pub(crate) fn write_via(out: &mut Vec<u8>, plan: &Plan, request: &Request, field
         out.extend_from_slice(value.as_bytes());
         out.extend_from_slice(b", ");
     }
-    out.extend_from_slice(b"1.1 ");
+    out.extend_from_slice(received_protocol(request.version));
+    out.push(b' ');
     out.extend_from_slice(plan.settings.name.as_bytes());
     out.extend_from_slice(b" (");
     out.extend_from_slice(&digits(plan, request));
     out.extend_from_slice(b")\r\n");
+}
+
+/// A version as `Via` has it: two numbers, even where the second is always 0 (RFC 9110 section 2.5).
+fn received_protocol(version: Version) -> &'static [u8] {
+    match version {
+        Version::HTTP_10 => b"1.0",
+        Version::HTTP_2 => b"2.0",
+        _ => b"1.1",
+    }
 }
 
 /// Finds that `request` is a loop.

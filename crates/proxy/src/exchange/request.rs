@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
@@ -33,6 +33,8 @@ use crate::http::response::Lines;
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
+    /// The version of HTTP that the client uses.
+    pub(crate) version: Version,
     /// `http` or `https`.
     pub(crate) scheme: &'static str,
     /// What the client asked: host, and port if one was written.
@@ -280,6 +282,7 @@ impl Request {
         };
         Ok(Self {
             method: head.method.clone(),
+            version: head.version,
             scheme,
             authority,
             path,
@@ -415,6 +418,7 @@ impl Request {
         revalidate::remove_conditions(&mut fields);
         Self {
             method: Method::GET,
+            version: self.version,
             scheme: self.scheme,
             authority: self.authority.clone(),
             path: self.path.clone(),
