@@ -28,7 +28,7 @@ const OPTIONS: &[u8; 110] =
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static MALLOC_CONF: &[u8; 110] = OPTIONS;
 
-/// Has the memory tier make room for what the allocator holds and nobody uses, for as long as the process lives.
+/// Has the memory tier make room for unused memory that the allocator holds, for as long as the process lives.
 pub(crate) fn watch(store: Arc<Store>) -> std::io::Result<()> {
     let watch = move || {
         let mut stored = 0;

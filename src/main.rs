@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 
 fn fail(code: u8, lines: &str) -> ExitCode {
     for line in lines.lines() {
-        // Nobody is left to tell when standard error is gone.
+        // When standard error is gone, there is no way to report it.
         let _ = writeln!(io::stderr(), "larder: {line}");
     }
     ExitCode::from(code)

@@ -71,7 +71,7 @@ fn judge(rows: &[Row], here: SocketAddr, there: SocketAddr, own: u32) -> Result<
     let (here, there) = (canonical(here), canonical(there));
     let is_other_end = |row: &&Row| row.local == there && row.remote == here;
     let Some(end) = rows.iter().find(is_other_end) else {
-        // It is on another machine, or nobody knows.
+        // It is on another machine, or that is unknown.
         return match there.ip().is_loopback() || there.ip() == here.ip() {
             true => Err(format!("the system does not say whose program is at {there}")),
             false => Ok(()),

@@ -66,7 +66,7 @@ const WIDE: usize = 120;
 const HEADING: [&str; 8] = ["time", "status", "outcome", "reason", "bytes", "took", "origin", "request"];
 const NARROW_HEADING: [&str; 5] = ["time", "status", "outcome, reason", "took", "request"];
 
-/// Shows requests until nobody reads, or for as long, or as many, as was asked for.
+/// Shows requests until the reader has left, or for the time, or the number, of the options.
 pub(crate) fn run(log: &Log) -> Result<(), Failure> {
     let client = AdminClient::new(&log.listener).map_err(Failure::Failed)?;
     let _keys = (!log.json).then(Keys::quit_on_q);
@@ -127,7 +127,7 @@ fn query(log: &Log) -> Vec<(&'static str, String)> {
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// False once nobody reads.
+/// False once the reader has left.
 fn print(line: &str) -> bool {
     writeln!(io::stdout(), "{line}").is_ok()
 }

@@ -17,7 +17,7 @@ pub struct Breaker {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Closed,
-    /// Nobody asks before.
+    /// No request is sent before.
     Open(u64),
     /// One asks; if nothing has come of it by then, another one does.
     Trying(u64),
@@ -28,7 +28,7 @@ enum State {
 pub enum Standing {
     /// All may ask.
     Closed,
-    /// Nobody asks.
+    /// No request is sent.
     Open,
     /// The next one asks, or one does, to see how it goes.
     Trying,

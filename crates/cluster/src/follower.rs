@@ -7,7 +7,7 @@
 
 use crate::{Point, Position};
 
-/// Why nobody knows what was missed.
+/// Why it is unknown what was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
     /// The node has never followed this stream.

@@ -15,7 +15,7 @@ use crate::shared::Shared;
 /// Bytes that come to memory together, at least.
 const PAGE: u64 = 4096;
 
-/// An object, as it was when it was found. It can be read as long as this is held, whatever becomes of it.
+/// An object, as it was when it was found. It can be read as long as this is held, even after it is removed.
 pub struct Found {
     /// What the caller gave beside the body.
     pub meta: Vec<u8>,
@@ -163,7 +163,7 @@ impl Body {
 
     /// Whether the bytes of `range` seem to be in memory, so that they are read or sent without a wait for the
     /// disk: those at its start, its middle and its end are looked at, and what it takes to check them if they
-    /// were not. False where nobody can tell. What has left memory no longer counts as verified: it would come back
+    /// were not. False where that cannot be determined. What has left memory no longer counts as verified: it would come back
     /// from the disk.
     pub fn is_at_hand(&self, range: Range<u64>) -> bool {
         if range.start >= range.end || range.end > self.len() {

@@ -196,7 +196,7 @@ impl Engine {
     }
 }
 
-/// Whether nobody appends to it and its contents are known.
+/// Whether nothing is appended to it and its contents are known.
 fn is_idle(segment: &Arc<Segment>) -> bool {
     segment.is_sealed() && segment.known.load(Ordering::Acquire)
 }

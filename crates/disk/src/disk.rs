@@ -56,7 +56,7 @@ pub struct Options {
 
 impl Options {
     /// A store of `size` bytes under `policy`, with 64 MiB of queue, pauses of 5 seconds and trust for a minute, that
-    /// reports to nobody.
+    /// reports to no one.
     pub fn new(size: u64, policy: Spec) -> Self {
         let (queue, pause, trust) = (64 << 20, Duration::from_secs(5), Duration::from_secs(60));
         Self { size, policy, segment: None, queue, pause, trust, report: Arc::new(|_| {}) }

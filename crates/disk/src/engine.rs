@@ -39,7 +39,7 @@ pub(crate) struct Engine {
     paused_until: Option<Instant>,
     pause: Duration,
     owed: Vec<(Kind, u64)>,
-    /// Marks that were written and may not be durable: after a failed sync nobody knows what became of them.
+    /// Marks that were written and may not be durable: after a failed sync their state is unknown.
     marked: Vec<(Kind, u64)>,
 }
 

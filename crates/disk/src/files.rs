@@ -107,7 +107,7 @@ pub struct Stamp {
     pub size: u64,
     /// When its bytes changed, in nanoseconds since 1970. Its owner may set this back.
     pub modified: i64,
-    /// When anything of it changed, likewise. Nobody can set this back but by the machine's clock.
+    /// When anything of it changed, likewise. It can be set back only by way of the machine's clock.
     pub changed: i64,
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum Class {
     Moved,
 }
 
-/// A segment that nobody else appends to.
+/// A segment with a single writer.
 pub(crate) struct Open {
     pub(crate) segment: Arc<Segment>,
     /// Where the next record goes.
@@ -97,7 +97,7 @@ impl Log {
         Ok(())
     }
 
-    /// Seals what nobody appends to just now.
+    /// Seals the segments that have no writer now.
     pub(crate) fn seal_idle(&mut self) -> io::Result<()> {
         let idle = std::mem::take(&mut self.idle);
         idle.iter().map(|open| self.seal(&open.segment)).fold(Ok(()), io::Result::and)

@@ -146,7 +146,7 @@ impl Queue {
         Some(command)
     }
 
-    /// Drops everything, now and from now on, so that nobody waits for an answer that does not come.
+    /// Drops everything, now and from now on, so that no caller waits for an answer that does not come.
     pub(crate) fn close(&self) {
         let waiting = std::mem::replace(&mut *self.lock(), Waiting { is_closed: true, ..Waiting::default() });
         drop(waiting);

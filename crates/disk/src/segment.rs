@@ -88,7 +88,7 @@ pub(crate) struct Segment {
     pub(crate) marks: AtomicU64,
     /// The lowest serial of the objects in it, dead ones included.
     oldest: AtomicU64,
-    /// Nobody will append to it.
+    /// Nothing will be appended to it.
     pub(crate) sealed: AtomicBool,
     /// All that is in it is in the index, if it should be.
     pub(crate) known: AtomicBool,

@@ -147,7 +147,7 @@ impl Engine {
             self.spoil(&open.segment);
             return false;
         }
-        // Even if nobody will be led to it: a record that is there must not seem to come after a snapshot.
+        // Even if no index entry will point to it: a record that is there must not seem to come after a snapshot.
         open.at += fixed.len();
         match self.shared.index.put(fixed.hash, place, || !ticket.is_given_up()) {
             Put::In { .. } => self.published(&fixed),

@@ -10,7 +10,7 @@ use crate::index::Index;
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 use crate::slab::Slab;
 
-/// What became of an insertion.
+/// The result of an insertion.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Inserted<V> {
     /// The object is resident.

@@ -6,7 +6,7 @@ use crate::error::{Code, Failure};
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a frame's header.
 pub(crate) const HEADER: usize = 9;
-/// The longest payload that may be sent to an endpoint that has not allowed more. Here nobody is allowed more.
+/// The longest payload that may be sent to an endpoint that has not allowed more. This endpoint never allows more.
 pub(crate) const MOST_PAYLOAD: usize = 16_384;
 /// The largest `SETTINGS_MAX_FRAME_SIZE`.
 pub(crate) const LARGEST_FRAME: u32 = (1 << 24) - 1;

@@ -182,7 +182,7 @@ impl Connection {
                 "BIGINT AUTO_INCREMENT PRIMARY KEY",
                 " ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
             ),
-            // A thousand numbers are taken at a time; those that a connection leaves over are nobody's.
+            // A thousand numbers are taken at a time; those that a connection leaves over are not used.
             Link::Postgres(_) => ("BIGINT GENERATED ALWAYS AS IDENTITY (CACHE 1000) PRIMARY KEY", ""),
         };
         // There, an error would end the transaction; MySQL and SQLite have no such words.
@@ -267,7 +267,7 @@ impl Connection {
 
     /// Says goodbye, so that SQLite puts its file in order.
     pub(crate) async fn close(self) {
-        // Whatever becomes of it, nothing was left to write.
+        // The result does not matter: nothing was left to write.
         let _ = within(self.patience, async { on_each!(self.link, connection => connection.close().await) })
             .await;
     }

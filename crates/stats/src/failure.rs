@@ -65,7 +65,7 @@ pub(crate) enum Failure {
     Forgotten,
     /// It took longer than it may.
     Slow(Duration),
-    /// It will not be had, but nobody waits to be told.
+    /// The work fails for good, but no caller waits for its result.
     Refused(String),
     /// It may not be opened yet.
     InUse(String),

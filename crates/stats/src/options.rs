@@ -20,7 +20,7 @@ pub struct Options {
     pub delay: Duration,
     /// Parts of sites that each hour's roll-up tells apart; all others count as `*`.
     pub routes: usize,
-    /// How long opening waits for the database's first answer. After that it goes on behind everybody's back.
+    /// How long opening waits for the database's first answer. After that it goes on in the background.
     pub opening: Duration,
     /// How long one statement may take before the database counts as down.
     pub patience: Duration,

@@ -14,7 +14,7 @@ pub enum Dimension {
     Status,
     /// What they came through.
     Door,
-    /// What became of them.
+    /// Their outcomes.
     Outcome,
     /// The hour they came in, as the milliseconds since 1970 of its beginning.
     Hour,

@@ -15,7 +15,7 @@ use crate::target::Target;
 use crate::transaction::{Content, Transaction};
 use crate::writer::Writer;
 
-/// More than anybody waits.
+/// Longer than any caller waits.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Writes requests to a database, behind their backs.

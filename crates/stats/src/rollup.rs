@@ -74,7 +74,7 @@ impl Routes {
     }
 }
 
-/// The sums of `rows`, in an order that is the same for everybody, so that writers do not lock each other out.
+/// The sums of `rows`, in an order that is the same for all writers, so that they do not lock each other out.
 pub(crate) fn rollup<'r>(rows: &'r [Row], routes: &mut Routes) -> BTreeMap<Key<'r>, Sums> {
     let mut sums = BTreeMap::<_, Sums>::new();
     for row in rows {

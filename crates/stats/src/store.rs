@@ -108,7 +108,7 @@ impl Store {
         }
     }
 
-    /// The connection. It is put back only when all went well: after a failure nobody knows its state.
+    /// The connection. It is put back only after a success: after a failure its state is unknown.
     async fn take(&mut self) -> Result<Connection, Failure> {
         self.connect().await?;
         self.connection.take().ok_or(Failure::Empty)

@@ -11,7 +11,7 @@ use crate::transaction::Transaction;
 
 /// One in so many requests that share rows is timed; the others count as the last one that was.
 const TIMED: u32 = 16;
-/// More than these rows are of no use to anybody in a second.
+/// The most rows of one second that are useful.
 const MOST_ROWS: usize = 8_192;
 /// Rows beyond the limit, for those that are summed under fewer words.
 const MORE_ROWS: usize = 1_024;
@@ -82,7 +82,7 @@ pub(crate) struct Sums {
     sums: Vec<Sum>,
     /// What else there is to say of each; apart, since it is looked at once.
     rows: Vec<Transaction>,
-    /// Nobody else knows it, so that nobody can choose marks that meet.
+    /// A secret of this process, so that no client can choose marks that collide.
     factor: u64,
 }
 

@@ -22,7 +22,7 @@ use crate::transaction::Transaction;
 
 /// Doublings of the pause after failures.
 const DOUBLINGS: u32 = 5;
-/// How long nobody is told again that requests are dropped.
+/// The time between two warnings that requests are dropped.
 const MINUTE: Duration = Duration::from_secs(60);
 /// Small deletes between two batches.
 const TIDY_STEPS: u32 = 8;
@@ -46,7 +46,7 @@ struct Intake {
     sums: Sums,
     hasher: DefaultHashBuilder,
     report: Report,
-    /// How often it is looked when nobody wakes us.
+    /// The time between two looks when no wake-up comes.
     tick: Duration,
     /// Requests that found no place in the inlet, when it was last looked.
     refused: u64,

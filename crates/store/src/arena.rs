@@ -15,7 +15,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 /// Extents start on a page, so that freeing one frees whole pages.
 const PAGE: u64 = 4096;
-/// Numbers reserved for a body whose length nobody knows yet.
+/// Numbers reserved for a body of yet unknown length.
 const OPEN_ENDED: u64 = 1 << 42;
 const LAST_OFFSET: u64 = 1 << 62;
 /// Writers of one memory file exclude each other in the kernel; a few files keep fills parallel.
@@ -137,7 +137,7 @@ impl Extent {
 }
 
 impl Extent {
-    /// Gives back the pages that lie wholly before byte `to`; nobody may ask for them again.
+    /// Gives back the pages that lie wholly before byte `to`; they must not be read again.
     pub fn discard(&self, to: u64) {
         self.release(to.min(self.len()) / PAGE * PAGE);
     }

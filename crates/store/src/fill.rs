@@ -61,7 +61,7 @@ pub struct Head {
 /// The result of a fill, for the waiting requests.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// A response that everybody whose request selects it may read as it arrives.
+    /// A response that every client whose request selects it may read as it arrives.
     Stream(Arc<Head>),
     /// The stored response is good (again): no content travelled.
     Stored(Entry),
@@ -156,7 +156,7 @@ impl Fills {
 
     /// Follows the fill of `key` and `signature` that is under way, or leads a new one.
     ///
-    /// Nobody follows a fill that a purge is known to reach.
+    /// A fill that a purge is known to reach gets no more followers.
     pub fn join_own(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
@@ -265,7 +265,7 @@ impl Fills {
         Epoch { generation, removals, ..Epoch::default() }
     }
 
-    /// Leads a fill that nobody may follow: what it stores is reusable, but waiting for it is not
+    /// Leads a fill without followers: what it stores is reusable, but waiting for it is not
     /// (credentials, ranges, URLs whose answers are known not to be storable). Most of these store
     /// nothing in the end, so that they cost a fill only when they do: `began` says when the fetch
     /// began, and a purge since then (of this key, or rarely of another) wins over it.
@@ -315,7 +315,7 @@ impl Fills {
         self.store.memory.clear();
     }
 
-    /// Lets the fills of `key` publish nothing, and nobody join them any more.
+    /// Forbids the fills of `key` to publish anything and to take more followers.
     pub fn cancel(&self, key: &[u8]) {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
@@ -397,14 +397,14 @@ impl Fills {
         self.part(fill.hash).now.stored += 1;
     }
 
-    /// Lets nobody join `fill` any more; a purge still reaches it.
+    /// Forbids `fill` to take more followers; a purge still reaches it.
     fn close(&self, fill: &Fill) {
         // Under the table's lock, so that each request that has joined is a reader already.
         let _table = self.part(fill.hash);
         fill.joinable.store(false, Ordering::Release);
     }
 
-    /// The same if nobody reads it; false if somebody does.
+    /// The same if it has no reader; false if it has one.
     fn close_unread(&self, fill: &Fill) -> bool {
         let _table = self.part(fill.hash);
         let is_unread = locked(&fill.readers).positions.is_empty();

@@ -126,7 +126,7 @@ pub struct Purges {
 /// The name of the site that a cache key belongs to.
 type SiteOf = dyn Fn(&[u8]) -> Option<String> + Send + Sync;
 
-/// Read by every hit: nobody writes beside it.
+/// Read by every hit: nothing that is written shares its cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Now(AtomicU64);
@@ -227,7 +227,7 @@ impl Purges {
     }
 
     /// Notes the groups of a response to `key` that may be stored, and was fetched when `born` was in force. To be said
-    /// before anybody else can have the response.
+    /// before any other client can have the response.
     pub fn know(&self, key: &[u8], response: &impl Fields, born: Generation) {
         if !response.contains(groups::GROUPS) {
             return;

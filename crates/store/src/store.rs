@@ -29,7 +29,7 @@ pub struct Pruned {
     pub looked: u64,
     /// Forgotten because they were spent.
     pub spent: u64,
-    /// Forgotten because nobody had asked for them.
+    /// Forgotten because they were not requested for long.
     pub unused: u64,
 }
 

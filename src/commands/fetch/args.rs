@@ -29,7 +29,7 @@ Examples:
 A status other than 2xx is a failure. A workload is sent as fast as answers arrive; its times are ignored. Failed requests
 are counted. A workload is any trace with URLs that larder describe reads. The exit code is 1 if a request failed.";
 
-/// What `fetch` asks for, where, and what becomes of it.
+/// The options of `fetch`: what it requests, from where, and where the answers go.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Fetch {
     /// Pages to fetch

@@ -33,7 +33,7 @@ use crate::cli::{Failure, say};
 pub(super) use args::{EXAMPLES, Simulate};
 use results::Results;
 
-/// Where to look when nobody says it.
+/// Where to look by default.
 const USUAL: [f64; 4] = [0.001, 0.01, 0.1, 0.3];
 
 /// What to run over each trace.

@@ -1,4 +1,4 @@
-//! Goals: figures with a most that they should be, and what becomes of a bench that misses one.
+//! Goals: figures with an upper limit, and the result of a bench that misses one.
 
 use anyhow::{Result, bail};
 

@@ -79,7 +79,7 @@ struct Sample {
     cpu: Duration,
 }
 
-/// Runs the bench and prints its table, and the goals with what became of them.
+/// Runs the bench and prints its table, and the goals with their results.
 ///
 /// # Errors
 /// When a build fails, a request is not answered, or a purge reaches something else.

@@ -227,7 +227,7 @@ impl Drop for Running {
         if let Err(error) = self.stop() {
             eprintln!("cannot end {} (process {}): {error:#}", self.name, self.child.id());
         }
-        // What a server keeps in its folder is of no use to anybody; a leftover harms nobody.
+        // What a server keeps in its folder is of no further use; a leftover does no harm.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -281,7 +281,7 @@ fn maker(name: &str) -> Option<u32> {
     name.strip_prefix(FOLDER_PREFIX)?.split_once('-')?.0.parse().ok()
 }
 
-/// A port that nobody listens on now.
+/// A port without a listener now.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
     Ok(listener.local_addr()?.port())

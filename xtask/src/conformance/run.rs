@@ -81,7 +81,7 @@ fn output(command: &mut Command, what: &str) -> Result<Value> {
     serde_json::from_slice(&output.stdout).with_context(|| format!("{what}: node printed something else"))
 }
 
-/// A port that nobody listens on now.
+/// A port without a listener now.
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
     Ok(listener.local_addr()?.port())

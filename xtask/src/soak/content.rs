@@ -1,4 +1,4 @@
-//! What pages hold: bytes that everybody can compute from the page's number.
+//! The content of pages: bytes that each checker can compute from the page's number.
 
 use std::io::Write;
 

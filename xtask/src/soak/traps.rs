@@ -95,7 +95,7 @@ fn behind(stream: &mut TcpStream, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// A byte now and then, for as long as anybody waits, though not for ever.
+/// A byte now and then, for as long as the client waits, though not for ever.
 fn drip(stream: &mut TcpStream, bytes: &[u8]) -> Result<()> {
     let begun = Instant::now();
     for byte in bytes {

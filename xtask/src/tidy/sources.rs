@@ -3,7 +3,7 @@
 
 use super::{Package, Text};
 
-/// Lines beyond which nobody reads a file to learn one idea.
+/// Lines beyond which a file is too long to learn one idea from.
 const LONGEST: usize = 500;
 
 /// Files that may be longer, and why.

@@ -54,7 +54,7 @@ impl Counts {
     }
 
     /// Twice the rows. An entry does not say which of two rows its key would now choose, so it stands in both:
-    /// the one that nobody looks for is forgotten in time.
+    /// the one that is never looked up is forgotten in time.
     #[cold]
     fn grow(&mut self) {
         let rows = self.rows.len();

@@ -70,7 +70,7 @@ pub struct Exchange {
     pub took: Duration,
 }
 
-/// What became of it.
+/// Its outcome.
 #[derive(Debug)]
 pub struct Outcome {
     /// Answers to GET.
@@ -119,7 +119,7 @@ impl Times {
 /// Lets clients work until all requests are sent, or their time is over.
 ///
 /// # Errors
-/// When nobody listens there, or the runtime cannot be made.
+/// When the connection is refused, or the runtime cannot be made.
 pub fn drive(plan: &Plan) -> io::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // The services say themselves how large their answers are, and the clients when they ask.

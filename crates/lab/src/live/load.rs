@@ -81,7 +81,7 @@ pub struct Load {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Answered from the cache.
@@ -99,7 +99,7 @@ pub enum Outcome {
 pub struct Seen {
     /// From the first request to the last answer.
     pub elapsed: Duration,
-    /// By request: what became of it, and after how many microseconds.
+    /// By request: its outcome, and after how many microseconds.
     pub answers: Vec<(Outcome, u32)>,
     /// Bytes of content.
     pub bytes: u64,
@@ -255,7 +255,7 @@ async fn connect(via: Via, nodes: &[SocketAddr], clients: usize) -> Vec<Vec<Way>
     all
 }
 
-/// Takes the next request that nobody has, again and again.
+/// Takes the next request that no other client has, again and again.
 async fn client(work: Rc<Work>, mut nodes: Vec<Way>) {
     let count = nodes.len();
     while !work.load.stop.load(Ordering::Relaxed) {

@@ -73,7 +73,7 @@ impl Backend {
     /// Makes the databases and listens.
     ///
     /// # Errors
-    /// When a database cannot be made, or nobody may listen there.
+    /// When a database cannot be made, or the address cannot be listened on.
     pub fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let services = Services::create(folder.path(), options.entities).map_err(io::Error::other)?;
@@ -97,7 +97,7 @@ impl Backend {
         loop {
             let (stream, _) = self.listener.accept()?;
             let shared = Arc::clone(&self.shared);
-            // A connection that breaks off ends its thread, and concerns nobody else.
+            // A connection that breaks off ends its thread, and no other.
             thread::Builder::new().name("service".to_owned()).spawn(move || drop(shared.serve(stream)))?;
         }
     }

@@ -35,7 +35,7 @@ impl Default for Options {
     }
 }
 
-/// What became of a file's lines or records.
+/// The results of reading a file's lines or records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// What the file was read as.

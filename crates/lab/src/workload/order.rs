@@ -42,7 +42,7 @@ pub enum Order {
     Browsing(Dataset),
     /// Popularity, sizes and reuse as in a trace.
     Web(Web),
-    /// Zipf, and every so often a walk over pages that nobody asks for again.
+    /// Zipf, and every so often a walk over pages that are not requested again.
     Scan {
         /// Number of requests, the walks' included.
         requests: u64,

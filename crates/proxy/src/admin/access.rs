@@ -16,13 +16,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use super::page;
 use crate::base::settings::Token;
 
-/// What anybody may ask: it tells nothing but whether we are there.
+/// Paths that need no token: they tell only whether this process runs.
 const OPEN: &[&str] = &["/healthz", "/readyz"];
 
 /// The field of requests that change something. No form can send it, and a script of another origin may not.
 const INTENT: &str = "larder-admin";
 
-/// What a page of ours may load, and who may show it in a frame: only what is ours, and nobody.
+/// The policy of our pages: they load only our own files, and no other page may show them in a frame.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
 );

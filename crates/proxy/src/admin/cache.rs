@@ -166,7 +166,7 @@ fn made(
     response
 }
 
-/// Where an answer goes while it is made. Everything says false once nobody listens.
+/// Where an answer goes while it is made. All methods return false once the client has left.
 struct Outlet {
     sender: Sender<io::Result<Bytes>>,
     /// Lines that wait for more.

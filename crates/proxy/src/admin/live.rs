@@ -1,5 +1,5 @@
 //! What happens at this moment, as server-sent events: `/live` has the figures of `/stats`, `/top` what is asked
-//! for most, `/log` every request with what was decided about it. Nothing is collected while nobody listens.
+//! for most, `/log` every request with what was decided about it. Nothing is collected while no client listens.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

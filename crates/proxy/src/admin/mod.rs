@@ -89,7 +89,7 @@ struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     tls: Option<tls::server::Report>,
     latency: Latency,
-    /// By name, whatever became of the requests.
+    /// By name, whatever the outcomes of the requests.
     reasons: BTreeMap<&'static str, u64>,
     sites: Vec<Site>,
     /// The pools of tags of each gateway.
@@ -98,10 +98,10 @@ struct Stats {
     /// The cluster, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<crate::cluster::Report>,
-    /// What became of the rows for the statistics database, if there is one.
+    /// The outcomes of rows for the statistics database, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     statistics: Option<ledger::Report>,
-    /// What became of the spans, if requests are traced.
+    /// The outcomes of spans, if requests are traced.
     #[serde(skip_serializing_if = "Option::is_none")]
     traces: Option<trace::Report>,
     /// By name, those that listen.

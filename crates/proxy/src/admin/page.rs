@@ -52,7 +52,7 @@ const FILES: &[File] = &[
     file!("uplot/LICENSE", super::TEXT),
 ];
 
-/// Whether this is a path of the page, which anybody may have.
+/// Whether this is a path of the page, which needs no token.
 pub(super) fn is_public(path: &str) -> bool {
     path == "/" || path.starts_with("/page/")
 }

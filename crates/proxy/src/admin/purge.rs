@@ -16,7 +16,7 @@ use crate::features::purge::{self, Asked, Kind, Purged, purge};
 use crate::flow::worker::Shared;
 use crate::http::names::POSITION;
 
-/// Nobody waits longer for other nodes, in seconds.
+/// The longest wait for other nodes, in seconds.
 const LONGEST: f64 = 600.0;
 
 /// What is purged, in the words that asked for it, and what that came to.

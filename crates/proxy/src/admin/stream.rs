@@ -75,7 +75,7 @@ impl Events {
         }
     }
 
-    /// Sends what was added; a sign of life if nothing was. False once nobody listens.
+    /// Sends what was added; a sign of life if nothing was. False once the client has left.
     pub(super) async fn send(&mut self) -> bool {
         let mut piece = std::mem::take(&mut self.piece);
         if piece.is_empty() {
@@ -85,7 +85,7 @@ impl Events {
     }
 }
 
-/// An answer of the events that `work` sends, which ends when nobody listens any more.
+/// An answer of the events that `work` sends, which ends when the client has left.
 pub(super) fn events<W>(work: impl FnOnce(Events) -> W) -> Response<Answer>
 where
     W: Future<Output = ()> + Send + 'static,

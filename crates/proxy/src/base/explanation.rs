@@ -1,4 +1,4 @@
-//! What is said of a request that nobody sent ([`crate::features::why`]): plain data, as `GET /why` answers it.
+//! The explanation of a request that was not sent ([`crate::features::why`]): plain data, as `GET /why` answers it.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// How it would count: `hit`, `stale-hit`, `miss`, `pass`, `refused`, `failed`. Of a miss, the origin's answer
-    /// decides what becomes of it.
+    /// decides its outcome.
     pub outcome: String,
     /// Why.
     #[serde(flatten)]
@@ -168,12 +168,12 @@ pub struct Explanation {
     pub second_tier: Option<SecondTier>,
     /// What the origin last answered.
     pub answer: Option<Answer>,
-    /// What became of the last requests for the URL, the latest first: as somebody watches them, or else as the
+    /// The outcomes of the last requests for the URL, the latest first: as a client watches them, or else as the
     /// statistics database has them, which is told of a request within a second or so.
     pub last: Vec<Ended>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// Seconds since it came.
@@ -182,7 +182,7 @@ pub struct Ended {
     pub method: String,
     /// What was answered.
     pub status: u16,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: String,
     /// Why.
     pub reason: String,

@@ -15,7 +15,7 @@ pub struct Validation {
     pub cookies: bool,
     /// Hits that are being checked at this moment.
     pub under_way: usize,
-    /// What became of all.
+    /// The outcomes of all.
     #[serde(flatten)]
     pub verdicts: Verdicts,
     /// Hits that were picked and not checked.
@@ -24,7 +24,7 @@ pub struct Validation {
     pub routes: Vec<Route>,
 }
 
-/// What became of hits that were checked.
+/// The outcomes of hits that were checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdicts {
     /// All of them.
@@ -76,7 +76,7 @@ pub struct Route {
     pub site: String,
     /// The first segment of the path; `*` for all those that there was no room for.
     pub route: String,
-    /// What became of its hits.
+    /// The outcomes of its hits.
     #[serde(flatten)]
     pub verdicts: Verdicts,
     /// How stale the stale ones were.

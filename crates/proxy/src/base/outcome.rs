@@ -1,11 +1,11 @@
-//! What became of a request: the one record that feeds `Cache-Status`, counters and the log.
+//! The outcome of a request: the one record that feeds `Cache-Status`, counters and the log.
 
 use std::time::Duration;
 
 use larder_semantics::status::{CacheStatus, Forward, Why};
 use larder_stats::outcome;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// How it counts.

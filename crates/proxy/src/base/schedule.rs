@@ -12,9 +12,9 @@ use larder_semantics::freshness::{Flags, Freshness};
 pub struct Schedule {
     /// How often everything is looked through.
     pub every: Duration,
-    /// How long something may be stale, and of no use to anybody, before it goes; `None`: for ever.
+    /// How long a response may be stale and without use before it is removed; `None`: for ever.
     pub expired: Option<Duration>,
-    /// How long nobody may have asked for something before it goes; `None`: for ever.
+    /// How long a response may go without a request before it is removed; `None`: for ever.
     pub unused: Option<Duration>,
     /// When everything goes; `None`: never.
     pub everything: Option<Times>,

@@ -47,7 +47,7 @@ pub struct Settings {
     pub certificates: Vec<CertificateFiles>,
     /// Where `/stats`, `/healthz` and `/readyz` are served; `None` turns them off.
     pub admin: Option<SocketAddr>,
-    /// What must be shown there by who comes from another machine; `None`: nobody else is answered.
+    /// The token that clients on other machines must show there; `None`: only clients on this machine are answered.
     pub admin_token: Option<Token>,
     /// Worker threads, each with its own runtime and its own accept queue. At least 1.
     pub threads: usize,

@@ -50,7 +50,7 @@ pub(crate) enum Link {
 /// Why a command was not answered.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum EngineError {
-    /// There is no connection, or it broke, or nobody answered in time.
+    /// There is no connection, or it broke, or no answer came in time.
     #[error("{0}")]
     Unreachable(Arc<str>),
     /// The engine refused the command.

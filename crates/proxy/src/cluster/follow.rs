@@ -90,7 +90,7 @@ async fn read(
     };
     let (engine, last) = cluster.end(link).await?;
     let restarted = Follower::at(&engine, last);
-    // Until everything is distrusted, nobody may take this node for being there.
+    // Until everything is distrusted, this node must not count as present.
     invalidations.sees(restarted.clone());
     invalidations.follower.send_replace(Follower::default());
     give_up(cluster, cache, missed).await;

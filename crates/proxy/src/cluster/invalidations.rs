@@ -50,7 +50,7 @@ impl Invalidations {
         self.floor().read(follower);
     }
 
-    /// Says that an entry of this node is in the stream, before anybody is told.
+    /// Says that an entry of this node is in the stream, before any client is told.
     pub(super) fn added(&self, point: &Point) {
         self.floor().added(point.clone(), clock::millis(), self.lease.lag());
     }
@@ -77,7 +77,7 @@ impl Invalidations {
         }
     }
 
-    /// How far another node has to be that this one asks; `None`: this one asks nobody.
+    /// How far another node must have read before this one asks it; `None`: this one asks no other node.
     pub(crate) fn place(&self) -> Option<String> {
         match self.floor().demand(clock::millis()) {
             Demand::Nothing => Some(NOWHERE.to_owned()),
@@ -129,7 +129,7 @@ pub(crate) struct Report {
     pub(crate) waiting: usize,
     /// Orders of others that were put in force.
     pub(crate) obeyed: u64,
-    /// How often everything was to be validated, since nobody knew what was purged.
+    /// How often everything had to be validated, since it was unknown what was purged.
     pub(crate) distrusted: u64,
 }
 

@@ -69,7 +69,7 @@ impl Standing {
 }
 
 impl Members {
-    /// Nobody has been seen yet.
+    /// No node has been seen yet.
     pub(super) fn new() -> Self {
         Self { view: ArcSwap::from_pointee(View::empty(Standing::Joining)), changes: watch::Sender::new(0) }
     }
@@ -108,7 +108,7 @@ impl View {
         Self { standing, ring: Ring::new(ring.collect()), peers, nodes }
     }
 
-    /// The node that owns `key`; `None` if nobody does.
+    /// The node that owns `key`; `None` if there is none.
     pub(super) fn owner(&self, key: &[u8]) -> Option<&Member> {
         self.ring.owner(key_hash(key)).map(|owner| &self.nodes[owner])
     }
@@ -122,7 +122,7 @@ impl View {
         }
     }
 
-    /// What a node sees that knows of nobody.
+    /// The view of a node that knows no other node.
     pub(super) fn empty(standing: Standing) -> Self {
         Self::new(standing, Vec::new())
     }

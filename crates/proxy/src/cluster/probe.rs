@@ -23,7 +23,7 @@ use crate::http::body::Upload;
 use crate::http::head;
 use crate::origin::{Client, Outgoing};
 
-/// How long a node may say nothing to anybody before it is asked.
+/// How long a node may be silent before it is probed.
 const SILENCE: Duration = Duration::from_millis(250);
 /// How long the answer may take.
 const PATIENCE: Duration = Duration::from_millis(750);

@@ -61,7 +61,7 @@ impl Cluster {
     }
 }
 
-/// One that nobody can foresee.
+/// One that cannot be foreseen.
 fn nonce() -> String {
     let mut bytes = [0; NONCE.0];
     // Without the system's random numbers there is no TLS either; the address is part of the proof all the same.

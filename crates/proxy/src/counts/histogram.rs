@@ -1,7 +1,7 @@
 //! How long things took: counts of times by their size, per worker, merged when somebody asks.
 //!
 //! Times are whole microseconds. Those below 32 are told apart exactly, longer ones to within a sixteenth, beyond
-//! [`LONGEST`] not at all. Recording is two additions; there is no clock here, and nobody waits.
+//! [`LONGEST`] not at all. Recording is two additions; there is no clock and no lock here.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};

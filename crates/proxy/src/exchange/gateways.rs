@@ -145,7 +145,7 @@ impl Gateways {
     }
 }
 
-/// Seconds of a clock that nobody sets: a doubt is as long as it should be.
+/// Seconds of a clock that cannot be set: a doubt is as long as it should be.
 fn seconds() -> u32 {
     u32::try_from(clock::millis() / 1_000).unwrap_or(u32::MAX)
 }

@@ -184,7 +184,7 @@ impl Reply {
         }
     }
 
-    /// Reads content that nobody waits for to its end.
+    /// Reads unwanted content to its end.
     pub(crate) async fn drain(self) {
         match self.content {
             Content::Fill(mut reader) => loop {

@@ -321,7 +321,7 @@ impl Request {
         self.lost_try.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a try got no answer, though it may have reached an origin: nobody knows what became of it.
+    /// Whether a try got no answer, though it may have reached an origin: its outcome is unknown.
     pub(crate) fn has_lost_try(&self) -> bool {
         self.lost_try.load(Ordering::Relaxed)
     }

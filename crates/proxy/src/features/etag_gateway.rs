@@ -26,7 +26,7 @@ use crate::http::body::Upload;
 use crate::http::response::Lines;
 use crate::origin::{Chunk, Download};
 
-/// Content that nobody wants is read on to its end up to this many bytes, since a connection is worth more.
+/// Unwanted content is read to its end up to this many bytes, since a connection is worth more.
 const WORTH_READING: u64 = 64 << 10;
 
 /// The reply to a request for a gateway.
@@ -73,10 +73,10 @@ pub(crate) async fn serve(
     }
 }
 
-/// Forwards a request that may change something. The pools are blanked before anybody learns how it ended, and are in doubt
+/// Forwards a request that may change something. The pools are blanked before the client learns how it ended, and are in doubt
 /// from the moment at which a try of it gets no answer.
 async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, mut held: Change) -> Reply {
-    // On a connection that leaves HTTP nobody sees what changes.
+    // On a connection that leaves HTTP changes cannot be seen.
     request.upgrade = None;
     let mut content = std::mem::take(&mut request.content);
     let lines = held.lines();

@@ -57,7 +57,7 @@ pub(crate) struct Report {
     looked: u64,
     /// Forgotten because they had been stale for too long.
     expired: u64,
-    /// Forgotten because nobody had asked for them.
+    /// Forgotten because they were not requested for long.
     unused: u64,
     /// Times that everything was forgotten.
     cleared: u64,

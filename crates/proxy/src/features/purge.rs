@@ -119,7 +119,7 @@ pub(crate) struct Asked {
     pub(crate) patience: Duration,
 }
 
-/// How long the other nodes are waited for if nobody says.
+/// How long to wait for the other nodes by default.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a purge came to.

@@ -17,7 +17,7 @@ pub(crate) fn select<'r>(resident: &'r Resident, request: &impl Fields) -> Optio
     resident.variants().iter().find(|entry| selects(entry, request))
 }
 
-/// The same where nobody needs the other variants.
+/// The same where the other variants are not needed.
 pub(crate) fn take(resident: Resident, request: &impl Fields) -> Option<Entry> {
     match resident {
         Resident::One(entry) => selects(&entry, request).then_some(entry),

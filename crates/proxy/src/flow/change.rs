@@ -1,4 +1,4 @@
-//! A request that may change something at the origin. If nobody learns how it ended, a doubt begins.
+//! A request that may change something at the origin. If its end stays unknown, a doubt begins.
 
 use std::sync::Arc;
 

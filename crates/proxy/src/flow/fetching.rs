@@ -27,7 +27,7 @@ impl Fetching {
         }
     }
 
-    /// Ends when nobody but the request waits for it.
+    /// Ends when only the request itself waits for it.
     pub(super) async fn deserted(&self) {
         if let Self::Leads(writer) = self {
             writer.deserted().await;

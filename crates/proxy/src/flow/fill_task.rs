@@ -37,7 +37,7 @@ pub(crate) struct FillTask {
     pub(crate) worker: Arc<Worker>,
 }
 
-/// How fast an answer arrives that nobody reads: since when, and from which byte on.
+/// How fast an answer without readers arrives: since when, and from which byte on.
 #[derive(Default)]
 struct Unread(Option<(Instant, u64)>);
 
@@ -102,7 +102,7 @@ impl FillTask {
             }
             self.wait_for_disk().await;
             if unread.is_too_slow(&self.writer, &self.worker) && self.writer.give_up_unread() {
-                tracing::debug!("fetch given up: it is slow, and nobody reads it");
+                tracing::debug!("fetch given up: it is slow and has no reader");
                 return self.publish_beginning().await;
             }
         }

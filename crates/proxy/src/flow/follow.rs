@@ -48,7 +48,7 @@ pub(crate) async fn verdict(
     }
 }
 
-/// The reply that nobody waits for any more.
+/// The reply to a client that has left.
 pub(crate) fn left() -> Reply {
     let status = StatusCode::from_u16(CLIENT_LEFT).unwrap_or(StatusCode::REQUEST_TIMEOUT);
     Reply { close: true, ..failure(status, Why::ClientLeft) }

@@ -227,7 +227,7 @@ fn groups(request: &Request, fields: &Lines) -> Vec<Scope> {
     }
 }
 
-/// Puts in force that these groups are invalid, before anybody has the answer.
+/// Puts in force that these groups are invalid, before any client has the answer.
 async fn invalidate_groups(worker: &Worker, request: &Request, groups: &[Scope]) {
     if groups.is_empty() {
         return;

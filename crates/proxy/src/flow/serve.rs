@@ -285,7 +285,7 @@ impl Context<'_> {
     }
 }
 
-/// What to do with what is held for a GET or HEAD. Asks nobody and changes nothing.
+/// What to do with the stored response for a GET or HEAD. Sends no request and changes nothing.
 pub(crate) fn find(request: &Request, held: &Held) -> Found {
     let Some(entry) = &held.entry else {
         // Any variant's validator may turn out to be the right one's (RFC 9111 section 4.3.1),

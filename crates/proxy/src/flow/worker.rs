@@ -239,7 +239,7 @@ impl Worker {
         Arc::clone(&clients.1)
     }
 
-    /// What to remember of a request that has just been read; nothing if nobody wants to know.
+    /// The record of a request that has just been read; `None` if nothing needs it.
     pub(crate) fn note(
         &self,
         plan: &Plan,

@@ -10,7 +10,7 @@ use crate::net::input::Looking;
 
 /// Bytes a chunk's size line, extensions included, may take.
 const SIZE_LINE: usize = 1024;
-/// Bytes that the extensions of one content may take: nobody reads them, and they are not counted
+/// Bytes that the extensions of one content may take: they are ignored, and they are not counted
 /// as content.
 const EXTENSIONS: usize = 16 << 10;
 /// Bytes a trailer section may take.
@@ -62,7 +62,7 @@ pub enum Step {
 }
 
 impl Chunked {
-    /// A reader of an answer's content: some origins pad the sizes of their chunks, which harms nobody.
+    /// A reader of an answer's content: some origins pad the sizes of their chunks, which does no harm.
     pub fn of_an_answer() -> Self {
         Self { padded: true, ..Self::default() }
     }

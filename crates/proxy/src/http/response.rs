@@ -102,7 +102,7 @@ fn keeps_alive(fields: &Lines, http11: bool) -> Result<bool, Malformed> {
     Ok(keep_alive && !close)
 }
 
-/// How the content is delimited, and whether nobody could think otherwise.
+/// How the content is delimited, and whether every reader must find the same.
 fn framing(
     method: &Method,
     status: StatusCode,

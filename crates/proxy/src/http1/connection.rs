@@ -69,7 +69,7 @@ enum Next {
     Wait,
     /// Closes.
     Close,
-    /// Breaks the connection off, so that nobody takes what was sent for the whole.
+    /// Breaks the connection off, so that the client does not take what was sent for the whole.
     Reset,
     /// Speaks another protocol from here on.
     Tunnel(Tunnel, Box<Opened>),

@@ -59,7 +59,7 @@ const TOO_SLOW: Refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason:
 const STOPPED: Refusal = Refusal::bad("request content ended early");
 
 impl Source<'_> {
-    /// Carries all content over. Content that nobody wants any more is left unread.
+    /// Carries all content over. Content without a reader is left unread.
     ///
     /// # Errors
     /// The refusal of content that is malformed, too large or too slow; the reader is told that the

@@ -1,4 +1,4 @@
-//! Watches a client that waits for its answer, so that nothing is fetched for nobody.
+//! Watches a client that waits for its answer, so that a fetch ends when its client has left.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -53,7 +53,7 @@ pub(super) fn split<'c>(
 }
 
 impl Source<'_> {
-    /// Carries all content over. Content that nobody wants any more stays where it is, and keeps the window closed.
+    /// Carries all content over. Content without a reader stays where it is, and keeps the window closed.
     ///
     /// # Errors
     /// The refusal of content that is too large or too slow; its reader is told that the client is gone.

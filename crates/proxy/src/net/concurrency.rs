@@ -137,7 +137,7 @@ impl ConcurrencyLimit {
 
     /// Lets `fetch`, if it waits for a permit, have one with `claim`, too: at once, or later.
     pub fn lend(self: &Arc<Self>, fetch: usize, claim: Claim) {
-        // Everybody who follows a fetch asks every second: mostly, nothing waits.
+        // Each follower of a fetch calls this every second: mostly, nothing waits.
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -239,7 +239,7 @@ impl Drop for Permit {
             state.give_back(self.claim);
             state.serve_line(&self.limit)
         };
-        // Without the lock: what nobody takes any more is given back at once.
+        // Without the lock: a permit whose request has ended is given back at once.
         for (sender, permit) in served {
             let _ = sender.send(permit);
         }

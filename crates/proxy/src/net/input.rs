@@ -1,4 +1,4 @@
-//! What a client has sent and nobody has consumed yet.
+//! The bytes that a client has sent and that are not consumed yet.
 //!
 //! Room is borrowed from a pool of the thread when bytes are expected and given back when all have
 //! been consumed, so that idle connections hold none.

@@ -101,7 +101,7 @@ pub(crate) enum State {
     Quiet,
     /// It was closed.
     Closed,
-    /// Something came that nobody asked for.
+    /// Bytes came without a request for them.
     Talks,
 }
 

@@ -46,7 +46,7 @@ fn keep_up(store: &Store, ledger: &Ledger, every: Duration, query: QueryStrings)
     loop {
         thread::sleep(every);
         let now = ledger.recorded();
-        // Where nobody asks, nothing comes and hardly anything goes.
+        // Without requests nothing is stored, and hardly anything is removed.
         if now != recorded {
             let mut contents = in_memory(&store.memory);
             contents.extend(on_disks(&store.disks));

@@ -48,7 +48,7 @@ struct Lock {
     held: Mutex<Option<File>>,
 }
 
-/// What `/stats` shows of it: requests by what became of their rows, and how the database does.
+/// What `/stats` shows of it: requests by the outcome of their rows, and the state of the database.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) recorded: u64,

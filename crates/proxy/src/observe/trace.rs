@@ -35,7 +35,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// What became of those that no longer wait.
+    /// The outcomes of those that no longer wait.
     pub(crate) fn fates(&self) -> [(&'static str, u64); 2] {
         [("sent", self.sent), ("dropped", self.dropped)]
     }

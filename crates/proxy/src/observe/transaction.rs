@@ -10,7 +10,7 @@ use crate::base::outcome::Kind;
 use crate::base::settings::Door;
 use crate::counts::versions;
 
-/// What became of a request, and why.
+/// The outcome of a request, and the reason.
 #[derive(Debug, Serialize)]
 pub(crate) struct Transaction<'s> {
     /// When it came, in milliseconds since 1970.

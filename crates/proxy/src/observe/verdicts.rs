@@ -109,7 +109,7 @@ fn lines(fields: &HeaderMap) -> Vec<u8> {
     lines
 }
 
-/// The fields of a response that caching depends on. What cookies it sets is nobody's business.
+/// The fields of a response that caching depends on. The cookies that it sets are left out: they are private.
 pub(crate) fn relevant(response: &impl Fields, targeted: &[String]) -> HeaderMap {
     let mut map = HeaderMap::new();
     for name in FIELDS.into_iter().chain(targeted.iter().map(String::as_str)) {

@@ -66,7 +66,7 @@ impl Batch {
     }
 }
 
-/// Whether anybody watches. Workers read it with every request, so nothing that changes shares its cache line.
+/// Whether a client watches. Workers read it with every request, so nothing that changes shares its cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Count(AtomicUsize);
@@ -77,7 +77,7 @@ pub(crate) struct Watch {
     count: Arc<Count>,
     begun: Notify,
     batches: Sender<Arc<Batch>>,
-    /// The last batches, for who asks what became of a URL.
+    /// The last batches, for questions about a URL.
     last: Mutex<VecDeque<Arc<Batch>>>,
     seats: Arc<Semaphore>,
     /// Those of all workers.
@@ -99,7 +99,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Whether anybody watches.
+    /// Whether a client watches.
     pub(crate) fn is_on(&self) -> bool {
         self.count.0.load(Ordering::Relaxed) > 0
     }
@@ -125,7 +125,7 @@ impl Watch {
             last.pop_front();
         }
         drop(last);
-        // Nobody may be there any more.
+        // The watcher may have left.
         let _ = self.batches.send(batch);
     }
 

@@ -1,4 +1,4 @@
-//! Remembers origins that sent bytes nobody had asked for: such bytes would be taken for the answer to the next request
+//! Remembers origins that sent bytes without a request for them: such bytes would be taken for the answer to the next request
 //! on their connection, so these origins get one request for each connection for a while.
 
 use std::hash::{BuildHasher, RandomState};

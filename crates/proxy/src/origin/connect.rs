@@ -36,7 +36,7 @@ pub enum ConnectError {
     /// It is a listener of this process.
     #[error("{0} is at {1}, where this proxy listens itself")]
     Own(String, SocketAddr),
-    /// Nobody listens there, or nobody answers.
+    /// The connection was refused, or there was no answer.
     #[error("cannot connect to {0}: {1}")]
     Connect(String, io::Error),
     /// It does not prove to be who was asked for, or speaks no TLS.

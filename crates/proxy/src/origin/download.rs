@@ -91,7 +91,7 @@ impl Download {
         self
     }
 
-    /// The same, keeping `guard` until the last of the content is handed out, or nobody wants it any more.
+    /// The same, keeping `guard` until the last of the content is handed out, or its reader has left.
     #[must_use]
     pub fn guarded(mut self: Box<Self>, guard: impl Any + Send + Sync) -> Box<Self> {
         self.guard = self.exchange.is_some().then(|| Box::new(guard) as _);

@@ -192,7 +192,7 @@ impl Since {
     }
 }
 
-/// Sweeps until nothing waits, or nobody can take it any more.
+/// Sweeps until no connection is left, or none can be taken any more.
 async fn sweep(idle: Weak<Idle>) {
     loop {
         tokio::time::sleep(SWEEP).await;

@@ -133,7 +133,7 @@ impl Client {
                 Ok(head) => {
                     let mut download = Download::new(exchange, Content::new(head.framing), self.0.between);
                     if head.status != StatusCode::SWITCHING_PROTOCOLS {
-                        // Nobody reads content that there is not.
+                        // There is no content to read.
                         download.end_if_empty();
                     }
                     return Ok((head, download));

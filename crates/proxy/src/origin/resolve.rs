@@ -30,7 +30,7 @@ const STACK: usize = 512 << 10;
 /// Why a name has no addresses.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Unresolved {
-    /// Nobody knows it, or the name server did not answer.
+    /// It has no address, or the name server did not answer.
     #[error("{0}")]
     NotFound(Arc<io::Error>),
     /// Too many other names are being looked up.

@@ -48,7 +48,7 @@ enum Received {
 
 /// How a connection ends.
 enum Ending {
-    /// Nobody waits for anything.
+    /// No call is in progress.
     Silent,
     /// After an answer that the client should get.
     Answered,

@@ -51,7 +51,7 @@ struct Visitor {
 }
 
 impl Visitor {
-    /// What to remember of a call for `url`; nothing if nobody wants to know.
+    /// The record of a call for `url`; `None` if nothing needs it.
     fn note(&self, plan: &Plan, url: &str) -> Option<Memo> {
         self.worker.note_call(plan, self.door, url, self.client)
     }

@@ -1,6 +1,6 @@
 //! From a URL to a page: each URL is asked for as a client of the forward proxy would, redirects are followed.
 //!
-//! The request is written as text and read by the parser that reads everybody's, so that a door has no way
+//! The request is written as text and read by the parser that reads all requests, so that a door has no way
 //! around what is checked there, and finds the same cache entries.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ enum Step {
     Ask(Box<Request>),
 }
 
-/// A page that is there or on its way, or why there is none; and what became of the cache.
+/// A page that is there or on its way, or why there is none; and the outcome for the cache.
 pub(super) struct Page {
     pub(super) found: Result<Box<Reply>, Failure>,
     pub(super) outcome: Outcome,

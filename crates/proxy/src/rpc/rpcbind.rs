@@ -21,7 +21,7 @@ pub(crate) struct Registration {
 
 impl Registration {
     /// Registers the program at `addresses`, over TCP, and over UDP where it is said to be, in place of whatever was registered before.
-    /// `None` if there is nothing to register, or nobody to register with; the log says which and why.
+    /// `None` if there is nothing to register, or no rpcbind to register with; the log says which and why.
     pub(crate) async fn make(socket: Option<&Path>, addresses: &[(SocketAddr, bool)]) -> Option<Self> {
         let socket = socket.filter(|_| !addresses.is_empty())?;
         if !socket.exists() {

@@ -213,7 +213,7 @@ impl Calling for Client {
             let Some(call) = &self.pending else { return Err(Malformed("a reply to no call".to_owned())) };
             let mut cursor = Cursor::whole(&record);
             let answer = match message::read_reply(&mut cursor, self.xid).map_err(whole)? {
-                // The late answer to a call that nobody waits for any more.
+                // The late answer to a call that has ended.
                 None => continue,
                 Some(Ok(())) if *call == Call::Ping => Answer::Done,
                 Some(Ok(())) => {

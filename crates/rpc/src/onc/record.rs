@@ -8,7 +8,7 @@ use crate::Malformed;
 const MARK: usize = 4;
 const LAST: u32 = 1 << 31;
 
-/// Fragments without content in one record, at most. Nobody needs any; this many do no harm.
+/// Fragments without content in one record, at most. None is needed; this many do no harm.
 const EMPTY: usize = 16;
 
 /// Puts the records of a stream together.

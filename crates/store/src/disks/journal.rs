@@ -12,7 +12,7 @@
 //! | 1     | the effect, as a place in [`Effect::ALL`]        |
 //! | 8     | a sum of these                                   |
 //!
-//! Numbers are little-endian. When there is anything else in the file, nobody knows what was purged: then all that
+//! Numbers are little-endian. When there is anything else in the file, it is unknown what was purged: then all that
 //! was received before has to be validated. A file that has become long is rewritten, and replaces
 //! the old one when it is durable. Rules that cannot be written are in force all the same, and are written with
 //! the next ones.

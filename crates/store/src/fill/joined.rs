@@ -14,7 +14,7 @@ pub enum Reloading {
 
 /// What [`Fills::join`](super::Fills::join) found.
 pub enum Joined {
-    /// Nobody fetches this yet: you do.
+    /// No fetch of this is in flight: the caller fetches it.
     Writer(FillWriter),
     /// Somebody does: read what they get.
     Follow(Reader),

@@ -16,7 +16,7 @@ use crate::{Entry, Memory};
 
 /// A response to be stored books so many bytes beyond what has arrived.
 const AHEAD: u64 = 64 << 10;
-/// The same as long as nobody knows that it is large.
+/// The same before the body is known to be large.
 const STEP: u64 = 16 << 10;
 /// A body that is not stored runs so far ahead of its slowest reader even if the budget is used up.
 const NARROW: u64 = 64 << 10;
@@ -84,7 +84,7 @@ impl FillWriter {
         }
     }
 
-    /// Lets nobody follow it, and publishes nothing if it `is_cancelled` already.
+    /// Forbids to follow it, and publishes nothing if it `is_cancelled` already.
     pub(super) fn keep_alone(&self, is_cancelled: bool) {
         self.fill.joinable.store(false, Ordering::Release);
         self.fill.cancelled.store(is_cancelled, Ordering::Release);
@@ -179,7 +179,7 @@ impl FillWriter {
     /// [`WINDOW`](super::WINDOW) bytes behind.
     ///
     /// # Errors
-    /// When nobody reads a body that will not be stored.
+    /// When a body that will not be stored has no reader.
     pub async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let len = self.len() + bytes.len() as u64;
         if self.unstored.is_none()
@@ -204,7 +204,7 @@ impl FillWriter {
     /// Holds the leader back until the slowest reader is close, and gives back what all have read.
     ///
     /// # Errors
-    /// When there is no reader, and nobody else has any use for the body.
+    /// When there is no reader, and the body has no other use.
     async fn wait_for_readers(&mut self, len: u64) -> io::Result<()> {
         let fill = Arc::clone(&self.fill);
         loop {
@@ -250,7 +250,7 @@ impl FillWriter {
         locked(&self.fill.readers).positions.is_empty()
     }
 
-    /// Lets nobody follow any more what nobody reads; false if somebody reads it.
+    /// Forbids to follow a fill without readers; false if it has a reader.
     pub fn give_up_unread(&self) -> bool {
         self.fills.close_unread(&self.fill)
     }
@@ -404,7 +404,7 @@ impl FillWriter {
         self.end(Ending::Complete);
     }
 
-    /// Ends when nobody follows this fill.
+    /// Ends when this fill has no follower.
     pub async fn deserted(&self) {
         loop {
             let moved = self.fill.moved.notified();
@@ -454,7 +454,7 @@ impl FillWriter {
     }
 
     fn book(&mut self, bytes: u64, purpose: Purpose) -> bool {
-        // Bodies that are evicted while somebody still reads them are nobody's; they count here.
+        // Bodies that are evicted while they have readers belong to no entry; they count here.
         let memory = &self.fills.store.memory;
         let held = self.fills.arena.held().saturating_add(bytes);
         let booked = held <= memory.most_held() && memory.filling().book(bytes, purpose);

@@ -159,7 +159,7 @@ impl Pool {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives up `block` if nobody uses it.
+    /// Gives up `block` if it is unused.
     fn forget(&self, block: &ThinArc<Users, u8>) {
         let mut table = self.table();
         // Looked at under the lock, where new users come from.

@@ -23,7 +23,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Of all that was received until `second` (UNIX) nobody knows whether it was purged.
+    /// Whether responses received until `second` (UNIX) were purged is unknown.
     pub(crate) fn everything_invalid(second: u32) -> Self {
         Scope::All.written(Effect::Invalid, NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN))
     }
@@ -75,7 +75,7 @@ impl Kind {
         SipHasher13::new_with_keys(self as u64, 0)
     }
 
-    /// What becomes of a rule of this kind when there are too many.
+    /// How rules of this kind are folded when there are too many.
     pub(super) fn folded(self) -> Self {
         match self {
             Self::Tag | Self::SiteTag | Self::Group | Self::Tagged => Self::Tagged,

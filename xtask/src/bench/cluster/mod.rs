@@ -107,7 +107,7 @@ struct Measured {
     samples: Vec<Sample>,
 }
 
-/// Runs the bench and prints its table, and the goals with what became of them.
+/// Runs the bench and prints its table, and the goals with their results.
 ///
 /// # Errors
 /// When something is missing, a build fails, a request is not answered, or an answer comes from elsewhere.

@@ -100,7 +100,7 @@ struct Measured {
     samples: Vec<Sample>,
 }
 
-/// Runs the bench and prints its tables, and the goals with what became of them.
+/// Runs the bench and prints its tables, and the goals with their results.
 ///
 /// # Errors
 /// When a build fails, a request is not answered, or an answer is stale.
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
 fn measure(options: &Options, ways: &[Open], programs: &Programs) -> Result<Vec<Measured>> {
     let mut measured = Vec::new();
     for load in LOADS {
-        // A cache that nobody tells of writes has no place beside those that are told.
+        // A cache that is not told of writes is not comparable to those that are.
         for open in ways.iter().filter(|open| load.writes == 0.0 || open.way != Way::Memory) {
             measured.push(Measured { way: open.way, cost: open.cost, load, samples: Vec::new() });
         }

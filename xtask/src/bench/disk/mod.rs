@@ -119,7 +119,7 @@ impl Bench<'_> {
     }
 }
 
-/// Runs the bench and prints its tables, and the goals with what became of them.
+/// Runs the bench and prints its tables, and the goals with their results.
 ///
 /// # Errors
 /// When something is missing, a build fails, or a server did not take part to the end.

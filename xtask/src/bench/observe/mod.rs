@@ -113,7 +113,7 @@ struct Measured {
     full: Vec<Sample>,
 }
 
-/// Runs the bench and prints its tables, and the goals with what became of them.
+/// Runs the bench and prints its tables, and the goals with their results.
 ///
 /// # Errors
 /// When something is missing, a build fails, a request is not answered, or sums differ.

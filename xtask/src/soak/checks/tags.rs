@@ -1,4 +1,4 @@
-//! Tag gateways before a backend that commits some changes after everybody has stopped waiting, with and without `push`:
+//! Tag gateways before a backend that commits some changes after all clients have stopped waiting, with and without `push`:
 //! no read is older than what was acknowledged, and nothing gets a tag or a lifetime while a change may still happen.
 
 use super::Task;
@@ -177,7 +177,7 @@ impl Site<'_> {
                 *doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun + DOUBT);
             }
         }
-        // From its commit on, it has to be seen, although nobody was told of it.
+        // From its commit on, it has to be seen, although no client was told of it.
         while self.goes_on() {
             if let Some(version) = self.pages.committed(name) {
                 return self.pages.acknowledge(page, version);

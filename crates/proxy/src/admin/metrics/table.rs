@@ -365,7 +365,7 @@ fn pools(moment: &Moment, mut show: impl FnMut(&str, &Report)) {
     }
 }
 
-/// What became of hits that were validated, by site; where there were none, nothing.
+/// The outcomes of hits that were validated, by site; nothing where there were none.
 fn validated(moment: &Moment, to: &mut Samples<'_>) {
     let mut sites: BTreeMap<&str, Verdicts> = BTreeMap::new();
     for route in &moment.validation.routes {

@@ -29,7 +29,7 @@ pub struct Settings {
     pub drop_out: Duration,
     /// For how long hits need no news of what was purged.
     pub max_invalidation_lag: Duration,
-    /// What becomes of hits beyond that.
+    /// How hits beyond that are answered.
     pub without_engine: WithoutEngine,
     /// The share of the memory that copies of what other nodes own may take: 0 to 1.
     pub hot: f64,
@@ -50,7 +50,7 @@ pub struct Tier {
     pub deadline: Duration,
 }
 
-/// What becomes of hits while purges of other nodes cannot be heard of.
+/// How hits are answered while purges of other nodes cannot be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithoutEngine {
     /// They count as stale.

@@ -1,4 +1,4 @@
-//! What the second tier has for a request that nobody sent ([`crate::features::why`]): found and judged as for one that is to be
+//! The second tier's response for a request that was not sent ([`crate::features::why`]): found and judged as for one that is to be
 //! answered, except that content is only looked for. Nothing is counted, and no breaker hears of it.
 
 use larder_cluster::breaker;

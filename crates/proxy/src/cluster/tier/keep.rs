@@ -249,7 +249,7 @@ impl Writing<'_> {
     }
 }
 
-/// What is written of a response, as it is now; `None` if nobody could say whether it was purged.
+/// What is written of a response, as it is now; `None` if it would be unknown whether it was purged.
 fn response<'e>(
     entry: &'e Entry,
     place: &'e Follower,

@@ -1,6 +1,6 @@
 //! Reads what the second tier has for a request: its record, whether that may answer, and its content.
 //!
-//! What is found is read whole and checked before anybody gets a byte of it; whatever is wrong is as if nothing were
+//! What is found is read whole and checked before a client gets a byte of it; whatever is wrong is as if nothing were
 //! there. It is worth what a response is that was fetched when the request came: younger purges reach it.
 
 use std::sync::Arc;

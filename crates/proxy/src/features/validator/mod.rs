@@ -1,7 +1,7 @@
 //! The validator: fetches what a hit answered again, past the cache, and compares. So an operator learns which answers
 //! were stale, how stale, and how long they might live, while clients go on as ever.
 //!
-//! What it fetches is not stored, and counts as nobody's request. An answer that differs is stale only if the cache goes
+//! What it fetches is not stored, and does not count as a request. An answer that differs is stale only if the cache goes
 //! on giving it: the origin may have changed in between, and then an invalidation needs a moment.
 //!
 //! 1. The hit is fetched again. The same status and content: nothing to say.
@@ -131,7 +131,7 @@ impl Check {
         self.shared().observers.validator.record.count(self.place(), age, verdict.ok());
     }
 
-    /// What became of the hit.
+    /// The outcome of the hit.
     ///
     /// # Errors
     /// Why that cannot be told.
@@ -187,7 +187,7 @@ impl Check {
             Found::Ask(..) if self.served.outcome.kind == Kind::Revalidated => {
                 serve::flow(&self.worker, &self.plan, &mut self.request.in_background()).await
             }
-            // It was fresh, and nobody took it away: only its time has come since.
+            // It was fresh, and it was not removed: only its time has come since.
             Found::Ask(_, Some(entry)) if self.has_expired() && !entry.freshness().is_taken_back() => {
                 return Ok(Content::of(&entry).await? == given);
             }

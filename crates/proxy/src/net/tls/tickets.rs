@@ -27,7 +27,7 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    /// Those of all who have `secret`, which should have 32 bytes that nobody can guess.
+    /// Those of all who have `secret`, which should have 32 bytes that cannot be guessed.
     pub(crate) fn new(secret: &[u8]) -> Self {
         Self::at(secret, clock::now)
     }

@@ -155,7 +155,7 @@ impl Entry<'_> {
         word(line, memo.visit.content_type.as_deref().unwrap_or("-"));
     }
 
-    /// Squid's word for what became of a request.
+    /// Squid's word for the outcome of a request.
     fn result(&self) -> &'static str {
         let Ended { status, outcome, .. } = self.ended;
         match (outcome.kind, outcome.tier) {

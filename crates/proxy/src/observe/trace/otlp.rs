@@ -41,7 +41,7 @@ pub(super) struct Exporter {
     scope: InstrumentationScope,
 }
 
-/// What became of the spans.
+/// The outcomes of spans.
 #[derive(Debug, Default)]
 struct Fate {
     queued: AtomicUsize,

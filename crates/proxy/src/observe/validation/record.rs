@@ -1,4 +1,4 @@
-//! What became of the hits that were checked, by site and first segment of the path. No sockets here, and no clock.
+//! The outcomes of the hits that were checked, by site and first segment of the path. No sockets here, and no clock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,7 @@ const AGES: [u32; 21] = [
     u32::MAX,
 ];
 
-/// What became of a hit that was checked.
+/// The outcome of a hit that was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The origin would have answered the same.
@@ -60,7 +60,7 @@ struct Bin {
     stale: u64,
 }
 
-/// What became of one route's hits.
+/// The outcomes of one route's hits.
 #[derive(Debug, Default)]
 struct Account {
     verdicts: Verdicts,
@@ -135,7 +135,7 @@ fn bin(seconds: u32) -> usize {
     AGES.partition_point(|bound| *bound < seconds)
 }
 
-/// What became of all routes' hits.
+/// The outcomes of all routes' hits.
 #[derive(Debug, Default)]
 pub(crate) struct Record(Mutex<BTreeMap<(Arc<str>, String), Account>>);
 

@@ -12,7 +12,7 @@ use crate::cursor::{Cursor, Stop};
 mod binary;
 mod compact;
 
-/// How deep a field that nobody knows may be nested. Ours are one deep.
+/// How deep an unknown field may be nested. Known ones are one deep.
 const DEPTH: u32 = 32;
 
 /// An encoding of messages.

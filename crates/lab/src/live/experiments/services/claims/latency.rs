@@ -182,7 +182,7 @@ fn latency_stays(cells: &[Measured]) -> Finding {
     conditions.decide(claim, REPORT, Bound::Above(-SAME), PERCENT, text)
 }
 
-/// What the gateway costs where nobody has a cache.
+/// What the gateway costs without a cache.
 fn beside(cells: &[Measured]) -> Finding {
     let conditions = by_cost(cells, Way::Beside);
     let of = those(cells, LATENCY, |cell| cell.way == Way::Beside && cell.endpoint.cost_us == COST_US);
