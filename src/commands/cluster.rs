@@ -105,6 +105,11 @@ fn lines(cluster: &Value) -> Vec<String> {
     if rows.len() > 1 {
         lines.extend(aligned(&rows, 4, "  "));
     }
+    let gone = cluster["gone"].as_array().map_or(&[][..], Vec::as_slice);
+    lines.extend(gone.iter().map(|node| {
+        let (name, advertise) = (text(&node["name"]), text(&node["advertise"]));
+        format!("node {name} ({advertise}) left the cluster or was lost {} s ago", node["seconds"])
+    }));
     lines
 }
 
@@ -141,6 +146,7 @@ mod tests {
             "node": "a", "standing": "member",
             "engine": {"place": "redis://10.0.0.9:6379", "up": true, "round_trip_micros": 120},
             "nodes": [node("a", true, false), node("b", false, true), node("c", false, false)],
+            "gone": [{"name": "d", "advertise": "http://10.0.0.4:9146", "seconds": 90}],
         });
         assert_eq!(
             lines(&cluster),
@@ -151,6 +157,7 @@ mod tests {
                 "a *   serving      http://10.0.0.1:9146  0.1.0       100  50.0%",
                 "b     draining     http://10.0.0.1:9146  0.1.0       100  50.0%",
                 "c     unreachable  http://10.0.0.1:9146  0.1.0       100  50.0%",
+                "node d (http://10.0.0.4:9146) left the cluster or was lost 90 s ago",
             ]
         );
     }

@@ -116,7 +116,7 @@ struct Disk {
     /// `ready`; `scanning`, while not all of its objects are known; `full`, while there is no space for more; `paused`, after
     /// failed writes; `off`.
     state: &'static str,
-    /// Why it is off.
+    /// Why it is off, or the last write that failed while it is paused or full.
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
     policy: String,
@@ -152,7 +152,7 @@ impl Disk {
         Self {
             path: drive.path().display().to_string(),
             state,
-            trouble: drive.trouble(),
+            trouble: drive.trouble().filter(|_| matches!(state, "off" | "paused" | "full")),
             policy: drive.policy(),
             size: usage.size,
             bytes_occupied: usage.occupied,

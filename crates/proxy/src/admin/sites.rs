@@ -28,6 +28,12 @@ pub(super) struct Origin {
     pub(super) healthy: bool,
     /// Requests that it did not answer since the config was read.
     pub(super) failures: u64,
+    /// For how long it has failed, in seconds, if it is not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    down_seconds: Option<u64>,
+    /// Why it failed first, if it is not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
 }
 
 /// The configured sites, and all else that there were requests for.
@@ -50,8 +56,10 @@ pub(super) fn report(shared: &Shared) -> Vec<Site> {
 
 fn origins(site: &SiteState) -> Vec<Origin> {
     let origins = site.pool.all().map(|turn| {
-        let (healthy, failures) = turn.health();
-        Origin { address: turn.origin().to_string(), healthy, failures }
+        let health = turn.health();
+        let (down_seconds, trouble) = health.down.map(|(time, why)| (time.as_secs(), why)).unzip();
+        let (healthy, failures) = (health.is_well, health.failures);
+        Origin { address: turn.origin().to_string(), healthy, failures, down_seconds, trouble }
     });
     origins.collect()
 }

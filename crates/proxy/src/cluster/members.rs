@@ -1,6 +1,7 @@
-//! Who is in the cluster, as far as this node knows.
+//! The members of the cluster, as far as this node knows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use larder_cluster::{Node, Ring, key_hash};
@@ -13,7 +14,14 @@ use crate::base::settings::Origin;
 pub(crate) struct Members {
     view: ArcSwap<View>,
     changes: watch::Sender<u64>,
+    /// Those that left, the last one at the end.
+    gone: Mutex<Vec<(Member, Instant)>>,
 }
+
+/// For how long a node that left is remembered, ...
+const REMEMBERED: Duration = Duration::from_secs(3600);
+/// ... and how many are.
+const MOST_GONE: usize = 16;
 
 /// What was seen at one time.
 #[derive(Clone, Debug)]
@@ -71,7 +79,8 @@ impl Standing {
 impl Members {
     /// No node has been seen yet.
     pub(super) fn new() -> Self {
-        Self { view: ArcSwap::from_pointee(View::empty(Standing::Joining)), changes: watch::Sender::new(0) }
+        let view = ArcSwap::from_pointee(View::empty(Standing::Joining));
+        Self { view, changes: watch::Sender::new(0), gone: Mutex::default() }
     }
 
     pub(crate) fn view(&self) -> Arc<View> {
@@ -89,8 +98,32 @@ impl Members {
         let new = self.view.load();
         if old.standing != new.standing || old.nodes != new.nodes {
             tell(&old, &new);
+            self.remember_gone(&old, &new);
             self.changes.send_modify(|number| *number += 1);
         }
+    }
+}
+
+impl Members {
+    /// The nodes that left and have not come back, and how long ago that was seen.
+    pub(super) fn gone(&self) -> Vec<(Member, Duration)> {
+        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = gone.iter().map(|(node, since)| (node.clone(), since.elapsed()));
+        gone.filter(|(_, time)| *time < REMEMBERED).collect()
+    }
+
+    /// Only a member can tell that others left: a node that is by itself sees nobody.
+    fn remember_gone(&self, old: &View, new: &View) {
+        if new.standing != Standing::Member {
+            return;
+        }
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_here = |node: &Member| new.nodes.iter().any(|other| other.name == node.name);
+        let left = old.nodes.iter().filter(|node| !is_here(node));
+        gone.extend(left.map(|node| (node.clone(), Instant::now())));
+        gone.retain(|(node, since)| !is_here(node) && since.elapsed() < REMEMBERED);
+        let surplus = gone.len().saturating_sub(MOST_GONE);
+        gone.drain(..surplus);
     }
 }
 

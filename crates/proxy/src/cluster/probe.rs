@@ -39,13 +39,19 @@ pub(super) struct Life {
     heard: AtomicU64,
     /// Somebody asks.
     asked: AtomicBool,
-    /// It did not answer, and is left alone.
-    lost: AtomicBool,
+    /// Since when it is left alone because it did not answer (`clock::millis`); 0 if it is asked.
+    lost_since: AtomicU64,
 }
 
 impl Life {
     pub(super) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Relaxed)
+        self.lost_since.load(Ordering::Relaxed) != 0
+    }
+
+    /// How long it has been left alone, if it is.
+    pub(super) fn lost_for(&self) -> Option<Duration> {
+        let since = self.lost_since.load(Ordering::Relaxed);
+        (since != 0).then(|| Duration::from_millis(clock::millis().saturating_sub(since)))
     }
 
     /// It has answered something.
@@ -124,7 +130,8 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
 pub(super) fn leave_alone(cluster: &Arc<Cluster>, client: Client, node: Other) {
     let Other { busy, id, origin } = node;
     let peer = busy.peer();
-    if peer.life.lost.swap(true, Ordering::Relaxed) {
+    let (lost_since, now) = (&peer.life.lost_since, clock::millis().max(1));
+    if lost_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return;
     }
     let cluster = Arc::clone(cluster);
@@ -136,6 +143,6 @@ pub(super) fn leave_alone(cluster: &Arc<Cluster>, client: Client, node: Other) {
                 break;
             }
         }
-        peer.life.lost.store(false, Ordering::Relaxed);
+        peer.life.lost_since.store(0, Ordering::Relaxed);
     });
 }

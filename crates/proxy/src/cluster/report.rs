@@ -1,7 +1,10 @@
 //! What `/cluster` shows of the cluster.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
+use super::members::Member;
 use super::{Cluster, engine, invalidations, peers, sealed, tier};
 
 /// The cluster, as this node sees it.
@@ -14,6 +17,9 @@ pub(crate) struct Report {
     pub(crate) engine: engine::Report,
     pub(crate) invalidations: invalidations::Report,
     pub(crate) nodes: Vec<Node>,
+    /// Those that were members within the last hour and no longer are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) gone: Vec<Gone>,
     pub(crate) peers: peers::Report,
     /// What was ignored because no node wrote it.
     pub(crate) forged: sealed::Report,
@@ -38,8 +44,20 @@ pub(crate) struct Node {
     version: String,
     /// False for a moment after it could not be asked.
     reachable: bool,
+    /// For how long it could not be asked, in seconds, if it cannot be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreachable_seconds: Option<u64>,
     /// Requests of this node that it has yet to answer.
     in_flight: u64,
+}
+
+/// A node that left the cluster.
+#[derive(Debug, Serialize)]
+pub(crate) struct Gone {
+    name: String,
+    advertise: String,
+    /// How long ago it was seen to have left, in seconds.
+    seconds: u64,
 }
 
 impl Report {
@@ -55,6 +73,7 @@ impl Report {
             draining: node.draining,
             version: node.version.clone(),
             reachable: peer.is_well(),
+            unreachable_seconds: peer.life.lost_for().map(|time| time.as_secs()),
             in_flight: peer.in_flight(),
         });
         Self {
@@ -63,10 +82,17 @@ impl Report {
             engine: cluster.engine.report(),
             invalidations: cluster.invalidations.report(),
             nodes: nodes.collect(),
+            gone: cluster.members.gone().into_iter().map(Gone::of).collect(),
             peers: cluster.figures.report(),
             forged: cluster.forged.report(),
             copies: cluster.hot.copies(),
             tier: cluster.tier.as_ref().map(tier::Tier::report),
         }
+    }
+}
+
+impl Gone {
+    fn of((node, time): (Member, Duration)) -> Self {
+        Self { name: node.name, advertise: node.advertise.to_string(), seconds: time.as_secs() }
     }
 }

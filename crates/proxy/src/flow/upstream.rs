@@ -184,7 +184,7 @@ async fn to_site(
                 return Ok((head, download));
             }
             Err(error) => {
-                turn.failed();
+                turn.failed(&error.detail);
                 let again = repeatable && (error.unsent || is_idempotent(&request.method));
                 // An earlier try may have reached an origin, even if this one has not.
                 unsent &= error.unsent;

@@ -1,6 +1,9 @@
-//! A site's origins: whose turn it is, and who is left alone for a while.
+//! A site's origins: which is asked next, and which are not asked for a while after failures.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::base::clock;
 use crate::base::settings::{Origin, Site};
@@ -25,6 +28,21 @@ struct Member {
     until: AtomicU64,
     /// What the last active check said.
     sick: AtomicBool,
+    /// When it failed first since it last answered (`clock::millis`); 0 if it answers.
+    failing_since: AtomicU64,
+    /// Why it failed then.
+    trouble: Mutex<String>,
+}
+
+/// How an origin is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginHealth {
+    /// Whether it is asked in its turn.
+    pub is_well: bool,
+    /// Requests that it did not answer since the config was read.
+    pub failures: u64,
+    /// If it is not asked: for how long it has failed, and why it failed first.
+    pub down: Option<(Duration, String)>,
 }
 
 /// One origin, chosen for one try. Say how it went.
@@ -43,6 +61,8 @@ impl Pool {
             failures: AtomicU64::new(0),
             until: AtomicU64::new(0),
             sick: AtomicBool::new(false),
+            failing_since: AtomicU64::new(0),
+            trouble: Mutex::default(),
         });
         Self {
             origins: origins.collect(),
@@ -82,6 +102,18 @@ impl Member {
     fn is_well(&self, now: u64) -> bool {
         !self.sick.load(Ordering::Relaxed) && self.until.load(Ordering::Relaxed) <= now
     }
+
+    /// Notes why it fails, unless it has failed since before.
+    fn begin_to_fail(&self, why: &dyn Display) {
+        if self.failing_since.load(Ordering::Relaxed) == 0 {
+            *self.trouble() = why.to_string();
+            self.failing_since.store(clock::millis().max(1), Ordering::Relaxed);
+        }
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<'p> Turn<'p> {
@@ -92,14 +124,19 @@ impl<'p> Turn<'p> {
 
     /// It answered.
     pub fn succeeded(&self) {
+        let member = self.member();
         // Read before write: a success is the rule, and a shared line stays shared.
-        if self.member().fails.load(Ordering::Relaxed) != 0 {
-            self.member().fails.store(0, Ordering::Relaxed);
+        if member.fails.load(Ordering::Relaxed) != 0 {
+            member.fails.store(0, Ordering::Relaxed);
+        }
+        if member.failing_since.load(Ordering::Relaxed) != 0 && !member.sick.load(Ordering::Relaxed) {
+            member.failing_since.store(0, Ordering::Relaxed);
         }
     }
 
-    /// It did not answer.
-    pub fn failed(&self) {
+    /// It did not answer, because of `why`.
+    pub fn failed(&self, why: &dyn Display) {
+        self.member().begin_to_fail(why);
         self.member().failures.fetch_add(1, Ordering::Relaxed);
         let fails = self.member().fails.fetch_add(1, Ordering::Relaxed) + 1;
         if fails >= self.pool.max_fails {
@@ -108,9 +145,14 @@ impl<'p> Turn<'p> {
         }
     }
 
-    /// Whether it would be asked, and how often it did not answer since the config was read.
-    pub fn health(&self) -> (bool, u64) {
-        (self.member().is_well(clock::millis()), self.member().failures.load(Ordering::Relaxed))
+    /// How it is.
+    pub fn health(&self) -> OriginHealth {
+        let (member, now) = (self.member(), clock::millis());
+        let (is_well, since) = (member.is_well(now), member.failing_since.load(Ordering::Relaxed));
+        let is_down = !is_well && since != 0;
+        let down =
+            is_down.then(|| (Duration::from_millis(now.saturating_sub(since)), member.trouble().clone()));
+        OriginHealth { is_well, failures: member.failures.load(Ordering::Relaxed), down }
     }
 
     /// Whether it did not answer when it was asked last, by a request or a check.
@@ -118,9 +160,17 @@ impl<'p> Turn<'p> {
         self.member().fails.load(Ordering::Relaxed) > 0 || !self.member().is_well(clock::millis())
     }
 
-    /// What an active check found. True when that is news.
-    pub fn checked(&self, well: bool) -> bool {
-        self.member().sick.swap(!well, Ordering::Relaxed) == well
+    /// What an active check found: that it is well, or why not. True when that is news.
+    pub fn checked(&self, found: &Result<(), String>) -> bool {
+        let member = self.member();
+        match found {
+            Ok(()) if member.until.load(Ordering::Relaxed) <= clock::millis() => {
+                member.failing_since.store(0, Ordering::Relaxed);
+            }
+            Ok(()) => {}
+            Err(why) => member.begin_to_fail(why),
+        }
+        member.sick.swap(found.is_err(), Ordering::Relaxed) == found.is_ok()
     }
 
     fn member(&self) -> &'p Member {

@@ -37,16 +37,23 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
     loop {
         interval.tick().await;
         for turn in site.pool.all() {
-            let well = is_well(&client, &turn, &health).await;
-            if turn.checked(well) {
+            let found = look(&client, &turn, &health).await;
+            if turn.checked(&found) {
                 let (name, origin) = (&site.settings.name, &turn.origin().authority);
-                tracing::warn!("origin {origin} of {name} is {}", if well { "well again" } else { "sick" });
+                match found {
+                    Ok(()) => tracing::warn!("origin {origin} of {name} is well again"),
+                    Err(why) => tracing::warn!("origin {origin} of {name} is sick: {why}"),
+                }
             }
         }
     }
 }
 
-async fn is_well(client: &Client, turn: &Turn<'_>, health: &Health) -> bool {
+/// Asks an origin for the path of its checks.
+///
+/// # Errors
+/// Why it is not well.
+async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), String> {
     let origin = turn.origin();
     let (authority, path) = (&origin.authority, &health.path);
     let head = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
@@ -59,6 +66,10 @@ async fn is_well(client: &Client, turn: &Turn<'_>, health: &Health) -> bool {
         on_interim: &mut drop,
         lost_try: None,
     };
-    let answer = tokio::time::timeout(health.interval, client.send(request)).await;
-    matches!(answer, Ok(Ok((head, _))) if head.status.is_success() || head.status.is_redirection())
+    match tokio::time::timeout(health.interval, client.send(request)).await {
+        Ok(Ok((head, _))) if head.status.is_success() || head.status.is_redirection() => Ok(()),
+        Ok(Ok((head, _))) => Err(format!("status {} for its health check {path}", head.status.as_u16())),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer to its health check {path} in {:?}", health.interval)),
+    }
 }

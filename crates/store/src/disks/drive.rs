@@ -53,7 +53,7 @@ pub struct Drive {
     journal_errors: AtomicU64,
     /// Whether it was told that the journal cannot be written.
     is_told: AtomicBool,
-    trouble: Mutex<Option<String>>,
+    trouble: Arc<Mutex<Option<String>>>,
 }
 
 impl Drive {
@@ -71,7 +71,7 @@ impl Drive {
             journal: OnceLock::new(),
             journal_errors: AtomicU64::new(0),
             is_told: AtomicBool::new(false),
-            trouble: Mutex::default(),
+            trouble: Arc::default(),
         }
     }
 
@@ -85,7 +85,7 @@ impl Drive {
         self.disk.get()
     }
 
-    /// Why it is not in use, if that was tried.
+    /// Why it is not in use, if that was tried; else the last write that failed.
     pub fn trouble(&self) -> Option<String> {
         locked(&self.trouble).clone()
     }
@@ -159,10 +159,18 @@ impl Drive {
 
     fn try_open(&self, tell: &Tell) -> Result<Disk, OpenError> {
         let files = Arc::new(Directory::open(&self.path)?);
-        let (tell, path) = (Arc::clone(tell), self.path.clone());
+        let (tell, path, trouble) = (Arc::clone(tell), self.path.clone(), Arc::clone(&self.trouble));
         let policy = locked(&self.policy).clone();
         let options = Options::new(self.size.load(Ordering::Relaxed), policy);
-        Disk::open(files, Options { report: Arc::new(move |event| tell(&path, event)), ..options })
+        let report = move |event| {
+            match &event {
+                Event::WriteFailed { .. } => *locked(&trouble) = Some(event.to_string()),
+                Event::Resumed => *locked(&trouble) = None,
+                _ => {}
+            }
+            tell(&path, event);
+        };
+        Disk::open(files, Options { report: Arc::new(report), ..options })
     }
 
     /// Puts what a reload says in force; the path stays.
