@@ -119,20 +119,18 @@ impl Browser {
         text.as_str().expect("text").to_owned()
     }
 
-    /// Clicks the middle of the first element that a selector finds.
+    /// Clicks the first element that a selector finds, when its middle can be seen. The page itself looks and clicks in one
+    /// step: what arrives meanwhile moves the elements.
     pub(crate) fn click(&mut self, selector: &str) {
-        let place = self.eval(&format!(
-            "(() => {{ const element = document.querySelector({}); \
-             element.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
-             const box = element.getBoundingClientRect(); \
-             return {{ x: box.x + box.width / 2, y: box.y + box.height / 2 }} }})()",
+        self.until(&format!(
+            "((element) => {{ element.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
+             const {{ x, y, width, height }} = element.getBoundingClientRect(); \
+             const seen = document.elementFromPoint(x + width / 2, y + height / 2); \
+             if (!element.contains(seen)) return false; \
+             element.click(); \
+             return true }})(document.querySelector({}))",
             json!(selector)
         ));
-        for kind in ["mousePressed", "mouseReleased"] {
-            let (x, y) = (&place["x"], &place["y"]);
-            let parameters = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
-            self.call("Input.dispatchMouseEvent", parameters);
-        }
     }
 
     /// Presses a key that writes nothing.
@@ -155,6 +153,17 @@ impl Browser {
     pub(crate) fn picture(&mut self) -> Vec<u8> {
         let picture =
             self.call("Page.captureScreenshot", json!({"format": "png", "optimizeForSpeed": false}));
+        BASE64_STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("its bytes")
+    }
+
+    /// The whole page as a PNG.
+    pub(crate) fn whole_picture(&mut self) -> Vec<u8> {
+        let page = self.call("Page.getLayoutMetrics", json!({}))["cssContentSize"].take();
+        let clip = json!({"x": 0, "y": 0, "width": page["width"], "height": page["height"], "scale": 1});
+        let picture = self.call(
+            "Page.captureScreenshot",
+            json!({"format": "png", "captureBeyondViewport": true, "clip": clip}),
+        );
         BASE64_STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("its bytes")
     }
 

@@ -2,7 +2,7 @@
 
 use crate::browser::Browser;
 use crate::engine::Engine;
-use crate::nodes::three;
+use crate::nodes::{node, three};
 use crate::support::{Larder, Origin};
 use crate::{WIDE, mixed};
 
@@ -12,24 +12,40 @@ fn nodes_are_shown_with_their_parts_of_the_keys() {
     let nodes = three(&engine, &origin, "");
     let mut browser = Browser::at(nodes[0].admin, WIDE);
     browser.until("document.querySelectorAll('#nodes tbody tr').length === 3");
-    assert_eq!(browser.text("#standing"), "a is a member");
+    assert_eq!(browser.text("#standing"), "a is a member of the cluster");
     let table = browser.text("#nodes");
     for words in ["a (this node)", "up http://", "33.3%"] {
         assert!(table.contains(words), "{words} in {table}");
     }
-    assert!(browser.text("#engine").starts_with("redis://127.0.0.1:"), "{}", browser.text("#engine"));
+    assert!(browser.text("#engine").starts_with("engine redis://127.0.0.1:"), "{}", browser.text("#engine"));
     (0..40).for_each(|number| drop(nodes[0].get(&format!("/a/{number}"))));
     browser.until("parseInt(document.querySelector('#peers').innerText) > 10");
     engine.kill();
     browser.until(
-        "document.querySelector('#standing').innerText === 'a is by itself: the engine does not answer'",
+        "document.querySelector('#standing').innerText === 'a works alone: the engine does not answer'",
     );
     browser.until("document.querySelector('#engine').innerText.includes(' down for ')");
     browser.is_content(nodes[0].admin);
 }
 
 #[test]
-fn who_is_by_himself_sees_nothing_of_a_cluster() {
+fn a_lost_node_is_told_with_the_time() {
+    let (origin, engine) = (Origin::by(mixed), Engine::start());
+    let mut nodes = three(&engine, &origin, "");
+    let mut browser = Browser::at(nodes[0].admin, WIDE);
+    browser.until("document.querySelectorAll('#nodes tbody tr').length === 3");
+    assert_eq!(browser.eval("document.querySelector('#troubles').hidden"), true);
+    drop(nodes.pop());
+    let told = r"/^Node c \(http:\S+\) left the cluster or was lost: not a member since \d\d:\d\d:\d\d\./";
+    browser.until(&format!("{told}.test(document.querySelector('#troubles').innerText)"));
+    browser.until("document.querySelectorAll('#nodes tbody tr').length === 2");
+    nodes.push(node(&engine, &origin, "c", ""));
+    browser.until("document.querySelector('#troubles').hidden");
+    browser.is_content(nodes[0].admin);
+}
+
+#[test]
+fn a_proxy_without_a_cluster_shows_no_panel_of_one() {
     let origin = Origin::by(mixed);
     let larder = Larder::before(&origin);
     let mut browser = Browser::at(larder.admin, WIDE);

@@ -17,6 +17,7 @@ mod cluster;
 mod pictures;
 mod report;
 mod traffic;
+mod troubles;
 
 use std::net::SocketAddr;
 
@@ -48,7 +49,8 @@ fn figures_are_those_of_stats() {
     let larder = Larder::before(&origin);
     let mut browser = Browser::at(larder.admin, WIDE);
     browser.until("!document.querySelector('#empty').hidden");
-    assert!(browser.text("#try").contains("curl -"));
+    // The port was chosen by the kernel.
+    assert!(browser.text("#try").contains(&format!("curl -i http://{}/", larder.address())));
     let traffic = Traffic::start(&larder, |number| match number % 4 {
         0 => format!("/b/{}", number % 100),
         _ => format!("/a/{}", number % 200),
@@ -125,7 +127,7 @@ fn all_that_has_a_tag_is_purged_at_once() {
 }
 
 #[test]
-fn who_shows_the_token_sees_the_figures() {
+fn the_token_shows_the_figures() {
     support::with_outer_address("the_figures_appear_with_the_token");
 }
 
@@ -139,6 +141,8 @@ fn the_figures_appear_with_the_token() {
     for token in ["fedcba9876543210", right] {
         // Who shows a token gets a new page, which does not know that it was tried.
         browser.until("!window.tried && !document.querySelector('#login').hidden");
+        let refused = browser.text("#refused");
+        assert_eq!(refused, if token == right { "Not accepted: this is not the admin token." } else { "" });
         // There is nothing to show yet, not even the frames of it.
         assert_eq!(browser.eval("document.querySelector('#charts').offsetHeight"), 0);
         browser.eval(&format!("window.tried = true; document.querySelector('#token').value = '{token}'"));
@@ -184,7 +188,7 @@ fn stale_hits_are_shown_once_there_are_findings() {
     let mut browser = Browser::at(larder.admin, WIDE);
     let row = "document.querySelector('#stale tbody tr').innerText.replace(/\\s+/g, ' ')";
     browser.until(&format!("{row}.startsWith('site1/a 1 100.0%')"));
-    assert!(browser.text("#validated").starts_with("1 hit fetched again, 100.0% of all"));
+    assert!(browser.text("#validated").starts_with("1 hit checked at the origin, a sample of 100.0%"));
     browser.is_content(larder.admin);
 }
 

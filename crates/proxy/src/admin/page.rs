@@ -42,6 +42,7 @@ const FILES: &[File] = &[
     file!("table.js", SCRIPT),
     file!("theme.js", SCRIPT),
     file!("tiles.js", SCRIPT),
+    file!("troubles.js", SCRIPT),
     file!("urls.js", SCRIPT),
     file!("why.js", SCRIPT),
     file!("parts.css", STYLE),
@@ -85,6 +86,8 @@ pub(super) struct About {
 #[derive(Debug, Serialize)]
 struct Listener {
     role: &'static str,
+    /// Whether it speaks TLS.
+    tls: bool,
     address: String,
     /// The host of a site that is reached there, if it matters.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,16 +100,22 @@ impl About {
         let settings = &plan.settings;
         let host = settings.sites.first().and_then(|site| site.hosts.first());
         let host = host.map(|host| host.replacen('*', "www", 1));
-        let listener = |listener: &settings::Listener| Listener {
+        // The listeners for HTTP were bound first. Their ports may have been chosen by the kernel.
+        let bound = shared.own.addresses();
+        let listener = |(number, listener): (usize, &settings::Listener)| Listener {
             role: listener.role.name(),
-            address: listener.address.to_string(),
+            tls: listener.tls,
+            address: match bound.get(number) {
+                Some(bound) if listener.address.port() == 0 => bound.to_string(),
+                _ => listener.address.to_string(),
+            },
             host: host.clone().filter(|_| listener.role == Role::Reverse),
         };
         Self {
             version: env!("CARGO_PKG_VERSION"),
             statistics: shared.observers.ledger.is_some(),
             clustered: shared.cluster.is_some(),
-            listeners: settings.listen.iter().map(listener).collect(),
+            listeners: settings.listen.iter().enumerate().map(listener).collect(),
         }
     }
 }

@@ -8,17 +8,17 @@ use serde::Serialize;
 /// The largest value of each group, and what it is called.
 const SIZES: [(u64, &str); 5] = [
     (1 << 10, "up to 1 KiB"),
-    (1 << 14, "to 16 KiB"),
-    (1 << 18, "to 256 KiB"),
-    (1 << 22, "to 4 MiB"),
+    (1 << 14, "1 to 16 KiB"),
+    (1 << 18, "16 to 256 KiB"),
+    (1 << 22, "256 KiB to 4 MiB"),
     (u64::MAX, "larger"),
 ];
 /// In seconds.
 const AGES: [(u64, &str); 5] = [
-    (60, "up to a minute"),
-    (3_600, "to an hour"),
-    (86_400, "to a day"),
-    (7 * 86_400, "to a week"),
+    (60, "up to 1 min"),
+    (3_600, "1 to 60 min"),
+    (86_400, "1 to 24 h"),
+    (7 * 86_400, "1 to 7 days"),
     (u64::MAX, "older"),
 ];
 /// Hosts that have sums of their own while they are counted, and in the end.

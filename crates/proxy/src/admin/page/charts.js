@@ -5,8 +5,10 @@ import { clock } from "./format.js";
 
 const all = new Set();
 const HEIGHT = 200;
-/** Between the times below a chart, which have no seconds. */
-const STEPS = [1, 2, 5, 10, 30, 60, 180, 360, 720, 1440].map((minutes) => 60 * minutes);
+/** Seconds on either side of a single time. */
+const ALONE = 300;
+/** Seconds between the times below a chart. */
+const STEPS = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 30, 60, 180, 360, 720, 1440].map((minutes) => 60 * minutes)];
 const probe = document.body.appendChild(make("i", { hidden: true }));
 
 /** A colour of the style sheet, as the canvas understands it. */
@@ -70,7 +72,7 @@ export class Chart {
       padding: [8, 18, 0, 0],
       scales: { x: { range: (_, first, last) => this.ends(first, last) }, y: this.log ? { distr: 3, range: decades } : { range: (_, low, high) => [0, this.top ?? headroom(high)] } },
       axes: [
-        { ...axis, grid: { show: false }, size: 26, space: 70, incrs: STEPS, values: (_, times) => times.map((time) => this.label(time)) },
+        { ...axis, grid: { show: false }, size: 26, space: 70, incrs: STEPS, values: (_, times, axis, room, step) => times.map((time) => this.label(time, step)) },
         {
           ...axis, ...(this.log && { filter: powers, grid: { ...grid, filter: powers } }), size: 64, space: this.log ? 1 : 36,
           values: (_, values) => values.map((value) => (value == null ? "" : this.format(value))),
@@ -81,9 +83,10 @@ export class Chart {
     }, this.drawn(), this.canvas);
   }
 
-  /** The ends of the time axis: bars stand in the middle of their times. */
+  /** The ends of the time axis: bars stand in the middle of their times, and so does whatever has a single time. */
   ends(first, last) {
     const [times] = this.columns;
+    if (times.length === 1) return [times[0] - ALONE, times[0] + ALONE];
     if (!this.series.some(({ bars }) => bars) || times.length === 0) return [first, last];
     const steps = times.slice(1).map((time, at) => time - times[at]);
     const half = Math.min(...steps, 3600) / 2;
@@ -94,13 +97,13 @@ export class Chart {
     const stroke = colour(name);
     const shaded = this.stacked ? colour(`${name}-soft`) : fill && `color-mix(in srgb, ${stroke} 14%, transparent)`;
     return {
-      stroke, dash, width: this.stacked ? 1 : 1.75, points: { show: false }, spanGaps: false, fill: shaded,
+      stroke, dash, width: this.stacked ? 1 : 1.75, points: { show: bars ? false : isAlone, size: 6, fill: stroke }, spanGaps: false, fill: shaded,
       ...(bars && { paths: uPlot.paths.bars({ size: [0.8, 60] }), fill: colour(`${name}-soft`) }),
     };
   }
 
-  label(time) {
-    return this.when(time).slice(0, 5);
+  label(time, step) {
+    return this.when(time).slice(0, step < 60 ? 8 : 5);
   }
 
   /** Puts the figures of one moment into the legend: of the one pointed at, else the last one. */
@@ -138,6 +141,9 @@ export class Chart {
     all.delete(this);
   }
 }
+
+/** Whether a series has one value: no line can be drawn of it. */
+const isAlone = (plot, series) => plot.data[series].filter((value) => value != null).length === 1;
 
 /** Of the marks of a scale, the powers of ten. */
 const powers = (_, marks) => marks.map((mark) => (Number.isInteger(Math.log10(mark)) ? mark : null));

@@ -1,7 +1,7 @@
 // How full the cache is, of what, and a search through it.
 
 import { bar, byId, make, say } from "./dom.js";
-import { brief, count, percent, size, span } from "./format.js";
+import { brief, count, percent, plural, size, span } from "./format.js";
 import { ask, listen } from "./purge.js";
 import { Refused, get } from "./source.js";
 import { Table } from "./table.js";
@@ -9,22 +9,36 @@ import { Table } from "./table.js";
 const SHOWN = 15;
 let table = null;
 
+/** What it means that a disk is not ready. */
+const SICK = {
+  off: ["is not in use", "Nothing is stored on it and nothing is read from it; Larder tries every second to open it."],
+  paused: ["cannot be written", "Nothing new is stored on it, and what it holds is still used; Larder tries again every 5 seconds."],
+  full: ["has no space left", "Most of what it holds stays; new responses are stored on it when there is space again."],
+};
+
 /** Shows how full each tier is, as `/stats` says. */
 export function room(stats) {
   const byBytes = stats.by === "bytes";
   const memory = byBytes ? [stats.bytes_stored, stats.capacity, size] : [stats.objects, stats.capacity, count];
-  const tiers = [["Memory", stats.policy, stats.objects, memory],
-    ...(stats.disks ?? []).map((disk) => [disk.path, `${disk.policy}, ${disk.state}`, disk.objects, [disk.bytes_occupied, disk.size, size]])];
-  const lines = tiers.map(([name, about, objects, [used, of, written]]) =>
-    [name, about, `${written(used)} of ${written(of)}, ${count(objects)} objects`, of > 0 ? used / of : 0]);
+  const tiers = [["Memory", stats.policy, "", stats.objects, memory],
+    ...(stats.disks ?? []).map((disk) => [disk.path, disk.policy, disk.state, disk.objects, [disk.bytes_occupied, disk.size, size]])];
+  const lines = tiers.map(([name, about, state, objects, [used, of, written]]) =>
+    [name, about, state, of > 0 ? `${written(used)} of ${written(of)}, ${plural(objects, "object", "objects")}` : "not in use", of > 0 ? used / of : 0]);
   const text = JSON.stringify(lines);
   if (room.text === text) return;
   room.text = text;
-  byId("room").replaceChildren(...lines.map(([name, about, figures, share]) =>
-    make("p", {}, make("b", {}, name), make("span", { class: "quiet" }, ` ${about}`), make("span", { class: "right" }, figures), bar(share))));
+  byId("room").replaceChildren(...lines.map(([name, about, state, figures, share]) =>
+    make("p", {}, make("b", {}, name), make("span", { class: "quiet" }, ` ${about}${state && ", "}`),
+      make("span", { class: SICK[state] ? "sick" : "quiet" }, state), make("span", { class: "right" }, figures), bar(share))));
 }
 
-/** How a share of the cache is called, and how much of it that is. */
+/** The disks that fail, why, and what that means. */
+export const troubles = (stats) => (stats.disks ?? []).filter(({ state }) => SICK[state]).map(({ path, state, trouble }) => {
+  const [words, now] = SICK[state];
+  return { about: `${path} ${state}`, text: () => `Disk ${path} ${words}${trouble ? `: ${trouble}` : ""}. ${now}` };
+});
+
+/** A table of the parts of the cache, `title` says by what, and how much of it each is. */
 function shares(title, groups) {
   const whole = groups.reduce((sum, { bytes }) => sum + bytes, 0);
   const rows = groups.map(({ name, objects, bytes }) => make("tr", {}, make("th", { scope: "row" }, name),
@@ -38,9 +52,9 @@ function shares(title, groups) {
 /** Shows what was found: how it is made up, and the first ones. */
 function show(found) {
   const { by_size: sizes, by_age: ages, by_host: hosts, matches, bytes, looked, of } = found;
-  byId("shares").replaceChildren(shares("Size", sizes), shares("Age", ages), shares("Host", hosts));
-  const all = looked < of ? `of the ${count(looked)} that were looked at, of ${count(of)}` : "in memory and on disks";
-  say(byId("found"), `${count(matches)} objects, ${size(bytes)}, ${all}`);
+  byId("shares").replaceChildren(...(of > 0 ? [shares("Size", sizes), shares("Age", ages), shares("Host", hosts)] : []));
+  const all = looked < of ? `found among the first ${count(looked)} of ${count(of)}` : "in the cache";
+  say(byId("found"), of > 0 ? `${plural(matches, "object", "objects")}, ${size(bytes)}, ${all}` : "");
   table.show(found.objects);
 }
 
@@ -48,7 +62,7 @@ function show(found) {
 export async function search() {
   table ??= new Table(byId("objects"), {
     caption: "What is stored",
-    none: "nothing that is stored has this in its URL",
+    none: "no stored response",
     key: (row) => [row.url, row.role, row.tier, row.stored, row.bytes].join(" "),
     columns: [
       { title: "URL", text: (row) => brief(row.url, 110), hint: (row) => row.url, class: "name" },
@@ -74,7 +88,7 @@ export async function search() {
 const ago = (moment) => span(Math.max(0, Date.now() / 1000 - moment));
 const left = ({ expires, fresh }) => {
   const seconds = expires - Date.now() / 1000;
-  return seconds <= 0 ? "stale" : fresh ? span(seconds) : "validated";
+  return seconds <= 0 ? "stale" : fresh ? span(seconds) : "validate";
 };
 
 byId("search").addEventListener("submit", (event) => {

@@ -1,7 +1,7 @@
-// What the validator and the search for couplings found out. Not there until they have something to tell.
+// Findings of the validator and of the search for couplings. Hidden until there are any.
 
 import { byId, say } from "./dom.js";
-import { count, percent, span } from "./format.js";
+import { count, percent, plural, span } from "./format.js";
 import { get } from "./source.js";
 import { Table } from "./table.js";
 
@@ -9,7 +9,7 @@ let stale = null, couplings = null;
 
 const compared = (row) => row.ok + row.stale + row.changed_meanwhile;
 
-/** How long answers of a route might live. */
+/** How long responses of a route could be kept. */
 function lifetime({ lifetime }) {
   if (!lifetime) return "–";
   if (lifetime.seconds === 0) return "none";
@@ -18,36 +18,36 @@ function lifetime({ lifetime }) {
 
 function tables() {
   stale ??= new Table(byId("stale"), {
-    caption: "Hits that were fetched again, by route",
-    none: "no hit was fetched again; set sample in [validate] to have some",
+    caption: "Hits that were checked at the origin, by route",
+    none: "no hits have been checked; [validate] sample sets the share",
     key: (row) => `${row.site}/${row.route}`,
     columns: [
       { title: "Route", text: (row) => `${row.site}/${row.route}`, class: "wrap" },
       { title: "Checked", text: (row) => count(row.checked), class: "n" },
       { title: "Stale", text: (row) => percent(row.stale, compared(row)), class: "n", hint: (row) => `${count(row.stale)} of ${count(compared(row))}` },
-      { title: "for", text: (row) => (row.staleness ? span(row.staleness.p50) : "–"), class: "n wide", hint: () => "half of them no longer" },
+      { title: "Stale for", text: (row) => (row.staleness ? span(row.staleness.p50) : "–"), class: "n wide", hint: () => "the median" },
       { title: "Lifetime", text: lifetime, class: "n", hint: () => "with less than 1% stale hits" },
     ],
   });
   couplings ??= new Table(byId("couplings"), {
     caption: "Writes, and what changed after them",
-    none: "no write seems to change what other paths answer",
+    none: "no couplings found",
     key: (row) => `${row.site} ${row.written} ${row.read}`,
     columns: [
-      { title: "After a write to", text: (row) => `${row.site}/${row.written}`, class: "wrap" },
-      { title: "changes", text: (row) => `/${row.read}`, class: "wrap" },
-      { title: "of looks", text: (row) => percent(row.confidence), class: "n", hint: (row) => row.text },
-      { title: "else", text: (row) => percent(row.otherwise), class: "n" },
+      { title: "Written path", text: (row) => `${row.site}/${row.written}`, class: "wrap" },
+      { title: "Path that changes", text: (row) => `/${row.read}`, class: "wrap" },
+      { title: "After writes", text: (row) => percent(row.confidence), class: "n", hint: (row) => row.text },
+      { title: "Otherwise", text: (row) => percent(row.otherwise), class: "n" },
     ],
   });
 }
 
-/** Fetches what was found out, and shows it. */
+/** Fetches the findings, and shows them. */
 export async function update() {
   const [validated, coupled] = await Promise.all([get("/validator"), get("/couplings")]);
   byId("findings").hidden = validated.checked === 0 && coupled.couplings.length === 0;
   tables();
-  say(byId("validated"), `${count(validated.checked)} ${validated.checked === 1 ? "hit" : "hits"} fetched again, ${percent(validated.sample)} of all are picked`);
+  say(byId("validated"), `${plural(validated.checked, "hit", "hits")} checked at the origin, a sample of ${percent(validated.sample)}`);
   stale.show(validated.routes);
   couplings.show(coupled.couplings);
   byId("couple").hidden = coupled.config.length === 0;

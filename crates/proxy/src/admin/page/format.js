@@ -5,12 +5,17 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 /** A count in full: 12,345. */
 export const count = (n) => whole.format(n ?? 0);
 
+/** A count with its noun: 1 request, 2 requests. */
+export const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many}`;
+
 /** A count in little room: 12.3k. */
 export function short(n) {
   if (n == null) return "–";
   const steps = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
   const [unit, letter] = steps.find(([unit]) => n >= unit) ?? [1, ""];
   const value = n / unit;
+  // Marks of a scale are quarters where there is little.
+  if (value < 1) return Number(value.toFixed(2)).toString();
   return `${value >= 100 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)}${letter}`;
 }
 

@@ -1,4 +1,4 @@
-// What the statistics database remembers.
+// Figures from the statistics database.
 
 import { Chart } from "./charts.js";
 import { byId, make, say } from "./dom.js";
@@ -44,7 +44,7 @@ export function keep(kept) {
   isKept = kept;
   byId("range").hidden = byId("past").hidden = byId("groups").hidden = !kept;
   byId("no-history").hidden = kept;
-  say(byId("no-history"), "This server keeps no statistics database. Start it with --stats auto, or name one by --stats.");
+  say(byId("no-history"), "There is no statistics database. Start the server with --stats auto, or with the URL of a database.");
 }
 
 /** Asks for the chosen range, and shows it. */
@@ -57,8 +57,11 @@ export async function update() {
       get("/history", { since, by: "route" }),
       get("/history", { since, by: "site" }),
     ]);
-    show(since, points, routes, sites);
-    byId("no-history").hidden = true;
+    const isEmpty = points.length === 0;
+    byId("past").hidden = byId("groups").hidden = isEmpty;
+    byId("no-history").hidden = !isEmpty;
+    say(byId("no-history"), "The statistics database has no requests of this time.");
+    if (!isEmpty) show(since, points, routes, sites);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     say(byId("no-history"), error.message);
@@ -93,7 +96,7 @@ function table(title, name) {
       { title: "Requests", text: (row) => count(row.requests), class: "n" },
       { title: "Hit ratio", text: hitRatio, class: "n ratio" },
       { title: "Sent", text: (row) => size(row.bytes), class: "n wide" },
-      { title: "Origin", text: (row) => time(row.origin_requests > 0 ? row.origin_us / row.origin_requests : null), class: "n" },
+      { title: "Origin time", text: (row) => time(row.origin_requests > 0 ? row.origin_us / row.origin_requests : null), class: "n" },
     ],
   });
 }

@@ -16,17 +16,17 @@ const charts = () => {
   const plots = byId("plots");
   return [
     [new Chart(plots, {
-      title: "Requests a second", about: "by what became of them", format: short, stacked: true,
+      title: "Requests per second", about: "by outcome; refused ones count as failed", format: short, stacked: true,
       series: [
         { label: "hits", colour: "hit" }, { label: "validated", colour: "valid" }, { label: "misses", colour: "miss" },
-        { label: "passed", colour: "pass" }, { label: "failed or refused", colour: "bad" },
+        { label: "passed", colour: "pass" }, { label: "failed", colour: "bad" },
       ],
     }), (row) => {
       const each = (n) => n / row.seconds;
       return [row.hits, row.validated, row.misses, row.passes, row.errors + row.refused].map(each);
     }],
     [new Chart(plots, {
-      title: "Hit ratio", about: "over ten seconds each", format: (share) => percent(share), top: 1,
+      title: "Hit ratio", about: "average of ten seconds", format: (share) => percent(share), top: 1,
       series: [
         { label: "of requests", colour: "hit", fill: true }, { label: "with validated", colour: "valid" }, { label: "of bytes", colour: "byte" },
       ],
@@ -38,7 +38,7 @@ const charts = () => {
       return [share(hits, all), share(hits + validated, all), share(sum("bytes_from_cache"), sum("bytes_cacheable"))];
     }],
     [new Chart(plots, {
-      title: "Time to answer", about: "with the cache and without it; logarithmic axis", format: time, log: true,
+      title: "Latency", about: "of hits and misses; logarithmic axis", format: time, log: true,
       series: [
         { label: "hit p50", colour: "hit" }, { label: "hit p99", colour: "hit", dash: [4, 4] },
         { label: "miss p50", colour: "miss" }, { label: "miss p99", colour: "miss", dash: [4, 4] },
@@ -48,7 +48,7 @@ const charts = () => {
       return [of(hit, "p50_us"), of(hit, "p99_us"), of(miss, "p50_us"), of(miss, "p99_us")];
     }],
     [new Chart(plots, {
-      title: "Into memory and out of it", about: "objects a second", format: short,
+      title: "Memory", about: "objects per second", format: short,
       series: [{ label: "admitted", colour: "valid", fill: true }, { label: "evicted", colour: "miss" }, { label: "refused", colour: "pass" }],
     }), (row) => [row.admissions, row.evictions, row.rejections].map((n) => n / row.seconds)],
   ];

@@ -7,8 +7,9 @@ import * as findings from "./findings.js";
 import * as past from "./history.js";
 import * as live from "./live.js";
 import * as sites from "./sites.js";
-import { Unauthorized, follow, get, useToken } from "./source.js";
+import { Unauthorized, follow, get, hasToken, useToken } from "./source.js";
 import * as tiles from "./tiles.js";
+import * as troubles from "./troubles.js";
 import * as urls from "./urls.js";
 
 /** How often what is costly is asked again, in milliseconds. */
@@ -23,16 +24,18 @@ async function attempt(work) {
   try {
     await work();
   } catch (error) {
-    if (error instanceof Unauthorized) login();
+    if (error instanceof Unauthorized) login(error);
     else tell(error.message);
   }
 }
 
 /** Asks for the token, in place of figures that nobody can have without it. */
-function login() {
+function login(error) {
   byId("login").hidden = false;
+  byId("refused").hidden = !hasToken();
+  say(byId("refused"), hasToken() ? `Not accepted: ${error.message}.` : "");
   document.body.classList.add("locked");
-  say(byId("state"), "locked");
+  say(byId("state"), "token needed");
 }
 
 let spokenAt = 0;
@@ -43,8 +46,11 @@ function show(stats) {
   attempt(live.update).then(() => tiles.show(stats));
   sites.show(stats);
   contents.room(stats);
+  troubles.show("origin", sites.troubles(stats));
+  troubles.show("disk", contents.troubles(stats));
   byId("empty").hidden = stats.requests > 0;
-  say(byId("about"), `${stats.policy} · ${stats.connections} ${stats.connections === 1 ? "connection" : "connections"} · ${stats.in_flight} at origins, ${stats.queued} waiting`);
+  document.body.classList.toggle("unused", stats.requests === 0);
+  say(byId("about"), `${stats.policy} · ${stats.connections} ${stats.connections === 1 ? "connection" : "connections"} · ${stats.in_flight} in flight to origins · ${stats.queued} queued`);
   // The first requests show at once, not when somebody looks again.
   if (requests === 0 && stats.requests > 0) seldom();
   requests = stats.requests;
@@ -58,7 +64,7 @@ function state(word, error) {
   const place = byId("state");
   place.dataset.state = word;
   say(place, { live: "live", lost: "no answer", paused: "paused", waiting: "connecting" }[word]);
-  if (error instanceof Unauthorized) login();
+  if (error instanceof Unauthorized) login(error);
   else lost(word);
 }
 
@@ -66,7 +72,7 @@ function state(word, error) {
 function lost(word) {
   lostAt = word === "lost" ? (lostAt ?? new Date()) : null;
   byId("lost").hidden = !lostAt;
-  if (lostAt) say(byId("lost"), `No answer from ${location.host} since ${lostAt.toLocaleTimeString("en-GB")}: the figures below are older. This page tries again every 2 s.`);
+  if (lostAt) say(byId("lost"), `No answer from ${location.host} since ${lostAt.toLocaleTimeString("en-GB")}: the figures below are from before. This page tries again every 2 seconds.`);
 }
 
 function seldom() {
@@ -84,10 +90,11 @@ function every(milliseconds, work) {
 }
 
 /** What asks a listener for something. One of all addresses is reached by the one that this page came from. */
-function command({ role, address, host }) {
+function command({ role, tls, address, host }) {
   const place = address.replace(/^(0\.0\.0\.0|\[::\])/, location.hostname);
-  if (role === "forward") return `curl -x http://${place} http://example.com/`;
-  return host ? `curl -i -H 'Host: ${host}' http://${place}/` : `curl -i http://${place}/`;
+  const url = `${tls ? "https" : "http"}://${place}`;
+  if (role === "forward") return `curl -x ${url} http://example.com/`;
+  return host ? `curl -i -H 'Host: ${host}' ${url}/` : `curl -i ${url}/`;
 }
 
 async function begin() {
@@ -102,7 +109,7 @@ async function begin() {
   byId("pause").addEventListener("click", () => {
     const paused = byId("pause").ariaPressed !== "true";
     byId("pause").ariaPressed = String(paused);
-    say(byId("pause"), paused ? "Go on" : "Pause");
+    say(byId("pause"), paused ? "Resume" : "Pause");
     follows.forEach((follow) => follow(!paused));
   });
 }

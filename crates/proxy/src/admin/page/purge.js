@@ -1,8 +1,11 @@
-// Purging: of what a row shows, or of what the form names. It asks first.
+// Purges the URL of a row or what the form names, after a question.
 
 import { byId, say, tell } from "./dom.js";
-import { count, size } from "./format.js";
+import { plural, size } from "./format.js";
 import { purge } from "./source.js";
+
+/** What stands in the empty field of the form. */
+const EXAMPLES = { tag: "tag", prefix: "http://host/path", host: "host", group: "group" };
 
 let pending = null;
 
@@ -18,7 +21,7 @@ function outcome({ effect, objects, bytes, disk }) {
   if (objects === undefined) return effect === "removed" ? "Purged" : "Marked stale";
   const rest = disk === "under-way" ? "; objects on disks are not counted" : "";
   if (objects === 0) return `Nothing was stored${rest ? " in memory" : ""}${rest}`;
-  const responses = `${count(objects)} ${objects === 1 ? "response" : "responses"}, ${size(bytes)}`;
+  const responses = `${plural(objects, "response", "responses")}, ${size(bytes)}`;
   return `${effect === "removed" ? "Purged" : "Marked stale:"} ${responses}${rest}`;
 }
 
@@ -40,6 +43,7 @@ export function listen(done) {
   const show = () => {
     host.hidden = kind.value !== "group";
     host.required = !host.hidden;
+    byId("purge-value").placeholder = EXAMPLES[kind.value];
   };
   kind.addEventListener("change", show);
   show();

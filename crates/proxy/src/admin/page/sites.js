@@ -1,35 +1,50 @@
 // Sites, how their origins are, and the reasons of requests.
 
 import { bar, byId, make } from "./dom.js";
-import { count, hitRatio, percent, size } from "./format.js";
+import { count, hitRatio, percent, size, span } from "./format.js";
 import { Table } from "./table.js";
 
 const REASONS = 12;
 let sites = null, reasons = null;
 
 function name(cell, { site, origins }) {
-  const marks = origins.map(({ address, healthy, failures }) => make("span", { class: `origin ${healthy ? "well" : "ill"}` },
-    make("b", {}, healthy ? "up" : "down"), ` ${address}`, failures > 0 ? make("span", { class: "quiet" }, ` ${count(failures)} failed`) : null));
+  const marks = origins.map(({ address, healthy, failures, down_seconds: down }) => make("span", { class: `origin ${healthy ? "well" : "ill"}` },
+    make("b", {}, healthy ? "up" : "down"), ` ${address}`, make("span", { class: "quiet" }, fails(failures, down))));
   const shown = make("div", {}, make("div", {}, site || "(no site)"), ...marks);
   if (cell.textContent !== shown.textContent) cell.replaceChildren(shown);
 }
+
+/** How long an origin has been down, and how many requests it did not answer. */
+function fails(failures, down) {
+  const long = down == null ? "" : ` for ${span(down)}`;
+  return failures > 0 ? `${long}, ${count(failures)} failed ${failures === 1 ? "request" : "requests"}` : long;
+}
+
+/** The origins that are down, and what that means for their sites. */
+export const troubles = (stats) => (stats.sites ?? []).flatMap(({ site, origins }) => origins.filter(({ healthy }) => !healthy).map(({ address, trouble, down_seconds: seconds }) => ({
+  about: `${site} ${address}`,
+  seconds,
+  text: (since) => `Origin ${address} of ${site || "no site"} is down${since}${trouble ? `: ${trouble}` : ""}. ${origins.some(({ healthy }) => healthy)
+    ? "The other origins of the site are asked." : "Its site is answered from the cache, or with 502 where nothing stored can be used."}`,
+})));
 
 /** Shows what `/stats` says of them. */
 export function show(stats) {
   sites ??= new Table(byId("sites"), {
     caption: "Sites, their figures and their origins",
-    none: "no requests for any site yet",
+    none: "no sites and no requests yet",
     key: (row) => row.site,
     columns: [
       { title: "Site and origins", fill: name, class: "wrap" },
       { title: "Requests", text: (row) => count(row.requests), class: "n" },
       { title: "Hit ratio", text: hitRatio, class: "n ratio" },
-      { title: "Saved", text: (row) => size(row.bytes_from_cache), class: "n wide" },
+      { title: "From cache", text: (row) => size(row.bytes_from_cache), class: "n wide" },
     ],
   });
   sites.show(stats.sites ?? []);
   reasons ??= new Table(byId("reasons"), {
     caption: "Requests by the reason of their outcome",
+    none: "no requests yet",
     key: (row) => row.reason,
     columns: [
       { title: "Reason", text: (row) => row.reason.replaceAll("-", " "), class: "short" },

@@ -14,6 +14,9 @@ export class Refused extends Error {
   }
 }
 
+/** Whether there is a token, right or wrong. */
+export const hasToken = () => token !== null;
+
 /** Takes a token for all further requests, for as long as this tab is open. */
 export function useToken(value) {
   token = value;
@@ -23,7 +26,7 @@ export function useToken(value) {
 async function ask(path, options = {}) {
   const headers = { ...options.headers, ...(token && { Authorization: `Bearer ${token}` }) };
   const response = await fetch(path, { ...options, headers, cache: "no-store" });
-  if (response.status === 401) throw new Unauthorized(await response.text());
+  if (response.status === 401) throw new Unauthorized((await response.text()).trim());
   if (!response.ok) throw new Refused(response.status, await response.text());
   return response;
 }

@@ -5,26 +5,29 @@ import { cacheable, count, percent, short, size, time } from "./format.js";
 import { recent } from "./live.js";
 
 const tiles = [
-  ["rate", "Requests a second", (stats, now) => [short(now.each("requests")), `${count(stats.requests)} so far`]],
+  ["rate", "Requests per second", (stats, now) => [short(now.each("requests")), `${count(stats.requests)} since start`]],
   ["hit-ratio", "Hit ratio", (stats, now) => [
     percent(now.sum("hits"), cacheable(now.sums)),
-    `${percent(stats.hits, cacheable(stats))} since start`]],
+    since(stats.hits, cacheable(stats))]],
   ["validated-ratio", "With validated", (stats, now) => [
     percent(now.sum("hits") + now.sum("validated"), cacheable(now.sums)),
-    `${percent(stats.hits + stats.validated, cacheable(stats))} since start`]],
+    since(stats.hits + stats.validated, cacheable(stats))]],
   ["byte-hit-ratio", "Byte hit ratio", (stats, now) => [
     percent(now.sum("bytes_from_cache"), now.sum("bytes_cacheable")),
-    `${percent(stats.bytes_from_cache, stats.bytes_cacheable)} since start`]],
+    since(stats.bytes_from_cache, stats.bytes_cacheable)]],
   ["saved", "Bytes saved", (stats, now) => [
-    size(stats.bytes_from_cache), `${size(now.each("bytes_from_cache"))} a second`]],
-  ["hit-time", "A hit takes", (stats, now) => times(stats.latency?.hit, now.last("hit"))],
-  ["miss-time", "A miss takes", (stats, now) => times(stats.latency?.miss, now.last("miss"))],
+    size(stats.bytes_from_cache), `${size(now.each("bytes_from_cache"))} per second`]],
+  ["hit-time", "Hit latency", (stats, now) => times(stats.latency?.hit, now.last("hit"))],
+  ["miss-time", "Miss latency", (stats, now) => times(stats.latency?.miss, now.last("miss"))],
 ];
+
+/** A share since the start, where there is anything to have a share of. */
+const since = (part, of) => (of > 0 ? `${percent(part, of)} since start` : "none yet");
 
 /** Percentiles of the last second there were any, else since the start. */
 function times(all, last) {
   const shown = last ?? all;
-  return shown?.count ? [time(shown.p50_us), `p99 ${time(shown.p99_us)}`] : ["–", "none yet"];
+  return shown?.count ? [time(shown.p50_us), `median; p99 ${time(shown.p99_us)}`] : ["–", "none yet"];
 }
 
 /** Seconds that "now" is. */
@@ -60,5 +63,5 @@ function tile(name, title) {
 /** The tiles in a sentence. */
 export const spoken = () => {
   const text = (name) => places.get(name)?.first.textContent ?? "unknown";
-  return `${text("rate")} requests a second, hit ratio ${text("hit-ratio")}, a hit takes ${text("hit-time")}, a miss ${text("miss-time")}.`;
+  return `${text("rate")} requests per second, hit ratio ${text("hit-ratio")}, median latency of a hit ${text("hit-time")}, of a miss ${text("miss-time")}.`;
 };

@@ -1,7 +1,7 @@
-// The URLs with the most requests of late, and those with the most misses.
+// The URLs with the most requests in the last minutes, and those with the most misses.
 
 import { byId, say } from "./dom.js";
-import { brief, count, hitRatio, size, span, time } from "./format.js";
+import { brief, count, hitRatio, plural, size, span, time } from "./format.js";
 import { ask } from "./purge.js";
 import { get } from "./source.js";
 import { Table } from "./table.js";
@@ -23,7 +23,7 @@ let isCounted = false;
 export async function begin() {
   const { objects } = await get("/objects", { sort: "hits", limit: SHOWN });
   const used = objects.filter((row) => row.hits > 0);
-  if (used.length > 0) draw({ urls: used.map(row), misses: [] }, "hits of stored responses so far");
+  if (used.length > 0) draw({ urls: used.map(row), misses: [] }, "hits of stored responses since they were stored");
 }
 
 const row = ({ url, hits, bytes }) => ({ url, requests: hits, hits, validated: 0, misses: 0, bytes: hits * bytes });
@@ -33,13 +33,14 @@ export function show(report) {
   isCounted ||= report.urls.length > 0;
   if (top && !isCounted) return;
   const unseen = report.dropped + report.others;
-  draw(report, `the last ${span(report.seconds)}${unseen > 0 ? `, without ${count(unseen)} requests that found no place` : ""}`);
+  draw(report, `last ${span(report.seconds)}${unseen > 0 ? `, without ${plural(unseen, "request", "requests")} to URLs that are not counted` : ""}`);
 }
 
 function draw(report, about) {
   top ??= new Table(byId("top"), {
     ...shared,
     caption: "URLs with the most requests",
+    none: "no requests since this page was opened",
     columns: [
       url, requests,
       { title: "Hit ratio", text: hitRatio, class: "n wide" },
@@ -49,14 +50,15 @@ function draw(report, about) {
   misses ??= new Table(byId("misses"), {
     ...shared,
     caption: "URLs with the most misses",
+    none: "no misses since this page was opened",
     columns: [
       url,
       { title: "Misses", text: (row) => count(row.misses), class: "n" },
       { title: "Why", text: (row) => row.why.replaceAll("-", " "), class: "short" },
-      { title: "Origin", text: (row) => time(row.misses > 0 ? row.origin_us / (row.misses + row.validated) : null), class: "n wide" },
+      { title: "Origin time", text: (row) => time(row.misses > 0 ? row.origin_us / (row.misses + row.validated) : null), class: "n wide" },
     ],
   });
   top.show(report.urls.slice(0, SHOWN));
   misses.show(report.misses.slice(0, SHOWN));
-  say(byId("top-span"), about);
+  say(byId("top-span"), report.urls.length > 0 ? about : "");
 }

@@ -1,23 +1,26 @@
 // What the cache would do with a URL, and why: the answer of `/why` in sentences.
 
 import { make } from "./dom.js";
-import { count, size, span } from "./format.js";
+import { plural, size, span } from "./format.js";
 import { get } from "./source.js";
 
 /** Requests that are shown. */
 const LAST = 5;
 
 /** The standards that sections are of, as they are named. */
-const section = (text) => (text ? make("span", { class: "quiet" }, ` ${text}`) : null);
+const section = (text) => (text ? make("span", { class: "quiet" }, ` ${text.replace(/^(RFC \d+) (?=\d)/, "$1, section ")}`) : null);
 
 /** A reason: what it means, where that is written, and what to do about it. */
 const because = ({ explanation, section: place, help }) => [
-  make("p", {}, explanation, section(place)), help ? make("p", { class: "help" }, help) : null];
+  make("p", {}, sentence(explanation), section(place)), help ? make("p", { class: "help" }, sentence(help)) : null];
+
+/** A text as a sentence of its own. */
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 
 function stored({ stored, variants }) {
-  if (!stored) return variants > 0 ? `${count(variants)} responses, none for such a request` : "nothing";
+  if (!stored) return variants > 0 ? `${plural(variants, "response", "responses")}, none for such a request` : "nothing";
   const { tier, status, bytes, age, lifetime, lifetime_from: from, ttl, fresh } = stored;
-  const good = fresh ? `fresh for ${span(ttl)} more` : ttl > 0 ? "to be validated each time" : `stale for ${span(-ttl)}`;
+  const good = fresh ? `fresh for ${span(ttl)} more` : ttl > 0 ? "validated at each use" : `stale for ${span(-ttl)}`;
   return `${status}, ${size(bytes)}, in ${tier === "disk" ? "a disk" : tier}; ${span(age)} old, ${good}: lifetime ${span(lifetime)} by ${from}`;
 }
 
@@ -46,11 +49,11 @@ const contradicted = ({ answer, stored }) => !stored && answer && !answer.storab
 
 function shown(said) {
   const { decision, key, site, origins, failing = [], second_tier: tier } = said;
-  const named = origins.map((origin) => (failing.includes(origin) ? `${origin} (did not answer the last time)` : origin));
-  const then = decision.asks_origin ? (decision.validates ? "would ask the origin if what is stored is still good" : "would ask the origin") : "would not ask the origin";
+  const named = origins.map((origin) => (failing.includes(origin) ? `${origin} (did not answer its last request)` : origin));
+  const then = decision.asks_origin ? (decision.validates ? "would validate the stored response at the origin" : "would ask the origin") : "would not ask the origin";
   const facts = [
     ["stored", stored(said)], ...(tier ? [["second tier", kept(tier)]] : []), ["last answer", answered(said)], ["last requests", ended(said)], ["site", site || "none"],
-    ["origins", named.join(", ") || "wherever the URL leads"], ["key", key ?? "none"],
+    ["origins", named.join(", ") || "the host of the URL"], ["key", key ?? "none"],
   ];
   return make("div", {},
     make("p", {}, make("b", { class: `outcome ${decision.outcome}` }, decision.outcome.replaceAll("-", " ")), ` A request now ${then}.`),
@@ -60,7 +63,7 @@ function shown(said) {
 
 /** Fills `place` with what would become of a request for `url`. */
 export async function explain(url, place) {
-  place.replaceChildren(make("span", { class: "quiet" }, "asking…"));
+  place.replaceChildren(make("span", { class: "quiet" }, "loading…"));
   try {
     place.replaceChildren(shown(await get("/why", { url })));
   } catch (error) {

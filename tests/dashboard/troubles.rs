@@ -1,0 +1,46 @@
+//! What fails is told at the top of the page, with its cause and what happens now.
+
+use crate::browser::Browser;
+use crate::support::{Larder, Origin, eventually, site};
+use crate::{WIDE, mixed};
+
+/// An expression that is true when the list of troubles matches.
+fn told(pattern: &str) -> String {
+    format!("/{pattern}/.test(document.querySelector('#troubles').innerText)")
+}
+
+#[test]
+fn an_origin_that_is_down_is_told_with_the_time_and_the_cause() {
+    let [well, ill] = [Origin::by(mixed), Origin::by(mixed)];
+    let keys = "name = 'shop'\nmax_fails = 1\nfail_timeout = '1h'";
+    let larder = Larder::with_site(&[&well, &ill], keys);
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("document.querySelector('#sites .well') !== null");
+    assert_eq!(browser.eval("document.querySelector('#troubles').hidden"), true);
+    ill.die();
+    (0..4).for_each(|number| drop(larder.get(&format!("/b/{number}"))));
+    let others = r"is down since \d\d:\d\d:\d\d: .*refused.*The other origins of the site are asked\.";
+    browser.until(&told(&format!("Origin http:..{} of shop {others}", ill.address)));
+    browser.until("/^down http\\S+ for \\d+ s, 1 failed request$/.test(document.querySelector('#sites .ill').innerText)");
+    well.die();
+    (0..4).for_each(|number| drop(larder.get(&format!("/b/{number}"))));
+    browser.until("document.querySelectorAll('#troubles li').length === 2");
+    browser.until(&told("answered from the cache, or with 502 where nothing stored can be used"));
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn a_disk_that_is_not_used_is_told_with_the_cause() {
+    let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
+    let tables =
+        format!("[[disk]]\npath = '{}'\nsize = '64MiB'\n{}", folder.path().display(), site(&[&origin], ""));
+    let first = Larder::start(&tables);
+    eventually("a disk in use", || (first.stats()["disks"][0]["state"] == "ready").then_some(()));
+    let second = Larder::start(&tables);
+    let mut browser = Browser::at(second.admin, WIDE);
+    browser
+        .until(&told(r"^Disk \S+ is not in use: .*in use by process \d+.*tries every second to open it\.$"));
+    drop(first);
+    browser.until("document.querySelector('#troubles').hidden");
+    browser.is_content(second.admin);
+}
