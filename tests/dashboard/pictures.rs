@@ -1,5 +1,7 @@
 //! The pictures of the dashboard in the documentation: `cargo x pictures` renders them.
 
+mod states;
+
 use std::path::Path;
 use std::time::Duration;
 

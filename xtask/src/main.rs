@@ -21,7 +21,7 @@ usage: cargo x COMMAND
 
   test     install what the tests need, then formatting, lints, tidy, every test and a minute of fuzzing
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
-  pictures render the pictures of the dashboard and of docs/report in docs/pictures, in two minutes
+  pictures render the dashboard and docs/report in docs/pictures, and every state in target/pictures, in two minutes
   h2spec   every case of h2spec, strictly, over TLS and in clear; builds h2spec with Go if it is not installed
              --larder PATH   a build to test (the debug build)
   conformance  the public HTTP caching suite against a release build, beside the expected results

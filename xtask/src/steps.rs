@@ -35,23 +35,20 @@ pub(crate) fn test() -> Result<()> {
     run(STEPS)
 }
 
-/// Has the browser of the dashboard's tests take its pictures, and those of the experiments' report.
+/// Has the browser of the dashboard's tests take its pictures, in every state of the page, and those of the experiments'
+/// report.
 ///
 /// # Errors
 /// Where packages are missing, or the pictures cannot be taken.
 pub(crate) fn pictures() -> Result<()> {
     install()?;
-    run_cargo(&[
-        "test",
-        "--quiet",
-        "--package",
-        "larder",
-        "--test",
-        "dashboard",
-        "--",
-        "--ignored",
-        "pictures",
-    ])
+    let tests = ["test", "--quiet", "--workspace", "--features", "larder/otlp", "--test", "dashboard"];
+    run_cargo(&[&tests[..], &["--", "--ignored", "pictures"]].concat())?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    println!(
+        "docs/pictures has the pictures of the documentation, {target}/pictures those of every state to look at"
+    );
+    Ok(())
 }
 
 fn run(steps: &[Step]) -> Result<()> {
