@@ -50,6 +50,10 @@ const MODIFIED: u8 = 8;
 const SELECTED: u8 = 16;
 /// Its freshness says more than most do.
 const MARKED_RARE: u8 = 32;
+/// The highest bits count the seconds by which its initial age exceeds the ordinary one. Even a fast response takes a
+/// second if the clock advances meanwhile, and must be no larger for that.
+const DELAY_SHIFT: u32 = 6;
+const LONGEST_DELAY: u32 = 3;
 
 /// What of a freshness is seldom worth its place: `initial_age`, `stale_while_revalidate`, `stale_if_error`.
 type Rare = [u32; 3];
@@ -144,7 +148,8 @@ impl Entry {
     fn assemble(source: Source<'_>) -> Option<Self> {
         let Source { key, signature, freshness, modified, .. } = source;
         let signature_len = u16::try_from(signature.len()).ok()?.to_le_bytes();
-        let rare = rare(&freshness, source.marks & MARKED_RARE != 0).map(bytes_of);
+        let delay = delay(&freshness);
+        let rare = rare(&freshness, source.marks & MARKED_RARE != 0 || delay.is_none()).map(bytes_of);
         let time = modified.map(|modified| modified.time.to_le_bytes());
         let marks = [
             (MODIFIED, modified.is_some()),
@@ -164,7 +169,8 @@ impl Entry {
             modified_at: modified.map_or(0, |modified| modified.at),
             status: source.status,
             flags: freshness.flags,
-            marks: set.fold(source.marks, |marks, (mark, _)| marks | mark),
+            marks: set.fold(source.marks, |marks, (mark, _)| marks | mark)
+                | delay.unwrap_or(0) << DELAY_SHIFT,
         };
         let signature_len = if signature.is_empty() { &[][..] } else { &signature_len[..] };
         let rare = rare.as_ref().map_or(&[][..], |bytes| &bytes[..]);
@@ -268,8 +274,9 @@ impl Entry {
 
     /// Age and lifetime.
     pub fn freshness(&self) -> Freshness {
-        let Fixed { received, lifetime, date, flags, .. } = self.0.header.header;
-        let rare = self.tail().rare.map_or([ordinary_age(received, date), 0, 0], numbers);
+        let Fixed { received, lifetime, date, flags, marks, .. } = self.0.header.header;
+        let age = || ordinary_age(received, date).saturating_add(u32::from(marks >> DELAY_SHIFT));
+        let rare = self.tail().rare.map_or_else(|| [age(), 0, 0], numbers);
         let [initial_age, stale_while_revalidate, stale_if_error] = rare;
         Freshness { received, initial_age, lifetime, date, stale_while_revalidate, stale_if_error, flags }
     }
@@ -300,11 +307,17 @@ impl Entry {
     }
 }
 
-/// What of `freshness` an entry has to note beside the rest; `None` if that follows from the rest and is not `kept` anyway.
+/// What of `freshness` an entry has to note beside its marks; `None` if that is nothing and it is not `kept` anyway.
 fn rare(freshness: &Freshness, kept: bool) -> Option<Rare> {
-    let Freshness { received, date, initial_age, stale_while_revalidate, stale_if_error, .. } = *freshness;
-    let rare = [initial_age, stale_while_revalidate, stale_if_error];
-    (kept || rare != [ordinary_age(received, date), 0, 0]).then_some(rare)
+    let Freshness { initial_age, stale_while_revalidate, stale_if_error, .. } = *freshness;
+    let is_ordinary = stale_while_revalidate == 0 && stale_if_error == 0;
+    (kept || !is_ordinary).then_some([initial_age, stale_while_revalidate, stale_if_error])
+}
+
+/// The seconds by which the initial age exceeds the ordinary one, if the marks have room for them.
+fn delay(freshness: &Freshness) -> Option<u8> {
+    let delay = freshness.initial_age.checked_sub(ordinary_age(freshness.received, freshness.date))?;
+    (delay <= LONGEST_DELAY).then_some(delay as u8)
 }
 
 /// How old a response is that was made at its `date` and came on the straight way.
@@ -339,7 +352,10 @@ pub(crate) fn allocated(size: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
+    use crate::lines::LinePool;
 
     #[test]
     fn sizes_round_up_to_the_classes_of_the_allocator() {
@@ -354,5 +370,31 @@ mod tests {
         assert_eq!(size_of::<Entry>(), 8);
         assert_eq!(size_of::<Body>(), 16);
         assert!(size_of::<Fixed>() <= 56, "{}", size_of::<Fixed>());
+    }
+
+    #[test]
+    fn the_seconds_that_a_response_takes_do_not_change_its_size() {
+        let lines = LinePool::default().keep(&HeaderMap::new(), 0);
+        let entry = |received, initial_age| {
+            let freshness = Freshness { received, date: 100, initial_age, ..Freshness::default() };
+            let body = Body::Heap(vec![0; 200].into());
+            let (signature, status) = (&b""[..], StatusCode::OK);
+            let (key, cost, born) =
+                (&b"http://site.test/a-page-of-some-length"[..], 0, Generation::default());
+            Entry::new(Parts { key, signature, status, freshness, cost, born, fields: &lines, body }).unwrap()
+        };
+        for received in [90, 100, 107] {
+            let ordinary = ordinary_age(received, 100);
+            let usual = entry(received, ordinary);
+            for delay in 0..=LONGEST_DELAY + 1 {
+                let entry = entry(received, ordinary + delay);
+                assert_eq!(entry.freshness().initial_age, ordinary + delay);
+                let is_larger = entry.0.slice.len() > usual.0.slice.len();
+                assert_eq!(is_larger, delay > LONGEST_DELAY, "{delay} seconds more than usual");
+                let aged = entry.aged(entry.freshness().invalid(), Generation::default()).unwrap();
+                assert_eq!(aged.freshness().initial_age, ordinary + delay);
+                assert_eq!(aged.0.slice.len(), entry.0.slice.len());
+            }
+        }
     }
 }

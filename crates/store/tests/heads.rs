@@ -42,10 +42,11 @@ fn field() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
 /// Ages and lifetimes: ordinary ones, and any.
 fn freshness() -> impl Strategy<Value = Freshness> {
     let window = || prop_oneof![2 => Just(0), 1 => any::<u32>()];
-    (any::<[u32; 3]>(), any::<bool>(), any::<u32>(), window(), window()).prop_map(
-        |([received, date, lifetime], is_ordinary, age, stale_while_revalidate, stale_if_error)| Freshness {
+    let delay = prop::option::of(0..6_u32);
+    (any::<[u32; 3]>(), delay, any::<u32>(), window(), window()).prop_map(
+        |([received, date, lifetime], delay, age, stale_while_revalidate, stale_if_error)| Freshness {
             received,
-            initial_age: if is_ordinary { received.saturating_sub(date) } else { age },
+            initial_age: delay.map_or(age, |delay| received.saturating_sub(date).saturating_add(delay)),
             lifetime,
             date,
             stale_while_revalidate,

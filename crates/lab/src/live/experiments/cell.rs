@@ -162,7 +162,7 @@ pub(super) fn weighed(bench: &Bench, cell: &Cell) -> Weights {
 pub(super) struct Weights {
     /// By page.
     pages: Vec<u64>,
-    /// What the first that is stored takes beyond that, for field lines that all have in common.
+    /// What the first page takes beyond that if it is stored first: its field lines are its own then.
     first: u64,
 }
 
@@ -188,25 +188,33 @@ fn weights_key((course, repetition): &(&str, u64)) -> String {
     format!("weights/{course}/{repetition}")
 }
 
-/// Two pages more, which are alike, tell what the first pays for all.
+/// Two responses come first that are no page of the course: from the third on, responses share the field lines that they
+/// have in common.
 fn weights(bench: &Bench, course: &Course) -> Result<Weights, Halt> {
     let count = course.pages.len() as u32;
-    let alike = Page { size: 1, cost: 0 };
-    let course = Course { pages: [&course.pages[..], &[alike; 2]].concat(), order: Vec::new() };
+    let pages = [&course.pages[..], &[Page { size: 1, cost: 0 }; 2]].concat();
+    let course = Course { pages, order: [count, count + 1].into_iter().chain(0..count).collect() };
+    let pages = stored_bytes(bench, &course)?.split_off(2);
+    let alone = stored_bytes(bench, &Course { order: vec![0], ..course })?;
+    let first = alone.iter().zip(&pages).map(|(alone, shared)| alone.saturating_sub(*shared)).sum();
+    Ok(Weights { pages, first })
+}
+
+/// How many more bytes a new proxy with room for all pages has stored after each request of `course`.
+fn stored_bytes(bench: &Bench, course: &Course) -> Result<Vec<u64>, Halt> {
     let origin = Origin::start(Model::of(&course.pages))?;
     let mut proxy = Proxy::start(&bench.program, &Setting::roomy())?;
-    let (mut weights, mut before) = (Vec::new(), 0);
-    for page in [count, count + 1].into_iter().chain(0..count) {
-        let mut load = one_by_one(bench, &course, &origin, proxy.door(Via::Http)?, Via::Http);
+    let (mut added, mut before) = (Vec::new(), 0);
+    for &page in &course.order {
+        let mut load = one_by_one(bench, course, &origin, proxy.door(Via::Http)?, Via::Http);
         load.order = vec![page];
         load.run().map_err(|halt| proxy.explain(halt))?;
         proxy.settle()?;
         let stored = proxy.figure("bytes_stored")?;
-        weights.push(stored.saturating_sub(before));
+        added.push(stored.saturating_sub(before));
         before = stored;
     }
-    let pages = weights.split_off(2);
-    Ok(Weights { pages, first: weights[0].saturating_sub(weights[1]) })
+    Ok(added)
 }
 
 /// What straight requests to the origin take, so that nobody takes its limits for the proxy's.
