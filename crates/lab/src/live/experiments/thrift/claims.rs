@@ -102,18 +102,30 @@ fn staged(cells: &[Measured], all: &[List]) -> Vec<Finding> {
     found
 }
 
-/// LRU against MAXS in hits, by locality; at each, over all sizes.
-fn local(all: &[List]) -> Finding {
-    let mut samples = Samples::default();
+/// A locality, a cache size, and a value for each list.
+type AtSize = ((u32, u32), Vec<(u64, f64)>);
+
+/// What `compare` says of the runs of LRU and MAXS on workload 2, by locality and cache size.
+fn by_size(all: &[List], compare: impl Fn(&Run, &Run) -> Option<f64>) -> Vec<AtSize> {
+    let mut found = Vec::new();
     for locality in LOCALITIES {
         let of = lists::those(all, STAGED, locality);
         for percent in lists::percents(&of) {
-            let lead = |list: &&List| {
-                let lead = list.run("lru", percent)?.hit_ratio - list.run("maxs", percent)?.hit_ratio;
-                Some((list.number, lead))
+            let value = |list: &&List| {
+                let value = compare(list.run("lru", percent)?, list.run("maxs", percent)?)?;
+                Some((list.number, value))
             };
-            samples.add(&format!("{locality}% locality"), of.iter().filter_map(lead));
+            found.push(((locality, percent), of.iter().filter_map(value).collect()));
         }
+    }
+    found
+}
+
+/// LRU against MAXS in hits, by locality; at each, over all sizes.
+fn local(all: &[List]) -> Finding {
+    let mut samples = Samples::default();
+    for ((locality, _), leads) in by_size(all, |lru, maxs| Some(lru.hit_ratio - maxs.hit_ratio)) {
+        samples.add(&format!("{locality}% locality"), leads);
     }
     let claim = "Workload 2: LRU has a better hit ratio than MAXS at all cache sizes";
     Finding::sampled(claim, REPORT, Kind::DependsOn("locality"), (samples, ABOVE), POINTS)
@@ -130,17 +142,10 @@ fn local(all: &[List]) -> Finding {
 /// The seed report's puzzle, in one place: more hits, and yet more time.
 fn puzzle(all: &[List]) -> Finding {
     let mut samples = Samples::default();
-    for locality in LOCALITIES {
-        let of = lists::those(all, STAGED, locality);
-        for percent in lists::percents(&of) {
-            let name = format!("{locality}% locality, cache of {percent}%");
-            for value in [hits, |run: &Run| run.cost_ms] {
-                let more = |list: &&List| {
-                    let (lru, maxs) = (list.run("lru", percent)?, list.run("maxs", percent)?);
-                    Some((list.number, crate::replay::ratio(value(lru), value(maxs)) - 1.0))
-                };
-                samples.add(&name, of.iter().filter_map(more));
-            }
+    for value in [hits, |run: &Run| run.cost_ms] {
+        let more = |lru: &Run, maxs: &Run| Some(crate::replay::ratio(value(lru), value(maxs)) - 1.0);
+        for ((locality, percent), values) in by_size(all, more) {
+            samples.add(&format!("{locality}% locality, cache of {percent}%"), values);
         }
     }
     let claim = "Workload 2: there are a locality and a cache size at which LRU has more hits and MAXS is faster all the same";
@@ -162,19 +167,12 @@ fn puzzle(all: &[List]) -> Finding {
 
 /// Whether the authors' clock explains the puzzle: in lists in which LRU has more hits and is faster by an exact clock.
 fn clock(all: &[List]) -> Finding {
-    let mut cases: Vec<(u64, f64)> = Vec::new();
-    for locality in LOCALITIES {
-        let of = lists::those(all, STAGED, locality);
-        for percent in lists::percents(&of) {
-            let turns = |list: &&List| {
-                let (lru, maxs) = (list.run("lru", percent)?, list.run("maxs", percent)?);
-                let is_case = lru.hit_ratio > maxs.hit_ratio && lru.exact_ms < maxs.exact_ms;
-                let turns = if lru.clocked_ms > maxs.clocked_ms { 1.0 } else { 0.0 };
-                is_case.then_some((list.number, turns))
-            };
-            cases.extend(of.iter().filter_map(turns));
-        }
-    }
+    let turns = |lru: &Run, maxs: &Run| {
+        let is_case = lru.hit_ratio > maxs.hit_ratio && lru.exact_ms < maxs.exact_ms;
+        let turns = if lru.clocked_ms > maxs.clocked_ms { 1.0 } else { 0.0 };
+        is_case.then_some(turns)
+    };
+    let cases: Vec<_> = by_size(all, turns).into_iter().flat_map(|(_, turns)| turns).collect();
     let claim = "The authors' clock of whole seconds explains their puzzle: it shows MAXS as the faster one where LRU is, in most lists";
     let (mut samples, count) = (Samples::default(), cases.len());
     samples.add("all", cases);
