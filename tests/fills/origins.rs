@@ -1,5 +1,8 @@
 //! Which origin is asked, how often, and how many requests may wait.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use crate::support::{Answer, Gate, Larder, Origin, eventually};
 
 /// An origin that reads requests and closes without an answer.
@@ -29,6 +32,30 @@ fn beyond_the_queue_a_request_is_refused_at_once() {
     assert_eq!(origin.count(), 1);
     gate.open();
     assert_eq!((first.receive("GET").text(), second.receive("GET").text()), ("/1", "/2"));
+}
+
+/// RFC 9111 section 4.2.3: the response delay begins when the request is sent.
+#[test]
+fn time_in_the_queue_is_no_part_of_a_response_s_age() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| {
+        held.pass();
+        Answer::with_body("200 OK\nCache-Control: max-age=100", seen.target.as_bytes())
+    });
+    let larder = Larder::with(&origin, "[limits]\nin_flight = 1");
+    let [mut first, mut second] = [larder.client(), larder.client()];
+    first.send("GET /1");
+    origin.wait_for(1);
+    second.send("GET /2");
+    larder.wait_for("queued", 1);
+    thread::sleep(Duration::from_millis(2_100));
+    let opened = Instant::now();
+    gate.open();
+    assert_eq!((first.receive("GET").text(), second.receive("GET").text()), ("/1", "/2"));
+    let hit = larder.client().ask("GET /2");
+    let age = hit.field("age").and_then(|age| age.parse().ok()).unwrap_or(u64::MAX);
+    assert!(hit.is_hit() && age <= opened.elapsed().as_secs() + 1, "{age} s: {}", hit.cache());
 }
 
 #[test]

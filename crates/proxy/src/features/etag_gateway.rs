@@ -121,7 +121,8 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
     }
     let mut nothing = Upload::Empty;
     let sent = pin!(upstream::send(worker, plan, request, &fields, &mut nothing, None));
-    let Answer { status, fields, download, .. } = match request.unless_left(sent, ready(())).await {
+    let Answer { status, fields, download, requested, .. } = match request.unless_left(sent, ready(())).await
+    {
         Some(Ok(answer)) => answer,
         Some(Err(error)) => return pass::failed(worker, request, &error),
         None => return left(),
@@ -134,7 +135,7 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
             not_modified(kept, Outcome { kind: Kind::Revalidated, ..outcome })
         }
         Verdict::Read(most, lines) => {
-            let answer = Answer { status, fields, download, by_peer: false };
+            let answer = Answer { status, fields, download, by_peer: false, requested };
             read(request, ticket, answer, (most, lines), outcome).await
         }
     }

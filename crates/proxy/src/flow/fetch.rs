@@ -60,7 +60,7 @@ pub(crate) async fn fetch(
         if let (Some(tag), Revalidation::Validate(_)) = (&own_tag, &revalidation) {
             generated_etag::show(asked.to_mut(), tag);
         }
-        let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.cache, &request.key));
+        let doubt = Doubt::about(&cx.worker.cache, &request.key);
         let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
         let mut nothing = Upload::Empty;
         let sent = pin!(upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing, fetching.id()));
@@ -72,7 +72,7 @@ pub(crate) async fn fetch(
             None => return follow::left(),
         };
         // Nodes need not agree what time it is.
-        let times = Times { requested, received, by_age: answer.by_peer };
+        let times = Times { requested: answer.requested, received, by_age: answer.by_peer };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
         let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
         let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };

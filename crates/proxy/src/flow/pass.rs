@@ -93,7 +93,6 @@ pub(crate) async fn through(
         return connect(worker, plan, request).await;
     }
     count_down_forwards(&mut request.fields);
-    let requested = clock::now();
     let mut content = std::mem::take(&mut request.content);
     // Only what may be stored is compared with what happens to the cache meanwhile.
     let rules = request.route.rules(&plan.settings.forward.rules);
@@ -102,7 +101,7 @@ pub(crate) async fn through(
     let before = rules.map(|rules| (rules, now(), Doubt::about(&worker.cache, &request.key)));
     let change = Change::of(&worker.shared, request);
     let answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
-    let Answer { status, fields, download, .. } = match answered {
+    let Answer { status, fields, download, requested, .. } = match answered {
         Some(Ok(answer)) => answer,
         Some(Err(error)) => {
             if let Some(mut change) = change {
@@ -148,7 +147,7 @@ pub(crate) async fn through(
         && is_over
     {
         let cx = Context { worker, plan, rules };
-        let answer = Answer { status, fields, download, by_peer: false };
+        let answer = Answer { status, fields, download, by_peer: false, requested };
         return posted(cx, request, answer, (times, doubt, moment.of_fetch(began)), outcome).at(position);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
@@ -274,7 +273,7 @@ fn posted(
 pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
     // Noted as for a fetch, so that a purge in between is noticed.
     let began = cx.worker.cache.fills.now_for(request.hash);
-    let (requested, doubt) = (clock::now(), Doubt::about(&cx.worker.cache, &request.key));
+    let doubt = Doubt::about(&cx.worker.cache, &request.key);
     let mut nothing = Upload::Empty;
     let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing, None));
     let answer = match request.unless_left(sent, no_use(request)).await {
@@ -285,7 +284,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
             return stand_in(cx, request, stored.as_ref()).unwrap_or_else(failed);
         }
     };
-    let times = Times { requested, received: clock::now(), by_age: false };
+    let times = Times { requested: answer.requested, received: clock::now(), by_age: false };
     if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
         let writer = cx.worker.cache.fills.alone(&request.key, began);
         learn(cx, &writer, request, &stored, answer.status, &answer.written(), (times, doubt));

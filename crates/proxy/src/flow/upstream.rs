@@ -38,6 +38,8 @@ pub(crate) struct Answer {
     pub(crate) download: Box<Download>,
     /// It comes from the node that owns the key.
     pub(crate) by_peer: bool,
+    /// When it was asked for (UNIX seconds): the time before, in the queue for a permit, is no part of its age.
+    pub(crate) requested: u32,
 }
 
 impl Answer {
@@ -74,7 +76,7 @@ pub(crate) async fn send(
         Some(permit) => permit,
         None => Box::pin(queue_up(plan, claim, fetch)).await?,
     };
-    let begun = Instant::now();
+    let (begun, requested) = (Instant::now(), clock::now());
     let answered = ask_peers(worker, plan, request, fields, content).await;
     let took = begun.elapsed();
     request.origin.add(took);
@@ -88,7 +90,7 @@ pub(crate) async fn send(
             download.holding(permit).counted(meter)
         }
     };
-    Ok(Answer { status: head.status, fields: head.fields, download, by_peer })
+    Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested })
 }
 
 /// Asks the node that owns the key, or else an origin; true: it was the node.
