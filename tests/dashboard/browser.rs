@@ -19,6 +19,10 @@ const START: &str = "exec chromium --headless=new --no-sandbox --disable-gpu --d
      --disable-background-networking --no-first-run --hide-scrollbars --user-data-dir=\"$0\" \
      --remote-debugging-pipe about:blank 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
 
+/// True when the state at the top of the page does not cover the name of the program.
+pub(crate) const HAS_ROOM_FOR_STATE: &str = "document.querySelector('h1').getBoundingClientRect().left \
+     + document.querySelector('h1').scrollWidth <= document.querySelector('#state').getBoundingClientRect().left";
+
 /// A browser with one page.
 pub(crate) struct Browser {
     child: Child,

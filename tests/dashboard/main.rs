@@ -210,6 +210,29 @@ fn history_comes_from_the_database() {
 }
 
 #[test]
+fn a_new_server_shows_what_it_stores_and_counts_without_a_reload() {
+    let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
+    let url = format!("sqlite:{}", folder.path().join("s.db").display());
+    let larder = Larder::with(&origin, &format!("[stats]\nurl = '{url}'"));
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("!document.querySelector('#no-history').hidden");
+    // With no requests there are no charts of them.
+    browser.until("document.querySelector('#charts').offsetHeight === 0");
+    larder.get("/a/1");
+    browser.until("document.querySelector('#found').innerText.startsWith('1 object,')");
+    browser.until("document.querySelector('#charts').offsetHeight > 0");
+    larder.get("/a/2");
+    browser.until("document.querySelector('#found').innerText.startsWith('2 objects,')");
+    browser.until("document.querySelectorAll('#groups tbody td').length > 0");
+    assert_eq!(browser.eval("document.querySelector('#no-history').hidden"), true);
+    browser.eval("document.querySelector('#words').value = '/a/2'");
+    browser.click("#search button");
+    browser.until("document.querySelector('#found').innerText.startsWith('1 object,')");
+    browser.until("document.querySelectorAll('#objects tbody button').length === 1");
+    browser.is_content(larder.admin);
+}
+
+#[test]
 fn everything_has_a_name_and_the_keyboard_reaches_it() {
     let origin = Origin::by(mixed);
     let larder = Larder::before(&origin);
@@ -265,6 +288,9 @@ fn a_lost_server_is_told_with_the_time() {
     browser.until("!document.querySelector('#lost').hidden");
     let told = browser.text("#lost");
     assert!(told.starts_with(&format!("No answer from {admin} since ")), "{told}");
+    // A phone has room for that, too.
+    browser.resize(390, 900, false);
+    browser.until(browser::HAS_ROOM_FOR_STATE);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::{path, shop};
-use crate::browser::Browser;
+use crate::browser::{Browser, HAS_ROOM_FOR_STATE};
 use crate::engine::Engine;
 use crate::nodes::{self, three};
 use crate::support::{self, Larder, Origin, eventually};
@@ -41,6 +41,7 @@ fn take(browser: &mut Browser, state: &str) {
         browser.resize(width, 900, dark);
         browser.until(FITS);
         assert_eq!(browser.eval(CUT), "", "{state} {look}");
+        assert_eq!(browser.eval(HAS_ROOM_FOR_STATE), true, "{state} {look}");
         browser.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
         fs::write(folder.join(format!("{state}-{look}.png")), browser.whole_picture()).expect("written");
     }

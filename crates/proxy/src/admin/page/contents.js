@@ -7,7 +7,9 @@ import { Refused, get } from "./source.js";
 import { Table } from "./table.js";
 
 const SHOWN = 15;
-let table = null;
+/** Looking through so many objects takes the server next to no time. */
+const SMALL = 10_000;
+let table = null, stored = null, words = "";
 
 /** What it means that a disk is not ready. */
 const SICK = {
@@ -52,13 +54,17 @@ function shares(title, groups) {
 /** Shows what was found: how it is made up, and the first ones. */
 function show(found) {
   const { by_size: sizes, by_age: ages, by_host: hosts, matches, bytes, looked, of } = found;
+  stored = of;
   byId("shares").replaceChildren(...(of > 0 ? [shares("Size", sizes), shares("Age", ages), shares("Host", hosts)] : []));
   const all = looked < of ? `found among the first ${count(looked)} of ${count(of)}` : "in the cache";
   say(byId("found"), of > 0 ? `${plural(matches, "object", "objects")}, ${size(bytes)}, ${all}` : "");
   table.show(found.objects);
 }
 
-/** Searches as the form says. */
+/** Whether little is stored, as far as is known. */
+export const isSmall = () => stored !== null && stored < SMALL;
+
+/** Searches as the form said last. */
 export async function search() {
   table ??= new Table(byId("objects"), {
     caption: "What is stored",
@@ -75,7 +81,6 @@ export async function search() {
     actions: [{ title: "Purge", act: (row) => ask({ url: row.url }, search) }],
   });
   const parameters = { sort: byId("order").value, limit: SHOWN };
-  const words = byId("words").value.trim();
   if (words) parameters.search = words;
   try {
     show(await get("/objects", parameters));
@@ -93,6 +98,7 @@ const left = ({ expires, fresh }) => {
 
 byId("search").addEventListener("submit", (event) => {
   event.preventDefault();
+  words = byId("words").value.trim();
   search();
 });
 byId("order").addEventListener("change", search);

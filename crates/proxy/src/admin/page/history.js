@@ -11,7 +11,7 @@ const day = (seconds) => new Date(seconds * 1000).toLocaleString("en-GB", { week
 const hour = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 
 let charts = [], tables = null, drawn = 0;
-let isKept = false;
+let isKept = false, isShown = null;
 
 /** The range that is chosen, in seconds. */
 const range = () => Number(document.querySelector("#range input:checked").value);
@@ -47,6 +47,9 @@ export function keep(kept) {
   say(byId("no-history"), "There is no statistics database. Start the server with --stats auto, or with the URL of a database.");
 }
 
+/** Whether there is a database without requests of the chosen range, as far as is known. */
+export const isEmpty = () => isKept && isShown === false;
+
 /** Asks for the chosen range, and shows it. */
 export async function update() {
   if (!isKept) return;
@@ -57,11 +60,11 @@ export async function update() {
       get("/history", { since, by: "route" }),
       get("/history", { since, by: "site" }),
     ]);
-    const isEmpty = points.length === 0;
-    byId("past").hidden = byId("groups").hidden = isEmpty;
-    byId("no-history").hidden = !isEmpty;
+    isShown = points.length > 0;
+    byId("past").hidden = byId("groups").hidden = !isShown;
+    byId("no-history").hidden = isShown;
     say(byId("no-history"), "The statistics database has no requests of this time.");
-    if (!isEmpty) show(since, points, routes, sites);
+    if (isShown) show(since, points, routes, sites);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     say(byId("no-history"), error.message);

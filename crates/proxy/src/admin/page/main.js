@@ -14,7 +14,9 @@ import * as urls from "./urls.js";
 
 /** How often what is costly is asked again, in milliseconds. */
 const SELDOM = 60_000;
-/** How often nodes of a cluster are looked at. */
+/** How often it is asked again while there is little of it, and it costs little. */
+const WHILE_LITTLE = 5000;
+/** How often the nodes of a cluster are asked for. */
 const OFTEN = 2000;
 /** How often figures are read aloud. */
 const ALOUD = 30_000;
@@ -25,7 +27,8 @@ async function attempt(work) {
     await work();
   } catch (error) {
     if (error instanceof Unauthorized) login(error);
-    else tell(error.message);
+    // That the server does not answer is told once, with the time.
+    else if (!lostAt) tell(error.message);
   }
 }
 
@@ -81,6 +84,12 @@ function seldom() {
   attempt(findings.update);
 }
 
+/** What a new server shows grows quickly. */
+function whileLittle() {
+  if (past.isEmpty()) attempt(past.update);
+  if (contents.isSmall()) attempt(contents.search);
+}
+
 /** Does it now, and again and again while the page is looked at. */
 function every(milliseconds, work) {
   work();
@@ -105,6 +114,7 @@ async function begin() {
   attempt(urls.begin);
   const follows = [follow("/live", show, state), follow("/top", urls.show)];
   every(SELDOM, seldom);
+  every(WHILE_LITTLE, whileLittle);
   if (clustered) every(OFTEN, () => attempt(cluster.update));
   byId("pause").addEventListener("click", () => {
     const paused = byId("pause").ariaPressed !== "true";
