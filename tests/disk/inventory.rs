@@ -192,6 +192,23 @@ fn what_is_damaged_is_found_by_a_check_and_gone_then() {
 }
 
 #[test]
+fn damage_is_found_by_a_check_where_there_is_no_index() {
+    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+    let larder = Larder::start(&config(directory.path(), &origin, ""));
+    ["/a-500", "/b-500"].iter().for_each(|path| _ = larder.get(path));
+    written(&larder, 2);
+    kill(larder);
+    let file = &segments(directory.path())[0];
+    let mut bytes = fs::read(file).unwrap();
+    bytes[128..400].fill(0xff);
+    fs::write(file, bytes).unwrap();
+    let place = ["--disk", directory.path().to_str().unwrap()];
+    let verify = ["verify", place[0], place[1]];
+    assert_eq!(complaint(&verify), (1, "1 object was corrupt, and is gone".to_owned()));
+    assert!(text(&verify).starts_with("1 object with 500 B "));
+}
+
+#[test]
 fn what_is_not_there_is_told_in_one_line() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let larder = Larder::start(&config(directory.path(), &origin, ""));

@@ -59,7 +59,12 @@ impl fmt::Display for Event {
             Self::Foreign { name } => write!(f, "{name}: not a segment of this cache; it is left alone"),
             Self::NoSnapshot { why } => write!(f, "index snapshot not used: {why}; reading all records"),
             Self::Scanned { objects, damaged } => {
-                write!(f, "all records read: {objects} objects, {damaged} damaged places")
+                let plural = |count: &u64| if *count == 1 { "" } else { "s" };
+                let (of_objects, of_places) = (plural(objects), plural(damaged));
+                write!(
+                    f,
+                    "all records read: {objects} object{of_objects}, {damaged} damaged place{of_places}"
+                )
             }
             Self::Damaged { name, at, why } => write!(f, "{name}: record at {at} dropped: {why}"),
             Self::WriteFailed { name, why } => write!(f, "{name}: cannot write: {why}"),

@@ -88,6 +88,7 @@ impl Disk {
             }
             match open(&self.shared, hash, &place, Reading::HEAD) {
                 Opened::Found(record) => {
+                    let before = verified.bytes;
                     let checked = record.body.read_through(&mut |block| {
                         verified.bytes += block;
                         pace.wait(block);
@@ -96,7 +97,9 @@ impl Disk {
                     match checked {
                         Ok(true) => verified.objects += 1,
                         Ok(false) => break,
-                        Err(Damaged) => verified.corrupt += 1,
+                        Err(Damaged) => {
+                            (verified.corrupt, verified.bytes) = (verified.corrupt + 1, before);
+                        }
                     }
                     pace.wait(place.len() - record.body.len());
                 }

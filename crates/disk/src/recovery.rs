@@ -145,8 +145,8 @@ pub(crate) fn scan_all(shared: &Shared, segments: &[Arc<Segment>]) {
     for segment in segments {
         segment.known.store(true, Ordering::Release);
     }
-    *shared.late() = Late::Known;
     shared.tell(Event::Scanned { objects: shared.index.figures().0, damaged });
+    *shared.late() = Late::Known;
 }
 
 /// Begins to note what must not come back by a scan.

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_proxy::inventory::{self, Object, Progress};
 use larder_store::Disks;
@@ -21,7 +22,8 @@ const PIECE: usize = 256 << 10;
 
 /// A place to look at.
 pub(super) enum Place {
-    AtRest(Disks),
+    /// With the number of places in their segments that hold no record.
+    AtRest(Disks, u64),
     Serving(AdminClient),
 }
 
@@ -35,10 +37,12 @@ impl Place {
             return AdminClient::new(&place.listener).map(Self::Serving).map_err(Failure::Failed);
         }
         let reading = Bar::wait("reading the index".to_owned());
-        let tell: Tell = Arc::new(warn);
+        let damaged = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&damaged);
+        let tell: Tell = Arc::new(move |path: &Path, event| warn(path, &event, &count));
         let disks = Disks::at_rest(&place.disk, &tell);
         reading.finish();
-        disks.map(Self::AtRest).map_err(|error| match error {
+        disks.map(|disks| Self::AtRest(disks, damaged.load(Ordering::Relaxed))).map_err(|error| match error {
             OpenError::InUse { .. } => Failure::Failed(format!(
                 "{error}; to ask that one, write --admin {ADMIN}, or where its admin listener is, instead of --disk"
             )),
@@ -53,7 +57,7 @@ impl Place {
     /// Why not all of it could be shown.
     pub(super) fn list(&self, url: Option<&str>, see: &mut dyn FnMut(Object) -> bool) -> Result<(), String> {
         match self {
-            Self::AtRest(disks) => {
+            Self::AtRest(disks, _) => {
                 let keys = url.map(inventory::keys).transpose()?;
                 inventory::list(disks, None, keys.as_ref(), see);
                 Ok(())
@@ -69,7 +73,7 @@ impl Place {
     /// Why not all of it could be read.
     pub(super) fn get(&self, name: Name, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, String> {
         let disks = match self {
-            Self::AtRest(disks) => disks,
+            Self::AtRest(disks, _) => disks,
             Self::Serving(remote) => return remote::get(remote, name, take),
         };
         let Some(held) = disks.named(name) else { return Ok(false) };
@@ -84,19 +88,21 @@ impl Place {
         Ok(true)
     }
 
-    /// Reads everything, at most `rate` bytes a second, and tells `tell` how far it is.
+    /// Reads everything, at most `rate` bytes a second, and tells `tell` how far it is. Places without a record count
+    /// as corrupt.
     ///
     /// # Errors
     /// Why it could not be done to the end.
     pub(super) fn verify(&self, rate: u64, tell: &mut dyn FnMut(&Progress)) -> Result<Progress, String> {
-        let disks = match self {
-            Self::AtRest(disks) => disks,
+        let (disks, damaged) = match self {
+            Self::AtRest(disks, damaged) => (disks, *damaged),
             Self::Serving(remote) => return remote::verify(remote, rate, tell),
         };
-        let progress = inventory::verify(disks, rate, &mut |progress| {
+        let mut progress = inventory::verify(disks, rate, &mut |progress| {
             tell(progress);
             true
         });
+        progress.corrupt += damaged;
         if progress.corrupt > 0 {
             // So that the next start does not find again what is gone.
             disks.snapshot().map_err(|error| format!("cannot record the removals: {error}"))?;
@@ -110,8 +116,13 @@ fn is_wrong_path(error: &io::Error) -> bool {
 }
 
 /// What is wrong with a directory's contents is worth a line; what a start does otherwise is not.
-fn warn(path: &Path, event: Event) {
-    if matches!(event, Event::Damaged { .. } | Event::Foreign { .. }) {
+fn warn(path: &Path, event: &Event, damaged_places: &AtomicU64) {
+    let damaged = match event {
+        Event::Scanned { damaged, .. } => *damaged,
+        _ => 0,
+    };
+    damaged_places.fetch_add(damaged, Ordering::Relaxed);
+    if damaged > 0 || matches!(event, Event::Damaged { .. } | Event::Foreign { .. }) {
         eprintln!("larder: {}: {event}", path.display());
     }
 }
