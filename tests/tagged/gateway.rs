@@ -34,6 +34,22 @@ fn a_current_tag_is_answered_without_the_backend() {
 }
 
 #[test]
+fn why_says_whether_the_tag_is_current() {
+    let larder = gateway(&counting(), "");
+    let tag = tag(&larder, "/users/1");
+    let reason = |shown: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.args(["why", "--json", "http://site.test/users/1", "--admin", &larder.admin.to_string()]);
+        let output = command.args(["-H", &format!("If-None-Match: {shown}")]).output().expect("it runs");
+        let why: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+        let decision = &why["decision"];
+        (decision["reason"].as_str().map(str::to_owned), decision["asks_origin"].as_bool())
+    };
+    assert_eq!(reason(&tag), (Some("tag-current".to_owned()), Some(false)));
+    assert_eq!(reason("\"other\""), (Some("tag-unknown".to_owned()), Some(true)));
+}
+
+#[test]
 fn what_has_not_changed_is_told_after_the_backend_was_asked() {
     let origin = Origin::by(|_| "200 OK\n\nalways the same".to_owned());
     let larder = gateway(&origin, "");

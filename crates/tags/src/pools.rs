@@ -103,22 +103,15 @@ impl Pools {
         if invalidate::is_unsafe(method) {
             return Asked::Change(Change::new(Arc::clone(self), segment));
         }
-        let is_plain = *method == Method::GET
-            && !["range", "if-match", "if-unmodified-since"].into_iter().any(|name| request.contains(name));
         let Segment::Named(name) = segment else { return Asked::Pass(self.pass(method, target)) };
-        if !is_plain {
+        if !is_plain(method, request) {
             return Asked::Pass(self.pass(method, target));
         }
         let (pool, settings) = self.pool(&name);
         // Before anything is asked of the backend, and before the doubt: see `Change::drop`.
         let generation = pool.generation(&name);
         let place = self.keys.place(authority, target, request);
-        let shows_tags = request.contains("if-none-match");
-        if shows_tags
-            && !RequestDirectives::parse(request).no_cache
-            && let Some(lines) = current((&pool, generation), &place, request)
-            && revalidate::is_listed(request, &HeadLines(&lines))
-        {
+        if let Some(lines) = listed((&pool, generation), &place, request) {
             count(&pool.counts.matched);
             return Asked::NotModified(HeadLines(&lines).to_map());
         }
@@ -126,6 +119,20 @@ impl Pools {
         let is_certain = !pool.is_doubtful(&name, (self.clock)());
         let pools = Arc::clone(self);
         Asked::Forward(Ticket { pools, settings, pool, generation, segment: name, place, is_certain })
+    }
+
+    /// Whether [`ask`](Self::ask) would answer such a request with 304. Counts nothing.
+    pub fn is_current(
+        &self,
+        method: &Method,
+        authority: &[u8],
+        target: &[u8],
+        request: &impl Fields,
+    ) -> bool {
+        let Segment::Named(name) = Segment::of(target) else { return false };
+        let (pool, _) = self.pool(&name);
+        let place = self.keys.place(authority, target, request);
+        is_plain(method, request) && listed((&pool, pool.generation(&name)), &place, request).is_some()
     }
 
     /// The lines to be added to the answer to a request that is not for the pools.
@@ -295,6 +302,20 @@ impl State {
         let coupled = self.settings.couplings.of(name).iter().map(|name| &**name);
         std::iter::once(name).chain(coupled).map(|name| (name, &**self.of(name)))
     }
+}
+
+/// Whether a tag can answer such a request.
+fn is_plain(method: &Method, request: &impl Fields) -> bool {
+    let conditions = ["range", "if-match", "if-unmodified-since"];
+    *method == Method::GET && !conditions.into_iter().any(|name| request.contains(name))
+}
+
+/// The lines of the current tag if the request lists it in `If-None-Match`.
+fn listed(of: (&Pool, u64), place: &Place, request: &impl Fields) -> Option<Arc<[u8]>> {
+    if !request.contains("if-none-match") || RequestDirectives::parse(request).no_cache {
+        return None;
+    }
+    current(of, place, request).filter(|lines| revalidate::is_listed(request, &HeadLines(lines)))
 }
 
 /// The lines of the tag that is current for a request: its own, or the one that all share.

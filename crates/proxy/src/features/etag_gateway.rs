@@ -36,11 +36,7 @@ pub(crate) async fn serve(
     pools: &Arc<Pools>,
     request: &mut Request,
 ) -> Reply {
-    // A trusted proxy asks by either scheme, and the backend may answer differently.
-    let authority: Cow<'_, str> = match request.scheme {
-        "https" => format!("https://{}", request.authority).into(),
-        _ => (&*request.authority).into(),
-    };
+    let authority = authority(request);
     let target = request.path.as_bytes();
     // What a gateway has not heard of it cannot answer 304 for.
     let is_plain = request.upgrade.is_none()
@@ -70,6 +66,19 @@ pub(crate) async fn serve(
             }
             with(reply, lines)
         }
+    }
+}
+
+/// Whether the tag that `request` shows is current: then the reply is 304, and the backend is not asked.
+pub(crate) fn is_current(pools: &Pools, request: &Request) -> bool {
+    pools.is_current(&request.method, authority(request).as_bytes(), request.path.as_bytes(), &request.fields)
+}
+
+/// The authority in the keys of tags. A trusted proxy asks by either scheme, and the backend may answer differently.
+fn authority(request: &Request) -> Cow<'_, str> {
+    match request.scheme {
+        "https" => format!("https://{}", request.authority).into(),
+        _ => (&*request.authority).into(),
     }
 }
 

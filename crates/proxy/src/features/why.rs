@@ -16,6 +16,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times};
 use larder_semantics::vary;
 use larder_store::Entry;
+use larder_tags::Pools;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -28,7 +29,7 @@ use crate::cluster::tier;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::features::{hints, inventory};
+use crate::features::{etag_gateway, hints, inventory};
 use crate::flow::serve::{self, Found, Held};
 use crate::flow::worker::Shared;
 use crate::flow::{answer, equivalent, fetch, pass};
@@ -254,6 +255,9 @@ impl Run<'_> {
         if pass::answer_ourselves(self.plan, request).is_some() {
             return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::Method) };
         }
+        if let Some(pools) = request.route.tags() {
+            return self.decide_by_tags(pools);
+        }
         if request.route.rules(&self.plan.settings.forward.rules).is_none() {
             return Decision::of(Kind::Pass, Why::Bypass);
         }
@@ -282,6 +286,20 @@ impl Run<'_> {
                         .is_some_and(may_be_validated);
                 Decision { validates, ..Decision::of(Kind::Miss, why) }
             }
+        }
+    }
+
+    fn decide_by_tags(&self, pools: &Pools) -> Decision {
+        let request = &self.request;
+        if request.method != Method::GET {
+            return Decision::of(Kind::Pass, Why::Method);
+        }
+        if self.has_content || request.upgrade.is_some() {
+            return Decision::of(Kind::Pass, Why::Bypass);
+        }
+        match etag_gateway::is_current(pools, request) {
+            true => Decision::of(Kind::Hit, Why::TagCurrent),
+            false => Decision::of(Kind::Miss, Why::TagUnknown),
         }
     }
 
