@@ -47,7 +47,7 @@ fn a_log_is_told_in_a_few_lines() {
         \x20 working set     1 to 1 objects in each of 4 parts\n";
     assert_eq!((text(&output.stdout).as_str(), output.status.code()), (expected, Some(0)));
     let notes = "larder: squid: left out 1 with a method other than GET\n\
-        larder: squid: 1 do not say the object's size, as with status 304: taken from others for the same object\n";
+        larder: squid: 1 without the object's size, as with status 304: taken from other requests for the same object\n";
     assert_eq!(text(&output.stderr), notes);
 }
 

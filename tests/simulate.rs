@@ -91,6 +91,17 @@ fn in_a_capacity_beyond_the_trace_everything_fits() {
 }
 
 #[test]
+fn a_trace_that_is_too_small_for_the_usual_capacities_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("tiny");
+    std::fs::write(&trace, "a\nb\na\n").expect("a trace");
+    let output = simulate(&[trace.to_str().expect("text"), "--policy", "lru"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("tiny: it is too small for the usual capacities; name some"), "{error}");
+}
+
+#[test]
 fn tables_fit_the_columns_of_the_terminal() {
     for words in [&["--capacity", "1%"][..], &["--capacity", "1%", "--nodes", "2,3", "--lose", "1"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));

@@ -10,7 +10,7 @@ use super::admin::{AdminClient, AdminListener};
 /// Why there are none, in one line.
 pub(crate) fn read(listener: &AdminListener) -> Result<(String, Map<String, Value>), String> {
     let text = AdminClient::new(listener)?.text("stats").map_err(|problem| problem.to_string())?;
-    let failed = |error| format!("{}: its /stats are no JSON object: {error}", listener.admin);
-    let numbers = serde_json::from_str(&text).map_err(failed)?;
+    let other = |_| format!("{} is not the admin listener of a larder; --admin names one", listener.admin);
+    let numbers = serde_json::from_str(&text).map_err(other)?;
     Ok((text, numbers))
 }

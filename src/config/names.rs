@@ -169,6 +169,12 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
         return Err("'*': leave 'hosts' out to take every host".to_owned());
     }
     let literal = name.starts_with('[') && name.ends_with(']');
+    if name.contains("://") {
+        return Err(format!("{}: write the name of the host alone, without http://", quoted(text)));
+    }
+    if !name.is_ascii() {
+        return Err(format!("{}: write it in ASCII, such as xn--bcher-kva.example", quoted(text)));
+    }
     if !literal && name.contains(':') {
         return Err(format!("{}: write it without a port", quoted(text)));
     }
@@ -352,6 +358,7 @@ mod tests {
         }
         let wrong = [
             ("a.example:80", "'a.example:80': write it without a port"),
+            ("http://a.example", "'http://a.example': write the name of the host alone, without http://"),
             ("*", "'*': leave 'hosts' out to take every host"),
             ("a.*.example", "'a.*.example' is not a host name"),
             ("a..example", "'a..example' is not a host name"),

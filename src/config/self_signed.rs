@@ -50,7 +50,7 @@ pub(crate) fn provide(settings: &Settings) -> Result<Vec<String>, String> {
     let path = files.cert.display();
     Ok(vec![
         format!("certificate {path}, SHA-256 {}", made.fingerprint()),
-        format!("trust it for a try: curl --cacert {path} .."),
+        format!("to try it: curl --cacert {path} ..."),
     ])
 }
 

@@ -64,14 +64,14 @@ pub(crate) struct Started {
     said: Vec<String>,
 }
 
-/// Starts `command`, which says what it does up to a line that begins with `try: `.
+/// Starts `command`, which says what it does up to a line that begins with `to try it: `.
 pub(crate) fn started(mut command: Command) -> Started {
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     let mut said = Vec::new();
     for line in lines {
         said.push(line);
-        if said.last().is_some_and(|line| line.starts_with("trust it ")) {
+        if said.last().is_some_and(|line| line.starts_with("to try it: ")) {
             break;
         }
     }

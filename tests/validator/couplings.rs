@@ -89,5 +89,5 @@ fn writes_that_fail_or_change_nothing_couple_nothing() {
         (&(ROUNDS / 2).into(), Some(0)),
         "{found}"
     );
-    assert_eq!(stats(&larder, "--couplings"), "no coupling among 119 looks at URLs and 60 writes\n");
+    assert_eq!(stats(&larder, "--couplings"), "no couplings in 119 comparisons and 60 writes\n");
 }

@@ -127,7 +127,7 @@ impl Subject {
             Size::Share(share) => (share * all as f64) as u64,
             Size::Bytes(bytes) if by == By::Entries => {
                 return unsuitable(format!(
-                    "a capacity of {bytes} bytes, but entries are counted; leave the unit away, or say --by bytes"
+                    "a capacity of {bytes} bytes, but entries are counted; write it without a unit, or use --by bytes"
                 ));
             }
             Size::Bytes(amount) | Size::Units(amount) => amount.min(all),

@@ -110,7 +110,7 @@ fn squid() {
         &[
             "left out 1 with a method other than GET",
             "left out 1 with status 503",
-            "1 do not say the object's size, as with status 304: taken from others for the same object",
+            "1 without the object's size, as with status 304: taken from other requests for the same object",
             "line 6 is broken: '2010/10/08' is not a time in seconds",
         ],
     );
@@ -138,7 +138,7 @@ fn web_servers() {
         &[
             "left out 2 with a method other than GET",
             "left out 1 with status 302",
-            "2 do not say the object's size, as with status 304: taken from others for the same object",
+            "2 without the object's size, as with status 304: taken from other requests for the same object",
             "line 7 is broken: 'many' is not a size",
         ],
     );

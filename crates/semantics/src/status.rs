@@ -168,7 +168,7 @@ reasons! {
         "more memory, or a higher timeouts.unread_rate, if slow origins occupy it";
     NotWritten "not-written" "configuration"
         "the response is too large for memory, and the disk did not take it: it is full, too slow, or fails"
-        "larder stats says what the disk lacks; more space, a faster disk, or more memory";
+        "larder stats shows the state of the disk; more space, a faster disk, or more memory";
 
     "No answer to forward":
     OnlyIfCached "only-if-cached" "RFC 9111 5.2.1.7"
@@ -184,7 +184,7 @@ reasons! {
         "no TLS with the origin: the handshake failed"
         "the proxy's log says how it failed";
     OriginTlsUntrusted "origin-tls-untrusted" "RFC 5280 6"
-        "no authority that this machine trusts has signed the origin's certificate"
+        "no trusted authority has signed the origin's certificate"
         "ca in the site's table, with the certificate of the authority; or add it to the system's certificates";
     OriginTlsExpired "origin-tls-expired" "RFC 5280 4.1.2.5"
         "the origin's certificate has expired, or is not valid yet"
@@ -193,8 +193,8 @@ reasons! {
         "the origin's certificate is for another name"
         "tls_name in the site's table, or the name in the URL of the origin; the proxy's log has the names";
     OriginNotTls "origin-not-tls" "RFC 9110 4.3.4"
-        "what answers at the origin's port does not speak TLS"
-        "http:// instead of https:// in origin, or the port that speaks TLS";
+        "the server at the origin's port does not use TLS"
+        "http:// instead of https:// in origin, or the port for TLS";
     OriginClosed "origin-closed" "RFC 9110 15.6.3"
         "the origin closed the connection instead of answering"
         "the origin's log; a server that restarts, or that has reached a limit";

@@ -81,8 +81,8 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
     }
     let chosen = chosen(&line.name).map_err(Failure::Refused)?;
     let directory = line.output.as_deref();
-    let directory = directory
-        .ok_or_else(|| Failure::Refused("say where the report is to go: --output DIR".to_owned()))?;
+    let directory =
+        directory.ok_or_else(|| Failure::Refused("name a folder for the report: --output DIR".to_owned()))?;
     let prices = prices::read(line.prices.as_deref()).map_err(Failure::Refused)?;
     let stop = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
     let journals = journals(line, directory, &chosen).map_err(|halt| Failure::Failed(halt.to_string()))?;

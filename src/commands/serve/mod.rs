@@ -27,7 +27,7 @@ Examples:
   larder serve --listen 127.0.0.1:8080 --origin http://127.0.0.1:3000
       a cache in front of a server
   larder serve --origin http://127.0.0.1:3000 --tls-self-signed
-      the same over TLS, too, with a certificate made for a try
+      the same over TLS, too, with a self-signed certificate for testing
   larder serve --line 127.0.0.1:3130
       also a listener for the line protocol; try: echo http://example.com/ | nc 127.0.0.1 3130
   larder serve --config larder.toml --memory 4GiB

@@ -96,6 +96,10 @@ fn one(
     }
     let subject = Subject { name, trace, sample: options.sample, requests: reading.requests };
     let capacities = capacities(args, &subject).map_err(|error| refused(&error))?;
+    if capacities.is_empty() {
+        let why = "it is too small for the usual capacities; name some, such as --capacity 10";
+        return Err(Failure::Refused(format!("{}: {why}", subject.name)));
+    }
     let by = unit(args, &subject);
     results.whole.insert(subject.name.clone(), Capacity { by, amount: subject.distinct(by) });
     let expected = capacities.len() * work.cells();

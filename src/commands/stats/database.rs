@@ -103,7 +103,7 @@ impl Query {
             return Ok(vec![groups_json(name, &groups)]);
         }
         if groups.is_empty() {
-            return Ok(vec![format!("no requests in the last {}", show_duration(period))]);
+            return Ok(vec![format!("no such requests in the last {}", show_duration(period))]);
         }
         let shown = &groups[..groups.len().min(limit as usize)];
         let mut lines = table(name, shown, terminal::columns());

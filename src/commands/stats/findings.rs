@@ -129,7 +129,7 @@ fn seconds(seconds: u32) -> String {
 fn couplings(found: &Couplings) -> Vec<String> {
     let (looks, writes) = (about_count(found.looks), about_count(found.writes));
     if found.couplings.is_empty() {
-        return vec![format!("no coupling among {looks} looks at URLs and {writes} writes")];
+        return vec![format!("no couplings in {looks} comparisons and {writes} writes")];
     }
     let line = |coupling: &Coupling| {
         let known = if coupling.configured { "; coupled already" } else { "" };
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn couplings_come_with_the_line_to_paste() {
-        assert_eq!(couplings(&Couplings::default()), ["no coupling among 0 looks at URLs and 0 writes"]);
+        assert_eq!(couplings(&Couplings::default()), ["no couplings in 0 comparisons and 0 writes"]);
         let coupling = Coupling {
             site: "a".to_owned(),
             written: "users".to_owned(),

@@ -23,7 +23,7 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
         problem("cache = false and role = \"tags\": a gateway answers from its tags");
     }
     if role == Role::Cache && site.control != only_defaults {
-        problem("couple, push and what begins with tag, except tag_doubt, are for role = \"tags\"");
+        problem("couple, push, and keys that begin with tag (except tag_doubt) need role = \"tags\"");
     } else if !site.control.push && site.control.push_lifetime != Draft::default().push_lifetime {
         problem("push_lifetime says nothing without push = true");
     }
@@ -74,7 +74,7 @@ mod tests {
             ),
             (
                 "push = true",
-                "f:1: couple, push and what begins with tag, except tag_doubt, are for role = \"tags\"",
+                "f:1: couple, push, and keys that begin with tag (except tag_doubt) need role = \"tags\"",
             ),
             ("role = 'tags'\npush_lifetime = '1m'", "f:1: push_lifetime says nothing without push = true"),
             (

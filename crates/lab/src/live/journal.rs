@@ -53,7 +53,7 @@ impl Journal {
         let text = if !resume && text.lines().count() <= 1 { String::new() } else { text };
         if !text.is_empty() && !resume {
             let why =
-                "it has measurements of an earlier run; say --resume to go on, or name another directory";
+                "it has measurements of an earlier run; use --resume to go on, or name another directory";
             return Err(Halt::because(&path.display().to_string(), why));
         }
         let (lines, whole) = read(&path, &text, head)?;
@@ -193,7 +193,7 @@ mod tests {
         };
         assert_eq!((open(&head(2), false), open(&head(1), false)), (String::new(), String::new()));
         Journal::open(directory.path(), &head(1), true).unwrap().add("a", &1).unwrap();
-        let again = "it has measurements of an earlier run; say --resume to go on, or name another directory";
+        let again = "it has measurements of an earlier run; use --resume to go on, or name another directory";
         assert_eq!(open(&head(1), false), again);
         let other = "it is of a run with seed 1 (quick), and this one has seed 2 (quick)";
         assert_eq!(open(&head(2), true), other);

@@ -137,7 +137,7 @@ impl Reading {
         }
         if self.guessed_sizes > 0 {
             let count = self.guessed_sizes;
-            notes.push(format!("{count} do not say the object's size, as with status 304: taken from others for the same object"));
+            notes.push(format!("{count} without the object's size, as with status 304: taken from other requests for the same object"));
         }
         for (number, why) in &self.first_broken {
             notes.push(format!("{} {number} is broken: {why}", self.format.unit()));

@@ -40,17 +40,18 @@ const fn forbidden(why: &'static str) -> Refusal {
 
 const MISSING: Refusal = Refusal {
     status: StatusCode::UNAUTHORIZED,
-    why: "from another machine this needs the admin token: Authorization: Bearer TOKEN",
+    why: "a request from another machine needs the admin token: Authorization: Bearer TOKEN",
 };
 const PASSED_ON: Refusal = Refusal {
     status: StatusCode::UNAUTHORIZED,
-    why: "through a proxy this needs the admin token, also from this machine: Authorization: Bearer TOKEN",
+    why: "a request through a proxy needs the admin token, also from this machine: Authorization: Bearer TOKEN",
 };
 const WRONG: Refusal = Refusal { status: StatusCode::UNAUTHORIZED, why: "this is not the admin token" };
 const STRANGER: Refusal =
     forbidden("without the admin token, ask by address or for localhost: other names may be anybody's");
 const FOREIGN: Refusal = forbidden("another site's page asked for this");
-const NO_INTENT: Refusal = forbidden("what changes something needs the field Larder-Admin: 1");
+const NO_INTENT: Refusal =
+    forbidden("this request changes something: send the field Larder-Admin: 1 with it");
 
 /// Whether a request from `peer` may be answered, where `token` is the admin token.
 ///

@@ -64,10 +64,8 @@ impl FromStr for Times {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let example = "write minute, hour, day, month and weekday, as in '30 4 * * 0'";
-        text.parse().map(Self).map_err(|error: croner::errors::CronError| {
-            let why = error.to_string();
-            format!("'{text}' is no time: {}; {example}", why.trim_end_matches('.'))
-        })
+        let wrong = |_: croner::errors::CronError| format!("'{text}' is not a schedule: {example}");
+        text.parse().map(Self).map_err(wrong)
     }
 }
 
@@ -112,6 +110,9 @@ mod tests {
         assert_eq!(times.next(&at(10)), Some(at(11)));
         assert_eq!(times.to_string(), "30 4 * * *");
         let error = "at noon".parse::<Times>().unwrap_err();
-        assert!(error.starts_with("'at noon' is no time: ") && error.contains("'30 4 * * 0'"), "{error}");
+        assert!(
+            error.starts_with("'at noon' is not a schedule: ") && error.contains("'30 4 * * 0'"),
+            "{error}"
+        );
     }
 }

@@ -172,6 +172,6 @@ fn tell(old: &View, new: &View) {
         tracing::warn!("node {name} is no longer in the cluster");
     }
     if old.standing != new.standing {
-        tracing::info!("this node is now {}; nodes: {}", new.standing.word(), now.len());
+        tracing::info!("the state of this node is now: {}; nodes: {}", new.standing.word(), now.len());
     }
 }

@@ -53,12 +53,12 @@ const DROPPED: [&str; 29] = [
 
 const NOT_TLS: Refusal = Refusal {
     status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "this listener does not speak TLS: only a proxy in trust may ask for https here",
+    reason: "this listener has no TLS: only a proxy in trust may ask for https here",
 };
 
 const ONLY_TLS: Refusal = Refusal {
     status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "this listener speaks TLS: only a proxy in trust may ask for http here",
+    reason: "this listener is for TLS: only a proxy in trust may ask for http here",
 };
 
 const OPEN_QUOTE: Refusal =

@@ -184,7 +184,7 @@ impl Keeper {
             }
             let Err(error) = drive.open(&self.tell) else {
                 self.said.clear();
-                tracing::info!("disk cache {} is in use", drive.path().display());
+                tracing::info!("disk cache in {} is open", drive.path().display());
                 continue;
             };
             let text = error.to_string();

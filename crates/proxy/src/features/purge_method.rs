@@ -63,12 +63,12 @@ fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Re
         _ if networks::have(&site.purge_from, client) => Ok(true),
         (None, _) if site.purge_from.is_empty() => Err((
             StatusCode::METHOD_NOT_ALLOWED,
-            "PURGE is off here; purge_from in the site's table says who may send it".to_owned(),
+            "PURGE is off here; list its clients in purge_from of the site".to_owned(),
         )),
         _ => Err((
             StatusCode::FORBIDDEN,
             format!(
-                "{client} may not purge: purge_from in the site's table does not have it, and it shows no admin token"
+                "{client} may not purge: it is not in purge_from of the site, and it sent no admin token"
             ),
         )),
     }

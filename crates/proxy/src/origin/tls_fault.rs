@@ -9,13 +9,13 @@ use rustls::{AlertDescription, CertificateError, Error};
 /// What went wrong between a connection and TLS on it.
 #[derive(Debug)]
 pub enum TlsFault {
-    /// No authority that this machine trusts has signed the certificate.
+    /// No trusted authority has signed the certificate.
     Untrusted,
     /// The certificate's time is over, or has not come.
     OutOfDate(&'static str),
     /// The certificate is for these names only.
     OtherName(Vec<String>),
-    /// What answers does not speak TLS.
+    /// The server does not use TLS.
     NoTls,
     /// Anything else.
     Other(String),
@@ -51,11 +51,13 @@ impl TlsFault {
     fn of_certificate(fault: &CertificateError) -> Self {
         match fault {
             CertificateError::UnknownIssuer => Self::Untrusted,
-            // A certificate that signed itself and says that it may sign others, as openssl makes it.
+            // As `openssl req -x509` makes it.
             CertificateError::Other(other)
                 if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
             {
-                Self::Untrusted
+                Self::Other(
+                    "its certificate is one of an authority (CA:TRUE), which cannot be a server's".to_owned(),
+                )
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 Self::OutOfDate("its certificate has expired")
@@ -94,7 +96,7 @@ impl fmt::Display for TlsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untrusted => {
-                write!(f, "no authority that this machine trusts has signed its certificate")
+                write!(f, "no trusted authority has signed its certificate")
             }
             Self::OutOfDate(text) => f.write_str(text),
             Self::OtherName(names) if names.is_empty() => write!(f, "its certificate is for another name"),
@@ -102,7 +104,7 @@ impl fmt::Display for TlsFault {
                 let names = names.iter().map(|name| name_in(name).escape_debug().to_string());
                 write!(f, "its certificate is for {} only", names.collect::<Vec<_>>().join(", "))
             }
-            Self::NoTls => write!(f, "what answers at its port does not speak TLS"),
+            Self::NoTls => write!(f, "the server at its port does not use TLS"),
             Self::Other(text) => f.write_str(text),
         }
     }

@@ -18,7 +18,7 @@ use crate::live::{Bench, Halt, Host, Journal};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cluster",
-    title: "What nodes more do, and what they cost",
+    title: "Benefits and costs of more nodes",
     shows: "times, throughput, hit ratio, origin requests and CPU time of 1, 2 and 3 nodes, live and simulated; of up to 100, simulated",
     seconds: (35, 170),
     measure,
