@@ -76,8 +76,9 @@ fn each_door_has_numbers_of_its_own() {
     let origin = Origin::always(PAGE);
     let larder = open("[memory]\nentries = 50\npolicy = 'lru'");
     let [mut thrift, mut line] = ["thrift", "line"].map(|door| Caller::to(&larder, door));
+    let mut page = Vec::new();
     for caller in [&mut thrift, &mut line] {
-        caller.page(&origin.url());
+        page = caller.page(&origin.url()).to_vec();
         larder.settle();
         caller.failure("nothing");
     }
@@ -87,6 +88,9 @@ fn each_door_has_numbers_of_its_own() {
     assert_eq!((told[1].hit_ratio, told[1].byte_hit_ratio, told[1].entries), (1.0, 1.0, 1));
     let cache = (told[0].capacity, told[0].capacity_unit.as_str(), told[0].policy.as_str());
     assert_eq!(cache, (50, "entries", "lru"));
+    // The content alone: heads and bookkeeping take more.
+    assert!(!page.is_empty() && larder.stat("bytes_stored") > page.len() as u64);
+    assert_eq!(told[1].bytes_stored, page.len() as u64);
     assert!(told[0].average_micros > 0.0 && told[0].p50_micros <= told[0].p99_micros);
     assert_eq!(line.call(&Call::Reset), Answer::Done);
     assert_eq!((line.statistics().requests, thrift.statistics().requests), (0, 2));

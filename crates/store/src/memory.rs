@@ -82,6 +82,10 @@ impl Resident {
         self.variants().iter().map(Entry::charge).sum::<u64>() + list as u64
     }
 
+    fn content(&self) -> u64 {
+        self.variants().iter().map(|entry| entry.body().len()).sum()
+    }
+
     fn cost(&self) -> u32 {
         self.variants().iter().map(Entry::cost).max().unwrap_or(0)
     }
@@ -115,6 +119,8 @@ pub struct Memory {
     max_variants: AtomicUsize,
     admissions: AtomicU64,
     rejections: AtomicU64,
+    /// Bytes of content of all residents.
+    content: AtomicU64,
     filling: Filling,
     withheld: Withheld,
 }
@@ -126,6 +132,8 @@ pub struct Usage {
     pub objects: u64,
     /// Bytes held, heads, shared field lines, keys and bookkeeping included.
     pub bytes: u64,
+    /// Of them, bytes of content.
+    pub content: u64,
     /// Residents that had to make room so far.
     pub evictions: u64,
     /// URLs that were let in so far.
@@ -166,6 +174,7 @@ impl Memory {
             max_variants: AtomicUsize::new(max_variants),
             admissions: AtomicU64::new(0),
             rejections: AtomicU64::new(0),
+            content: AtomicU64::new(0),
             filling: Filling::new(filling - lines),
             withheld: Withheld::default(),
         }
@@ -239,8 +248,9 @@ impl Memory {
         variants.extend(kept.take(self.max_variants.load(Ordering::Relaxed).saturating_sub(1)).cloned());
         let resident = Resident::of(variants).unwrap_or(Resident::One(entry));
         let kept = Kept { resident, used, hits };
-        let stored = place(&mut **shard, hash, kept, &mut dropped);
+        let stored = self.place(&mut **shard, hash, kept, &mut dropped);
         drop(shard);
+        self.note_dropped(&dropped);
         let is_stored = matches!(stored, Inserted::Stored);
         match (is_stored, is_new) {
             (true, true) => _ = self.admissions.fetch_add(1, Ordering::Relaxed),
@@ -261,8 +271,9 @@ impl Memory {
         }
         let left = stored.iter().filter_map(|entry| if entry.is(old) { new } else { Some(entry) });
         let left = Resident::of(left.cloned().collect());
-        leave(&mut **shard, hash, left, &mut dropped);
+        self.leave(&mut **shard, hash, left, &mut dropped);
         drop(shard);
+        self.note_dropped(&dropped);
     }
 
     /// Puts what `leaves` makes of each response stored under `key` in its place.
@@ -271,8 +282,9 @@ impl Memory {
         let mut shard = self.shard(hash);
         let Some(kept) = shard.peek(hash).filter(|kept| kept.is_for(key)) else { return };
         let left = Resident::of(kept.resident.variants().iter().filter_map(leaves).collect());
-        leave(&mut **shard, hash, left, &mut dropped);
+        self.leave(&mut **shard, hash, left, &mut dropped);
         drop(shard);
+        self.note_dropped(&dropped);
     }
 
     /// Forgets everything stored under `key`; says how many responses and bytes that were.
@@ -284,6 +296,7 @@ impl Memory {
         }
         let removed = shard.remove(hash);
         drop(shard);
+        self.note_dropped(removed.as_slice());
         removed.map_or((0, 0), |kept| (kept.resident.variants().len(), kept.resident.charge()))
     }
 
@@ -292,6 +305,7 @@ impl Memory {
         for shard in &self.shards {
             let mut dropped = Vec::new();
             lock(shard).clear(&mut dropped);
+            self.note_dropped(&dropped);
         }
     }
 
@@ -350,6 +364,7 @@ impl Memory {
             filling: self.filling.booked(),
             withheld: self.withheld.bytes(),
             bytes: self.lines.bytes(),
+            content: now(&self.content),
             ..Usage::default()
         };
         self.shards.iter().map(lock).fold(start, |sum, shard| Usage {
@@ -381,31 +396,57 @@ impl Memory {
         Ok(())
     }
 
+    /// Stores `kept` instead of what has its key. What weighs as much as before keeps what the policy knows of it: a
+    /// refreshed head is no new object.
+    fn place(
+        &self,
+        shard: &mut dyn AnyShard<Kept>,
+        hash: u64,
+        kept: Kept,
+        dropped: &mut Vec<Kept>,
+    ) -> Inserted<Kept> {
+        let (object, content) = (kept.object(hash), kept.resident.content());
+        let stored = match shard.peek_mut(hash) {
+            Some(old) if old.object(hash) == object => {
+                dropped.push(mem::replace(old, kept));
+                Inserted::Stored
+            }
+            _ => shard.insert(object, kept, dropped),
+        };
+        if matches!(stored, Inserted::Stored) {
+            self.content.fetch_add(content, Ordering::Relaxed);
+        }
+        stored
+    }
+
+    /// Leaves `resident` of what is stored under this hash, used as it was, or nothing.
+    fn leave(
+        &self,
+        shard: &mut dyn AnyShard<Kept>,
+        hash: u64,
+        resident: Option<Resident>,
+        dropped: &mut Vec<Kept>,
+    ) {
+        let used = shard.peek(hash).map(|kept| (kept.used.clone(), kept.hits.clone()));
+        match resident.zip(used) {
+            Some((resident, (used, hits))) => {
+                self.place(shard, hash, Kept { resident, used, hits }, dropped);
+            }
+            None => dropped.extend(shard.remove(hash)),
+        }
+    }
+
+    /// Notes that these are residents no more.
+    fn note_dropped(&self, dropped: &[Kept]) {
+        if !dropped.is_empty() {
+            let content = dropped.iter().map(|kept| kept.resident.content()).sum();
+            self.content.fetch_sub(content, Ordering::Relaxed);
+        }
+    }
+
     fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<Kept>>> {
         // The index inside a shard uses the low bits.
         lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
-    }
-}
-
-/// Stores `kept` instead of what has its key. What weighs as much as before keeps what the policy knows of it: a refreshed
-/// head is no new object.
-fn place(shard: &mut dyn AnyShard<Kept>, hash: u64, kept: Kept, dropped: &mut Vec<Kept>) -> Inserted<Kept> {
-    let object = kept.object(hash);
-    match shard.peek_mut(hash) {
-        Some(old) if old.object(hash) == object => {
-            dropped.push(mem::replace(old, kept));
-            Inserted::Stored
-        }
-        _ => shard.insert(object, kept, dropped),
-    }
-}
-
-/// Leaves `resident` of what is stored under this hash, used as it was, or nothing.
-fn leave(shard: &mut dyn AnyShard<Kept>, hash: u64, resident: Option<Resident>, dropped: &mut Vec<Kept>) {
-    let used = shard.peek(hash).map(|kept| (kept.used.clone(), kept.hits.clone()));
-    match resident.zip(used) {
-        Some((resident, (used, hits))) => _ = place(shard, hash, Kept { resident, used, hits }, dropped),
-        None => dropped.extend(shard.remove(hash)),
     }
 }
 

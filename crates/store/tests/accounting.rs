@@ -115,9 +115,15 @@ proptest! {
             }
             let (accounted, grown) = (memory.usage().bytes, held() - before - fixed);
             prop_assert!(accounted <= budget, "{accounted} bytes accounted for");
+            let mut content = 0;
+            memory.list(&mut |resident, _| {
+                content += resident.variants().iter().map(|entry| entry.body().len()).sum::<u64>();
+            });
+            prop_assert_eq!(memory.usage().content, content);
             prop_assert!(grown <= accounted + accounted * 15 / 100 + SLACK, "{grown} held, {accounted} accounted for");
         }
         memory.clear();
+        prop_assert_eq!(memory.usage().content, 0);
         prop_assert_eq!(memory.usage().bytes, 0);
     }
 }

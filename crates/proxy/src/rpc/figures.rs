@@ -122,7 +122,7 @@ pub(super) fn statistics(visitor: &Visitor) -> Statistics {
         p50_micros: report.p50_micros as f64,
         p90_micros: report.p90_micros as f64,
         p99_micros: report.p99_micros as f64,
-        bytes_stored: usage.bytes,
+        bytes_stored: usage.content,
         entries: usage.objects,
         capacity: capacity.amount,
         capacity_unit: unit.to_owned(),

@@ -55,6 +55,7 @@ impl Memory {
             let mut shard = lock(shard);
             shard.set_capacity(part(amount, shards, n), &mut dropped);
             drop(shard);
+            self.note_dropped(&dropped);
         }
     }
 }
