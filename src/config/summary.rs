@@ -2,10 +2,10 @@
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Cluster, Listener, Statistics, Tracing, Validate};
+use larder_proxy::settings::{Cluster, Listener, Role, Statistics, Tracing, Validate};
 
 use super::names::{self, CLIENT_DETAILS, door_name, front_name};
-use crate::cli::units::{show_duration, show_share, show_size};
+use crate::cli::units::{counted, show_duration, show_share, show_size};
 
 /// What a reload from `running` to `wanted` cannot change, one line each: it belongs to the process.
 pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String> {
@@ -38,6 +38,7 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         let (path, size) = (disk.path.display(), show_size(disk.size));
         ("disk", format!("{path}, {size}, {}", disk.policy))
     }));
+    rows.extend(show_clients(settings).map(|text| ("clients", text)));
     rows.push(("stats", show_statistics(&settings.statistics)));
     if settings.cluster.is_some() {
         rows.push(("cluster", show_cluster(settings)));
@@ -75,6 +76,16 @@ fn show_listeners(settings: &Settings) -> String {
     let listeners: Vec<_> =
         listeners.map(|listener| format!("{} ({})", listener.address, name(listener))).collect();
     listeners.join(", ")
+}
+
+/// The certificates that clients are asked for.
+fn show_clients(settings: &Settings) -> impl Iterator<Item = String> {
+    [Role::Reverse, Role::Forward].into_iter().filter_map(|role| {
+        let auth = settings.client_auth.of(role)?;
+        let rule = if auth.files.is_required { "required" } else { "requested" };
+        let authorities = counted(auth.count as u64, "authority", "authorities");
+        Some(format!("{}, certificates {rule}, {authorities}", front_name(role, true)))
+    })
 }
 
 fn show_doors(settings: &Settings) -> String {

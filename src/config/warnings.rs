@@ -2,7 +2,7 @@
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::AccessLog;
+use larder_proxy::settings::{AccessLog, Role};
 
 use super::machine;
 use crate::cli::units::show_size;
@@ -26,6 +26,15 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     if let (AccessLog::Off, Some(file)) = (settings.access_log, &settings.access_log_file) {
         let file = file.display();
         warnings.push(format!("access_log_file {file} stays empty: set access_log, such as to \"combined\""));
+    }
+    if let Some(auth) = settings.client_auth.of(Role::Reverse).filter(|auth| auth.files.is_required)
+        && let Some(listener) = settings.listen.iter().find(|one| one.role == Role::Reverse && !one.tls)
+        && settings.sites.iter().any(|site| !site.only_https)
+    {
+        let (place, address) = (&auth.files.place, listener.address);
+        warnings.push(format!(
+            "{place}: reverse.listen {address} serves clients without a certificate: set listen = [], or https = \"redirect\" for each site"
+        ));
     }
     warnings
 }

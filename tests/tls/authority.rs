@@ -48,10 +48,19 @@ impl Authority {
         self.signed(name, names, &PKCS_ED25519)
     }
 
+    /// A certificate that has expired.
+    pub(crate) fn expired(&self, name: &str) -> Pair {
+        self.until(name, &[], &PKCS_ECDSA_P256_SHA256, 2001)
+    }
+
     fn signed(&self, name: &str, names: &[&str], algorithm: &'static SignatureAlgorithm) -> Pair {
+        self.until(name, names, algorithm, 2040)
+    }
+
+    fn until(&self, name: &str, names: &[&str], algorithm: &'static SignatureAlgorithm, year: i32) -> Pair {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
-        params.not_after = date_time_ymd(2040, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate_for(algorithm).expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");

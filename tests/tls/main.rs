@@ -7,6 +7,7 @@ mod support;
 
 mod authority;
 mod certificates;
+mod client_certificates;
 mod clients;
 mod origins;
 mod requests;

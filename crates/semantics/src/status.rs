@@ -137,7 +137,7 @@ reasons! {
         "the response sets a cookie and has no lifetime of its own"
         "set no cookie with it; or send Cache-Control: max-age=SECONDS, if all users may get the cookie";
     CookieGuess "cookie-guess" "configuration"
-        "the request has a cookie, and the origin states no lifetime"
+        "the request has a cookie or a client certificate, and the origin states no lifetime"
         "send Cache-Control: max-age=SECONDS, if the response is for all users; heuristic_cookies = true guesses as for other requests";
     VaryAny "vary-any" "RFC 9111 4.1"
         "the response varies by something other than request fields"

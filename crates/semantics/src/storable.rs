@@ -93,7 +93,7 @@ impl Default for Rules {
 impl Rules {
     /// Whether no lifetime may be guessed for this request.
     pub fn forbids_guess(&self, request: &impl Fields) -> bool {
-        !self.guesses_with_cookies && request.contains("cookie")
+        !self.guesses_with_cookies && (request.contains("cookie") || request.contains("client-cert"))
     }
 }
 

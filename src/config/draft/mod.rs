@@ -41,9 +41,11 @@ pub(crate) struct Draft {
     pub(crate) certificates: Vec<CertificateFiles>,
     pub(crate) reverse_listen: Option<Vec<SocketAddr>>,
     pub(crate) reverse_listen_tls: Option<Vec<SocketAddr>>,
+    pub(crate) reverse_client: ClientDraft,
     pub(crate) sites: Vec<SiteDraft>,
     pub(crate) forward_listen: Option<Vec<SocketAddr>>,
     pub(crate) forward_listen_tls: Vec<SocketAddr>,
+    pub(crate) forward_client: ClientDraft,
     pub(crate) forward: Forward,
     pub(crate) thrift_listen: Vec<SocketAddr>,
     pub(crate) onc_listen: Vec<SocketAddr>,
@@ -54,6 +56,13 @@ pub(crate) struct Draft {
     pub(crate) places: BTreeMap<String, String>,
     /// The tables, and the keys above all tables, of which something could not be read.
     pub(crate) unread: BTreeSet<String>,
+}
+
+/// The certificates of clients as they were written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientDraft {
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) is_required: Option<bool>,
 }
 
 /// The memory tier as it was written.
@@ -136,9 +145,11 @@ impl Default for Draft {
             certificates: Vec::new(),
             reverse_listen: None,
             reverse_listen_tls: None,
+            reverse_client: ClientDraft::default(),
             sites: Vec::new(),
             forward_listen: None,
             forward_listen_tls: Vec::new(),
+            forward_client: ClientDraft::default(),
             forward: Forward::default(),
             thrift_listen: Vec::new(),
             onc_listen: Vec::new(),

@@ -17,8 +17,8 @@ use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Percent, Ports, Seconds
 pub(super) use key::{Key, Section};
 use key::{MANY, key};
 use values::{
-    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, COLLECTOR, COOKIES, DIRECTORY, FIELD, HOST, HOST_HEADER, HTTPS,
-    NAME, NETWORK, ORIGIN, PATH, POLICY, PREFIX, RELOADS, SECRET, TIMES, TOKEN,
+    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COOKIES, DIRECTORY, FIELD, HOST,
+    HOST_HEADER, HTTPS, NAME, NETWORK, ORIGIN, PATH, POLICY, PREFIX, RELOADS, SECRET, TIMES, TOKEN,
 };
 
 /// The keys above all tables: the process.
@@ -227,6 +227,18 @@ pub(super) const SECTIONS: &[Section] = &[
                 reverse_listen_tls,
                 "addresses for TLS; auto: 127.0.0.1:8443 if there is a site and a [[tls]]"
             ),
+            key!(
+                "client_ca",
+                Or("none", DIRECTORY),
+                reverse_client.ca,
+                "file with the certificates of the authorities that sign those of clients, in PEM: clients over TLS are asked for a certificate, which origins see in Client-Cert (docs/tls.md)"
+            ),
+            key!(
+                "client_auth",
+                Or("auto", CLIENT_AUTH),
+                reverse_client.is_required,
+                "require: clients over TLS without a certificate are refused; request: they are served; auto: require, if there is a client_ca"
+            ),
         ],
     },
     Section {
@@ -244,6 +256,18 @@ pub(super) const SECTIONS: &[Section] = &[
                 List(ADDRESS),
                 forward_listen_tls,
                 "addresses for clients that reach the proxy over TLS"
+            ),
+            key!(
+                "client_ca",
+                Or("none", DIRECTORY),
+                forward_client.ca,
+                "file with the certificates of the authorities that sign those of clients, in PEM: clients over TLS are asked for a certificate (docs/tls.md)"
+            ),
+            key!(
+                "client_auth",
+                Or("auto", CLIENT_AUTH),
+                forward_client.is_required,
+                "require: clients over TLS without a certificate are refused; request: they are served; auto: require, if there is a client_ca"
             ),
             key!(
                 "clients",
@@ -456,7 +480,7 @@ pub(super) const CACHING: &[Key<Rules>] = &[
         "heuristic_cookies",
         Flag,
         guesses_with_cookies,
-        "whether heuristic freshness holds for requests with Cookie, too; without it, their responses are stored only with a lifetime"
+        "whether heuristic freshness holds for requests with Cookie or a client's certificate, too; without it, their responses are stored only with a lifetime"
     ),
     key!(
         "targeted",

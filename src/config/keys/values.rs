@@ -52,5 +52,6 @@ pub(super) const TIMES: Text<Times> = Text {
 pub(super) const COOKIES: Choice<Cookies> =
     Choice(&[("short", Cookies::Short), ("all", Cookies::All), ("none", Cookies::None)]);
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
+pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HTTPS: Choice<bool> = Choice(&[("serve", false), ("redirect", true)]);
 pub(super) const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);

@@ -36,6 +36,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_addresses(&draft, &listen, &doors, &mut problems);
     check_clients(&draft, &listen, &doors, &mut problems);
     check_tls(&draft, &listen, &mut problems);
+    let client_auth = tls::client_auths(&draft, &listen, &mut problems);
     let admin_token = admin_token(&draft, &mut problems);
     check_sites(&draft.sites, &mut problems);
     let tls: Vec<_> = draft.sites.iter().map(|site| tls::settle(site, &mut problems)).collect();
@@ -58,6 +59,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     Ok(Settings {
         listen,
         certificates: draft.certificates,
+        client_auth,
         admin: draft.admin,
         admin_token,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),

@@ -5,6 +5,7 @@
 //! `cluster`, `trace` and the capacity of the memory tier, which belong to the process.
 
 mod certificates;
+mod client_auth;
 pub(crate) mod cluster;
 mod origin_tls;
 pub(crate) mod place;
@@ -26,6 +27,7 @@ use larder_semantics::storable::Rules;
 pub use larder_store::DiskTier;
 
 pub use self::certificates::CertificateFiles;
+pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
@@ -45,6 +47,8 @@ pub struct Settings {
     pub listen: Vec<Listener>,
     /// The certificates of the listeners that speak TLS; the first one is for clients that name no server.
     pub certificates: Vec<CertificateFiles>,
+    /// The certificates that listeners ask clients for.
+    pub client_auth: ClientAuths,
     /// Where `/stats`, `/healthz` and `/readyz` are served; `None` turns them off.
     pub admin: Option<SocketAddr>,
     /// The token that clients on other machines must show there; `None`: only clients on this machine are answered.

@@ -12,13 +12,14 @@ use ipnet::IpNet;
 use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
+use super::client_cert::{CLIENT_CERT, CLIENT_CERT_CHAIN};
 use crate::base::settings::Role;
 use crate::http::head::{Head, Lines, Refusal, Target, is_authority};
 use crate::http::names::PURGE;
 
 /// Fields that origins may believe although the cache key does not have them. [`is_dropped`] also knows some by their
 /// beginning.
-const DROPPED: [&str; 29] = [
+const DROPPED: [&str; 31] = [
     "forwarded",
     "x-real-ip",
     "x-client-ip",
@@ -40,6 +41,9 @@ const DROPPED: [&str; 29] = [
     "x-proxy-url",
     "base-url",
     "request-uri",
+    // The certificate of the client is written again, if there is one (RFC 9440).
+    CLIENT_CERT,
+    CLIENT_CERT_CHAIN,
     "script-name",
     "x-script-name",
     "x-http-method",
@@ -308,7 +312,10 @@ mod tests {
         {
             assert!(is_dropped(name), "{name}");
         }
-        for name in ["X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method-Override", "Larder-Peer", "my_field"] {
+        for name in ["X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method-Override", "Larder-Peer", "my_field"]
+            .into_iter()
+            .chain(["Client-Cert", "client_cert", "CLIENT-CERT-CHAIN", "Client_Cert-Chain"])
+        {
             assert!(is_dropped(name), "{name}");
         }
         for name in ["Accept", "Cookie", "X-Requested-With", "Via", "X-Api-Key", "X-Forward", "Larder", "x"] {

@@ -1,6 +1,7 @@
 //! A request and its reply as the flow sees them, whatever protocol they came by, and the site that they belong to.
 
 pub mod arrival;
+pub(crate) mod client_cert;
 pub(crate) mod forwarded;
 pub(crate) mod gateways;
 pub(crate) mod passes;

@@ -70,6 +70,8 @@ pub(crate) struct Request {
     pub(crate) trace: Option<Arc<Trace>>,
     /// No lifetime may be guessed for it.
     pub(crate) forbids_guess: bool,
+    /// Its client was asked for a certificate.
+    pub(crate) asked_for_certificate: bool,
     /// A try of it that got no answer may have reached an origin.
     pub(crate) lost_try: AtomicBool,
 }
@@ -307,6 +309,7 @@ impl Request {
             asks_peers: false,
             query: plan.settings.statistics.query,
             trace: None,
+            asked_for_certificate: false,
             lost_try: AtomicBool::new(false),
         })
     }
@@ -438,6 +441,7 @@ impl Request {
             query: self.query,
             trace: None,
             forbids_guess: self.forbids_guess,
+            asked_for_certificate: self.asked_for_certificate,
             lost_try: AtomicBool::new(false),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use larder_tags::Pools;
 
 use super::{etag_gateway, purge_method, redirect, validator};
+use crate::exchange::client_cert;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -17,6 +18,9 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     let mut reply = answer(worker, plan, &mut request).await;
     reply.outcome.origin_time = request.origin.sum();
     reply.site = request.route.number();
+    if request.asked_for_certificate {
+        client_cert::keep_from_client_caches(&mut reply);
+    }
     if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
         validator::check(worker, plan, &request, &reply);
     }

@@ -21,6 +21,7 @@ use crate::base::outcome::{Kind, Outcome, Tier};
 use crate::base::settings::Role;
 use crate::cache::Cache;
 use crate::cluster::{lease, session};
+use crate::exchange::client_cert::{self, CLIENT_CERT};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::{Address, Request, asked, cached_site, write_key};
@@ -29,6 +30,7 @@ use crate::flow::fetching::Fetching;
 use crate::flow::worker::Worker;
 use crate::flow::{answer, equivalent, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
+use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::Observers;
 
 /// What the cache answers without waiting.
@@ -44,7 +46,7 @@ pub(crate) fn at_once(
     worker: &Worker,
     plan: &Plan,
     head: &head::Head<'_>,
-    role: Role,
+    (role, identity): (Role, Option<&ClientIdentity>),
     now: u32,
     key: &mut Vec<u8>,
 ) -> Option<Answer> {
@@ -61,18 +63,19 @@ pub(crate) fn at_once(
     write_key(key, role, &address);
     let store = &worker.cache.store;
     let hash = store.memory.hash(key);
+    let selecting = client_cert::selecting(&head.fields, role, identity);
     let found = store.memory.find(key, hash, now);
-    let (entry, tier, why) = match found.and_then(|resident| answer::take(resident, &head.fields)) {
+    let (entry, tier, why) = match found.and_then(|resident| answer::take(resident, &selecting)) {
         Some(entry) => {
             let entry = store.current(entry)?;
             store.used(&entry, now);
             (entry, Tier::Memory, Why::Fresh)
         }
-        None => equivalent::not_in_memory(&worker.cache, key, &head.fields, now)?,
+        None => equivalent::not_in_memory(&worker.cache, key, &selecting, now)?,
     };
     let freshness = entry.freshness();
     let is_guess = freshness.flags.contains(Flags::HEURISTIC);
-    if is_guess && rules.forbids_guess(&head.fields) {
+    if is_guess && rules.forbids_guess(&selecting) {
         return None;
     }
     let outcome = match reuse(&freshness, &asked(&head.fields, rules), now) {
@@ -80,7 +83,10 @@ pub(crate) fn at_once(
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
-    let reply = answer::from_entry(&head.method, &head.fields, entry, now, outcome.from(tier))?;
+    let mut reply = answer::from_entry(&head.method, &head.fields, entry, now, outcome.from(tier))?;
+    if identity.is_some() {
+        client_cert::keep_from_client_caches(&mut reply);
+    }
     Some(Answer { reply: Reply { site, ..reply }, hash })
 }
 
@@ -242,8 +248,9 @@ impl Context<'_> {
 
     /// Whether the node that owns the key may answer in the origin's place: nothing speaks against a stored answer.
     fn asks_peers(&self, request: &Request) -> bool {
-        let is_for_all =
-            !self.rules.validated && !request.fields.contains("authorization") && !request.asked.no_store;
+        // A node is not told of certificates.
+        let names_client = ["authorization", CLIENT_CERT].iter().any(|name| request.fields.contains(name));
+        let is_for_all = !self.rules.validated && !names_client && !request.asked.no_store;
         let hears =
             self.worker.shared.cluster.as_ref().is_some_and(|cluster| cluster.invalidations.lease.hears());
         hears && !request.by_peer && request.awaited.is_none() && is_for_all

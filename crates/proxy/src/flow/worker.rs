@@ -31,6 +31,7 @@ use crate::exchange::request::key_role;
 use crate::exchange::route::SiteNumber;
 use crate::http::head::Head;
 use crate::net::own::OwnListeners;
+use crate::net::tls::client_certificates::ClientIdentity;
 use crate::net::tls::server::Server;
 use crate::observe::Observers;
 use crate::observe::ledger::Ledger;
@@ -147,7 +148,7 @@ impl Shared {
         self.cache.reload(&old.settings, &settings);
         self.observers.access.reopen(settings.access_log_file.as_deref());
         if let Some(tls) = &self.listener_tls {
-            tls.refresh(&settings.certificates, true);
+            tls.reload(&settings);
         }
         let (trace, cluster) = (old.settings.trace.clone(), old.settings.cluster.clone());
         let plan =
@@ -245,7 +246,7 @@ impl Worker {
         plan: &Plan,
         role: Role,
         head: &Head<'_>,
-        client: SocketAddr,
+        client: (SocketAddr, Option<&Arc<ClientIdentity>>),
         begun: Option<Instant>,
     ) -> Option<Memo> {
         let begin = || Memo::begin(plan, role, head, client, begun.unwrap_or_else(Instant::now));

@@ -40,6 +40,7 @@ use crate::http::head::{self, Framing as Delimited, Head, Parsed, Refusal};
 use crate::http2;
 use crate::net::input::Looking;
 use crate::net::io::{Reading, Writing, linger};
+use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
 
@@ -51,6 +52,8 @@ pub(crate) struct Connection {
     /// How requests arrive; `None`: from nodes of the cluster.
     arrival: Option<Arrival>,
     client: SocketAddr,
+    /// What the client has shown where certificates are asked for.
+    identity: Option<Arc<ClientIdentity>>,
     reading: Reading,
     writing: Writing,
     key: Vec<u8>,
@@ -129,11 +132,11 @@ impl Connection {
         (worker, idle): (Arc<Worker>, Arc<IdleConnections>),
         arrival: Option<Arrival>,
         (reading, writing): (Reading, Writing),
-        client: SocketAddr,
+        (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
         permit: ConnectionPermit,
     ) -> Self {
         let (key, untimed, is_new) = (Vec::new(), 0, true);
-        Self { worker, idle, arrival, client, reading, writing, key, untimed, is_new, permit }
+        Self { worker, idle, arrival, client, identity, reading, writing, key, untimed, is_new, permit }
     }
 
     /// Reads the beginning of a request: how many bytes, 0 at the end of the stream.
@@ -216,9 +219,11 @@ impl Connection {
             keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
             head_only: head.method == Method::HEAD,
         };
-        let at_once = || serve::at_once(&self.worker, plan, &head, role, now, &mut self.key);
+        let identity = self.identity.as_ref();
+        let asker = (role, identity.map(Arc::as_ref));
+        let at_once = || serve::at_once(&self.worker, plan, &head, asker, now, &mut self.key);
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
-            let memo = self.worker.note(plan, role, &head, client, begun);
+            let memo = self.worker.note(plan, role, &head, (client, identity), begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, &self.worker.cache.store.memory, plan, role, client);
             self.reading.input.consume(used);
@@ -228,6 +233,7 @@ impl Connection {
                     let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
                     let mut request = Box::new(request);
                     (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
+                    request.show(role, asker.1);
                     let since = Instant::now();
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
@@ -235,17 +241,17 @@ impl Connection {
             });
         };
         if self.worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(&self.worker, &head, role, client, &reply);
+            validator::check_hit(&self.worker, &head, (role, client, asker.1), &reply);
         }
         let before = self.writing.out.len();
         let is_whole = gather(&mut self.writing.out, &reply, &framing, &plan.banner);
         let memo = if is_whole {
-            let hit = Hit { role, head: &head, client, hash, now, begun };
+            let hit = Hit { role, head: &head, client, identity, hash, now, begun };
             let bytes = (self.writing.out.len() - before) as u64;
             self.worker.record_hit(plan, sheet, &hit, &reply, bytes);
             None
         } else {
-            self.worker.note(plan, role, &head, client, begun)
+            self.worker.note(plan, role, &head, (client, identity), begun)
         };
         self.reading.input.consume(used);
         self.reading.within(plan.settings.timeouts.head);
@@ -482,9 +488,11 @@ impl Connection {
     }
 
     async fn http2(self) {
-        let Self { worker, arrival, client, reading, writing, permit, .. } = self;
+        let Self { worker, arrival, client, identity, reading, writing, permit, .. } = self;
         let Some(arrival) = arrival else { return };
-        http2::Connection::new(&worker, arrival, client, (reading, writing), permit).serve().await;
+        http2::Connection::new(&worker, arrival, (client, identity), (reading, writing), permit)
+            .serve()
+            .await;
     }
 
     async fn tunnel(self, tunnel: Tunnel, opened: Opened, plan: &Plan) {

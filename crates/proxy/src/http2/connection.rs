@@ -34,6 +34,7 @@ use crate::flow::worker::Worker;
 use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, Refusal};
 use crate::net::deadline::Deadline;
 use crate::net::io::{Reading, Writing, linger};
+use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
 
@@ -66,6 +67,8 @@ struct Desk {
     session: Arc<Session>,
     arrival: Arrival,
     client: SocketAddr,
+    /// What the client has shown where certificates are asked for.
+    identity: Option<Arc<ClientIdentity>>,
     key: Vec<u8>,
     /// Hits whose time has not been counted.
     untimed: u64,
@@ -116,7 +119,7 @@ impl Connection {
     pub(crate) fn new(
         worker: &Arc<Worker>,
         arrival: Arrival,
-        client: SocketAddr,
+        (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
         (reading, mut writing): (Reading, Writing),
         permit: ConnectionPermit,
     ) -> Self {
@@ -133,6 +136,7 @@ impl Connection {
             session: shared,
             arrival,
             client,
+            identity,
             key: Vec::new(),
             untimed: 0,
             refused: Vec::new(),
@@ -354,9 +358,11 @@ impl Desk {
         let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
         self.worker.versions.count(head.version);
         let head_only = head.method == Method::HEAD;
-        let at_once = || serve::at_once(&self.worker, plan, &head, role, now, &mut self.key);
+        let identity = self.identity.as_ref();
+        let asker = (role, identity.map(Arc::as_ref));
+        let at_once = || serve::at_once(&self.worker, plan, &head, asker, now, &mut self.key);
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
-            let memo = self.worker.note(plan, role, &head, client, begun);
+            let memo = self.worker.note(plan, role, &head, (client, identity), begun);
             let permit = match self.permit(plan, &head) {
                 Ok(permit) => permit,
                 Err(refusal) => return Err((refusal, memo.map(Box::new))),
@@ -372,6 +378,7 @@ impl Desk {
             }
             let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
             (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
+            request.show(role, asker.1);
             let ask = Ask { request, delimited, expects, head_only, memo, since: since(), permit };
             if let Some(stream) = self.enlist(state, plan, (stream, end)) {
                 tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(ask)));
@@ -379,16 +386,16 @@ impl Desk {
             return Ok(());
         };
         if self.worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(&self.worker, &head, role, client, &reply);
+            validator::check_hit(&self.worker, &head, (role, client, asker.1), &reply);
         }
         let before = state.out.len();
         if state.reply(stream, &reply, head_only, &plan.banner) {
-            let hit = Hit { role, head: &head, client, hash, now, begun };
+            let hit = Hit { role, head: &head, client, identity, hash, now, begun };
             self.worker.record_hit(plan, sheet, &hit, &reply, (state.out.len() - before) as u64);
             self.untimed += 1;
             return Ok(());
         }
-        let memo = self.worker.note(plan, role, &head, client, begun);
+        let memo = self.worker.note(plan, role, &head, (client, identity), begun);
         let begun = Begun { reply, memo, since: since() };
         if let Some(stream) = self.enlist(state, plan, (stream, end)) {
             tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(begun)));

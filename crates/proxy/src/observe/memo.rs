@@ -17,6 +17,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::request::Address;
 use crate::exchange::route::{FORWARD, SiteNumber, first_segment};
 use crate::http::head::{Head, Target};
+use crate::net::tls::client_certificates::ClientIdentity;
 
 /// The target of what could not be read.
 const UNREAD: &str = "-";
@@ -25,6 +26,8 @@ const UNREAD: &str = "-";
 #[derive(Clone, Debug)]
 pub(crate) struct Memo {
     pub(super) client: SocketAddr,
+    /// What the client has shown where certificates are asked for.
+    pub(super) identity: Option<Arc<ClientIdentity>>,
     pub(super) method: Method,
     /// The URL, as the client wrote it, without its query string where those are dropped; `-` if it cannot be told.
     pub(super) target: String,
@@ -91,7 +94,7 @@ impl Memo {
         plan: &Plan,
         role: Role,
         head: &Head<'_>,
-        client: SocketAddr,
+        (client, identity): (SocketAddr, Option<&Arc<ClientIdentity>>),
         begun: Instant,
     ) -> Self {
         let kept = |path| plan.settings.statistics.query.kept(path);
@@ -104,6 +107,7 @@ impl Memo {
         let (site, visit, version) = (site(plan, role, head), Visit::of(plan, head), Some(head.version));
         Self {
             client,
+            identity: identity.cloned(),
             method: head.method.clone(),
             target,
             site,
@@ -120,8 +124,8 @@ impl Memo {
         // A hyphen is a token, as every method is.
         let method = Method::from_bytes(b"-").unwrap_or_default();
         let (target, visit) = (UNREAD.to_owned(), Visit::default());
-        let (site, begun) = (None, Instant::now());
-        Self { client, method, target, site, door: None, version: None, visit, begun, trace: None }
+        let (identity, site, begun) = (None, None, Instant::now());
+        Self { client, identity, method, target, site, door: None, version: None, visit, begun, trace: None }
     }
 
     /// Of a call for `url` through `door`.
@@ -129,7 +133,19 @@ impl Memo {
         let target = plan.settings.statistics.query.kept(url).escape_debug().to_string();
         let site = plan.sites.name(Role::Forward, "", "");
         let (method, visit, begun) = (Method::GET, Visit::default(), Instant::now());
-        Self { client, method, target, site, door: Some(door), version: None, visit, begun, trace: None }
+        let identity = None;
+        Self {
+            client,
+            identity,
+            method,
+            target,
+            site,
+            door: Some(door),
+            version: None,
+            visit,
+            begun,
+            trace: None,
+        }
     }
 
     /// Remembers what the log wants to know of the answer.
@@ -137,6 +153,11 @@ impl Memo {
         if plan.settings.access_log == AccessLog::Squid {
             self.visit.content_type = reply.field("content-type");
         }
+    }
+
+    /// The subject of the certificate that the client has shown.
+    pub(super) fn subject(&self) -> Option<&str> {
+        self.identity.as_ref()?.subject()
     }
 
     /// Whether it was understood as a request.

@@ -5,6 +5,7 @@
 
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Method;
@@ -16,6 +17,7 @@ use crate::base::clock;
 use crate::base::settings::{ClientDetail, Door, Role};
 use crate::exchange::plan::Plan;
 use crate::http::head::Head;
+use crate::net::tls::client_certificates::ClientIdentity;
 
 /// Stands for the URL and the route where a worker has no room for more of them.
 const ANY: &str = "*";
@@ -25,6 +27,8 @@ pub(crate) struct Hit<'h> {
     pub(crate) role: Role,
     pub(crate) head: &'h Head<'h>,
     pub(crate) client: SocketAddr,
+    /// What the client has shown where certificates are asked for.
+    pub(crate) identity: Option<&'h Arc<ClientIdentity>>,
     /// The memory tier's hash of its key.
     pub(crate) hash: u64,
     /// When it came (UNIX seconds).
@@ -35,7 +39,8 @@ pub(crate) struct Hit<'h> {
 
 impl Hit<'_> {
     pub(crate) fn memo(&self, plan: &Plan) -> Memo {
-        Memo::begin(plan, self.role, self.head, self.client, self.begun.unwrap_or_else(Instant::now))
+        let begun = self.begun.unwrap_or_else(Instant::now);
+        Memo::begin(plan, self.role, self.head, (self.client, self.identity), begun)
     }
 }
 

@@ -16,6 +16,9 @@ pub(crate) struct Transaction<'s> {
     /// When it came, in milliseconds since 1970.
     time: u64,
     client: String,
+    /// Of the certificate that the client has shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_subject: Option<&'s str>,
     door: &'static str,
     /// Empty if no site speaks for its host.
     site: &'s str,
@@ -61,6 +64,7 @@ impl<'s> Transaction<'s> {
         Self {
             time: clock::unix_millis().saturating_sub(since),
             client: memo.client.ip().to_canonical().to_string(),
+            client_subject: memo.subject(),
             door: memo.door.map_or("http", Door::name),
             site: memo.site.as_deref().unwrap_or_default(),
             route: memo.route(),

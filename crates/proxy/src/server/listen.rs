@@ -30,6 +30,7 @@ use crate::http1::{self, Connection};
 use crate::net::io::{Reading, Writing, halves, secured_halves};
 use crate::net::own::OwnListeners;
 use crate::net::tls;
+use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
@@ -346,7 +347,7 @@ fn welcome(listening: &Listening, front: Front, stream: TcpStream, client: Socke
     let _ = stream.set_nodelay(true);
     match front.speaks_tls() {
         true => drop(tokio::spawn(secure(listening.clone(), front, stream, client, permit))),
-        false => admit(listening, front, halves(stream, &plan.settings.timeouts), client, permit),
+        false => admit(listening, front, halves(stream, &plan.settings.timeouts), (client, None), permit),
     }
 }
 
@@ -360,17 +361,21 @@ async fn secure(
 ) {
     let Some(tls) = listening.worker.shared.listener_tls.clone() else { return };
     let plan = listening.worker.plan();
-    let http2 = matches!(front, Front::Http(_)) && plan.settings.limits.streams > 0;
+    let role = match front {
+        Front::Http(arrival) => Some(arrival.role),
+        Front::Door { .. } | Front::Peer => None,
+    };
+    let http2 = role.is_some() && plan.settings.limits.streams > 0;
     let mut drain = Drain::new(&listening.worker);
     let accepted = tokio::select! {
-        accepted = tls.accept(stream, client, plan.settings.timeouts.head, http2) => accepted,
+        accepted = tls.accept(stream, client, plan.settings.timeouts.head, role, http2) => accepted,
         // A client that has sent no request loses nothing.
         () = drain.begun() => return,
     };
     match accepted {
-        Ok(secured) => {
+        Ok((secured, identity)) => {
             let ends = secured_halves(secured, &listening.worker.plan().settings.timeouts);
-            admit(&listening, front, ends, client, permit);
+            admit(&listening, front, ends, (client, identity), permit);
         }
         Err(error) => tracing::debug!(%client, "no TLS: {error}"),
     }
@@ -381,15 +386,15 @@ fn admit(
     Listening { worker, idle, rpc }: &Listening,
     front: Front,
     ends: (Reading, Writing),
-    client: SocketAddr,
+    (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
     permit: ConnectionPermit,
 ) {
     let way = || (Arc::clone(worker), Arc::clone(idle));
     match front {
         Front::Http(arrival) => {
-            idle.enter(Box::new(Connection::new(way(), Some(arrival), ends, client, permit)));
+            idle.enter(Box::new(Connection::new(way(), Some(arrival), ends, (client, identity), permit)));
         }
-        Front::Peer => idle.enter(Box::new(Connection::new(way(), None, ends, client, permit))),
+        Front::Peer => idle.enter(Box::new(Connection::new(way(), None, ends, (client, None), permit))),
         Front::Door { door, .. } => rpc::welcome((worker, rpc), door, ends, client, permit),
     }
 }
@@ -473,7 +478,7 @@ async fn watch_certificates(shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         let look = move || {
             if let Some(tls) = &shared.listener_tls {
-                tls.refresh(&shared.plan().settings.certificates, false);
+                tls.look(&shared.plan().settings.certificates);
             }
         };
         // A panic has been told by the thread itself.

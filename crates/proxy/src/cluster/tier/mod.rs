@@ -29,6 +29,7 @@ use super::engine::{Engine, EngineError, Link, refused_or_lost};
 use super::members::Standing;
 use crate::base::clock;
 use crate::base::settings::cluster;
+use crate::exchange::client_cert::CLIENT_CERT;
 use crate::exchange::request::Request;
 
 /// How long the engine may take to store something.
@@ -190,7 +191,8 @@ impl Side {
 impl Cluster {
     /// Where a fetch that begins now stands with what is purged, if what it brings may go to the second tier.
     pub(crate) fn place_of_fetch(&self, request: &Request) -> Option<Follower> {
-        if self.tier.is_none() || request.fields.contains("authorization") {
+        let names_client = ["authorization", CLIENT_CERT].iter().any(|name| request.fields.contains(name));
+        if self.tier.is_none() || names_client {
             return None;
         }
         let follower = self.invalidations.follower.borrow().clone();
@@ -202,7 +204,8 @@ impl Cluster {
         let tier = self.tier.as_ref().filter(|_| self.invalidations.lease.hears())?;
         let view = self.members.view();
         let is_own = || view.owner(&request.key).is_some_and(|owner| owner.id == self.id);
-        (view.standing == Standing::Member && (request.by_peer || is_own())).then_some(tier)
+        let may_ask = !request.fields.contains(CLIENT_CERT);
+        (may_ask && view.standing == Standing::Member && (request.by_peer || is_own())).then_some(tier)
     }
 
     /// The name of what is kept of `key` with this `signature`. What stands in braces decides the slot: what belongs

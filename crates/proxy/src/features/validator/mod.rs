@@ -25,6 +25,7 @@ use self::refetch::{Content, LARGEST, MARK, Refetched, refetch};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::Role;
+use crate::exchange::client_cert::{self, CLIENT_CERT};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
@@ -32,6 +33,7 @@ use crate::exchange::route::first_segment;
 use crate::flow::serve::{self, Context, Found};
 use crate::flow::worker::{Shared, Worker};
 use crate::http::head::Head;
+use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::validation::record::Verdict;
 
 /// When the cache is asked again, each counted from the time before.
@@ -67,15 +69,15 @@ impl Served {
 pub(crate) fn check_hit(
     worker: &Arc<Worker>,
     head: &Head<'_>,
-    role: Role,
-    client: SocketAddr,
+    (role, client, identity): (Role, SocketAddr, Option<&ClientIdentity>),
     reply: &Reply,
 ) {
     let plan = worker.plan();
     let Some(served) = Served::of(&head.method, &head.fields, reply) else { return };
-    if let Some(permit) = admit(worker, &plan, &head.fields, &served)
-        && let Ok(request) = Request::take(head, &worker.cache.store.memory, &plan, role, client)
+    if let Some(permit) = admit(worker, &plan, &client_cert::selecting(&head.fields, role, identity), &served)
+        && let Ok(mut request) = Request::take(head, &worker.cache.store.memory, &plan, role, client)
     {
+        request.show(role, identity);
         let request = request.in_background();
         tokio::spawn(Check { worker: Arc::clone(worker), plan, request, served, _permit: permit }.run());
     }
@@ -98,7 +100,8 @@ fn admit(
     served: &Served,
 ) -> Option<OwnedSemaphorePermit> {
     let (limits, settings) = (&worker.shared.observers.validator.limits, &plan.settings.validate);
-    if !settings.cookies && (fields.contains("cookie") || fields.contains("authorization")) {
+    if !settings.cookies && ["cookie", "authorization", CLIENT_CERT].iter().any(|name| fields.contains(name))
+    {
         return limits.skip_credentials();
     }
     if served.entry.body().len() > LARGEST {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConfig, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{HandshakeKind, ProtocolVersion};
@@ -18,6 +19,8 @@ use crate::net::concurrency::ConcurrencyLimit;
 const MOST: usize = 20 << 10;
 /// Room for what is received at once: a first message rarely needs more.
 const ROOM: usize = 4 << 10;
+/// How long a client has to read why its certificate was refused.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Bytes of a record's header.
 const HEADER: usize = 5;
 
@@ -32,6 +35,8 @@ pub(crate) struct Secured {
     pub(crate) opener: Opener,
     pub(crate) sealer: Sealer,
     pub(crate) session: Session,
+    /// The certificates of the client, its own first; none if it has shown none.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
 }
 
 /// What was agreed in a handshake.
@@ -78,6 +83,9 @@ impl Unsecured {
             Self::Busy => Failure::Busy,
             Self::Tls(rustls::Error::AlertReceived(_)) => Failure::Alert,
             Self::Tls(rustls::Error::PeerIncompatible(_)) => Failure::Incompatible,
+            Self::Tls(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => {
+                Failure::ClientCertificate
+            }
             Self::Tls(_) => Failure::Malformed,
         }
     }
@@ -93,11 +101,12 @@ pub(crate) enum Failure {
     Alert,
     Incompatible,
     Malformed,
+    ClientCertificate,
 }
 
 impl Failure {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Timeout,
         Self::Left,
         Self::Plain,
@@ -105,6 +114,7 @@ impl Failure {
         Self::Alert,
         Self::Incompatible,
         Self::Malformed,
+        Self::ClientCertificate,
     ];
 
     /// Its name in metrics.
@@ -117,6 +127,7 @@ impl Failure {
             Self::Alert => "alert",
             Self::Incompatible => "incompatible",
             Self::Malformed => "malformed",
+            Self::ClientCertificate => "client-certificate",
         }
     }
 }
@@ -133,16 +144,29 @@ pub(super) async fn accept(
 ) -> Result<Secured, Unsecured> {
     // Nothing is held for a client that says nothing.
     stream.readable().await.map_err(Unsecured::Io)?;
-    let _permit = permits.enter(permits.claim((), client), None).await.map_err(|_| Unsecured::Busy)?;
+    let permit = permits.enter(permits.claim((), client), None).await.map_err(|_| Unsecured::Busy)?;
     let mut handshake = Handshake::new(config).map_err(Unsecured::Tls)?;
     match handshake.run(&mut stream).await {
         Ok(()) => handshake.end(stream),
         Err(error) => {
             // A client that left does not get it.
             let _ = stream.write_all(&handshake.outgoing).await;
+            drop(permit);
+            if error.reason() == Failure::ClientCertificate {
+                let _ = tokio::time::timeout(FAREWELL, part(&mut stream)).await;
+            }
             Err(error)
         }
     }
+}
+
+/// Ends a connection whose client may have sent a request already: closed with unread bytes, it would be reset, and the
+/// client could lose the alert.
+async fn part(stream: &mut TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut unread = [0; 1 << 10];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
 }
 
 struct Handshake {
@@ -252,11 +276,13 @@ impl Handshake {
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
             http2: self.connection.alpn_protocol() == Some(b"h2"),
         };
+        let chain = self.connection.peer_certificates().unwrap_or_default();
+        let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
         let (secrets, kernel) = self.connection.dangerous_into_kernel_connection().map_err(Unsecured::Tls)?;
         let halves = record::halves(secrets, kernel);
         let (mut opener, sealer) = halves.map_err(|fault| Unsecured::Io(fault.into()))?;
         opener.begin_with(self.incoming);
-        Ok(Secured { stream, opener, sealer, session })
+        Ok(Secured { stream, opener, sealer, session, chain })
     }
 }
 

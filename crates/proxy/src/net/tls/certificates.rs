@@ -122,7 +122,7 @@ fn explain(path: &Path, what: &str, error: &pem::Error) -> String {
     }
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
+pub(super) fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 

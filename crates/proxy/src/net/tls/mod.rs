@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub mod certificates;
+pub mod client_certificates;
 pub(crate) mod output;
 pub(crate) mod record;
 mod records;

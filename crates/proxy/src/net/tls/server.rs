@@ -1,13 +1,15 @@
 //! TLS of the listeners: what is agreed on, with which certificates and tickets.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use aws_lc_rs::rand;
 use larder_store::private;
 use rustls::server::{NoServerSessionStorage, ServerConfig};
@@ -16,10 +18,11 @@ use tokio::net::TcpStream;
 
 use super::accept::{Failure, Secured, Session, Unsecured, accept};
 use super::certificates::Certificates;
+use super::client_certificates::{self, ClientIdentity};
 use super::provider;
 use super::tickets::Tickets;
 use crate::base::error::Error;
-use crate::base::settings::{CertificateFiles, Settings};
+use crate::base::settings::{CertificateFiles, ClientAuth, ClientAuths, Role, Settings};
 use crate::net::concurrency::ConcurrencyLimit;
 
 /// Bytes of the secret that tickets are sealed with.
@@ -34,10 +37,10 @@ const SECRET_FILE: &str = "ticket-secret";
 /// TLS of the listeners.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// For clients that may speak HTTP/2.
-    config: Arc<ServerConfig>,
-    /// The same without HTTP/2.
-    without_http2: Arc<ServerConfig>,
+    terms: ArcSwap<Terms>,
+    /// Held by those who change the terms.
+    changing: Mutex<()>,
+    secret: Secret,
     /// The port of the first listener for sites, if there is one.
     pub(crate) port: Option<u16>,
     certificates: Arc<Certificates>,
@@ -45,6 +48,28 @@ pub(crate) struct Server {
     /// Permits for handshakes that have begun.
     handshakes: Arc<ConcurrencyLimit>,
 }
+
+/// What is agreed on with clients, by the kind of listener.
+#[derive(Debug)]
+struct Terms {
+    reverse: Agreement,
+    forward: Agreement,
+    rpc: Agreement,
+}
+
+/// What is agreed on with the clients of a listener.
+#[derive(Clone, Debug)]
+struct Agreement {
+    /// For clients that may speak HTTP/2.
+    http2: Arc<ServerConfig>,
+    /// The same without HTTP/2.
+    without_http2: Arc<ServerConfig>,
+    /// The certificates that clients are asked for.
+    client_auth: Option<Arc<ClientAuth>>,
+}
+
+/// What tickets are sealed with. It stays out of logs.
+struct Secret(Vec<u8>);
 
 /// Handshakes since the process began.
 #[derive(Debug, Default)]
@@ -101,29 +126,44 @@ impl Server {
         }
         let certificates = Certificates::read(&settings.certificates);
         let certificates = Arc::new(certificates.map_err(|why| Error::new("cannot use a certificate", why))?);
-        let cannot = |error| Error::new("cannot set up TLS", error);
-        let config = ServerConfig::builder_with_provider(provider());
-        let config =
-            config.with_safe_default_protocol_versions().map_err(|error| cannot(error.to_string()))?;
-        let mut config = config.with_no_client_auth().with_cert_resolver(Arc::clone(&certificates) as _);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        config.ticketer =
-            Arc::new(Tickets::new(&secret(settings).map_err(|error| cannot(error.to_string()))?));
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        // One is enough: a client that opens several connections can use it more than once.
-        config.send_tls13_tickets = 1;
-        config.ignore_client_order = true;
-        config.enable_secret_extraction = true;
-        let mut without_http2 = config.clone();
-        without_http2.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let (config, without_http2, counts) = (Arc::new(config), Arc::new(without_http2), Counts::default());
+        let cannot = |why: String| Error::new("cannot set up TLS", why);
+        let secret = Secret(secret(settings).map_err(|error| cannot(error.to_string()))?);
+        let terms = Terms::new(&certificates, &secret, &settings.client_auth);
+        let terms = ArcSwap::from_pointee(terms.map_err(|error| cannot(error.to_string()))?);
         let handshakes = Arc::new(ConcurrencyLimit::new(HANDSHAKES, WAITING));
-        Ok(Some(Arc::new(Self { config, without_http2, port, certificates, counts, handshakes })))
+        let (changing, counts) = (Mutex::default(), Counts::default());
+        Ok(Some(Arc::new(Self { terms, changing, secret, port, certificates, counts, handshakes })))
     }
 
-    /// Reads the certificates in `files` again: those that have changed, or all. Those that cannot be used stay as they
-    /// are.
-    pub(crate) fn refresh(&self, files: &[CertificateFiles], all: bool) {
+    /// Follows a reload: reads all certificates again, and asks clients for what these settings say. Certificates that cannot be
+    /// used stay as they are.
+    pub(crate) fn reload(&self, settings: &Settings) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh(&settings.certificates, true);
+        self.ask_for(&settings.client_auth);
+    }
+
+    /// Reads again what has changed: the certificates in `files`, and the authorities in use. What cannot be used stays as it is.
+    pub(crate) fn look(&self, files: &[CertificateFiles]) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh(files, false);
+        let terms = self.terms.load();
+        let auths = [&terms.reverse, &terms.forward].map(|agreement| agreement.client_auth.clone());
+        if auths.iter().flatten().all(|auth| client_certificates::is_current(auth)) {
+            return;
+        }
+        let [reverse, forward] = auths.map(|auth| auth.map(read_again));
+        self.ask_for(&ClientAuths { reverse, forward });
+    }
+
+    fn ask_for(&self, auths: &ClientAuths) {
+        match Terms::new(&self.certificates, &self.secret, auths) {
+            Ok(terms) => self.terms.store(Arc::new(terms)),
+            Err(error) => tracing::error!("TLS stays as it was: {error}"),
+        }
+    }
+
+    fn refresh(&self, files: &[CertificateFiles], all: bool) {
         for problem in self.certificates.refresh(files, all) {
             tracing::error!("{problem}");
         }
@@ -136,7 +176,8 @@ impl Server {
         Report { handshakes: self.counts.by_end(), certificates }
     }
 
-    /// Makes the handshake with `client` at the other end of `stream`, within `limit`, and counts how it ended.
+    /// Makes the handshake with `client` at the other end of `stream`, within `limit`, and counts how it ended. `role` is
+    /// that of a listener for HTTP. Where clients are asked for certificates, there is an identity.
     ///
     /// # Errors
     /// Why there is no connection.
@@ -145,13 +186,113 @@ impl Server {
         stream: TcpStream,
         client: SocketAddr,
         limit: Duration,
+        role: Option<Role>,
         http2: bool,
-    ) -> Result<Secured, Unsecured> {
-        let config = Arc::clone(if http2 { &self.config } else { &self.without_http2 });
-        let accepted = accept(stream, client.ip(), config, &self.handshakes);
+    ) -> Result<(Secured, Option<Arc<ClientIdentity>>), Unsecured> {
+        let agreement = self.terms.load().of(role).clone();
+        let config = if http2 { &agreement.http2 } else { &agreement.without_http2 };
+        let accepted = accept(stream, client.ip(), Arc::clone(config), &self.handshakes);
         let accepted = tokio::time::timeout(limit, accepted).await.unwrap_or(Err(Unsecured::TimedOut(limit)));
-        self.counts.add(accepted.as_ref().map(|secured| secured.session));
+        let accepted = accepted.and_then(|secured| {
+            let identity = agreement.identify(&secured)?;
+            Ok((secured, identity))
+        });
+        self.counts.add(accepted.as_ref().map(|(secured, _)| secured.session));
         accepted
+    }
+}
+
+impl Terms {
+    fn new(
+        certificates: &Arc<Certificates>,
+        secret: &Secret,
+        auths: &ClientAuths,
+    ) -> Result<Self, rustls::Error> {
+        let agreement = |auth| Agreement::new(certificates, secret, auth);
+        let rpc = agreement(None)?;
+        let of = |role| match auths.of(role) {
+            None => Ok(rpc.clone()),
+            Some(auth) => agreement(Some((role, auth))),
+        };
+        Ok(Self { reverse: of(Role::Reverse)?, forward: of(Role::Forward)?, rpc })
+    }
+
+    fn of(&self, role: Option<Role>) -> &Agreement {
+        match role {
+            Some(Role::Reverse) => &self.reverse,
+            Some(Role::Forward) => &self.forward,
+            None => &self.rpc,
+        }
+    }
+}
+
+impl Agreement {
+    fn new(
+        certificates: &Arc<Certificates>,
+        secret: &Secret,
+        auth: Option<(Role, &Arc<ClientAuth>)>,
+    ) -> Result<Self, rustls::Error> {
+        let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        let config = match auth {
+            Some((_, auth)) => config.with_client_cert_verifier(Arc::clone(&auth.verifier)),
+            None => config.with_no_client_auth(),
+        };
+        let mut config = config.with_cert_resolver(Arc::clone(certificates) as _);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.ticketer = Arc::new(Tickets::new(&secret.of(auth)));
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        // One is enough: a client that opens several connections can use it more than once.
+        config.send_tls13_tickets = 1;
+        config.ignore_client_order = true;
+        config.enable_secret_extraction = true;
+        let mut without_http2 = config.clone();
+        without_http2.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let client_auth = auth.map(|(_, auth)| Arc::clone(auth));
+        Ok(Self { http2: Arc::new(config), without_http2: Arc::new(without_http2), client_auth })
+    }
+
+    /// What the client has shown, where it was asked for a certificate.
+    fn identify(&self, secured: &Secured) -> Result<Option<Arc<ClientIdentity>>, Unsecured> {
+        let Some(auth) = &self.client_auth else { return Ok(None) };
+        // In a full handshake, rustls has verified it.
+        if secured.session.is_resumed {
+            client_certificates::verify_again(auth, &secured.chain).map_err(Unsecured::Tls)?;
+        }
+        Ok(Some(ClientIdentity::of(&secured.chain)))
+    }
+}
+
+impl Secret {
+    /// The secret of the tickets of a listener. A ticket stands for a certificate that was verified: it is worth nothing where
+    /// other authorities, or other rules, hold.
+    fn of(&self, auth: Option<(Role, &Arc<ClientAuth>)>) -> Vec<u8> {
+        let Some((role, auth)) = auth else { return self.0.clone() };
+        let rule = if auth.files.is_required { "require" } else { "request" };
+        [&self.0, role.name().as_bytes(), rule.as_bytes(), &auth.digest].concat()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// The same authorities as they are now in their file, if that has changed.
+fn read_again(auth: Arc<ClientAuth>) -> Arc<ClientAuth> {
+    if client_certificates::is_current(&auth) {
+        return auth;
+    }
+    let ClientAuth { files, .. } = &*auth;
+    // Before it is read: what changes meanwhile is found by the next look.
+    let written = std::fs::metadata(&files.ca).and_then(|metadata| metadata.modified()).ok();
+    match client_certificates::read(files) {
+        Ok(new) => Arc::new(new),
+        Err(why) => {
+            tracing::error!("{}: {why}; the authorities that were read before stay in use", files.place);
+            // It is not read again before it changes once more.
+            Arc::new(ClientAuth { written, ..ClientAuth::clone(&auth) })
+        }
     }
 }
 

@@ -37,6 +37,9 @@ struct Json<'l> {
     site: Option<&'l str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     door: Option<&'l str>,
+    /// Of the certificate that the client has shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_subject: Option<&'l str>,
     status: u16,
     bytes: u64,
     micros: u64,
@@ -77,6 +80,11 @@ impl Entry<'_> {
         let Self { memo: Memo { method, target, .. }, ended: Ended { status, bytes, .. }, .. } = self;
         let (time, client, micros, cache) = (self.date(), self.client(), self.took.as_micros(), self.cache());
         let _ = write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
+        if let Some(subject) = self.memo.subject() {
+            line.push_str(" client-cert=\"");
+            quote(line, subject);
+            line.push('"');
+        }
     }
 
     fn json(&self, line: &mut String) {
@@ -89,6 +97,7 @@ impl Entry<'_> {
             http_version: memo.version.map(versions::name),
             site: memo.site.as_deref(),
             door: memo.door.map(Door::name),
+            client_subject: memo.subject(),
             status: *status,
             bytes: *bytes,
             micros: took.as_micros() as u64,
@@ -110,7 +119,9 @@ impl Entry<'_> {
         let Self { memo, ended: Ended { status, bytes, .. }, .. } = self;
         let time = self.time();
         let time = time.strftime("%d/%b/%Y:%H:%M:%S +0000");
-        let _ = write!(line, "{} - - [{time}] \"", self.client());
+        let _ = write!(line, "{} - ", self.client());
+        word(line, memo.subject().unwrap_or("-"));
+        let _ = write!(line, " [{time}] \"");
         match memo.is_read() {
             true => {
                 let version = memo.version.unwrap_or(Version::HTTP_10);
@@ -140,7 +151,9 @@ impl Entry<'_> {
         let _ =
             write!(line, "{seconds}.{millis:03} {took:6} {client} {result}/{status:03} {bytes} {method} ");
         word(line, url);
-        line.push_str(" - ");
+        line.push(' ');
+        word(line, memo.subject().unwrap_or("-"));
+        line.push(' ');
         match (self.ended.outcome.origin_time, memo.site.as_deref()) {
             (None, _) => line.push_str("HIER_NONE/-"),
             (Some(_), Some(site)) if !memo.is_forward() => {

@@ -1,0 +1,54 @@
+//! Certificates that clients show to listeners.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::server::danger::ClientCertVerifier;
+
+use super::Role;
+
+/// What the config says of clients' certificates on the listeners of one table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientAuthFiles {
+    /// Certificates of the authorities that sign those of clients, in PEM.
+    pub ca: PathBuf,
+    /// Clients without a certificate are refused.
+    pub is_required: bool,
+    /// Where it was configured, as an error says it: `larder.toml:7`.
+    pub place: String,
+}
+
+/// The same with the authorities that were read from the file.
+#[derive(Clone, Debug)]
+pub struct ClientAuth {
+    /// Where they were read from.
+    pub files: ClientAuthFiles,
+    /// Verifies what clients show.
+    pub verifier: Arc<dyn ClientCertVerifier>,
+    /// A digest of the authorities.
+    pub digest: [u8; 32],
+    /// How many there are.
+    pub count: usize,
+    /// When the file was written.
+    pub written: Option<SystemTime>,
+}
+
+/// The certificates of clients, by the role of the listeners.
+#[derive(Clone, Debug, Default)]
+pub struct ClientAuths {
+    /// On listeners for sites.
+    pub reverse: Option<Arc<ClientAuth>>,
+    /// On those of the forward proxy.
+    pub forward: Option<Arc<ClientAuth>>,
+}
+
+impl ClientAuths {
+    /// What holds on listeners of this role; `None`: clients are asked for no certificate.
+    pub fn of(&self, role: Role) -> Option<&Arc<ClientAuth>> {
+        match role {
+            Role::Reverse => self.reverse.as_ref(),
+            Role::Forward => self.forward.as_ref(),
+        }
+    }
+}

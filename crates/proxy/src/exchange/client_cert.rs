@@ -1,0 +1,82 @@
+//! The client's certificate in requests: `Client-Cert` (RFC 9440). Clients cannot write that field; where it is read, it is the
+//! one of the certificate that was verified.
+
+use std::iter;
+
+use http::{HeaderName, HeaderValue, header};
+use larder_semantics::fields::{Fields, members};
+
+use super::reply::{Reply, Source};
+use super::request::Request;
+use super::route::Route;
+use crate::base::settings::Role;
+use crate::http::head::Lines;
+use crate::net::tls::client_certificates::ClientIdentity;
+
+/// The field with the client's own certificate.
+pub(crate) const CLIENT_CERT: &str = "client-cert";
+/// The field with the rest of its chain, which is not sent.
+pub(crate) const CLIENT_CERT_CHAIN: &str = "client-cert-chain";
+
+/// The fields by which a request on a listener of `role` selects what is stored: those of its head, but for what only the
+/// connection can tell.
+pub(crate) fn selecting<'h>(
+    lines: &'h Lines<'h>,
+    role: Role,
+    identity: Option<&'h ClientIdentity>,
+) -> Selecting<'h> {
+    let field = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field);
+    Selecting { lines, field }
+}
+
+/// See [`selecting`].
+pub(crate) struct Selecting<'h> {
+    lines: &'h Lines<'h>,
+    field: Option<&'h HeaderValue>,
+}
+
+impl Fields for Selecting<'_> {
+    #[inline]
+    fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        let field = self.field.filter(|_| name == CLIENT_CERT).map(HeaderValue::as_bytes);
+        let is_ours = name == CLIENT_CERT || name == CLIENT_CERT_CHAIN;
+        let mut lines = (!is_ours).then(|| self.lines.lines(name));
+        let mut field = field.into_iter();
+        iter::from_fn(move || lines.as_mut().map_or_else(|| field.next(), Iterator::next))
+    }
+}
+
+impl Request {
+    /// Adds what its client has shown where certificates are asked for. Only origins of sites are told; servers that a forward
+    /// proxy asks are not.
+    pub(crate) fn show(&mut self, role: Role, identity: Option<&ClientIdentity>) {
+        self.asked_for_certificate = identity.is_some();
+        let Some(field) = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field) else {
+            return;
+        };
+        self.fields.insert(HeaderName::from_static(CLIENT_CERT), field.clone());
+        if let Route::Site(site) = &self.route {
+            self.forbids_guess = site.settings.rules.forbids_guess(&self.fields);
+        }
+    }
+}
+
+/// Keeps a client from reusing a reply that depends on its certificate: its own requests do not have the field that `Vary` names
+/// (RFC 9440 section 2.4).
+pub(crate) fn keep_from_client_caches(reply: &mut Reply) {
+    let varies = match &reply.fields {
+        Source::Entry(entry) | Source::NotModified(entry) => varies(&entry.fields()),
+        Source::Fill(head) => varies(&head.fields.view()),
+        Source::Answer(lines) => varies(&**lines),
+        Source::Fields(fields) => varies(&**fields),
+    };
+    if varies {
+        reply.extra.get_or_insert_default().append(header::VARY, HeaderValue::from_static("*"));
+    }
+}
+
+fn varies(fields: &impl Fields) -> bool {
+    members(fields, "vary").any(|name| {
+        [CLIENT_CERT, CLIENT_CERT_CHAIN].iter().any(|ours| name.eq_ignore_ascii_case(ours.as_bytes()))
+    })
+}

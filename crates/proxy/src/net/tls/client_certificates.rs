@@ -1,0 +1,179 @@
+//! Certificates of clients: the authorities that are trusted, and what requests and logs have of a certificate that was
+//! verified.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{Context, SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use webpki::EndEntityCert;
+use x509_cert::der::Decode;
+
+use super::certificates::{modified, read_chain};
+use super::provider;
+use crate::base::settings::{ClientAuth, ClientAuthFiles};
+
+/// Bytes of a subject that logs have.
+const LONGEST_SUBJECT: usize = 200;
+
+/// Reads the authorities of `files`.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn read(files: &ClientAuthFiles) -> Result<ClientAuth, String> {
+    let path = files.ca.display();
+    // Read before the content: a change in between is found by the next look.
+    let written = modified(&files.ca);
+    let authorities = read_chain(&files.ca)?;
+    let (mut roots, mut context) = (RootCertStore::empty(), Context::new(&SHA256));
+    let count = authorities.len();
+    for authority in authorities {
+        context.update(&authority);
+        let added = roots.add(authority);
+        added.map_err(|error| format!("{path}: not the certificate of an authority: {error}"))?;
+    }
+    let mut digest = [0; 32];
+    digest.copy_from_slice(context.finish().as_ref());
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    let builder = if files.is_required { builder } else { builder.allow_unauthenticated() };
+    let verifier = builder.build().map_err(|error| format!("{path}: {error}"))?;
+    Ok(ClientAuth { files: files.clone(), verifier, digest, count, written })
+}
+
+/// Whether the file has not changed since it was read.
+pub(super) fn is_current(auth: &ClientAuth) -> bool {
+    auth.written == modified(&auth.files.ca)
+}
+
+/// Verifies again what the client of a resumed session has shown: its certificate may have expired since.
+///
+/// # Errors
+/// Why it is not accepted any more.
+pub(super) fn verify_again(auth: &ClientAuth, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+    match chain {
+        [] if auth.files.is_required => Err(rustls::Error::NoCertificatesPresented),
+        [] => Ok(()),
+        [leaf, rest @ ..] => auth.verifier.verify_client_cert(leaf, rest, UnixTime::now()).map(|_| ()),
+    }
+}
+
+/// What a client has shown of itself on a listener that asks for certificates.
+#[derive(Debug, Default)]
+pub(crate) struct ClientIdentity(Option<Shown>);
+
+#[derive(Debug)]
+struct Shown {
+    field: HeaderValue,
+    subject: Box<str>,
+}
+
+impl ClientIdentity {
+    /// That of a client with this verified chain, which begins with its own certificate.
+    pub(super) fn of(chain: &[CertificateDer<'_>]) -> Arc<Self> {
+        let shown = chain.first().and_then(|leaf| {
+            let field = HeaderValue::try_from(format!(":{}:", STANDARD.encode(leaf))).ok()?;
+            Some(Shown { field, subject: subject(leaf).into() })
+        });
+        Arc::new(Self(shown))
+    }
+
+    /// The value of `Client-Cert` (RFC 9440 section 2.2); `None` without a certificate.
+    pub(crate) fn field(&self) -> Option<&HeaderValue> {
+        self.0.as_ref().map(|shown| &shown.field)
+    }
+
+    /// The name in logs.
+    pub(crate) fn subject(&self) -> Option<&str> {
+        self.0.as_ref().map(|shown| &*shown.subject)
+    }
+}
+
+/// The subject as in RFC 4514; the first DNS name or the fingerprint if it has none.
+fn subject(leaf: &CertificateDer<'_>) -> String {
+    let mut text = String::new();
+    let is_read = x509_cert::Certificate::from_der(leaf)
+        .is_ok_and(|parsed| write!(text, "{}", parsed.tbs_certificate.subject).is_ok());
+    if !is_read || text.is_empty() {
+        let parsed = EndEntityCert::try_from(leaf);
+        let name = parsed.ok().and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned));
+        text = name.unwrap_or_else(|| fingerprint(leaf));
+    }
+    let mut end = text.len().min(LONGEST_SUBJECT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
+}
+
+fn fingerprint(leaf: &CertificateDer<'_>) -> String {
+    let mut text = "sha256:".to_owned();
+    digest(&SHA256, leaf).as_ref().iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    fn named(names: &[&str], subject: &[(DnType, &str)]) -> Arc<ClientIdentity> {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        for (kind, value) in subject {
+            params.distinguished_name.push(kind.clone(), *value);
+        }
+        let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        ClientIdentity::of(&[made.der().clone()])
+    }
+
+    #[test]
+    fn a_session_is_resumed_only_while_its_certificate_is_valid() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let ca = folder.path().join("ca.pem");
+        std::fs::write(&ca, params.self_signed(&key).unwrap().pem()).unwrap();
+        let issuer = Issuer::new(params, key);
+        let leaf = |year| {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.not_after = date_time_ymd(year, 1, 1);
+            params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().der().clone()
+        };
+        let (valid, expired) = (leaf(2090), leaf(2001));
+        for is_required in [true, false] {
+            let auth = read(&ClientAuthFiles { ca: ca.clone(), is_required, place: String::new() }).unwrap();
+            assert!(verify_again(&auth, std::slice::from_ref(&valid)).is_ok());
+            assert!(verify_again(&auth, std::slice::from_ref(&expired)).is_err());
+            assert_eq!(verify_again(&auth, &[]).is_ok(), !is_required);
+        }
+    }
+
+    #[test]
+    fn a_subject_is_one_short_line_and_the_field_is_the_certificate() {
+        let long = "x".repeat(400);
+        let table: [(&[&str], &[(DnType, &str)], &str); 4] = [
+            (&[], &[(DnType::CommonName, "alice")], "CN=alice"),
+            (&[], &[(DnType::CommonName, "a,O=b\n\"")], "CN=a\\,O=b\\0a\\\""),
+            (&["one.test", "two.test"], &[], "one.test"),
+            (&[], &[(DnType::CommonName, &long)], &format!("CN={}", &long[..LONGEST_SUBJECT - 3])),
+        ];
+        for (names, subject, expected) in table {
+            let identity = named(names, subject);
+            assert_eq!(identity.subject(), Some(expected));
+            let field = identity.field().unwrap().to_str().unwrap().to_owned();
+            let inner = field.strip_prefix(':').and_then(|rest| rest.strip_suffix(':')).unwrap();
+            assert!(STANDARD.decode(inner).is_ok(), "{field}");
+        }
+        assert!(named(&[], &[]).subject().unwrap().starts_with("sha256:"));
+        assert_eq!(ClientIdentity::of(&[]).subject(), None);
+    }
+}
