@@ -7,6 +7,7 @@ mod bounds;
 pub(crate) mod docs;
 mod draft;
 pub(crate) mod flags;
+mod hsts;
 mod keys;
 mod kinds;
 mod machine;

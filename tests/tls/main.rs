@@ -9,6 +9,7 @@ mod authority;
 mod certificates;
 mod client_certificates;
 mod clients;
+mod hsts;
 mod origins;
 mod requests;
 mod sessions;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, CertificateFiles, ClientAddress, DiskTier, Doors, Forward, HostHeader, Limits, MemoryTier,
-    Origin, PathPrefix, Schedule, Timeouts, Token, Tracing, Validate,
+    AccessLog, CertificateFiles, ClientAddress, DiskTier, Doors, Forward, HostHeader, Hsts, Limits,
+    MemoryTier, Origin, PathPrefix, Schedule, Timeouts, Token, Tracing, Validate,
 };
 use larder_semantics::storable::Rules;
 
@@ -97,6 +97,7 @@ pub(crate) struct SiteDraft {
     pub(crate) host: HostHeader,
     pub(crate) rewrite_urls: bool,
     pub(crate) only_https: bool,
+    pub(crate) hsts: Option<Hsts>,
     pub(crate) ca: Option<PathBuf>,
     pub(crate) client_cert: Option<PathBuf>,
     pub(crate) client_key: Option<PathBuf>,
@@ -179,6 +180,7 @@ impl Default for SiteDraft {
             host: HostHeader::Preserve,
             rewrite_urls: false,
             only_https: false,
+            hsts: None,
             ca: None,
             client_cert: None,
             client_key: None,

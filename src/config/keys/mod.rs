@@ -1,6 +1,7 @@
 //! THE TABLE of keys: one row each, with its name, kind, field and meaning. Parsing, errors, the reference in
 //! `docs/config.md` and the example file all come from here. Values are written into a [`Draft`].
 
+mod caching;
 mod cluster;
 mod control;
 mod key;
@@ -9,16 +10,16 @@ mod statistics;
 mod values;
 
 use larder_proxy::settings::CertificateFiles;
-use larder_semantics::storable::Rules;
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::{DiskDraft, Draft, SiteDraft};
-use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Percent, Ports, Seconds, Share, Size, Words};
+use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Ports, Seconds, Share, Size, Words};
+pub(super) use caching::CACHING;
 pub(super) use key::{Key, Section};
 use key::{MANY, key};
 use values::{
-    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COOKIES, DIRECTORY, FIELD, HOST,
-    HOST_HEADER, HTTPS, NAME, NETWORK, ORIGIN, PATH, POLICY, PREFIX, RELOADS, SECRET, TIMES, TOKEN,
+    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS,
+    NAME, NETWORK, ORIGIN, PATH, POLICY, PREFIX, SECRET, TIMES, TOKEN,
 };
 
 /// The keys above all tables: the process.
@@ -379,6 +380,12 @@ pub(super) const SITE: &[Key<SiteDraft>] = &[
         "redirect: a request that arrives without TLS is redirected to the same URL under https"
     ),
     key!(
+        "hsts",
+        Or("off", HSTS),
+        hsts,
+        "Strict-Transport-Security of replies to requests for https, unless the origin sends it: how long browsers use TLS only"
+    ),
+    key!(
         "ca",
         Or("system", DIRECTORY),
         ca,
@@ -464,58 +471,5 @@ pub(super) const SITE: &[Key<SiteDraft>] = &[
         List(NETWORK),
         purge_from,
         "clients that may send PURGE (docs/purge.md); others need admin_token"
-    ),
-];
-
-/// What both a `[[site]]` and `[forward]` say of caching.
-pub(super) const CACHING: &[Key<Rules>] = &[
-    key!(
-        "heuristic",
-        Percent,
-        heuristic_percent,
-        "freshness without explicit lifetime: this share of the time since Last-Modified"
-    ),
-    key!("heuristic_max", Seconds, heuristic_max, "upper limit of heuristic freshness"),
-    key!(
-        "heuristic_cookies",
-        Flag,
-        guesses_with_cookies,
-        "whether heuristic freshness holds for requests with Cookie or a client's certificate, too; without it, their responses are stored only with a lifetime"
-    ),
-    key!(
-        "targeted",
-        List(FIELD),
-        targeted,
-        "fields that override Cache-Control, in order of precedence (RFC 9213)"
-    ),
-    key!(
-        "stale_if_error",
-        Seconds,
-        stale_if_error,
-        "serve stale responses for this long if the origin fails"
-    ),
-    key!(
-        "stale_while_revalidate",
-        Seconds,
-        stale_while_revalidate,
-        "serve stale responses for this long during a revalidation in the background"
-    ),
-    key!(
-        "store_cookies",
-        COOKIES,
-        cookies,
-        "Set-Cookie fields that are stored and sent to all clients: short: values of one or two bytes without Expires or Max-Age"
-    ),
-    key!(
-        "reloads",
-        RELOADS,
-        ignores_reloads,
-        "whether a client's no-cache, max-age or min-fresh causes a request to the origin"
-    ),
-    key!(
-        "store_post",
-        Flag,
-        stores_posts,
-        "store responses to POST with a lifetime and their own URL in Content-Location, for later GETs (RFC 9110 9.3.3)"
     ),
 ];

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Origin, PathPrefix, Times, Token};
+use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Hsts, Origin, PathPrefix, Times, Token};
 use larder_semantics::storable::Cookies;
 
 use crate::config::kinds::{Choice, Text};
-use crate::config::names;
+use crate::config::{hsts, names};
 
 pub(super) const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
@@ -53,5 +53,10 @@ pub(super) const COOKIES: Choice<Cookies> =
     Choice(&[("short", Cookies::Short), ("all", Cookies::All), ("none", Cookies::None)]);
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
+pub(super) const HSTS: Text<Hsts> = Text {
+    words: "duration, then includeSubDomains and preload if wanted",
+    parse: hsts::parse,
+    show: hsts::show,
+};
 pub(super) const HTTPS: Choice<bool> = Choice(&[("serve", false), ("redirect", true)]);
 pub(super) const CLIENT_ADDRESS: Choice<ClientAddress> = Choice(names::CLIENT_ADDRESSES);

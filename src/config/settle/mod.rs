@@ -217,6 +217,14 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
     {
         problems.add_to_site(site, "https = \"redirect\" needs a listener for TLS: set reverse.listen_tls");
     }
+    if let Some(site) = draft.sites.iter().find(|site| site.hsts.is_some())
+        && !listen.iter().any(is_reverse_tls)
+        && draft.trust.is_empty()
+    {
+        let text =
+            "hsts needs a listener for TLS, or a proxy that terminates it: set reverse.listen_tls or trust";
+        problems.add_to_site(site, text);
+    }
 }
 
 /// The key that says where a door listens.
@@ -346,7 +354,7 @@ fn memory_tier(memory: Memory) -> MemoryTier {
 fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> Site {
     let (cache, tags, rules) = control::settle(&site);
     let doubt = site.control.tags.doubt;
-    let SiteDraft { name, hosts, path, origins, host, rewrite_urls, only_https, .. } = site;
+    let SiteDraft { name, hosts, path, origins, host, rewrite_urls, only_https, hsts, .. } = site;
     let SiteDraft { retries, max_fails, fail_timeout, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let path_in_name = if path.is_root() { String::new() } else { path.to_string() };
@@ -362,6 +370,7 @@ fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> S
         rewrite_urls,
         rules,
         only_https,
+        hsts,
         cache,
         tags,
         doubt,

@@ -7,6 +7,7 @@
 mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
+mod hsts;
 mod origin_tls;
 pub(crate) mod place;
 mod statistics;
@@ -29,6 +30,7 @@ pub use larder_store::DiskTier;
 pub use self::certificates::CertificateFiles;
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
+pub use self::hsts::Hsts;
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
@@ -208,6 +210,8 @@ pub struct Site {
     pub cache: bool,
     /// Requests that arrive without TLS are answered with a redirect to https.
     pub only_https: bool,
+    /// What replies to requests for https tell browsers, if the origin does not.
+    pub hsts: Option<Hsts>,
     /// Nothing of its answers is stored but their tags: the site is a gateway beside its backend.
     pub tags: Option<larder_tags::Settings>,
     /// How long a change whose end is unknown may still happen, in seconds; 0: not at all.

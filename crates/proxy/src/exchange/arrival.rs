@@ -1,6 +1,7 @@
 //! By what kind of connection requests arrive.
 
 use crate::base::settings::Role;
+use crate::http::head::Target;
 
 /// What a listener is for, and whether clients reach it over TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,4 +10,9 @@ pub struct Arrival {
     pub role: Role,
     /// Requests arrive over TLS.
     pub tls: bool,
+}
+
+/// Whether a target is a URL of https.
+pub(crate) fn is_https(target: &Target<'_>) -> bool {
+    matches!(target, Target::Absolute { scheme: "https", .. })
 }

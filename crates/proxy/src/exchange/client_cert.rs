@@ -47,17 +47,17 @@ impl Fields for Selecting<'_> {
 }
 
 impl Request {
-    /// Adds what its client has shown where certificates are asked for. Only origins of sites are told; servers that a forward
-    /// proxy asks are not.
-    pub(crate) fn show(&mut self, role: Role, identity: Option<&ClientIdentity>) {
+    /// The same with what its client has shown where certificates are asked for. Only origins of sites are told; servers that a
+    /// forward proxy asks are not.
+    pub(crate) fn shown(mut self, role: Role, identity: Option<&ClientIdentity>) -> Self {
         self.asked_for_certificate = identity.is_some();
-        let Some(field) = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field) else {
-            return;
-        };
-        self.fields.insert(HeaderName::from_static(CLIENT_CERT), field.clone());
-        if let Route::Site(site) = &self.route {
-            self.forbids_guess = site.settings.rules.forbids_guess(&self.fields);
+        if let Some(field) = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field) {
+            self.fields.insert(HeaderName::from_static(CLIENT_CERT), field.clone());
+            if let Route::Site(site) = &self.route {
+                self.forbids_guess = site.settings.rules.forbids_guess(&self.fields);
+            }
         }
+        self
     }
 }
 

@@ -170,6 +170,7 @@ mod tests {
             rewrite_urls: false,
             rules: Rules::default(),
             only_https: false,
+            hsts: None,
             cache: false,
             tags: Some(Settings { doubt: 0, ..Settings::default() }),
             doubt: 0,

@@ -4,7 +4,7 @@ use std::hash::RandomState;
 use std::sync::Arc;
 
 use super::gateways::Gateways;
-use super::reply::Banner;
+use super::reply::{Banner, Reply};
 use super::route::Sites;
 use crate::base::settings::{AccessLog, Settings};
 use crate::counts::accounts::Accounts;
@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) settings: Settings,
     pub(crate) sites: Sites,
     pub(crate) banner: Banner,
+    /// That of replies for https, by the numbers of the sites that have `hsts`; empty if none has.
+    secure: Vec<Option<Banner>>,
     pub(crate) concurrency: Arc<ConcurrencyLimit>,
     /// Whether each request is logged or traced.
     pub(crate) tells: bool,
@@ -28,10 +30,11 @@ impl Plan {
     pub(crate) fn new(settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
         let sites = Sites::new(&settings.sites, accounts, gateways);
         let banner = Banner::new(&settings.name, settings.x_cache);
+        let secure = secure_banners(&sites, &banner);
         let concurrency = Arc::new(ConcurrencyLimit::new(settings.limits.in_flight, settings.limits.queue));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
         let passes = RandomState::new();
-        Self { settings, sites, banner, concurrency, tells, passes, version: 0 }
+        Self { settings, sites, banner, secure, concurrency, tells, passes, version: 0 }
     }
 
     /// The plan of new settings. Requests under way keep their places if as many are to be had.
@@ -46,7 +49,28 @@ impl Plan {
         next
     }
 
+    /// The banner of `reply`; `is_secure`: its client has asked for https. What the origin says of that stays.
+    #[inline]
+    pub(crate) fn banner_of(&self, reply: &Reply, is_secure: impl FnOnce() -> bool) -> &Banner {
+        match self.secure.get(reply.site.index()) {
+            Some(Some(banner)) if is_secure() && !reply.has("strict-transport-security") => banner,
+            _ => &self.banner,
+        }
+    }
+
     pub(crate) fn logs(&self) -> bool {
         self.settings.access_log != AccessLog::Off
     }
+}
+
+fn secure_banners(sites: &Sites, banner: &Banner) -> Vec<Option<Banner>> {
+    let mut secure = Vec::new();
+    for site in sites.iter() {
+        if let Some(hsts) = site.settings.hsts {
+            let at = site.number.index();
+            secure.resize(secure.len().max(at + 1), None);
+            secure[at] = Some(banner.with_hsts(hsts));
+        }
+    }
+    secure
 }

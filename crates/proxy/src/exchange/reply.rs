@@ -18,6 +18,7 @@ use larder_store::{Entry, LinesRef};
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
+use crate::base::settings::Hsts;
 use crate::exchange::route::SiteNumber;
 use crate::http::names::POSITION;
 use crate::http::response::Lines;
@@ -133,6 +134,13 @@ impl Banner {
         CacheStatus::write_name(&mut lines, name);
         Self { lines, x_cache }
     }
+
+    /// The same with `Strict-Transport-Security`.
+    pub(crate) fn with_hsts(&self, hsts: Hsts) -> Self {
+        let mut lines = format!("Strict-Transport-Security: {hsts}\r\n").into_bytes();
+        lines.extend_from_slice(&self.lines);
+        Self { lines, x_cache: self.x_cache }
+    }
 }
 
 impl Reply {
@@ -181,6 +189,16 @@ impl Reply {
             Source::Fill(head) => head.fields.view().first(name).map(text),
             Source::Answer(lines) => lines.first(name).map(text),
             Source::Fields(fields) => fields.get(name).map(|value| text(value.as_bytes())),
+        }
+    }
+
+    /// Whether the response that this is made from has a field of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        match &self.fields {
+            Source::Entry(entry) | Source::NotModified(entry) => entry.fields().contains(name),
+            Source::Fill(head) => head.fields.view().contains(name),
+            Source::Answer(lines) => lines.contains(name),
+            Source::Fields(fields) => fields.contains_key(name),
         }
     }
 

@@ -329,6 +329,11 @@ impl Request {
         self.lost_try.load(Ordering::Relaxed)
     }
 
+    /// Whether the client itself has asked for https.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.scheme == "https" && !self.by_peer
+    }
+
     /// The key of the target alone, as `larder_semantics::key` reads it.
     pub(crate) fn target(&self) -> &[u8] {
         self.key.split_last().map_or(&[], |(_, target)| target)

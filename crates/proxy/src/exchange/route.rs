@@ -58,6 +58,11 @@ impl SiteNumber {
     pub const NONE: Self = Self(0);
     /// Any origin.
     pub const FORWARD: Self = Self(1);
+
+    /// Counted from 0.
+    pub(crate) fn index(self) -> usize {
+        self.0
+    }
 }
 
 /// Where a request goes.

@@ -23,6 +23,7 @@ pub(super) async fn answer(
     framing: &mut Framing,
 ) -> (Reply, Result<(), SendError>) {
     // Large, and on its own: every future around it would be as large, and be moved.
+    let is_secure = request.is_secure();
     let mut serve = Box::pin(dispatch::serve(worker, plan, request));
     let mut reply = loop {
         let served = poll_fn(|cx| match serve.as_mut().poll(cx) {
@@ -46,6 +47,7 @@ pub(super) async fn answer(
     drop(serve);
     writing.wake();
     framing.keep_alive &= !reply.close && !reply.ends_with_connection(framing);
-    let sent = send(writing, &mut reply, framing, &plan.banner).await;
+    let banner = plan.banner_of(&reply, || is_secure);
+    let sent = send(writing, &mut reply, framing, banner).await;
     (reply, sent)
 }

@@ -25,7 +25,7 @@ use super::watch::Watch;
 use crate::base::clock;
 use crate::cluster::peer_request::PeerRequest;
 use crate::cluster::probe;
-use crate::exchange::arrival::Arrival;
+use crate::exchange::arrival::{Arrival, is_https};
 use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
@@ -219,8 +219,7 @@ impl Connection {
             keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
             head_only: head.method == Method::HEAD,
         };
-        let identity = self.identity.as_ref();
-        let asker = (role, identity.map(Arc::as_ref));
+        let (identity, asker) = (self.identity.as_ref(), (role, self.identity.as_deref()));
         let at_once = || serve::at_once(&self.worker, plan, &head, asker, now, &mut self.key);
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
@@ -231,10 +230,8 @@ impl Connection {
             return ControlFlow::Break(match request {
                 Ok(request) => {
                     let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-                    let mut request = Box::new(request);
+                    let (mut request, since) = (Box::new(request.shown(role, asker.1)), Instant::now());
                     (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
-                    request.show(role, asker.1);
-                    let since = Instant::now();
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
@@ -244,11 +241,11 @@ impl Connection {
             validator::check_hit(&self.worker, &head, (role, client, asker.1), &reply);
         }
         let before = self.writing.out.len();
-        let is_whole = gather(&mut self.writing.out, &reply, &framing, &plan.banner);
+        let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));
+        let is_whole = gather(&mut self.writing.out, &reply, &framing, banner);
         let memo = if is_whole {
             let hit = Hit { role, head: &head, client, identity, hash, now, begun };
-            let bytes = (self.writing.out.len() - before) as u64;
-            self.worker.record_hit(plan, sheet, &hit, &reply, bytes);
+            self.worker.record_hit(plan, sheet, &hit, &reply, (self.writing.out.len() - before) as u64);
             None
         } else {
             self.worker.note(plan, role, &head, (client, identity), begun)
@@ -265,9 +262,8 @@ impl Connection {
 
     /// Whether what the client has sent first is the beginning of HTTP/2.
     fn begins_http2(&self, plan: &Plan) -> bool {
-        plan.settings.limits.streams > 0
-            && self.arrival.is_some()
-            && http2::begins(self.reading.input.unread())
+        let may_begin = plan.settings.limits.streams > 0 && self.arrival.is_some();
+        may_begin && http2::begins(self.reading.input.unread())
     }
 
     /// For whom a request is: the client at the other end, or whom a node or a trusted proxy asks for.
@@ -490,9 +486,8 @@ impl Connection {
     async fn http2(self) {
         let Self { worker, arrival, client, identity, reading, writing, permit, .. } = self;
         let Some(arrival) = arrival else { return };
-        http2::Connection::new(&worker, arrival, (client, identity), (reading, writing), permit)
-            .serve()
-            .await;
+        let (client, ends) = ((client, identity), (reading, writing));
+        http2::Connection::new(&worker, arrival, client, ends, permit).serve().await;
     }
 
     async fn tunnel(self, tunnel: Tunnel, opened: Opened, plan: &Plan) {

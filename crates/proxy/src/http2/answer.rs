@@ -128,7 +128,7 @@ async fn reply(
     head_only: bool,
 ) -> (Reply, Result<(), SendError>) {
     // Large, and on its own: every future around it would be as large, and be moved.
-    let is_handshake = request.upgrade.is_some();
+    let (is_handshake, is_secure) = (request.upgrade.is_some(), request.is_secure());
     let mut serve = Box::pin(dispatch::serve(worker, plan, request));
     let mut left = false;
     let mut reply = loop {
@@ -151,6 +151,7 @@ async fn reply(
     if is_handshake {
         tunnel::translate(&mut reply);
     }
-    let sent = stream.reply(&mut reply, head_only, &plan.banner).await;
+    let banner = plan.banner_of(&reply, || is_secure);
+    let sent = stream.reply(&mut reply, head_only, banner).await;
     (reply, sent)
 }

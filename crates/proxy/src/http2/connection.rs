@@ -21,7 +21,7 @@ use super::stream::Stream;
 use super::tunnel;
 use crate::base::clock;
 use crate::cluster::peer_request::PeerRequest;
-use crate::exchange::arrival::Arrival;
+use crate::exchange::arrival::{Arrival, is_https};
 use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -370,7 +370,7 @@ impl Desk {
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, &self.worker.cache.store.memory, plan, role, client);
             let mut request = match request {
-                Ok(request) => Box::new(request),
+                Ok(request) => Box::new(request.shown(role, asker.1)),
                 Err(refusal) => return Err((refusal, memo.map(Box::new))),
             };
             if head.upgrade {
@@ -378,7 +378,6 @@ impl Desk {
             }
             let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
             (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
-            request.show(role, asker.1);
             let ask = Ask { request, delimited, expects, head_only, memo, since: since(), permit };
             if let Some(stream) = self.enlist(state, plan, (stream, end)) {
                 tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(ask)));
@@ -389,7 +388,8 @@ impl Desk {
             validator::check_hit(&self.worker, &head, (role, client, asker.1), &reply);
         }
         let before = state.out.len();
-        if state.reply(stream, &reply, head_only, &plan.banner) {
+        let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));
+        if state.reply(stream, &reply, head_only, banner) {
             let hit = Hit { role, head: &head, client, identity, hash, now, begun };
             self.worker.record_hit(plan, sheet, &hit, &reply, (state.out.len() - before) as u64);
             self.untimed += 1;

@@ -361,10 +361,7 @@ async fn secure(
 ) {
     let Some(tls) = listening.worker.shared.listener_tls.clone() else { return };
     let plan = listening.worker.plan();
-    let role = match front {
-        Front::Http(arrival) => Some(arrival.role),
-        Front::Door { .. } | Front::Peer => None,
-    };
+    let role = if let Front::Http(arrival) = front { Some(arrival.role) } else { None };
     let http2 = role.is_some() && plan.settings.limits.streams > 0;
     let mut drain = Drain::new(&listening.worker);
     let accepted = tokio::select! {

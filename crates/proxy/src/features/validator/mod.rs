@@ -75,10 +75,9 @@ pub(crate) fn check_hit(
     let plan = worker.plan();
     let Some(served) = Served::of(&head.method, &head.fields, reply) else { return };
     if let Some(permit) = admit(worker, &plan, &client_cert::selecting(&head.fields, role, identity), &served)
-        && let Ok(mut request) = Request::take(head, &worker.cache.store.memory, &plan, role, client)
+        && let Ok(request) = Request::take(head, &worker.cache.store.memory, &plan, role, client)
     {
-        request.show(role, identity);
-        let request = request.in_background();
+        let request = request.shown(role, identity).in_background();
         tokio::spawn(Check { worker: Arc::clone(worker), plan, request, served, _permit: permit }.run());
     }
 }

@@ -159,8 +159,9 @@ mod tests {
 
     #[test]
     fn a_subject_is_one_short_line_and_the_field_is_the_certificate() {
+        type Row<'r> = (&'r [&'r str], &'r [(DnType, &'r str)], &'r str);
         let long = "x".repeat(400);
-        let table: [(&[&str], &[(DnType, &str)], &str); 4] = [
+        let table: [Row<'_>; 4] = [
             (&[], &[(DnType::CommonName, "alice")], "CN=alice"),
             (&[], &[(DnType::CommonName, "a,O=b\n\"")], "CN=a\\,O=b\\0a\\\""),
             (&["one.test", "two.test"], &[], "one.test"),

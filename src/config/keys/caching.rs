@@ -1,0 +1,60 @@
+//! The keys of caching, which sites and the forward proxy have.
+
+use larder_semantics::storable::Rules;
+
+use super::key::{Key, key};
+use super::values::{COOKIES, FIELD, RELOADS};
+use crate::config::kinds::{Flag, Kind, List, Percent, Seconds, Words};
+
+/// What both a `[[site]]` and `[forward]` say of caching.
+pub(crate) const CACHING: &[Key<Rules>] = &[
+    key!(
+        "heuristic",
+        Percent,
+        heuristic_percent,
+        "freshness without explicit lifetime: this share of the time since Last-Modified"
+    ),
+    key!("heuristic_max", Seconds, heuristic_max, "upper limit of heuristic freshness"),
+    key!(
+        "heuristic_cookies",
+        Flag,
+        guesses_with_cookies,
+        "whether heuristic freshness holds for requests with Cookie or a client's certificate, too; without it, their responses are stored only with a lifetime"
+    ),
+    key!(
+        "targeted",
+        List(FIELD),
+        targeted,
+        "fields that override Cache-Control, in order of precedence (RFC 9213)"
+    ),
+    key!(
+        "stale_if_error",
+        Seconds,
+        stale_if_error,
+        "serve stale responses for this long if the origin fails"
+    ),
+    key!(
+        "stale_while_revalidate",
+        Seconds,
+        stale_while_revalidate,
+        "serve stale responses for this long during a revalidation in the background"
+    ),
+    key!(
+        "store_cookies",
+        COOKIES,
+        cookies,
+        "Set-Cookie fields that are stored and sent to all clients: short: values of one or two bytes without Expires or Max-Age"
+    ),
+    key!(
+        "reloads",
+        RELOADS,
+        ignores_reloads,
+        "whether a client's no-cache, max-age or min-fresh causes a request to the origin"
+    ),
+    key!(
+        "store_post",
+        Flag,
+        stores_posts,
+        "store responses to POST with a lifetime and their own URL in Content-Location, for later GETs (RFC 9110 9.3.3)"
+    ),
+];
