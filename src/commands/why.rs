@@ -101,6 +101,9 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), printable(&text)]);
     row("request", format!("{} {}", said.method, said.key.as_ref().unwrap_or(&said.url)));
     row("decision", format!("{}: {}", decision.outcome, sentence(&decision.reason)));
+    if let Some(owner) = &said.owner {
+        row("owner", format!("{owner}, which is asked before the origin"));
+    }
     row("origin", asked(decision, said));
     said.hints.iter().for_each(|hint| row("hint", hint.clone()));
     row("stored", stored.as_ref().map_or_else(|| nothing(said), held));
@@ -251,6 +254,7 @@ mod tests {
             decision,
             stored: None,
             variants: 2,
+            owner: None,
             second_tier: Some(SecondTier {
                 result: "hit".to_owned(),
                 explanation: "not purged since its fetch began, but node 'b' owns the key".to_owned(),

@@ -51,6 +51,24 @@ fn each_key_is_fetched_once_for_all() {
 }
 
 #[test]
+fn why_names_the_node_that_owns_the_key() {
+    let (engine, origin) = (Engine::start(), Origin::always(PAGE));
+    let nodes = three(&engine, &origin, "");
+    for path in paths(5) {
+        let mut owners: Vec<String> = Vec::new();
+        for node in &nodes {
+            let why = node.ask_admin(&format!("GET /why?url=http://site.test{path}"));
+            let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+            owners.extend(why["owner"].as_str().map(str::to_owned));
+        }
+        // The owner itself asks no other node.
+        assert_eq!(owners.len(), 2, "{owners:?}");
+        assert_eq!(owners[0], owners[1]);
+    }
+    assert_eq!(origin.count(), 0);
+}
+
+#[test]
 fn requests_of_all_nodes_wait_for_one_fetch() {
     let gate = Gate::default();
     let held = gate.clone();

@@ -163,6 +163,9 @@ pub struct Explanation {
     pub stored: Option<Stored>,
     /// Responses that memory has for the URL, whatever request fields select them.
     pub variants: u64,
+    /// The node of the cluster that is asked before an origin: name and address. Not there if none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// What the second tier has; not there without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_tier: Option<SecondTier>,

@@ -162,6 +162,14 @@ pub(crate) async fn ask(
     }
 }
 
+/// The name and the address of the node that owns `key`, if that is another one and it is asked.
+pub(crate) fn owner(cluster: &Cluster, key: &[u8]) -> Option<String> {
+    let view = cluster.members.view();
+    let owner = view.ring.owner(key_hash(key)).filter(|_| view.standing == Standing::Member)?;
+    let (node, peer) = (&view.nodes[owner], &view.peers[owner]);
+    (node.id != cluster.id && peer.is_well()).then(|| format!("{} at {}", node.name, node.advertise))
+}
+
 fn timed_out() -> OriginError {
     let detail = "no answer within the time of the node that asked it".to_owned();
     OriginError {

@@ -25,7 +25,7 @@ use crate::base::explanation::{Answer, Decision, Ended, Explanation, Reason, Sec
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::Role;
-use crate::cluster::tier;
+use crate::cluster::{peers, tier};
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
@@ -137,6 +137,7 @@ fn run(
         decision: Decision::of(Kind::Refused, Why::Refused),
         stored: None,
         variants: 0,
+        owner: None,
         second_tier: None,
         answer: None,
         last: Vec::new(),
@@ -177,6 +178,8 @@ impl Run<'_> {
         let decision = self.decide(&held);
         let second_tier = self.second_tier(&held, &decision);
         let rules = request.route.rules(&self.plan.settings.forward.rules);
+        let owner =
+            self.owner(rules, &decision).filter(|_| second_tier.as_ref().is_none_or(|tier| !tier.answers));
         let standard = Rules::default();
         let shown = rules.unwrap_or(&standard);
         let verdict = self.shared.observers.verdicts.of(hash);
@@ -211,6 +214,7 @@ impl Run<'_> {
             },
             stored: held.entry.as_ref().map(|entry| stored(request, shown, entry, held.tier)),
             variants: held.resident.as_ref().map_or(0, |resident| resident.variants().len() as u64),
+            owner,
             second_tier,
             answer,
             last: self.last(&nothing.url),
@@ -234,6 +238,16 @@ impl Run<'_> {
                 entry => Held { entry, tier: Tier::Disk, resident },
             },
         }
+    }
+
+    /// The node of the cluster that is asked before an origin.
+    fn owner(&self, rules: Option<&Rules>, decision: &Decision) -> Option<String> {
+        let (cluster, request) = (self.shared.cluster.as_deref(), &self.request);
+        let is_marked = self.shared.cache.hit_for_miss.marked(request.hash, clock::now());
+        let is_asked = decision.outcome == Kind::Miss.word()
+            && !is_marked
+            && rules.is_some_and(|rules| serve::asks_peers(cluster, rules, request));
+        cluster.filter(|_| is_asked).and_then(|cluster| peers::owner(cluster, &request.key))
     }
 
     /// What the cluster's engine keeps, which answers where nothing is stored here.

@@ -20,7 +20,7 @@ use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
 use crate::base::settings::Role;
 use crate::cache::Cache;
-use crate::cluster::{lease, session};
+use crate::cluster::{Cluster, lease, session};
 use crate::exchange::client_cert::{self, CLIENT_CERT};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
@@ -101,7 +101,7 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     };
     let cx = Context { worker, plan, rules };
     let why = passes(request, !request.content.is_empty());
-    request.asks_peers = why.is_none() && cx.asks_peers(request);
+    request.asks_peers = why.is_none() && asks_peers(worker.shared.cluster.as_deref(), cx.rules, request);
     match why {
         // In boxes: what most requests do not need would make the state of all larger.
         Some(why) => Box::pin(pass::through(worker, plan, request, why)).await,
@@ -246,16 +246,6 @@ impl Context<'_> {
         }
     }
 
-    /// Whether the node that owns the key may answer in the origin's place: nothing speaks against a stored answer.
-    fn asks_peers(&self, request: &Request) -> bool {
-        // A node is not told of certificates.
-        let names_client = ["authorization", CLIENT_CERT].iter().any(|name| request.fields.contains(name));
-        let is_for_all = !self.rules.validated && !names_client && !request.asked.no_store;
-        let hears =
-            self.worker.shared.cluster.as_ref().is_some_and(|cluster| cluster.invalidations.lease.hears());
-        hears && !request.by_peer && request.awaited.is_none() && is_for_all
-    }
-
     /// The reply from what another request's fetch left stored, if it is this request's variant.
     pub(crate) fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
         let now = clock::now();
@@ -290,6 +280,15 @@ impl Context<'_> {
             reply.drain().await;
         });
     }
+}
+
+/// Whether the node that owns the key may answer in the origin's place: nothing forbids a stored answer.
+pub(crate) fn asks_peers(cluster: Option<&Cluster>, rules: &Rules, request: &Request) -> bool {
+    // A node is not told of certificates.
+    let names_client = ["authorization", CLIENT_CERT].iter().any(|name| request.fields.contains(name));
+    let is_for_all = !rules.validated && !names_client && !request.asked.no_store;
+    let hears = cluster.is_some_and(|cluster| cluster.invalidations.lease.hears());
+    hears && !request.by_peer && request.awaited.is_none() && is_for_all
 }
 
 /// What to do with the stored response for a GET or HEAD. Sends no request and changes nothing.
