@@ -255,7 +255,7 @@ fn stats_without_a_proxy_say_what_to_look_at() {
 fn what_answers_instead_of_a_proxy_is_told_in_words() {
     for (answer, expected) in [
         ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "status 404; is this its admin listener?"),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "its /stats are no JSON object"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "is not the admin listener of a larder"),
         ("SSH-2.0-OpenSSH_9.2\r\n", "not an HTTP server"),
         ("", "it closed the connection before its answer"),
     ] {

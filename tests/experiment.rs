@@ -85,7 +85,7 @@ fn the_list_tells_what_there_is_and_how_long_it_takes() {
 fn wrong_words_are_refused_in_one_line() {
     let table = [
         (&["thrfit", "-o", "x"][..], "larder: unknown experiment 'thrfit'; did you mean 'thrift'?"),
-        (&["all"], "larder: say where the report is to go: --output DIR"),
+        (&["all"], "larder: name a folder for the report: --output DIR"),
     ];
     for (words, expected) in table {
         let output = larder(words);

@@ -147,7 +147,7 @@ fn capacities_that_tell_nothing_are_refused() {
             Size::Bytes(64),
             By::Entries,
             Err(
-                "web: a capacity of 64 bytes, but entries are counted; leave the unit away, or say --by bytes",
+                "web: a capacity of 64 bytes, but entries are counted; write it without a unit, or use --by bytes",
             ),
         ),
     ];
