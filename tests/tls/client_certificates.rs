@@ -1,4 +1,4 @@
-//! Certificates of clients: who is let in, what origins, caches and logs have of them, and what a resumed session is worth.
+//! Certificates of clients: which clients are let in, and what origins, caches and logs have of their certificates.
 
 use std::fs;
 use std::process::Command;
@@ -201,29 +201,31 @@ fn resume(larder: &Larder, authority: &Authority, pair: Option<&Pair>, words: &[
 }
 
 #[test]
-fn a_resumed_session_has_its_certificate_and_is_worth_nothing_under_other_authorities() {
-    let (authority, other, origin) = (Authority::new(), Authority::new(), teller("Cache-Control: no-store"));
-    let (alice, bob) = (authority.pair("alice", &[]), other.pair("bob", &[]));
-    let folder = tempfile::tempdir().expect("a folder");
-    let start = config(&authority, &origin, &asking(&authority, "require"), "");
-    let larder = Larder::start(&start);
-    let versions =
-        ["-tls1_2", "-tls1_3"].map(|version| (version, folder.path().join(version).display().to_string()));
-    for (version, file) in &versions {
-        let said = resume(&larder, &authority, Some(&alice), &[version, "-sess_out", file]);
-        assert!(said.has("New, TLSv1.") && said.has(&told_of(&alice)), "{}{}", said.text(), said.err);
-        let said = resume(&larder, &authority, Some(&alice), &[version, "-sess_in", file]);
-        assert!(said.has("Reused, TLSv1.") && said.has(&told_of(&alice)), "{}{}", said.text(), said.err);
-    }
-    larder.reload(&config(&authority, &origin, &asking(&other, "require"), ""));
-    let says = |text: &str| ask(&larder, &authority, Some(&bob), "/page", &[]).has(text);
-    eventually("the other authority", || says(&told_of(&bob)).then_some(()));
-    for (version, file) in &versions {
-        for pair in [Some(&alice), None] {
-            let said = resume(&larder, &authority, pair, &[version, "-sess_in", file]);
-            assert!(!said.has("Reused") && !said.has("200 OK"), "{}{}", said.text(), said.err);
+fn sessions_with_certificates_are_not_resumed() {
+    let (authority, origin) = (Authority::new(), teller("Cache-Control: no-store"));
+    let (alice, folder) = (authority.pair("alice", &[]), tempfile::tempdir().expect("a folder"));
+    let larder = Larder::start(&config(&authority, &origin, &asking(&authority, "request"), ""));
+    for version in ["-tls1_2", "-tls1_3"] {
+        let file = folder.path().join(version).display().to_string();
+        for words in [&[version, "-sess_out", &*file][..], &[version]] {
+            let said = resume(&larder, &authority, Some(&alice), words);
+            assert!(said.has("New, TLSv1.") && said.has(&told_of(&alice)), "{}{}", said.text(), said.err);
+            assert!(!said.has("New Session Ticket") && !said.has("TLS session ticket:"), "{}", said.text());
         }
     }
+}
+
+#[test]
+fn a_listener_that_a_reload_leaves_out_still_requires_certificates() {
+    let (authority, origin) = (Authority::new(), teller("Cache-Control: no-store"));
+    let alice = authority.pair("alice", &[]);
+    let larder = Larder::start(&config(&authority, &origin, &asking(&authority, "require"), ""));
+    let said = ask(&larder, &authority, Some(&alice), "/page", &[]);
+    assert!(said.ok, "{}", said.err);
+    larder.reload(&format!("[reverse]\nlisten = '127.0.0.1:0'\n{}", super::support::site(&[&origin], "")));
+    larder.wait_for_log("until a restart");
+    assert!(!ask(&larder, &authority, None, "/page", &[]).ok);
+    assert!(ask(&larder, &authority, Some(&alice), "/page", &[]).ok);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod error;
 pub mod explanation;
+pub mod file_version;
 pub mod findings;
 pub(crate) mod networks;
 pub mod outcome;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustls::server::danger::ClientCertVerifier;
 
 use super::Role;
+use crate::base::file_version::FileVersion;
 
 /// What the config says of clients' certificates on the listeners of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,12 +26,10 @@ pub struct ClientAuth {
     pub files: ClientAuthFiles,
     /// Verifies what clients show.
     pub verifier: Arc<dyn ClientCertVerifier>,
-    /// A digest of the authorities.
-    pub digest: [u8; 32],
     /// How many there are.
     pub count: usize,
-    /// When the file was written.
-    pub written: Option<SystemTime>,
+    /// The version of the file.
+    pub version: Option<FileVersion>,
 }
 
 /// The certificates of clients, by the role of the listeners.

@@ -6,7 +6,6 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -20,6 +19,7 @@ use webpki::EndEntityCert;
 use x509_cert::der::Decode;
 
 use super::provider;
+use crate::base::file_version::FileVersion;
 use crate::base::settings::CertificateFiles;
 
 /// A certificate with its key, as read from two files.
@@ -34,8 +34,8 @@ pub struct Certificate {
     /// Until when it is valid, in UNIX seconds.
     pub not_after: u64,
     key: Arc<CertifiedKey>,
-    /// When the two files were written.
-    written: [Option<SystemTime>; 2],
+    /// The versions of the two files.
+    versions: [Option<FileVersion>; 2],
 }
 
 impl Certificate {
@@ -46,7 +46,7 @@ impl Certificate {
     pub fn read(files: &CertificateFiles) -> Result<Self, String> {
         let CertificateFiles { cert, key, .. } = files;
         // Read before the content: a change in between is found by the next look.
-        let written = [modified(cert), modified(key)];
+        let versions = [FileVersion::of(cert), FileVersion::of(key)];
         let chain = read_chain(cert)?;
         let private = PrivateKeyDer::from_pem_slice(&read(key)?)
             .map_err(|error| explain(key, "private key", &error))?;
@@ -67,7 +67,7 @@ impl Certificate {
             }
             error => format!("{}: {error}", key.display()),
         })?;
-        Ok(Self { files: files.clone(), names, not_before, not_after, key: Arc::new(certified), written })
+        Ok(Self { files: files.clone(), names, not_before, not_after, key: Arc::new(certified), versions })
     }
 
     /// Whether it is for `name`, which is in lower case.
@@ -90,7 +90,7 @@ impl Certificate {
     }
 
     fn is_current(&self) -> bool {
-        self.written == [modified(&self.files.cert), modified(&self.files.key)]
+        self.versions == [FileVersion::of(&self.files.cert), FileVersion::of(&self.files.key)]
     }
 
     /// Clients that can use either get the shorter signature.
@@ -120,10 +120,6 @@ fn explain(path: &Path, what: &str, error: &pem::Error) -> String {
         pem::Error::NoItemsFound => format!("{}: no {what} in it; it has to be PEM", path.display()),
         error => format!("{}: malformed PEM: {error}", path.display()),
     }
-}
-
-pub(super) fn modified(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
 /// The certificates in use, by the names that they are for.
@@ -193,7 +189,7 @@ impl Certificates {
                 continue;
             }
             // Before they are read: what changes meanwhile is found by the next look.
-            let written = [modified(&files.cert), modified(&files.key)];
+            let versions = [FileVersion::of(&files.cert), FileVersion::of(&files.key)];
             match (Certificate::read(files), known) {
                 (Ok(certificate), _) => new.push(certificate),
                 (Err(why), Some(known)) => {
@@ -202,7 +198,7 @@ impl Certificates {
                         files.blame(&why)
                     ));
                     // It is not read again before it changes once more.
-                    new.push(Certificate { written, files: files.clone(), ..known.clone() });
+                    new.push(Certificate { versions, files: files.clone(), ..known.clone() });
                 }
                 (Err(why), None) => problems.push(files.blame(&why)),
             }

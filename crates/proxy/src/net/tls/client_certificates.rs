@@ -4,18 +4,19 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{Context, SHA256, digest};
+use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use webpki::EndEntityCert;
 use x509_cert::der::Decode;
 
-use super::certificates::{modified, read_chain};
+use super::certificates::read_chain;
 use super::provider;
+use crate::base::file_version::FileVersion;
 use crate::base::settings::{ClientAuth, ClientAuthFiles};
 
 /// Bytes of a subject that logs have.
@@ -28,38 +29,22 @@ const LONGEST_SUBJECT: usize = 200;
 pub fn read(files: &ClientAuthFiles) -> Result<ClientAuth, String> {
     let path = files.ca.display();
     // Read before the content: a change in between is found by the next look.
-    let written = modified(&files.ca);
+    let version = FileVersion::of(&files.ca);
     let authorities = read_chain(&files.ca)?;
-    let (mut roots, mut context) = (RootCertStore::empty(), Context::new(&SHA256));
-    let count = authorities.len();
+    let (mut roots, count) = (RootCertStore::empty(), authorities.len());
     for authority in authorities {
-        context.update(&authority);
         let added = roots.add(authority);
         added.map_err(|error| format!("{path}: not the certificate of an authority: {error}"))?;
     }
-    let mut digest = [0; 32];
-    digest.copy_from_slice(context.finish().as_ref());
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
     let builder = if files.is_required { builder } else { builder.allow_unauthenticated() };
     let verifier = builder.build().map_err(|error| format!("{path}: {error}"))?;
-    Ok(ClientAuth { files: files.clone(), verifier, digest, count, written })
+    Ok(ClientAuth { files: files.clone(), verifier, count, version })
 }
 
 /// Whether the file has not changed since it was read.
 pub(super) fn is_current(auth: &ClientAuth) -> bool {
-    auth.written == modified(&auth.files.ca)
-}
-
-/// Verifies again what the client of a resumed session has shown: its certificate may have expired since.
-///
-/// # Errors
-/// Why it is not accepted any more.
-pub(super) fn verify_again(auth: &ClientAuth, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
-    match chain {
-        [] if auth.files.is_required => Err(rustls::Error::NoCertificatesPresented),
-        [] => Ok(()),
-        [leaf, rest @ ..] => auth.verifier.verify_client_cert(leaf, rest, UnixTime::now()).map(|_| ()),
-    }
+    auth.version == FileVersion::of(&auth.files.ca)
 }
 
 /// What a client has shown of itself on a listener that asks for certificates.
@@ -119,7 +104,7 @@ fn fingerprint(leaf: &CertificateDer<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+    use rcgen::{CertificateParams, DnType, KeyPair};
 
     use super::*;
 
@@ -132,29 +117,6 @@ mod tests {
         }
         let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
         ClientIdentity::of(&[made.der().clone()])
-    }
-
-    #[test]
-    fn a_session_is_resumed_only_while_its_certificate_is_valid() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let ca = folder.path().join("ca.pem");
-        std::fs::write(&ca, params.self_signed(&key).unwrap().pem()).unwrap();
-        let issuer = Issuer::new(params, key);
-        let leaf = |year| {
-            let mut params = CertificateParams::new(Vec::new()).unwrap();
-            params.not_after = date_time_ymd(year, 1, 1);
-            params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().der().clone()
-        };
-        let (valid, expired) = (leaf(2090), leaf(2001));
-        for is_required in [true, false] {
-            let auth = read(&ClientAuthFiles { ca: ca.clone(), is_required, place: String::new() }).unwrap();
-            assert!(verify_again(&auth, std::slice::from_ref(&valid)).is_ok());
-            assert!(verify_again(&auth, std::slice::from_ref(&expired)).is_err());
-            assert_eq!(verify_again(&auth, &[]).is_ok(), !is_required);
-        }
     }
 
     #[test]

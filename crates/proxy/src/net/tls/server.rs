@@ -22,6 +22,7 @@ use super::client_certificates::{self, ClientIdentity};
 use super::provider;
 use super::tickets::Tickets;
 use crate::base::error::Error;
+use crate::base::file_version::FileVersion;
 use crate::base::settings::{CertificateFiles, ClientAuth, ClientAuths, Role, Settings};
 use crate::net::concurrency::ConcurrencyLimit;
 
@@ -140,7 +141,13 @@ impl Server {
     pub(crate) fn reload(&self, settings: &Settings) {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&settings.certificates, true);
-        self.ask_for(&settings.client_auth);
+        let terms = self.terms.load();
+        let of = |role| match settings.listen.iter().any(|listener| listener.tls && listener.role == role) {
+            true => settings.client_auth.of(role).cloned(),
+            // Listeners stay open until a restart: one that these settings leave out asks for what it did.
+            false => terms.of(Some(role)).client_auth.clone(),
+        };
+        self.ask_for(&ClientAuths { reverse: of(Role::Reverse), forward: of(Role::Forward) });
     }
 
     /// Reads again what has changed: the certificates in `files`, and the authorities in use. What cannot be used stays as it is.
@@ -193,9 +200,10 @@ impl Server {
         let config = if http2 { &agreement.http2 } else { &agreement.without_http2 };
         let accepted = accept(stream, client.ip(), Arc::clone(config), &self.handshakes);
         let accepted = tokio::time::timeout(limit, accepted).await.unwrap_or(Err(Unsecured::TimedOut(limit)));
-        let accepted = accepted.and_then(|secured| {
-            let identity = agreement.identify(&secured)?;
-            Ok((secured, identity))
+        let identity = |chain: &[_]| agreement.client_auth.is_some().then(|| ClientIdentity::of(chain));
+        let accepted = accepted.map(|secured| {
+            let identity = identity(&secured.chain);
+            (secured, identity)
         });
         self.counts.add(accepted.as_ref().map(|(secured, _)| secured.session));
         accepted
@@ -212,7 +220,7 @@ impl Terms {
         let rpc = agreement(None)?;
         let of = |role| match auths.of(role) {
             None => Ok(rpc.clone()),
-            Some(auth) => agreement(Some((role, auth))),
+            Some(auth) => agreement(Some(auth)),
         };
         Ok(Self { reverse: of(Role::Reverse)?, forward: of(Role::Forward)?, rpc })
     }
@@ -230,45 +238,32 @@ impl Agreement {
     fn new(
         certificates: &Arc<Certificates>,
         secret: &Secret,
-        auth: Option<(Role, &Arc<ClientAuth>)>,
+        auth: Option<&Arc<ClientAuth>>,
     ) -> Result<Self, rustls::Error> {
         let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
         let config = match auth {
-            Some((_, auth)) => config.with_client_cert_verifier(Arc::clone(&auth.verifier)),
+            Some(auth) => config.with_client_cert_verifier(Arc::clone(&auth.verifier)),
             None => config.with_no_client_auth(),
         };
         let mut config = config.with_cert_resolver(Arc::clone(certificates) as _);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        config.ticketer = Arc::new(Tickets::new(&secret.of(auth)));
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        // One is enough: a client that opens several connections can use it more than once.
-        config.send_tls13_tickets = 1;
+        config.send_tls13_tickets = 0;
+        // A session would outlive the certificate that was verified when it began.
+        if auth.is_none() {
+            config.ticketer = Arc::new(Tickets::new(&secret.0));
+            // One is enough: a client that opens several connections can use it more than once.
+            config.send_tls13_tickets = 1;
+        }
         config.ignore_client_order = true;
         config.enable_secret_extraction = true;
         let mut without_http2 = config.clone();
         without_http2.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let client_auth = auth.map(|(_, auth)| Arc::clone(auth));
-        Ok(Self { http2: Arc::new(config), without_http2: Arc::new(without_http2), client_auth })
-    }
-
-    /// What the client has shown, where it was asked for a certificate.
-    fn identify(&self, secured: &Secured) -> Result<Option<Arc<ClientIdentity>>, Unsecured> {
-        let Some(auth) = &self.client_auth else { return Ok(None) };
-        // In a full handshake, rustls has verified it.
-        if secured.session.is_resumed {
-            client_certificates::verify_again(auth, &secured.chain).map_err(Unsecured::Tls)?;
-        }
-        Ok(Some(ClientIdentity::of(&secured.chain)))
-    }
-}
-
-impl Secret {
-    /// The secret of the tickets of a listener. A ticket stands for a certificate that was verified: it is worth nothing where
-    /// other authorities, or other rules, hold.
-    fn of(&self, auth: Option<(Role, &Arc<ClientAuth>)>) -> Vec<u8> {
-        let Some((role, auth)) = auth else { return self.0.clone() };
-        let rule = if auth.files.is_required { "require" } else { "request" };
-        [&self.0, role.name().as_bytes(), rule.as_bytes(), &auth.digest].concat()
+        Ok(Self {
+            http2: Arc::new(config),
+            without_http2: Arc::new(without_http2),
+            client_auth: auth.cloned(),
+        })
     }
 }
 
@@ -285,13 +280,13 @@ fn read_again(auth: Arc<ClientAuth>) -> Arc<ClientAuth> {
     }
     let ClientAuth { files, .. } = &*auth;
     // Before it is read: what changes meanwhile is found by the next look.
-    let written = std::fs::metadata(&files.ca).and_then(|metadata| metadata.modified()).ok();
+    let version = FileVersion::of(&files.ca);
     match client_certificates::read(files) {
         Ok(new) => Arc::new(new),
         Err(why) => {
             tracing::error!("{}: {why}; the authorities that were read before stay in use", files.place);
             // It is not read again before it changes once more.
-            Arc::new(ClientAuth { written, ..ClientAuth::clone(&auth) })
+            Arc::new(ClientAuth { version, ..ClientAuth::clone(&auth) })
         }
     }
 }
