@@ -10,6 +10,7 @@ mod certificates;
 mod client_certificates;
 mod clients;
 mod hsts;
+mod identified;
 mod origins;
 mod requests;
 mod sessions;

@@ -7,7 +7,7 @@ use larder_semantics::directives::ResponseDirectives;
 use larder_semantics::fields::{Fields, HeadLines, members};
 use larder_semantics::{revalidate, vary};
 
-use crate::identity::{Place, has_credentials};
+use crate::identity::{Place, identifies_client};
 use crate::pool::{Pool, count};
 use crate::pools::Pools;
 use crate::settings::Settings;
@@ -150,10 +150,10 @@ fn kept(answer: &impl Fields, lines: &HeaderMap) -> Vec<u8> {
 /// Whether a tag says of an answer all that there is to say.
 fn is_tagged(request: &impl Fields, answer: &impl Fields) -> bool {
     let said = ResponseDirectives::parse(answer, &[]);
-    // A response for one client without credentials cannot be identified as such from the request.
-    let is_for_whom = said.private && !has_credentials(request);
+    // The request does not tell which client a private response is for.
+    let is_for_unknown = said.private && !identifies_client(request);
     let is_by_client = vary::is_any(answer) || vary::is_by_client(answer);
-    !(said.no_store || is_for_whom || is_by_client || answer.contains("set-cookie"))
+    !(said.no_store || is_for_unknown || is_by_client || answer.contains("set-cookie"))
 }
 
 /// Whether the content of an answer is meant to be read while it is made.

@@ -5,8 +5,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
 
-/// The fields with credentials.
+/// The fields with secrets by which a backend may identify its client.
 const CREDENTIALS: [&str; 2] = ["authorization", "cookie"];
+/// The field with the certificate that the client showed on its connection.
+const CERTIFICATE: &str = "client-cert";
 
 /// Makes keys. Its own are of no use to anybody else: no secret can be read out of them.
 #[derive(Debug, Default)]
@@ -27,7 +29,7 @@ pub(crate) struct Key {
 pub(crate) struct Place {
     /// For responses that all clients may share.
     pub(crate) anyone: Key,
-    /// For the client with these credentials, if there are any.
+    /// For the client with these credentials or this certificate, if there are any.
     pub(crate) own: Option<Key>,
 }
 
@@ -40,14 +42,14 @@ impl Keys {
             key::write(&mut bytes, "http", authority, target);
             Key { hash: self.index.hash_one(&bytes), bytes: bytes.into() }
         };
-        let own = has_credentials(request).then(|| key(&self.identity(request)));
+        let own = identifies_client(request).then(|| key(&self.identity(request)));
         Place { anyone: key(&[]), own }
     }
 
     fn identity(&self, request: &impl Fields) -> [u8; 16] {
         let half = |state: &RandomState| {
             let mut hasher = state.build_hasher();
-            for name in CREDENTIALS {
+            for name in CREDENTIALS.into_iter().chain([CERTIFICATE]) {
                 for value in request.lines(name) {
                     hasher.write_usize(value.len());
                     hasher.write(value);
@@ -66,6 +68,11 @@ impl Keys {
 /// Whether a request has credentials.
 pub(crate) fn has_credentials(request: &impl Fields) -> bool {
     CREDENTIALS.into_iter().any(|name| request.contains(name))
+}
+
+/// Whether a backend may identify the client of a request: by credentials, or by a certificate.
+pub(crate) fn identifies_client(request: &impl Fields) -> bool {
+    has_credentials(request) || request.contains(CERTIFICATE)
 }
 
 #[cfg(test)]
@@ -88,6 +95,10 @@ mod tests {
             "Authorization: a\r\n",
             "Authorization: a\r\nCookie: a\r\n",
             "Authorization: \r\n",
+            "Client-Cert: :YQ==:\r\n",
+            "Client-Cert: :Yg==:\r\n",
+            "Cookie: :YQ==:\r\n",
+            "Cookie: a\r\nClient-Cert: :YQ==:\r\n",
         ];
         for (at, one) in all.iter().enumerate() {
             assert!(own(one).is_some() && own(one) == own(one));

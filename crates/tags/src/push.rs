@@ -48,7 +48,7 @@ fn line(name: HeaderName, groups: impl Iterator<Item = String>) -> HeaderMap {
 }
 
 /// Lets caches store a response without a lifetime of its own: a public one to a request without credentials. It is
-/// not used for requests with credentials, unless the backend declares it the same for all.
+/// not used for requests with credentials or another certificate, unless the backend declares it the same for all.
 pub(crate) fn prolong(
     push: Push,
     request: &impl Fields,
@@ -75,7 +75,7 @@ pub(crate) fn prolong(
     if let Ok(value) = HeaderValue::try_from(format!("s-maxage={}", push.lifetime)) {
         lines.append(header::CACHE_CONTROL, value);
         if !said.public {
-            lines.append(header::VARY, HeaderValue::from_static("Authorization, Cookie"));
+            lines.append(header::VARY, HeaderValue::from_static("Authorization, Cookie, Client-Cert"));
         }
     }
 }
@@ -119,8 +119,10 @@ mod tests {
             format!("{} {}", text("cache-control"), text("vary")).trim().to_owned()
         };
         for (request, status, answer, expected) in [
-            ("", 200, "", "s-maxage=9 Authorization, Cookie"),
-            ("", 200, "Cache-Control: must-revalidate\r\n", "s-maxage=9 Authorization, Cookie"),
+            ("", 200, "", "s-maxage=9 Authorization, Cookie, Client-Cert"),
+            ("", 200, "Cache-Control: must-revalidate\r\n", "s-maxage=9 Authorization, Cookie, Client-Cert"),
+            // A cache in front shows its own certificate, for all of its clients.
+            ("Client-Cert: :YQ==:\r\n", 200, "", "s-maxage=9 Authorization, Cookie, Client-Cert"),
             ("Cookie: a\r\n", 200, "Cache-Control: public\r\n", "s-maxage=9"),
             ("Cookie: a\r\n", 200, "", ""),
             ("Authorization: a\r\n", 200, "", ""),
