@@ -50,6 +50,33 @@ fn why_says_whether_the_tag_is_current() {
 }
 
 #[test]
+fn why_says_what_no_tag_can_answer() {
+    let larder = gateway(&counting(), "");
+    let tag = tag(&larder, "/users/1");
+    for (method, path, fields, content, expected) in [
+        ("GET", "/users/1", &["Range: bytes=0-1"][..], "", "bypass"),
+        ("GET", "/users/1", &["If-Match: \"other\""], "", "bypass"),
+        ("GET", "//users", &[], "", "bypass"),
+        ("GET", "/users/1", &["Content-Length: 1"], "x", "bypass"),
+        ("HEAD", "/users/1", &["Content-Length: 1"], "x", "bypass"),
+        ("HEAD", "/users/1", &[], "", "method"),
+        ("GET", "/users/1", &[], "", "tag-current"),
+        ("POST", "/feeds", &["Content-Length: 1"], "x", "method"),
+    ] {
+        let shown = format!("If-None-Match: {tag}");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.args(["why", "--json", "--admin", &larder.admin.to_string(), "--method", method]);
+        command.args(["-H", &shown]).args(fields.iter().flat_map(|field| ["-H", field]));
+        let output = command.arg(format!("http://site.test{path}")).output().expect("it runs");
+        let why: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+        assert_eq!(why["decision"]["reason"], expected, "{method} {path} {fields:?}");
+        let lines: String = fields.iter().map(|field| format!("\n{field}")).collect();
+        let response = larder.ask(&format!("{method} {path}\n{shown}{lines}\n\n{content}"));
+        assert!(response.cache().contains(expected), "{method} {path} {fields:?}: {response:?}");
+    }
+}
+
+#[test]
 fn what_has_not_changed_is_told_after_the_backend_was_asked() {
     let origin = Origin::by(|_| "200 OK\n\nalways the same".to_owned());
     let larder = gateway(&origin, "");

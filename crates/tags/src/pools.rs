@@ -121,18 +121,21 @@ impl Pools {
         Asked::Forward(Ticket { pools, settings, pool, generation, segment: name, place, is_certain })
     }
 
-    /// Whether [`ask`](Self::ask) would answer such a request with 304. Counts nothing.
+    /// Whether [`ask`](Self::ask) would answer such a request with 304; `None` if no tag can answer it. Counts nothing.
     pub fn is_current(
         &self,
         method: &Method,
         authority: &[u8],
         target: &[u8],
         request: &impl Fields,
-    ) -> bool {
-        let Segment::Named(name) = Segment::of(target) else { return false };
+    ) -> Option<bool> {
+        let Segment::Named(name) = Segment::of(target) else { return None };
+        if !is_plain(method, request) {
+            return None;
+        }
         let (pool, _) = self.pool(&name);
         let place = self.keys.place(authority, target, request);
-        is_plain(method, request) && listed((&pool, pool.generation(&name)), &place, request).is_some()
+        Some(listed((&pool, pool.generation(&name)), &place, request).is_some())
     }
 
     /// The lines to be added to the answer to a request that is not for the pools.

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode, header};
+use larder_semantics::invalidate;
 use larder_semantics::status::Why;
 use larder_tags::{Asked, Pools, Ticket, Verdict};
 
@@ -38,11 +39,7 @@ pub(crate) async fn serve(
 ) -> Reply {
     let authority = authority(request);
     let target = request.path.as_bytes();
-    // What a gateway has not heard of it cannot answer 304 for.
-    let is_plain = request.upgrade.is_none()
-        && request.content.is_empty()
-        && request.awaited.is_none()
-        && !validator::is_marked(&request.fields);
+    let is_plain = is_plain(request, !request.content.is_empty());
     let asked = match request.method == Method::GET && !is_plain {
         true => Asked::Pass(pools.pass(&request.method, target)),
         false => pools.ask(&request.method, authority.as_bytes(), target, &request.fields),
@@ -58,7 +55,7 @@ pub(crate) async fn serve(
             change(worker, plan, request, held).await
         }
         Asked::Pass(mut lines) => {
-            let why = if is_plain && request.method != Method::GET { Why::Method } else { Why::Bypass };
+            let why = passed_for(request, is_plain);
             let reply = pass::through(worker, plan, request, why).await;
             // A doubt may have begun meanwhile. One that is over by now counts as well.
             if !lines.is_empty() && !lines.contains_key(header::CACHE_CONTROL) {
@@ -69,9 +66,32 @@ pub(crate) async fn serve(
     }
 }
 
-/// Whether the tag that `request` shows is current: then the reply is 304, and the backend is not asked.
-pub(crate) fn is_current(pools: &Pools, request: &Request) -> bool {
-    pools.is_current(&request.method, authority(request).as_bytes(), request.path.as_bytes(), &request.fields)
+/// What [`serve`] would do with `request`.
+pub(crate) fn foresee(pools: &Pools, request: &Request, has_content: bool) -> (Kind, Why) {
+    if invalidate::is_unsafe(&request.method) {
+        return (Kind::Pass, Why::Method);
+    }
+    let (authority, target) = (authority(request), request.path.as_bytes());
+    let is_plain = is_plain(request, has_content);
+    let ask = || pools.is_current(&request.method, authority.as_bytes(), target, &request.fields);
+    match is_plain.then(ask).flatten() {
+        Some(true) => (Kind::Hit, Why::TagCurrent),
+        Some(false) => (Kind::Miss, Why::TagUnknown),
+        None => (Kind::Pass, passed_for(request, is_plain)),
+    }
+}
+
+/// Whether a tag may answer a GET like `request`. What a gateway has not heard of it cannot answer 304 for.
+fn is_plain(request: &Request, has_content: bool) -> bool {
+    request.upgrade.is_none()
+        && !has_content
+        && request.awaited.is_none()
+        && !validator::is_marked(&request.fields)
+}
+
+/// Why a safe request is forwarded without a look at the tags.
+fn passed_for(request: &Request, is_plain: bool) -> Why {
+    if is_plain && request.method != Method::GET { Why::Method } else { Why::Bypass }
 }
 
 /// The authority in the keys of tags. A trusted proxy asks by either scheme, and the backend may answer differently.

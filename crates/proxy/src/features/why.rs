@@ -16,7 +16,6 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times};
 use larder_semantics::vary;
 use larder_store::Entry;
-use larder_tags::Pools;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -270,7 +269,8 @@ impl Run<'_> {
             return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::Method) };
         }
         if let Some(pools) = request.route.tags() {
-            return self.decide_by_tags(pools);
+            let (kind, why) = etag_gateway::foresee(pools, request, self.has_content);
+            return Decision::of(kind, why);
         }
         if request.route.rules(&self.plan.settings.forward.rules).is_none() {
             return Decision::of(Kind::Pass, Why::Bypass);
@@ -300,20 +300,6 @@ impl Run<'_> {
                         .is_some_and(may_be_validated);
                 Decision { validates, ..Decision::of(Kind::Miss, why) }
             }
-        }
-    }
-
-    fn decide_by_tags(&self, pools: &Pools) -> Decision {
-        let request = &self.request;
-        if request.method != Method::GET {
-            return Decision::of(Kind::Pass, Why::Method);
-        }
-        if self.has_content || request.upgrade.is_some() {
-            return Decision::of(Kind::Pass, Why::Bypass);
-        }
-        match etag_gateway::is_current(pools, request) {
-            true => Decision::of(Kind::Hit, Why::TagCurrent),
-            false => Decision::of(Kind::Miss, Why::TagUnknown),
         }
     }
 
