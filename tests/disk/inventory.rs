@@ -193,19 +193,37 @@ fn what_is_damaged_is_found_by_a_check_and_gone_then() {
 
 #[test]
 fn damage_is_found_by_a_check_where_there_is_no_index() {
-    let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
-    let larder = Larder::start(&config(directory.path(), &origin, ""));
-    ["/a-500", "/b-500"].iter().for_each(|path| _ = larder.get(path));
-    written(&larder, 2);
-    kill(larder);
-    let file = &segments(directory.path())[0];
-    let mut bytes = fs::read(file).unwrap();
-    bytes[128..400].fill(0xff);
-    fs::write(file, bytes).unwrap();
-    let place = ["--disk", directory.path().to_str().unwrap()];
-    let verify = ["verify", place[0], place[1]];
-    assert_eq!(complaint(&verify), (1, "1 object was corrupt, and is gone".to_owned()));
-    assert!(text(&verify).starts_with("1 object with 500 B "));
+    type Spoil = fn(&mut Vec<u8>);
+    let table: [(Spoil, u64, &str); 4] = [
+        (|bytes| bytes[128..400].fill(0xff), 1, "1 damaged place, whose records are gone"),
+        // One bit of the first record's header.
+        (|bytes| bytes[168] ^= 4, 1, "1 object was corrupt, and is gone"),
+        (
+            |bytes| {
+                bytes[168] ^= 4;
+                bytes.extend([0xff; 200]);
+            },
+            1,
+            "1 object was corrupt, and is gone; 1 damaged place, whose records are gone",
+        ),
+        (|bytes| bytes.extend([0xff; 200]), 2, "1 damaged place, whose records are gone"),
+    ];
+    for (spoil, objects, expected) in table {
+        let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
+        let larder = Larder::start(&config(directory.path(), &origin, ""));
+        ["/a-500", "/b-500"].iter().for_each(|path| _ = larder.get(path));
+        written(&larder, 2);
+        kill(larder);
+        let file = &segments(directory.path())[0];
+        let mut bytes = fs::read(file).unwrap();
+        spoil(&mut bytes);
+        fs::write(file, bytes).unwrap();
+        let place = ["--disk", directory.path().to_str().unwrap()];
+        let verify = ["verify", place[0], place[1]];
+        assert_eq!(complaint(&verify), (1, expected.to_owned()));
+        let whole = text(&verify);
+        assert!(whole.starts_with(&format!("{objects} object")), "{expected}: {whole}");
+    }
 }
 
 #[test]

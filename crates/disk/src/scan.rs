@@ -15,7 +15,7 @@ const MOST_MENDED: usize = 4096;
 
 /// Shows the heads of all records that begin in `from..to`, with their offsets, and says in how many places
 /// other bytes stood. Bodies are not read. A head of which one bit flipped is shown as it was, so that what it
-/// removed or replaced does not come back.
+/// removed or replaced does not come back; it is no such place, since a check of the record finds it.
 pub(crate) fn scan(
     file: &dyn File,
     (from, to): (u64, u64),
@@ -39,7 +39,6 @@ pub(crate) fn scan(
             && fixed.len() <= to - at
             && window.has_names(at, &fixed)
         {
-            damaged += u64::from(mended.is_some() && !is_lost);
             if see(at, &fixed).is_break() {
                 return damaged;
             }

@@ -130,10 +130,19 @@ fn verify(place: &Place, rate: u64) -> Result<(), String> {
     }
     let end = end?;
     say(&show::verified(&end));
-    match end.corrupt {
-        0 => Ok(()),
-        1 => Err("1 object was corrupt, and is gone".to_owned()),
-        many => Err(format!("{many} objects were corrupt, and are gone")),
+    let objects = match end.corrupt {
+        0 => None,
+        1 => Some("1 object was corrupt, and is gone".to_owned()),
+        many => Some(format!("{many} objects were corrupt, and are gone")),
+    };
+    let places = match place.damaged_places() {
+        0 => None,
+        1 => Some("1 damaged place, whose records are gone".to_owned()),
+        many => Some(format!("{many} damaged places, whose records are gone")),
+    };
+    match [objects, places].into_iter().flatten().collect::<Vec<_>>() {
+        damage if damage.is_empty() => Ok(()),
+        damage => Err(damage.join("; ")),
     }
 }
 

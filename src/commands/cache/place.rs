@@ -88,22 +88,29 @@ impl Place {
         Ok(true)
     }
 
-    /// Reads everything, at most `rate` bytes a second, and tells `tell` how far it is. Places without a record count
-    /// as corrupt.
+    /// The number of places in segments that should hold records, and hold none that can be read. A running larder
+    /// does not count them again.
+    pub(super) fn damaged_places(&self) -> u64 {
+        match self {
+            Self::AtRest(_, damaged) => *damaged,
+            Self::Serving(_) => 0,
+        }
+    }
+
+    /// Reads everything, at most `rate` bytes a second, and tells `tell` how far it is.
     ///
     /// # Errors
     /// Why it could not be done to the end.
     pub(super) fn verify(&self, rate: u64, tell: &mut dyn FnMut(&Progress)) -> Result<Progress, String> {
-        let (disks, damaged) = match self {
-            Self::AtRest(disks, damaged) => (disks, *damaged),
+        let disks = match self {
+            Self::AtRest(disks, _) => disks,
             Self::Serving(remote) => return remote::verify(remote, rate, tell),
         };
-        let mut progress = inventory::verify(disks, rate, &mut |progress| {
+        let progress = inventory::verify(disks, rate, &mut |progress| {
             tell(progress);
             true
         });
-        progress.corrupt += damaged;
-        if progress.corrupt > 0 {
+        if progress.corrupt > 0 || self.damaged_places() > 0 {
             // So that the next start does not find again what is gone.
             disks.snapshot().map_err(|error| format!("cannot record the removals: {error}"))?;
         }
