@@ -21,7 +21,7 @@ fn a_site_tells_browsers_to_use_tls_over_tls_alone() {
     dead.die();
     let pair = authority.pair("site", &["site.test", "dead.test", "other.test"]);
     let keys = |host: &str, keys: &str| format!("hosts = ['{host}']\n{keys}");
-    let hsts = "hsts = '365d; includeSubDomains'";
+    let hsts = "hsts = '365d; includeSubDomains'\npurge_from = ['127.0.0.1']";
     let sites = [
         site(&[&origin], &keys("site.test", hsts)),
         site(&[&dead], &keys("dead.test", &format!("{hsts}\nretries = 0"))),
@@ -52,4 +52,6 @@ fn a_site_tells_browsers_to_use_tls_over_tls_alone() {
     for host in ["site.test", "dead.test"] {
         assert_eq!(larder.get(&format!("/a\nHost: {host}")).field(NAME), None);
     }
+    let purged = larder.ask("PURGE https://site.test/a\nHost: site.test");
+    assert_eq!((purged.status, purged.field(NAME)), (200, None));
 }

@@ -329,9 +329,9 @@ impl Request {
         self.lost_try.load(Ordering::Relaxed)
     }
 
-    /// Whether the client itself has asked for https.
+    /// Whether the client itself has asked for https. A `PURGE` may name https without TLS, and has not.
     pub(crate) fn is_secure(&self) -> bool {
-        self.scheme == "https" && !self.by_peer
+        self.scheme == "https" && !self.by_peer && self.method.as_str() != names::PURGE
     }
 
     /// The key of the target alone, as `larder_semantics::key` reads it.
