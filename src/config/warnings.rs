@@ -36,5 +36,13 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
             "{place}: reverse.listen {address} serves clients without a certificate: set listen = [], or https = \"redirect\" for each site"
         ));
     }
+    if let Some(auth) = settings.client_auth.of(Role::Forward).filter(|auth| auth.files.is_required)
+        && let Some(listener) = settings.listen.iter().find(|one| one.role == Role::Forward && !one.tls)
+    {
+        let (place, address) = (&auth.files.place, listener.address);
+        warnings.push(format!(
+            "{place}: forward.listen {address} serves clients without a certificate: set listen = []"
+        ));
+    }
     warnings
 }

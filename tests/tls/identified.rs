@@ -1,5 +1,8 @@
 //! Clients with a certificate: what may not be shared with others.
 
+use std::fs;
+use std::process::Command;
+
 use super::authority::Pair;
 use super::clients::curl;
 use super::support::{Larder, Origin, site};
@@ -38,4 +41,38 @@ fn a_tag_of_one_certificate_answers_no_other_client() {
         origin.count() - before
     };
     assert_eq!((asked(Some(&alice)), asked(None), asked(Some(&bob))), (0, 1, 1));
+}
+
+#[test]
+fn a_trace_does_not_show_the_certificate() {
+    let (authority, origin) = (Authority::new(), Origin::always("200 OK\n\n"));
+    let larder = Larder::start(&asking(&authority, &origin, ""));
+    let alice = authority.pair("alice", &[]);
+    let words = ["-X", "TRACE", "-H", "Max-Forwards: 0", "-H", "A: b"];
+    for version in ["--http1.1", "--http2"] {
+        let seen = told(&larder, &authority, Some(&alice), &[&[version][..], &words].concat());
+        assert!(seen.contains("a: b\r\n") && !seen.contains("client-cert"), "{seen}");
+    }
+}
+
+#[test]
+fn a_listener_for_proxy_clients_that_need_no_certificate_is_told_of() {
+    let (authority, folder) = (Authority::new(), tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("larder.toml");
+    let check = |listen: &str| {
+        let pair = authority.pair("proxy", &["localhost"]);
+        let table = format!(
+            "[forward]\nlisten = {listen}\nlisten_tls = '127.0.0.1:0'\nclient_ca = '{}'\n",
+            authority.file()
+        );
+        fs::write(&file, table + &pair.table()).expect("written");
+        let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
+        let output = larder.arg("check").arg("--config").arg(&file).output().expect("it runs");
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{text}");
+        text
+    };
+    let warning = "forward.listen 127.0.0.1:0 serves clients without a certificate: set listen = []";
+    assert!(check("'127.0.0.1:0'").contains(warning));
+    assert!(!check("[]").contains("without a certificate"));
 }

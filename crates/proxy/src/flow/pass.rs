@@ -25,6 +25,7 @@ use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Outcome};
 use crate::cache::doubt::Doubt;
 use crate::cluster::scopes;
+use crate::exchange::client_cert::CLIENT_CERT;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
@@ -68,7 +69,8 @@ fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
     let mut seen =
         format!("TRACE {} HTTP/1.1\r\nVia: 1.1 {}\r\n", request.url(), plan.settings.name).into_bytes();
     for (name, value) in &request.fields {
-        let secret = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION].contains(name);
+        let secret = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION].contains(name)
+            || name.as_str() == CLIENT_CERT;
         if !secret {
             seen.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
         }
