@@ -110,6 +110,9 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
         Some("http") => false,
         Some("https") => true,
         Some(scheme) => return Err(wrong(&format!("scheme '{scheme}' is neither http nor https"))),
+        None if text.starts_with('/') => {
+            return Err(wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"));
+        }
         None => {
             return Err(wrong(&format!("write the scheme too, such as 'http://{}'", text.escape_debug())));
         }

@@ -62,6 +62,9 @@ impl Reader<'_> {
                 draft.disks.extend(self.tables("disk", value, Self::disk));
             } else if let Some(section) = SECTIONS.iter().find(|section| section.name == name) {
                 self.section(name, section.keys, value, draft);
+            } else if value.get_ref().is_table() {
+                let (name, hint) = (name.escape_debug(), hint(name, known.iter().copied()));
+                self.problem(key.span().start, format!("unknown table [{name}]{hint}"));
             } else {
                 let outcome = set(TOP, draft, name, value.get_ref());
                 draft.places.insert(name.to_owned(), self.place(key.span().start));

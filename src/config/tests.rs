@@ -102,7 +102,7 @@ fn values_of_the_wrong_kind() {
 fn unknown_keys_get_the_nearest_name() {
     let table: &[Row] = &[
         ("trheads = 4", "1: unknown key 'trheads' above all tables; did you mean 'threads'?"),
-        ("[limit]", "1: unknown key 'limit' above all tables; did you mean 'limits'?"),
+        ("[limit]", "1: unknown table [limit]; did you mean 'limits'?"),
         ("colour = 'red'", "1: unknown key 'colour' above all tables"),
         ("[limits]\nurl = '8KiB'", "2: unknown key 'url' in [limits]; did you mean 'uri'?"),
         (

@@ -1,6 +1,6 @@
 //! `larder stats --by`, `--top` and `--sql`: queries the statistics database, whether the proxy runs or not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -68,6 +68,11 @@ impl Query {
             return Ok(false);
         }
         let url = self.url()?;
+        let file = url.strip_prefix("sqlite:").and_then(|rest| rest.split('?').next());
+        if file.is_some_and(|file| !Path::new(file).exists()) {
+            let why = "no such file; larder serve makes it, or name another by --stats";
+            return Err(Failure::Failed(format!("statistics database '{url}': {why}")));
+        }
         let mut database = Database::open_read(&url).map_err(|error| Failure::Failed(error.to_string()))?;
         let page = self.ask(&mut database, as_json);
         let failed = |error: QueryError| Failure::Failed(format!("statistics database: {error}"));

@@ -130,6 +130,9 @@ pub(crate) fn url(key: &[u8]) -> Option<String> {
 /// Why it is none that could be stored, in one line.
 pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
     let shown = url.escape_debug();
+    if url.starts_with('/') {
+        return Err(format!("'{shown}': write the whole URL, such as 'http://127.0.0.1:8080{shown}'"));
+    }
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(format!("'{shown}': write the scheme too, such as 'http://{shown}'"));
     };

@@ -138,7 +138,10 @@ impl Server {
             addresses.push((front, address));
         }
         let admin = settings.admin.map(|address| {
-            let busy = |error| Error::new(format!("cannot listen on {address} (admin)"), explain(error));
+            let busy = |error| {
+                let why = format!("{}; admin (--admin) names another address, or is off", explain(error));
+                Error::new(format!("cannot listen on {address} (admin)"), why)
+            };
             socket(address, false).map_err(busy)
         });
         let admin = admin.transpose()?;
