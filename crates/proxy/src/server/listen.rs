@@ -138,10 +138,7 @@ impl Server {
             addresses.push((front, address));
         }
         let admin = settings.admin.map(|address| {
-            let busy = |error| {
-                let why = format!("{}; admin (--admin) names another address, or is off", explain(error));
-                Error::new(format!("cannot listen on {address} (admin)"), why)
-            };
+            let busy = |error| Error::new(format!("cannot listen on {address} (--admin)"), explain(error));
             socket(address, false).map_err(busy)
         });
         let admin = admin.transpose()?;
