@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, CertificateFiles, ClientAddress, DiskTier, Doors, Forward, HostHeader, Hsts, Limits,
-    MemoryTier, Origin, PathPrefix, Schedule, Timeouts, Token, Tracing, Validate,
+    MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, Validate,
 };
 use larder_semantics::storable::Rules;
 
@@ -39,6 +39,7 @@ pub(crate) struct Draft {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) certificates: Vec<CertificateFiles>,
+    pub(crate) proxy_protocol: ProxyProtocol,
     pub(crate) reverse_listen: Option<Vec<SocketAddr>>,
     pub(crate) reverse_listen_tls: Option<Vec<SocketAddr>>,
     pub(crate) reverse_client: ClientDraft,
@@ -144,6 +145,7 @@ impl Default for Draft {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             certificates: Vec::new(),
+            proxy_protocol: ProxyProtocol::default(),
             reverse_listen: None,
             reverse_listen_tls: None,
             reverse_client: ClientDraft::default(),

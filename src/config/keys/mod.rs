@@ -6,6 +6,7 @@ mod cluster;
 mod control;
 mod key;
 mod rpc;
+mod site;
 mod statistics;
 mod values;
 
@@ -16,6 +17,7 @@ use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Ports, Seconds, Share, Size, Words};
 pub(super) use caching::CACHING;
 pub(super) use key::{Key, Section};
+pub(super) use site::SITE;
 use key::{MANY, key};
 use values::{
     ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS,
@@ -229,6 +231,12 @@ pub(super) const SECTIONS: &[Section] = &[
                 "addresses for TLS; auto: 127.0.0.1:8443 if there is a site and a [[tls]]"
             ),
             key!(
+                "proxy_protocol",
+                List(NETWORK),
+                proxy_protocol.reverse,
+                "proxies in front of this one whose connections begin with a PROXY header, version 1 or 2: the client's address is the one that it names"
+            ),
+            key!(
                 "client_ca",
                 Or("none", DIRECTORY),
                 reverse_client.ca,
@@ -257,6 +265,12 @@ pub(super) const SECTIONS: &[Section] = &[
                 List(ADDRESS),
                 forward_listen_tls,
                 "addresses for clients that reach the proxy over TLS"
+            ),
+            key!(
+                "proxy_protocol",
+                List(NETWORK),
+                proxy_protocol.forward,
+                "proxies in front of this one whose connections begin with a PROXY header, version 1 or 2: the client's address is the one that it names"
             ),
             key!(
                 "client_ca",
@@ -332,144 +346,4 @@ pub(super) const TLS_KEYS: &[Key<CertificateFiles>] = &[
         "file with the certificate chain in PEM, the server's own certificate first"
     ),
     key!("key", DIRECTORY, key, "file with its private key in PEM"),
-];
-
-/// What a `[[site]]` says besides [`CACHING`].
-pub(super) const SITE: &[Key<SiteDraft>] = &[
-    key!(
-        "name",
-        Or("auto", NAME),
-        name,
-        "name of the site in logs and statistics; auto: its first host, with its path"
-    ),
-    key!(
-        "hosts",
-        List(HOST),
-        hosts,
-        "host names without ports; *.example.com matches all subdomains; none: every host"
-    ),
-    key!("path", PREFIX, path, "only paths below this one; of several sites, the longest takes a request"),
-    key!(
-        "origin",
-        List(ORIGIN),
-        origins,
-        "origin servers; at least one; a path at the end, if only a slash, replaces the site's own path (docs/reverse-proxy.md)"
-    ),
-    key!(
-        "host",
-        HOST_HEADER,
-        host,
-        "Host field sent to the origin: the client's, the origin's own, or this one"
-    ),
-    key!(
-        "rewrite_urls",
-        Flag,
-        rewrite_urls,
-        "whether Location, Content-Location and the Domain and Path of cookies that name the origin are changed to name the site"
-    ),
-    key!(
-        "role",
-        control::ROLE,
-        control.role,
-        "tags: a gateway beside its backend, which stores only tags (docs/control.md)"
-    ),
-    key!(
-        "https",
-        HTTPS,
-        only_https,
-        "redirect: a request that arrives without TLS is redirected to the same URL under https"
-    ),
-    key!(
-        "hsts",
-        Or("off", HSTS),
-        hsts,
-        "Strict-Transport-Security of replies to requests for https, unless the origin sends it: how long browsers use TLS only"
-    ),
-    key!(
-        "ca",
-        Or("system", DIRECTORY),
-        ca,
-        "file with the certificates of the authorities that sign those of https origins, in PEM"
-    ),
-    key!(
-        "client_cert",
-        Or("none", DIRECTORY),
-        client_cert,
-        "file with the certificate chain that is shown to https origins that ask for one, in PEM"
-    ),
-    key!("client_key", Or("none", DIRECTORY), client_key, "file with its private key in PEM"),
-    key!(
-        "tls_name",
-        Or("origin", HOST),
-        tls_name,
-        "name that https origins are asked for and must have in their certificates; origin: the host of their URL"
-    ),
-    key!("cache", Flag, cache, "false: every request passes through"),
-    key!(
-        "validate",
-        control::VALIDATE,
-        control.validate,
-        "always: revalidate before each use; stale_if_error is then 0s by default (docs/control.md)"
-    ),
-    key!(
-        "couple",
-        control::Couple,
-        control.couple,
-        "role tags: further pools that a change to a pool blanks"
-    ),
-    key!(
-        "couple_transitively",
-        Flag,
-        control.transitive,
-        "role tags: follow couplings of coupled pools, too"
-    ),
-    key!("tags", Count(1..=MANY), control.tags.tags, "role tags: largest number of tags in a pool"),
-    key!("tag_bytes", Size(1 << 10..=*MEMORY.end()), control.tags.bytes, "role tags: largest size of a pool"),
-    key!(
-        "tag_pools",
-        Count(1..=65_536),
-        control.tags.pools,
-        "role tags: largest number of pools; further segments share one"
-    ),
-    key!(
-        "tag_limit",
-        Size(0..=1 << 30),
-        control.tags.content,
-        "role tags: largest content that is read to generate a tag"
-    ),
-    key!(
-        "tag_doubt",
-        Seconds,
-        control.tags.doubt,
-        "how long a change with an unknown end may still happen: meanwhile, a gateway generates no tags, and a cache \
-         revalidates the responses that it may concern"
-    ),
-    key!(
-        "push",
-        Flag,
-        control.push,
-        "role tags: send cache groups and their invalidations to caches (RFC 9875)"
-    ),
-    key!(
-        "push_lifetime",
-        Seconds,
-        control.push_lifetime,
-        "role tags: with push, lifetime of responses for which the backend sets none"
-    ),
-    key!("retries", Count(0..=100), retries, "retries of an idempotent request without an answer"),
-    key!("max_fails", Count(1..=MANY), max_fails, "failures in a row after which an origin gets no requests"),
-    key!("fail_timeout", AtLeast(1), fail_timeout, "for how long it gets none"),
-    key!(
-        "health",
-        Or("off", PATH),
-        health,
-        "path of health checks, which each origin must answer with 2xx or 3xx"
-    ),
-    key!("health_interval", AtLeast(100), health_interval, "interval between health checks"),
-    key!(
-        "purge_from",
-        List(NETWORK),
-        purge_from,
-        "clients that may send PURGE (docs/purge.md); others need admin_token"
-    ),
 ];

@@ -58,6 +58,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let first = first.or_else(|| doors.first().map(|(_, address)| *address));
     Ok(Settings {
         listen,
+        proxy_protocol: draft.proxy_protocol,
         certificates: draft.certificates,
         client_auth,
         admin: draft.admin,

@@ -8,6 +8,7 @@ mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
 mod hsts;
+mod listeners;
 mod origin_tls;
 pub(crate) mod place;
 mod statistics;
@@ -31,6 +32,7 @@ pub use self::certificates::CertificateFiles;
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
 pub use self::hsts::Hsts;
+pub use self::listeners::{Listener, ProxyProtocol, Role};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
@@ -47,6 +49,8 @@ pub const DOUBT: u32 = 60;
 pub struct Settings {
     /// Where clients connect. At least one.
     pub listen: Vec<Listener>,
+    /// The proxies in front of them that begin each connection with a PROXY header.
+    pub proxy_protocol: ProxyProtocol,
     /// The certificates of the listeners that speak TLS; the first one is for clients that name no server.
     pub certificates: Vec<CertificateFiles>,
     /// The certificates that listeners ask clients for.
@@ -95,36 +99,6 @@ pub struct Settings {
     pub client_address: ClientAddress,
     /// Proxies in front of this one that may say for whom they ask.
     pub trust: Vec<IpNet>,
-}
-
-/// One listening address and what it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listener {
-    /// The address; port 0 lets the kernel choose.
-    pub address: SocketAddr,
-    /// What clients may ask here.
-    pub role: Role,
-    /// Clients reach it over TLS.
-    pub tls: bool,
-}
-
-/// What a listener does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Speaks for the configured sites.
-    Reverse,
-    /// Speaks to any origin for its clients: absolute-form requests and `CONNECT`.
-    Forward,
-}
-
-impl Role {
-    /// What it is called in lists and logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reverse => "reverse",
-            Self::Forward => "forward",
-        }
-    }
 }
 
 /// The memory tier's size and policy.

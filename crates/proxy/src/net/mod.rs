@@ -7,5 +7,6 @@ pub(crate) mod input;
 pub(crate) mod io;
 pub mod own;
 pub(crate) mod pace;
+pub mod proxy_protocol;
 pub mod stream;
 pub mod tls;

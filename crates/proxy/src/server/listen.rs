@@ -4,37 +4,31 @@
 //! nothing while they accept, and a connection stays on one core for its life.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
+use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use larder_store::Store;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::admin;
 use crate::base::error::Error;
-use crate::base::networks;
 use crate::base::settings::{Door, Listener, Role, Settings};
 use crate::cluster::follow;
 use crate::exchange::arrival::Arrival;
 use crate::features::maintenance::{Done, Upkeep};
-use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::{Shared, Worker};
-use crate::http1::idle::IdleConnections;
-use crate::http1::{self, Connection};
-use crate::net::io::{Reading, Writing, halves, secured_halves};
 use crate::net::own::OwnListeners;
 use crate::net::tls;
-use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
 use crate::rpc::{self, Registration};
+use crate::server::accept::{Listening, work};
 use crate::server::health;
 
 /// Connections the kernel holds for us between two accepts.
@@ -45,8 +39,6 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Time between two looks at the files of certificates.
 const CERTIFICATES: Duration = Duration::from_secs(2);
-/// How long a client that may not use a listener has to read that.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A proxy that is bound to its addresses.
 pub struct Server {
@@ -77,7 +69,7 @@ pub enum Front {
 }
 
 impl Front {
-    fn speaks_tls(self) -> bool {
+    pub(super) fn speaks_tls(self) -> bool {
         matches!(self, Self::Http(Arrival { tls: true, .. }) | Self::Door { tls: true, .. })
     }
 
@@ -88,9 +80,9 @@ impl Front {
 
 /// What one worker listens to.
 #[derive(Default)]
-struct Sockets {
-    streams: Vec<(Front, StdListener)>,
-    datagrams: Vec<StdUdpSocket>,
+pub(super) struct Sockets {
+    pub(super) streams: Vec<(Front, StdListener)>,
+    pub(super) datagrams: Vec<StdUdpSocket>,
 }
 
 /// What a running proxy can be told.
@@ -274,155 +266,6 @@ fn explain(error: io::Error) -> String {
         io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
         _ => error.to_string(),
     }
-}
-
-/// A worker, and what takes the connections of its listeners.
-#[derive(Clone)]
-struct Listening {
-    worker: Arc<Worker>,
-    idle: Arc<IdleConnections>,
-    rpc: Arc<rpc::State>,
-}
-
-/// A worker's life.
-async fn work(listening: Listening, sockets: Sockets) {
-    let cannot = |error| tracing::error!("a worker cannot listen: {error}");
-    for (front, socket) in sockets.streams {
-        match TcpListener::from_std(socket) {
-            Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, listener))),
-            Err(error) => cannot(error),
-        }
-    }
-    for socket in sockets.datagrams {
-        match UdpSocket::from_std(socket) {
-            Ok(socket) => drop(tokio::spawn(rpc::serve_datagrams(
-                Arc::clone(&listening.worker),
-                Arc::clone(&listening.rpc),
-                socket,
-            ))),
-            Err(error) => cannot(error),
-        }
-    }
-    while let Err(error) =
-        tokio::spawn(http1::idle::run(Arc::clone(&listening.worker), Arc::clone(&listening.idle))).await
-    {
-        tracing::error!("a worker lost its idle connections: {error}");
-    }
-}
-
-async fn accept(listening: Listening, front: Front, listener: TcpListener) {
-    let mut drain = Drain::new(&listening.worker);
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            accepted = listener.accept() => accepted,
-            () = drain.begun() => break,
-        };
-        match accepted {
-            Ok((stream, client)) => welcome(&listening, front, stream, client),
-            Err(error) => {
-                // Out of descriptors, mostly: the clients that are here get a chance to leave.
-                tracing::warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-    }
-}
-
-fn welcome(listening: &Listening, front: Front, stream: TcpStream, client: SocketAddr) {
-    let worker = &listening.worker;
-    let (permit, plan) = (ConnectionPermit::take(&worker.shared), worker.plan());
-    if permit.number > plan.settings.limits.connections {
-        tracing::debug!(%client, "closed on arrival: too many connections");
-        return;
-    }
-    if !may_use(&plan.settings, front, client.ip()) {
-        tracing::debug!(%client, "turned away: not among the clients of this listener");
-        if let Front::Http(Arrival { tls: false, .. }) = front {
-            tokio::spawn(turn_away(stream, client.ip(), permit));
-        }
-        return;
-    }
-    // Heads and bodies are written whole; waiting for more would only delay them.
-    let _ = stream.set_nodelay(true);
-    match front.speaks_tls() {
-        true => drop(tokio::spawn(secure(listening.clone(), front, stream, client, permit))),
-        false => admit(listening, front, halves(stream, &plan.settings.timeouts), (client, None), permit),
-    }
-}
-
-/// Makes the handshake with a client, and lets it in.
-async fn secure(
-    listening: Listening,
-    front: Front,
-    stream: TcpStream,
-    client: SocketAddr,
-    permit: ConnectionPermit,
-) {
-    let Some(tls) = listening.worker.shared.listener_tls.clone() else { return };
-    let plan = listening.worker.plan();
-    let role = if let Front::Http(arrival) = front { Some(arrival.role) } else { None };
-    let http2 = role.is_some() && plan.settings.limits.streams > 0;
-    let mut drain = Drain::new(&listening.worker);
-    let accepted = tokio::select! {
-        accepted = tls.accept(stream, client, plan.settings.timeouts.head, role, http2) => accepted,
-        // A client that has sent no request loses nothing.
-        () = drain.begun() => return,
-    };
-    match accepted {
-        Ok((secured, identity)) => {
-            let ends = secured_halves(secured, &listening.worker.plan().settings.timeouts);
-            admit(&listening, front, ends, (client, identity), permit);
-        }
-        Err(error) => tracing::debug!(%client, "no TLS: {error}"),
-    }
-}
-
-/// Lets a client in, whose connection has these halves.
-fn admit(
-    Listening { worker, idle, rpc }: &Listening,
-    front: Front,
-    ends: (Reading, Writing),
-    (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
-    permit: ConnectionPermit,
-) {
-    let way = || (Arc::clone(worker), Arc::clone(idle));
-    match front {
-        Front::Http(arrival) => {
-            idle.enter(Box::new(Connection::new(way(), Some(arrival), ends, (client, identity), permit)));
-        }
-        Front::Peer => idle.enter(Box::new(Connection::new(way(), None, ends, (client, None), permit))),
-        Front::Door { door, .. } => rpc::welcome((worker, rpc), door, ends, client, permit),
-    }
-}
-
-/// Whether a client at `ip` may use a listener of this kind at all.
-fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
-    match front {
-        Front::Http(Arrival { role: Role::Forward, .. }) => networks::have(&settings.forward.clients, ip),
-        Front::Door { .. } => networks::have(&settings.doors.clients, ip),
-        Front::Http(Arrival { role: Role::Reverse, .. }) | Front::Peer => true,
-    }
-}
-
-/// Tells a client that it may not use the forward proxy, whatever it asks for.
-async fn turn_away(mut stream: TcpStream, ip: IpAddr, _permit: ConnectionPermit) {
-    let text = format!("403: {ip} may not use this proxy: forward.clients in the config does not have it\n");
-    let head = format!(
-        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n",
-        text.len()
-    );
-    let said = async {
-        stream.write_all((head + &text).as_bytes()).await?;
-        stream.shutdown().await?;
-        // A connection that is closed with unread bytes is reset, and the client may lose the answer.
-        let mut unread = [0; 1 << 10];
-        while stream.read(&mut unread).await? > 0 {}
-        io::Result::Ok(())
-    };
-    // A client that goes away, or that stays, is no matter.
-    let _ = tokio::time::timeout(FAREWELL, said).await;
 }
 
 /// Serves until told to end; whether there is time to put things in order.

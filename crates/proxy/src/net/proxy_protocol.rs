@@ -1,0 +1,335 @@
+//! The PROXY protocol, versions 1 and 2: the header with which a proxy in front begins a connection, and which names the
+//! client that it serves. Nothing behind the header is read.
+//!
+//! A header has at most [`MOST`] bytes. Additional values (TLVs) of version 2 are skipped.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+/// The largest header, in bytes.
+pub const MOST: usize = 4 << 10;
+/// The largest header of version 1, its line end included.
+const MOST_OF_LINE: usize = 107;
+/// How version 1 begins.
+const LINE: &[u8] = b"PROXY ";
+/// How version 2 begins.
+const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// Bytes of version 2 before the addresses.
+const FIXED: usize = 16;
+/// Bytes that are looked at together; an ordinary header is shorter.
+const PIECE: usize = 256;
+
+/// What bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// The beginning of a header; all of them belong to it.
+    Partial,
+    /// A header.
+    Whole {
+        /// The client; `None`: it names none.
+        client: Option<SocketAddr>,
+        /// Bytes of the header.
+        used: usize,
+    },
+}
+
+/// Why bytes are no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// They begin in another way.
+    #[error("the connection begins with other bytes")]
+    Other,
+    /// There is no end where there has to be one.
+    #[error("it is longer than allowed")]
+    TooLong,
+    /// The line of version 1 is none.
+    #[error("its line is not 'PROXY TCP4' or 'PROXY TCP6' with two addresses and two ports, nor 'PROXY UNKNOWN'")]
+    Line,
+    /// The version or the command is unknown.
+    #[error("its version and command {0:#04x} are unknown")]
+    Command(u8),
+    /// The kind of addresses is unknown.
+    #[error("its address family {0:#04x} is unknown")]
+    Family(u8),
+    /// The addresses are longer than the header.
+    #[error("it is too short for its addresses")]
+    TooShort,
+}
+
+/// Why there is no header.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoHeader {
+    /// There are other bytes.
+    #[error("{0}")]
+    Malformed(Malformed),
+    /// The connection ended.
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+/// Reads the header at the beginning of `stream`, and nothing behind it: the client, if it names one.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, NoHeader> {
+    let mut header = Vec::with_capacity(PIECE);
+    loop {
+        let (before, mut piece) = (header.len(), [0; PIECE]);
+        let count = stream.peek(&mut piece).await.map_err(NoHeader::Io)?;
+        if count == 0 {
+            return Err(NoHeader::Io(io::ErrorKind::UnexpectedEof.into()));
+        }
+        header.extend_from_slice(&piece[..count]);
+        let parsed = parse(&header).map_err(NoHeader::Malformed)?;
+        let end = if let Parsed::Whole { used, .. } = parsed { used } else { header.len() };
+        // The kernel has them.
+        stream.read_exact(&mut piece[..end - before]).await.map_err(NoHeader::Io)?;
+        if let Parsed::Whole { client, .. } = parsed {
+            return Ok(client);
+        }
+    }
+}
+
+/// What `bytes`, the first ones of a connection, are. What is decided does not change with the bytes behind them.
+///
+/// # Errors
+/// Why they are no header.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
+    match bytes.first() {
+        None => Ok(Parsed::Partial),
+        Some(b'P') => parse_line(bytes),
+        Some(_) => parse_binary(bytes),
+    }
+}
+
+/// Whether `bytes` begin as `expected` does, as far as they go.
+fn begins(bytes: &[u8], expected: &[u8]) -> bool {
+    let common = bytes.len().min(expected.len());
+    bytes[..common] == expected[..common]
+}
+
+fn parse_line(bytes: &[u8]) -> Result<Parsed, Malformed> {
+    if !begins(bytes, LINE) {
+        return Err(Malformed::Other);
+    }
+    let Some(end) = bytes.iter().take(MOST_OF_LINE).position(|byte| *byte == b'\n') else {
+        return if bytes.len() < MOST_OF_LINE { Ok(Parsed::Partial) } else { Err(Malformed::TooLong) };
+    };
+    let line = bytes[..end].strip_suffix(b"\r").and_then(|line| line.strip_prefix(LINE));
+    let line = line.and_then(|line| std::str::from_utf8(line).ok()).ok_or(Malformed::Line)?;
+    let client = client_of_line(line).ok_or(Malformed::Line)?;
+    Ok(Parsed::Whole { client, used: end + 1 })
+}
+
+/// The client of what stands behind `PROXY `, if there is one; `None` if it is malformed.
+fn client_of_line(line: &str) -> Option<Option<SocketAddr>> {
+    let mut words = line.split(' ');
+    let parse: fn(&str) -> Option<IpAddr> = match words.next()? {
+        // What else is said has no meaning.
+        "UNKNOWN" => return Some(None),
+        "TCP4" => |text| text.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+        "TCP6" => |text| text.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        _ => return None,
+    };
+    let (ip, _to) = (parse(words.next()?)?, parse(words.next()?)?);
+    let (from_port, _to_port) = (port(words.next()?)?, port(words.next()?)?);
+    words.next().is_none().then(|| Some(SocketAddr::new(ip.to_canonical(), from_port)))
+}
+
+/// A number from 0 to 65535 without a sign or a needless zero.
+fn port(text: &str) -> Option<u16> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    text.parse().ok().filter(|_| is_plain)
+}
+
+fn parse_binary(bytes: &[u8]) -> Result<Parsed, Malformed> {
+    if !begins(bytes, SIGNATURE) {
+        return Err(Malformed::Other);
+    }
+    let Some((&command, rest)) = bytes.get(SIGNATURE.len()..).and_then(<[u8]>::split_first) else {
+        return Ok(Parsed::Partial);
+    };
+    let names_client = match command {
+        0x20 => false,
+        0x21 => true,
+        unknown => return Err(Malformed::Command(unknown)),
+    };
+    let Some((&family, rest)) = rest.split_first() else { return Ok(Parsed::Partial) };
+    let needed = match family {
+        _ if !names_client => 0,
+        0x00..=0x02 => 0,
+        0x10..=0x12 => 12,
+        0x20..=0x22 => 36,
+        0x30..=0x32 => 216,
+        unknown => return Err(Malformed::Family(unknown)),
+    };
+    let Some((length, rest)) = rest.split_first_chunk() else { return Ok(Parsed::Partial) };
+    let length = usize::from(u16::from_be_bytes(*length));
+    if FIXED + length > MOST {
+        return Err(Malformed::TooLong);
+    }
+    if length < needed {
+        return Err(Malformed::TooShort);
+    }
+    let Some(block) = rest.get(..length) else { return Ok(Parsed::Partial) };
+    let client = if names_client { client_of_block(family, block) } else { None };
+    Ok(Parsed::Whole { client, used: FIXED + length })
+}
+
+/// The client of a connection over TCP. A proxy that was reached otherwise names none.
+fn client_of_block(family: u8, block: &[u8]) -> Option<SocketAddr> {
+    let (ip, port) = match family {
+        0x11 => (IpAddr::from(*block.first_chunk::<4>()?), block.get(8..10)?),
+        0x21 => (IpAddr::from(*block.first_chunk::<16>()?), block.get(32..34)?),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip.to_canonical(), u16::from_be_bytes(port.try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A header of version 2.
+    fn binary(command: u8, family: u8, block: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(block.len()).unwrap().to_be_bytes();
+        [SIGNATURE, &[command, family], &length, block].concat()
+    }
+
+    fn whole(bytes: &[u8]) -> Result<Option<String>, Malformed> {
+        match parse(bytes)? {
+            Parsed::Whole { client, used } => {
+                assert_eq!(used, bytes.len());
+                Ok(client.map(|client| client.to_string()))
+            }
+            Parsed::Partial => panic!("it is whole: {bytes:?}"),
+        }
+    }
+
+    #[test]
+    fn lines_of_version_1_name_the_client() {
+        for (line, client) in [
+            ("PROXY TCP4 192.0.2.1 198.51.100.1 56324 443", Ok(Some("192.0.2.1:56324"))),
+            ("PROXY TCP6 2001:db8::1 2001:db8::2 0 65535", Ok(Some("[2001:db8::1]:0"))),
+            ("PROXY TCP6 ::ffff:192.0.2.1 ::1 1 2", Ok(Some("192.0.2.1:1"))),
+            ("PROXY UNKNOWN", Ok(None)),
+            ("PROXY UNKNOWN ffff::1 ffff::2 65535 65535", Ok(None)),
+            ("PROXY ", Err(Malformed::Line)),
+            ("PROXY TCP4 192.0.2.1 198.51.100.1 56324", Err(Malformed::Line)),
+            ("PROXY TCP4 192.0.2.1 198.51.100.1 1 2 3", Err(Malformed::Line)),
+            ("PROXY TCP4 192.0.2.1  198.51.100.1 1 2", Err(Malformed::Line)),
+            ("PROXY TCP4 ::1 ::1 1 2", Err(Malformed::Line)),
+            ("PROXY TCP6 192.0.2.1 198.51.100.1 1 2", Err(Malformed::Line)),
+            ("PROXY TCP4 192.0.2.1 198.51.100.1 +1 2", Err(Malformed::Line)),
+            ("PROXY TCP4 192.0.2.1 198.51.100.1 01 2", Err(Malformed::Line)),
+            ("PROXY TCP4 192.0.2.1 198.51.100.1 65536 2", Err(Malformed::Line)),
+            ("PROXY UDP4 192.0.2.1 198.51.100.1 1 2", Err(Malformed::Line)),
+            ("PROXY unknown", Err(Malformed::Line)),
+            ("PROXIES UNKNOWN", Err(Malformed::Other)),
+            ("GET / HTTP/1.1", Err(Malformed::Other)),
+        ] {
+            let found = whole(format!("{line}\r\n").as_bytes());
+            assert_eq!(found, client.map(|client| client.map(str::to_owned)), "{line}");
+        }
+        assert_eq!(parse(b"PROXY UNKNOWN\n"), Err(Malformed::Line), "a line ends with CR and LF");
+        let long = format!("PROXY UNKNOWN {}", "1".repeat(100));
+        assert_eq!(parse(long.as_bytes()), Err(Malformed::TooLong));
+        assert_eq!(parse(&long.as_bytes()[..106]), Ok(Parsed::Partial));
+    }
+
+    #[test]
+    fn headers_of_version_2_name_the_client_and_what_follows_its_addresses_is_skipped() {
+        let four = [192, 0, 2, 1, 198, 51, 100, 1, 0xdc, 0x04, 1, 187];
+        let six = [Ipv6Addr::LOCALHOST.octets(), Ipv6Addr::LOCALHOST.octets()].concat();
+        let six = [&six[..], &[0, 80, 0, 81]].concat();
+        let with_values = [&four[..], &[0x20, 0, 3, 1, 2, 3]].concat();
+        for (header, client) in [
+            (binary(0x21, 0x11, &four), Ok(Some("192.0.2.1:56324"))),
+            (binary(0x21, 0x11, &with_values), Ok(Some("192.0.2.1:56324"))),
+            (binary(0x21, 0x21, &six), Ok(Some("[::1]:80"))),
+            (binary(0x20, 0x11, &four), Ok(None)),
+            (binary(0x20, 0xff, &[]), Ok(None)),
+            (binary(0x21, 0x00, &[1, 2, 3]), Ok(None)),
+            (binary(0x21, 0x12, &four), Ok(None)),
+            (binary(0x21, 0x31, &[0; 216]), Ok(None)),
+            (binary(0x21, 0x31, &[0; 215]), Err(Malformed::TooShort)),
+            (binary(0x21, 0x11, &four[..11]), Err(Malformed::TooShort)),
+            (binary(0x21, 0x21, &six[..35]), Err(Malformed::TooShort)),
+            (binary(0x21, 0x41, &six), Err(Malformed::Family(0x41))),
+            (binary(0x21, 0x13, &six), Err(Malformed::Family(0x13))),
+            (binary(0x22, 0x11, &four), Err(Malformed::Command(0x22))),
+            (binary(0x11, 0x11, &four), Err(Malformed::Command(0x11))),
+            (binary(0x21, 0x11, &[0; MOST - FIXED]), Ok(Some("0.0.0.0:0"))),
+            (binary(0x21, 0x11, &[0; MOST - FIXED + 1]), Err(Malformed::TooLong)),
+        ] {
+            assert_eq!(whole(&header), client.map(|client| client.map(str::to_owned)), "{header:?}");
+        }
+    }
+
+    /// Headers, some of them damaged in one place.
+    fn nearly_headers() -> impl Strategy<Value = Vec<u8>> {
+        let word = proptest::sample::select(vec!["TCP4", "TCP6", "UNKNOWN", "1.2.3.4", "::1", "0", "65535", ""]);
+        let line = vec(word, 0..7).prop_map(|words| format!("PROXY {}\r\nGET", words.join(" ")).into_bytes());
+        let block = (0x20..0x23_u8, any::<u8>(), vec(any::<u8>(), 0..300));
+        let block = block.prop_map(|(command, family, block)| binary(command, family, &block));
+        let wires = prop_oneof![line, block, vec(any::<u8>(), 0..200)];
+        (wires, any::<prop::sample::Index>(), prop::option::of(any::<u8>())).prop_map(|(mut wire, at, byte)| {
+            if let (Some(byte), false) = (byte, wire.is_empty()) {
+                let at = at.index(wire.len());
+                wire[at] = byte;
+            }
+            wire
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decided_once_and_the_same_wherever_they_are_cut(wire in nearly_headers(), more: [u8; 3]) {
+            let longer = [&wire[..], &more].concat();
+            let decided = (0..=longer.len()).find_map(|end| match parse(&longer[..end]) {
+                Ok(Parsed::Partial) => None,
+                decided => Some((end, decided)),
+            });
+            let Some((first, decided)) = decided else { return Ok(()) };
+            for end in first..=longer.len() {
+                prop_assert_eq!(parse(&longer[..end]), decided);
+            }
+            if let Ok(Parsed::Whole { used, .. }) = decided {
+                prop_assert_eq!(used, first);
+            }
+            prop_assert!(first <= MOST);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_follows_a_header_stays_in_the_connection_however_it_comes() {
+        let long = binary(0x21, 0x11, &[&[192, 0, 2, 7, 0, 0, 0, 0, 0, 9, 0, 0][..], &[0; 700]].concat());
+        for header in [b"PROXY TCP4 192.0.2.7 192.0.2.8 9 80\r\n".to_vec(), long] {
+            for cut in [1, 12, 40, header.len()] {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+                let mut far = listener.accept().await.unwrap().0;
+                let wire = [&header[..], b"GET"].concat();
+                let send = async {
+                    for piece in wire.chunks(cut) {
+                        near.write_all(piece).await.unwrap();
+                        tokio::task::yield_now().await;
+                    }
+                };
+                let (client, ()) = tokio::join!(read(&mut far), send);
+                assert_eq!(client.unwrap(), Some("192.0.2.7:9".parse().unwrap()));
+                let mut rest = [0; 3];
+                far.read_exact(&mut rest).await.unwrap();
+                assert_eq!(&rest, b"GET");
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Accepts connections on a worker, and lets clients in: the header of a proxy in front, whether the client may use the listener,
+//! TLS, then the protocol of the listener.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+
+use super::listen::{Front, Sockets};
+use crate::base::networks;
+use crate::base::settings::{Role, Settings};
+use crate::exchange::arrival::Arrival;
+use crate::flow::drain::{ConnectionPermit, Drain};
+use crate::flow::worker::Worker;
+use crate::http1::idle::IdleConnections;
+use crate::http1::{self, Connection};
+use crate::net::io::{Reading, Writing, halves, secured_halves};
+use crate::net::proxy_protocol::{self, NoHeader};
+use crate::net::tls::client_certificates::ClientIdentity;
+use crate::rpc;
+
+/// How long a client that may not use a listener has to read that.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A worker, and what takes the connections of its listeners.
+#[derive(Clone)]
+pub(super) struct Listening {
+    pub(super) worker: Arc<Worker>,
+    pub(super) idle: Arc<IdleConnections>,
+    pub(super) rpc: Arc<rpc::State>,
+}
+
+/// A worker's life.
+pub(super) async fn work(listening: Listening, sockets: Sockets) {
+    let cannot = |error| tracing::error!("a worker cannot listen: {error}");
+    for (front, socket) in sockets.streams {
+        match TcpListener::from_std(socket) {
+            Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, listener))),
+            Err(error) => cannot(error),
+        }
+    }
+    for socket in sockets.datagrams {
+        match UdpSocket::from_std(socket) {
+            Ok(socket) => drop(tokio::spawn(rpc::serve_datagrams(
+                Arc::clone(&listening.worker),
+                Arc::clone(&listening.rpc),
+                socket,
+            ))),
+            Err(error) => cannot(error),
+        }
+    }
+    while let Err(error) =
+        tokio::spawn(http1::idle::run(Arc::clone(&listening.worker), Arc::clone(&listening.idle))).await
+    {
+        tracing::error!("a worker lost its idle connections: {error}");
+    }
+}
+
+async fn accept(listening: Listening, front: Front, listener: TcpListener) {
+    let mut drain = Drain::new(&listening.worker);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = drain.begun() => break,
+        };
+        match accepted {
+            Ok((stream, client)) => welcome(&listening, front, stream, client),
+            Err(error) => {
+                // Out of descriptors, mostly: the clients that are here get a chance to leave.
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+fn welcome(listening: &Listening, front: Front, stream: TcpStream, peer: SocketAddr) {
+    let worker = &listening.worker;
+    let (permit, plan) = (ConnectionPermit::take(&worker.shared), worker.plan());
+    if permit.number > plan.settings.limits.connections {
+        tracing::debug!(client = %peer, "closed on arrival: too many connections");
+        return;
+    }
+    match networks::have(proxies_before(&plan.settings, front), peer.ip()) {
+        true => drop(tokio::spawn(introduce(listening.clone(), front, stream, peer, permit))),
+        false => receive(listening, front, stream, peer, permit),
+    }
+}
+
+/// The networks of proxies that begin each connection with a PROXY header.
+fn proxies_before(settings: &Settings, front: Front) -> &[IpNet] {
+    match front {
+        Front::Http(Arrival { role: Role::Reverse, .. }) => &settings.proxy_protocol.reverse,
+        Front::Http(Arrival { role: Role::Forward, .. }) => &settings.proxy_protocol.forward,
+        Front::Door { .. } | Front::Peer => &[],
+    }
+}
+
+/// Reads the PROXY header of `peer`, and goes on with the client that it names.
+async fn introduce(
+    listening: Listening,
+    front: Front,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    permit: ConnectionPermit,
+) {
+    let limit = listening.worker.plan().settings.timeouts.head;
+    let mut drain = Drain::new(&listening.worker);
+    let header = tokio::select! {
+        header = tokio::time::timeout(limit, proxy_protocol::read(&mut stream)) => header,
+        // A client that has sent no request loses nothing.
+        () = drain.begun() => return,
+    };
+    match header {
+        Ok(Ok(client)) => receive(&listening, front, stream, client.unwrap_or(peer), permit),
+        Ok(Err(NoHeader::Malformed(why))) => {
+            let hint = "the connection was closed; proxy_protocol in the config has its network";
+            tracing::warn!("{} sent no PROXY header: {why}; {hint}", peer.ip());
+        }
+        Ok(Err(NoHeader::Io(error))) => tracing::debug!(%peer, "no PROXY header: {error}"),
+        Err(_) => tracing::debug!(%peer, "no PROXY header within {limit:?}"),
+    }
+}
+
+/// Takes the connection of a client.
+fn receive(
+    listening: &Listening,
+    front: Front,
+    stream: TcpStream,
+    client: SocketAddr,
+    permit: ConnectionPermit,
+) {
+    let plan = listening.worker.plan();
+    if !may_use(&plan.settings, front, client.ip()) {
+        tracing::debug!(%client, "turned away: not among the clients of this listener");
+        if let Front::Http(Arrival { tls: false, .. }) = front {
+            tokio::spawn(turn_away(stream, client.ip(), permit));
+        }
+        return;
+    }
+    // Heads and bodies are written whole; waiting for more would only delay them.
+    let _ = stream.set_nodelay(true);
+    match front.speaks_tls() {
+        true => drop(tokio::spawn(secure(listening.clone(), front, stream, client, permit))),
+        false => admit(listening, front, halves(stream, &plan.settings.timeouts), (client, None), permit),
+    }
+}
+
+/// Makes the handshake with a client, and lets it in.
+async fn secure(
+    listening: Listening,
+    front: Front,
+    stream: TcpStream,
+    client: SocketAddr,
+    permit: ConnectionPermit,
+) {
+    let Some(tls) = listening.worker.shared.listener_tls.clone() else { return };
+    let plan = listening.worker.plan();
+    let role = if let Front::Http(arrival) = front { Some(arrival.role) } else { None };
+    let http2 = role.is_some() && plan.settings.limits.streams > 0;
+    let mut drain = Drain::new(&listening.worker);
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream, client, plan.settings.timeouts.head, role, http2) => accepted,
+        // A client that has sent no request loses nothing.
+        () = drain.begun() => return,
+    };
+    match accepted {
+        Ok((secured, identity)) => {
+            let ends = secured_halves(secured, &listening.worker.plan().settings.timeouts);
+            admit(&listening, front, ends, (client, identity), permit);
+        }
+        Err(error) => tracing::debug!(%client, "no TLS: {error}"),
+    }
+}
+
+/// Lets a client in, whose connection has these halves.
+fn admit(
+    Listening { worker, idle, rpc }: &Listening,
+    front: Front,
+    ends: (Reading, Writing),
+    (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
+    permit: ConnectionPermit,
+) {
+    let way = || (Arc::clone(worker), Arc::clone(idle));
+    match front {
+        Front::Http(arrival) => {
+            idle.enter(Box::new(Connection::new(way(), Some(arrival), ends, (client, identity), permit)));
+        }
+        Front::Peer => idle.enter(Box::new(Connection::new(way(), None, ends, (client, None), permit))),
+        Front::Door { door, .. } => rpc::welcome((worker, rpc), door, ends, client, permit),
+    }
+}
+
+/// Whether a client at `ip` may use a listener of this kind at all.
+fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
+    match front {
+        Front::Http(Arrival { role: Role::Forward, .. }) => networks::have(&settings.forward.clients, ip),
+        Front::Door { .. } => networks::have(&settings.doors.clients, ip),
+        Front::Http(Arrival { role: Role::Reverse, .. }) | Front::Peer => true,
+    }
+}
+
+/// Tells a client that it may not use the forward proxy, whatever it asks for.
+async fn turn_away(mut stream: TcpStream, ip: IpAddr, _permit: ConnectionPermit) {
+    let text = format!("403: {ip} may not use this proxy: forward.clients in the config does not have it\n");
+    let head = format!(
+        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        text.len()
+    );
+    let said = async {
+        stream.write_all((head + &text).as_bytes()).await?;
+        stream.shutdown().await?;
+        // A connection that is closed with unread bytes is reset, and the client may lose the answer.
+        let mut unread = [0; 1 << 10];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // A client that goes away, or that stays, is no matter.
+    let _ = tokio::time::timeout(FAREWELL, said).await;
+}
+

@@ -1,0 +1,19 @@
+//! Any bytes for a PROXY header: no panic, what is decided stays so, and a header ends with its last byte.
+
+#![no_main]
+
+use larder_proxy::net::proxy_protocol::{MOST, Parsed, parse};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|wire: &[u8]| {
+    let decided = (0..=wire.len().min(MOST)).find_map(|end| match parse(&wire[..end]) {
+        Ok(Parsed::Partial) => None,
+        decided => Some((end, decided)),
+    });
+    assert_eq!(decided.is_none(), wire.len() < MOST && parse(wire) == Ok(Parsed::Partial));
+    let Some((end, decided)) = decided else { return };
+    assert_eq!(parse(wire), decided);
+    if let Ok(Parsed::Whole { used, .. }) = decided {
+        assert_eq!(used, end);
+    }
+});

@@ -1,0 +1,7 @@
+//! How connections come and go: PROXY headers of proxies in front.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod proxy_protocol;
