@@ -13,8 +13,9 @@ use larder_proxy::settings::{AccessLog, CertificateFiles, DiskTier, HostHeader, 
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::statistics::DatabasePlace;
-use super::draft::{DiskDraft, Draft, SiteDraft};
+use super::draft::{DiskDraft, Draft, Listen, SiteDraft};
 use super::names::{self, ACCESS_LOGS};
+use super::places;
 use super::self_signed;
 use crate::cli::units;
 
@@ -32,9 +33,9 @@ pub(crate) struct Run {
 /// Flags that override a config file.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Flags {
-    /// Serve sites at this address [default: 127.0.0.1:8080]; repeatable
-    #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
-    pub(crate) listen: Vec<SocketAddr>,
+    /// Serve sites at this address, or at a Unix socket as in unix:/run/larder.sock [default: 127.0.0.1:8080]; repeatable
+    #[arg(long, value_name = "ADDRESS", value_parser = places::listen)]
+    pub(crate) listen: Vec<Listen>,
     /// Serve sites over TLS at this address [default: 127.0.0.1:8443 with a certificate]; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]
     pub(crate) listen_tls: Vec<SocketAddr>,
@@ -48,7 +49,7 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) tls_self_signed: bool,
     /// Be a reverse proxy for this origin, instead of the file's sites; repeatable. An https origin gets its own name as Host
-    #[arg(long, value_name = "URL", value_parser = names::origin)]
+    #[arg(long, value_name = "URL", value_parser = places::origin)]
     pub(crate) origin: Vec<Origin>,
     /// Be a forward proxy at this address [default: 127.0.0.1:3128 without an origin]; repeatable
     #[arg(long, value_name = "ADDRESS", value_parser = names::address)]

@@ -12,6 +12,7 @@ mod keys;
 mod kinds;
 mod machine;
 pub(crate) mod names;
+pub(crate) mod places;
 mod raw;
 pub(crate) mod self_signed;
 mod settle;

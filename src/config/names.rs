@@ -7,9 +7,7 @@ use http::Uri;
 use http::uri::Authority;
 use ipnet::IpNet;
 use larder_evict::Spec;
-use larder_proxy::settings::{
-    AccessLog, ClientAddress, ClientDetail, Door, HostHeader, Origin, PathPrefix, Role,
-};
+use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, PathPrefix, Role};
 
 use super::draft::statistics::DatabasePlace;
 use crate::cli::words::{hint, nearest};
@@ -102,50 +100,6 @@ pub(crate) fn policy(text: &str) -> Result<Spec, String> {
     }
 }
 
-/// `http://HOST[:PORT][/PATH]` or the same with https.
-pub(crate) fn origin(text: &str) -> Result<Origin, String> {
-    let wrong = |why: &str| format!("{}: {why}", quoted(text));
-    let uri: Uri = text.parse().map_err(|_| wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"))?;
-    let https = match uri.scheme_str() {
-        Some("http") => false,
-        Some("https") => true,
-        Some(scheme) => return Err(wrong(&format!("scheme '{scheme}' is neither http nor https"))),
-        None if text.starts_with('/') => {
-            return Err(wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"));
-        }
-        None => {
-            return Err(wrong(&format!("write the scheme too, such as 'http://{}'", text.escape_debug())));
-        }
-    };
-    let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
-        return Err(wrong("no host in it"));
-    };
-    if authority.as_str().contains('@') {
-        return Err(wrong("user names and passwords are not sent to origins"));
-    }
-    if uri.query().is_some() {
-        return Err(wrong("an origin has no query; requests bring their own"));
-    }
-    // The parser takes no path for a slash, which means something else here.
-    let has_path = text.matches('/').count() > 2;
-    let path = has_path.then(|| prefix(uri.path())).transpose()?;
-    match authority.as_str()[authority.host().len()..].strip_prefix(':') {
-        None => {}
-        Some(port) if port.parse::<u16>().is_ok_and(|port| port > 0) => {}
-        Some(port) => return Err(wrong(&format!("port '{port}' is not from 1 to 65535"))),
-    }
-    Ok(Origin { path, ..Origin::new(https, authority.as_str().to_ascii_lowercase()) })
-}
-
-/// The address of a node for other nodes: an origin without a path.
-pub(super) fn node(text: &str) -> Result<Origin, String> {
-    let Origin { https, authority, path } = origin(text)?;
-    match path.is_none_or(|path| path.is_root()) {
-        true => Ok(Origin::new(https, authority)),
-        false => Err(format!("{}: a node has no path", quoted(text))),
-    }
-}
-
 /// The URL of an OpenTelemetry collector, without a slash at its end.
 pub(super) fn collector(text: &str) -> Result<String, String> {
     let is_one = |uri: &Uri| {
@@ -158,11 +112,6 @@ pub(super) fn collector(text: &str) -> Result<String, String> {
         Some(_) => Ok(text.trim_end_matches('/').to_owned()),
         None => Err(format!("{} is not a collector such as 'http://127.0.0.1:4318'", quoted(text))),
     }
-}
-
-/// How [`origin`] is written.
-pub(crate) fn show_origin(origin: &Origin) -> String {
-    origin.to_string()
 }
 
 /// A host that a site answers for: a name, an address, or `*.` and a name; made lower-case.
@@ -260,6 +209,19 @@ pub(super) fn socket(text: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// The permissions of a file, in octal.
+pub(super) fn mode(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix('0').unwrap_or(text);
+    let is_octal = (1..=3).contains(&digits.len()) && digits.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+    let mode = u32::from_str_radix(digits, 8).ok().filter(|_| is_octal);
+    mode.ok_or_else(|| format!("{} is not a file mode such as '0660'", quoted(text)))
+}
+
+/// How [`mode`] is written.
+pub(super) fn show_mode(mode: &u32) -> String {
+    format!("{mode:04o}")
+}
+
 /// A directory.
 pub(crate) fn directory(text: &str) -> Result<PathBuf, String> {
     match text.is_empty() || text.contains('\0') {
@@ -304,7 +266,7 @@ fn is_label(label: &str) -> bool {
 }
 
 /// The user's own words on one line, whatever they contain.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.escape_debug())
 }
 
@@ -313,27 +275,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_servers() {
-        let origin = |text| origin(text).map(|origin| show_origin(&origin));
-        for right in ["http://127.0.0.1:3000", "https://docs.example", "http://[::1]:80"] {
-            assert_eq!(origin(right), Ok(right.to_owned()));
-        }
-        assert_eq!(origin("HTTP://Docs.Example/"), Ok("http://docs.example/".to_owned()));
-        assert_eq!(origin("http://a/B/c"), Ok("http://a/B/c/".to_owned()));
-        let wrong = [
-            ("ftp://a", "'ftp://a': scheme 'ftp' is neither http nor https"),
-            ("localhost", "'localhost': write the scheme too, such as 'http://localhost'"),
-            ("http://a:0", "'http://a:0': port '0' is not from 1 to 65535"),
-            ("http://a:65536", "'http://a:65536': port '65536' is not from 1 to 65535"),
-            ("http://a:", "'http://a:': port '' is not from 1 to 65535"),
-            ("http://a/../b", "'/../b' is not a path such as '/shop'"),
-            ("http://a/?b", "'http://a/?b': an origin has no query; requests bring their own"),
-            ("http://u:p@a", "'http://u:p@a': user names and passwords are not sent to origins"),
-            ("http://", "'http://': expected http://HOST[:PORT] or https://HOST[:PORT]"),
-            ("a b", "'a b': expected http://HOST[:PORT] or https://HOST[:PORT]"),
-        ];
-        for (text, error) in wrong {
-            assert_eq!(origin(text), Err(error.to_owned()));
+    fn permissions_are_octal() {
+        assert_eq!(mode("0660").map(|mode| show_mode(&mode)), Ok("0660".to_owned()));
+        assert_eq!(mode("777"), Ok(0o777));
+        for text in ["660 ", "rw", "1777", "8", "", "+66"] {
+            let error = format!("'{text}' is not a file mode such as '0660'");
+            assert_eq!(mode(text), Err(error));
         }
     }
 

@@ -5,6 +5,7 @@ use larder_proxy::Settings;
 use larder_proxy::settings::{Cluster, Listener, Role, Statistics, Tracing, Validate};
 
 use super::names::{self, CLIENT_DETAILS, door_name, front_name};
+use super::places;
 use crate::cli::units::{counted, show_duration, show_share, show_size};
 
 /// What a reload from `running` to `wanted` cannot change, one line each: it belongs to the process.
@@ -58,7 +59,7 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
         if !site.path.is_root() {
             hosts = format!("{} of {hosts}", site.path);
         }
-        let origins: Vec<_> = site.origins.iter().map(names::show_origin).collect();
+        let origins: Vec<_> = site.origins.iter().map(places::show_origin).collect();
         let pass = match (&site.tags, site.cache) {
             (Some(_), _) => ", tags only",
             (None, true) if site.rules.validated => ", always validated",
@@ -73,9 +74,11 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
 fn show_listeners(settings: &Settings) -> String {
     let listeners = settings.listen.iter();
     let name = |listener: &Listener| front_name(listener.role, listener.tls);
-    let listeners: Vec<_> =
-        listeners.map(|listener| format!("{} ({})", listener.address, name(listener))).collect();
-    listeners.join(", ")
+    let listeners = listeners.map(|listener| format!("{} ({})", listener.address, name(listener)));
+    let paths = settings.sockets.paths.iter();
+    let sockets =
+        paths.map(|path| format!("{} ({})", places::show_socket(path), front_name(Role::Reverse, false)));
+    listeners.chain(sockets).collect::<Vec<_>>().join(", ")
 }
 
 /// The certificates that clients are asked for.

@@ -135,6 +135,10 @@ fn values_that_disagree() {
             "[reverse]\nlisten = '[::1]:80'",
             "2: reverse.listen needs an origin: add a [[site]], or --origin URL",
         ),
+        (
+            "[reverse]\nlisten = ['unix:/a', 'unix:/a']\n[[site]]\norigin = 'http://a'",
+            "2: reverse.listen has unix:/a twice",
+        ),
         ("[forward]\nlisten = []", "2: nothing listens: forward.listen is empty, and there is no [[site]]"),
         (
             "[reverse]\nlisten = []\n[[site]]\norigin = 'http://a'",

@@ -2,9 +2,10 @@
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{AccessLog, Role};
+use larder_proxy::settings::{AccessLog, ProxyProtocol, Role};
 
 use super::machine;
+use super::places::show_socket;
 use crate::cli::units::show_size;
 
 /// A memory tier with less room than this holds a response or two, in bytes.
@@ -28,10 +29,10 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
         warnings.push(format!("access_log_file {file} stays empty: set access_log, such as to \"combined\""));
     }
     if let Some(auth) = settings.client_auth.of(Role::Reverse).filter(|auth| auth.files.is_required)
-        && let Some(listener) = settings.listen.iter().find(|one| one.role == Role::Reverse && !one.tls)
+        && let Some(address) = plain_listener(settings)
         && settings.sites.iter().any(|site| !site.only_https)
     {
-        let (place, address) = (&auth.files.place, listener.address);
+        let place = &auth.files.place;
         warnings.push(format!(
             "{place}: reverse.listen {address} serves clients without a certificate: set listen = [], or https = \"redirect\" for each site"
         ));
@@ -44,5 +45,20 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
             "{place}: forward.listen {address} serves clients without a certificate: set listen = []"
         ));
     }
+    let ProxyProtocol { reverse, forward } = &settings.proxy_protocol;
+    for (key, networks) in [("reverse", reverse), ("forward", forward)] {
+        if let Some(network) = networks.iter().find(|network| network.prefix_len() == 0) {
+            warnings.push(format!(
+                "{key}.proxy_protocol {network} lets every client claim any address: list the proxies in front alone"
+            ));
+        }
+    }
     warnings
+}
+
+/// A listener of the sites without TLS.
+fn plain_listener(settings: &Settings) -> Option<String> {
+    let listener = settings.listen.iter().find(|one| one.role == Role::Reverse && !one.tls);
+    let socket = || settings.sockets.paths.first().map(|path| show_socket(path));
+    listener.map(|listener| listener.address.to_string()).or_else(socket)
 }

@@ -1,7 +1,9 @@
-//! How connections come and go: PROXY headers of proxies in front.
+//! How connections come and go: PROXY headers of proxies in front, Unix sockets.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
 mod support;
 
 mod proxy_protocol;
+mod relay;
+mod sockets;

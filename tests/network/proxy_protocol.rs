@@ -2,11 +2,11 @@
 //! bytes on.
 
 use std::fs;
-use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
 use std::thread;
 
+use super::relay::pass_on;
 use super::support::{Client, Larder, Origin, SelfSigned, eventually, site};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
@@ -53,7 +53,8 @@ fn the_client_that_a_header_names_counts_in_logs_rights_and_fields() {
     assert_eq!(behind(larder.address(), &line("192.0.2.2")).ask("PURGE /1").status, 403);
     eventually("seven lines with the client's address", || {
         let lines = fs::read_to_string(&log).unwrap();
-        let of = |ip: &str| lines.lines().filter(|line| line.contains(&format!("\"client\":\"{ip}\""))).count();
+        let of =
+            |ip: &str| lines.lines().filter(|line| line.contains(&format!("\"client\":\"{ip}\""))).count();
         (of("192.0.2.1") == 6 && of("192.0.2.2") == 1).then_some(())
     });
 }
@@ -134,17 +135,9 @@ fn a_reload_changes_which_proxies_send_headers() {
 
 /// A proxy in front that passes bytes on, each connection behind `header`; where it listens.
 fn balancer(larder: SocketAddr, header: Vec<u8>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for mut near in listener.incoming().flatten() {
-            let mut far = TcpStream::connect(larder).unwrap();
-            far.write_all(&header).unwrap();
-            let (mut from, mut to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-            thread::spawn(move || io::copy(&mut from, &mut to));
-            thread::spawn(move || io::copy(&mut far, &mut near));
-        }
-    });
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || listener.incoming().flatten().for_each(|near| pass_on(near, larder, &header)));
     address
 }
 
@@ -159,11 +152,12 @@ fn curl(words: &[&str], url: &str) -> String {
 #[test]
 fn headers_come_before_tls_and_before_http2() {
     let folder = tempfile::tempdir().unwrap();
-    let origin = Origin::by(|seen| format!("200 OK\n\n{}", seen.field("x-forwarded-for").unwrap_or_default()));
+    let origin =
+        Origin::by(|seen| format!("200 OK\n\n{}", seen.field("x-forwarded-for").unwrap_or_default()));
     let pair = SelfSigned::new(folder.path(), "localhost");
-    let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\nproxy_protocol = '127.0.0.1'\n";
-    let larder =
-        Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&origin], "cache = false\n")));
+    let listen =
+        "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\nproxy_protocol = '127.0.0.1'\n";
+    let larder = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&origin], "cache = false\n")));
     let version = ["--write-out", " %{http_version}"];
     for header in [line("192.0.2.1"), binary([192, 0, 2, 1])] {
         let plain = balancer(larder.address(), header.clone());

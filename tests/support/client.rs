@@ -2,6 +2,9 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use rustix::net::{self, AddressFamily, SocketType};
 
@@ -33,6 +36,14 @@ impl Client {
         net::bind(&socket, &SocketAddr::from((source, 0))).expect("an address of this machine");
         net::connect(&socket, &address).expect("the proxy accepts");
         Self::over(TcpStream::from(socket))
+    }
+
+    /// A connection to a Unix socket: the calls that read and write are those of TCP.
+    pub(crate) fn at(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).expect("the proxy accepts");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
+        Self { stream: TcpStream::from(OwnedFd::from(stream)), input: Vec::new() }
     }
 
     fn over(stream: TcpStream) -> Self {

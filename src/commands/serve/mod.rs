@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 use crate::allocator;
 use crate::cli::{Failure, say};
 use crate::config::flags::Run;
-use crate::config::{self, names, self_signed};
+use crate::config::{self, names, places, self_signed};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -142,6 +142,10 @@ fn announce(server: &Server, settings: &Settings) {
         };
         say(&format!("listening on {address} ({name})"));
     }
+    for path in server.sockets() {
+        let name = names::front_name(Role::Reverse, false);
+        say(&format!("listening on {} ({name})", places::show_socket(path)));
+    }
     if let Some(admin) = server.admin() {
         say(&format!("admin on http://{}/", reachable(admin)));
     }
@@ -150,6 +154,10 @@ fn announce(server: &Server, settings: &Settings) {
     }
     if let Some((front, address)) = addresses.first() {
         say(&format!("try: {}", example(*front, *address, settings)));
+    } else if let Some(path) = server.sockets().next() {
+        let host = settings.sites.first().and_then(|site| site.hosts.first());
+        let host = host.map_or_else(|| "localhost".to_owned(), |host| host.replacen('*', "www", 1));
+        say(&format!("try: curl -i --unix-socket {} http://{host}/", path.display()));
     }
 }
 

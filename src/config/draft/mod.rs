@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, CertificateFiles, ClientAddress, DiskTier, Doors, Forward, HostHeader, Hsts, Limits,
-    MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, Validate,
+    MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, UnixSockets, Validate,
 };
 use larder_semantics::storable::Rules;
 
@@ -40,7 +40,8 @@ pub(crate) struct Draft {
     pub(crate) timeouts: Timeouts,
     pub(crate) certificates: Vec<CertificateFiles>,
     pub(crate) proxy_protocol: ProxyProtocol,
-    pub(crate) reverse_listen: Option<Vec<SocketAddr>>,
+    pub(crate) reverse_listen: Option<Vec<Listen>>,
+    pub(crate) socket_mode: u32,
     pub(crate) reverse_listen_tls: Option<Vec<SocketAddr>>,
     pub(crate) reverse_client: ClientDraft,
     pub(crate) sites: Vec<SiteDraft>,
@@ -57,6 +58,15 @@ pub(crate) struct Draft {
     pub(crate) places: BTreeMap<String, String>,
     /// The tables, and the keys above all tables, of which something could not be read.
     pub(crate) unread: BTreeSet<String>,
+}
+
+/// Where clients of sites connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// An address with a port.
+    Address(SocketAddr),
+    /// A Unix socket.
+    Socket(PathBuf),
 }
 
 /// The certificates of clients as they were written.
@@ -147,6 +157,7 @@ impl Default for Draft {
             certificates: Vec::new(),
             proxy_protocol: ProxyProtocol::default(),
             reverse_listen: None,
+            socket_mode: UnixSockets::default().mode,
             reverse_listen_tls: None,
             reverse_client: ClientDraft::default(),
             sites: Vec::new(),

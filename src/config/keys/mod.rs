@@ -13,15 +13,15 @@ mod values;
 use larder_proxy::settings::CertificateFiles;
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
-use super::draft::{DiskDraft, Draft, SiteDraft};
-use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Ports, Seconds, Share, Size, Words};
+use super::draft::{DiskDraft, Draft};
+use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Ports, Share, Size, Words};
 pub(super) use caching::CACHING;
 pub(super) use key::{Key, Section};
-pub(super) use site::SITE;
 use key::{MANY, key};
+pub(super) use site::SITE;
 use values::{
-    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS,
-    NAME, NETWORK, ORIGIN, PATH, POLICY, PREFIX, SECRET, TIMES, TOKEN,
+    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, DIRECTORY, LISTEN, MODE, NETWORK, POLICY,
+    SECRET, TIMES, TOKEN,
 };
 
 /// The keys above all tables: the process.
@@ -220,10 +220,11 @@ pub(super) const SECTIONS: &[Section] = &[
         keys: &[
             key!(
                 "listen",
-                Or("auto", List(ADDRESS)),
+                Or("auto", List(LISTEN)),
                 reverse_listen,
-                "addresses; auto: 127.0.0.1:8080 if there is a site"
+                "addresses or Unix sockets, such as \"unix:/run/larder/http.sock\"; auto: 127.0.0.1:8080 if there is a site"
             ),
+            key!("socket_mode", MODE, socket_mode, "permissions of the files of its Unix sockets, in octal"),
             key!(
                 "listen_tls",
                 Or("auto", List(ADDRESS)),

@@ -2,13 +2,13 @@
 
 use super::control;
 use super::key::{Key, MANY, key};
-use super::values::{HOST, HOST_HEADER, HSTS, HTTPS, DIRECTORY, NAME, NETWORK, ORIGIN, PATH, PREFIX};
+use super::values::{DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PATH, PREFIX};
 use crate::config::bounds::MEMORY;
 use crate::config::draft::SiteDraft;
-use crate::config::kinds::{AtLeast, Count, Flag, List, Or, Seconds, Size};
+use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, Or, Seconds, Size, Words};
 
 /// What a `[[site]]` says besides [`CACHING`](super::CACHING).
-pub(in crate::config) const SITE: &[Key<SiteDraft>] = &[
+pub(crate) const SITE: &[Key<SiteDraft>] = &[
     key!(
         "name",
         Or("auto", NAME),
@@ -26,7 +26,7 @@ pub(in crate::config) const SITE: &[Key<SiteDraft>] = &[
         "origin",
         List(ORIGIN),
         origins,
-        "origin servers; at least one; a path at the end, if only a slash, replaces the site's own path (docs/reverse-proxy.md)"
+        "origin servers; at least one; a path at the end, if only a slash, replaces the site's own path; unix:/socket or unix:/socket:/path for Unix sockets (docs/reverse-proxy.md)"
     ),
     key!(
         "host",

@@ -8,11 +8,16 @@ use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Hsts, Origin, PathPrefix, Times, Token};
 use larder_semantics::storable::Cookies;
 
+use crate::config::draft::Listen;
 use crate::config::kinds::{Choice, Text};
-use crate::config::{hsts, names};
+use crate::config::{hsts, names, places};
 
 pub(super) const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
+pub(super) const LISTEN: Text<Listen> =
+    Text { words: "address with a port or unix:/path", parse: places::listen, show: places::show_listen };
+pub(super) const MODE: Text<u32> =
+    Text { words: "file mode in octal", parse: names::mode, show: names::show_mode };
 pub(super) const NETWORK: Text<IpNet> =
     Text { words: "address or network", parse: names::network, show: names::show_network };
 pub(super) const POLICY: Text<Spec> =
@@ -26,9 +31,9 @@ pub(super) const PREFIX: Text<PathPrefix> =
     Text { words: "path", parse: names::prefix, show: PathPrefix::to_string };
 pub(super) const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
 pub(super) const ORIGIN: Text<Origin> =
-    Text { words: "http://host:port/path", parse: names::origin, show: names::show_origin };
+    Text { words: "http://host:port/path or unix:/socket", parse: places::origin, show: places::show_origin };
 pub(super) const NODE_URL: Text<Origin> =
-    Text { words: "http://host:port", parse: names::node, show: names::show_origin };
+    Text { words: "http://host:port", parse: places::node, show: places::show_origin };
 pub(super) const COLLECTOR: Text<String> =
     Text { words: "http://host:port", parse: names::collector, show: String::clone };
 pub(super) const HOST_HEADER: Text<HostHeader> = Text {

@@ -13,12 +13,13 @@ use std::{env, thread};
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Door, Doors, Health, Listener, MemoryTier, OriginTls, Role, Site, Token, Tracing,
+    Door, Doors, Health, Listener, MemoryTier, OriginTls, Role, Site, Token, Tracing, UnixSockets,
 };
 
-use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
+use super::draft::{DiskDraft, Draft, Listen, Memory, SiteDraft};
 use super::machine;
 use super::names::covers;
+use super::places::show_socket;
 use super::state::state_directory;
 use crate::cli::admin_token::TOKEN;
 use crate::cli::units::show_size;
@@ -31,8 +32,8 @@ const FORWARD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 312
 /// The settings that `draft` stands for, or all that does not agree in it.
 pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let mut problems = Problems::of(&draft);
-    let (listen, doors) = (listeners(&draft), doors(&draft));
-    check_fronts(&draft, &listen, &doors, &mut problems);
+    let ((listen, sockets), doors) = (listeners(&draft), doors(&draft));
+    check_fronts(&draft, &listen, &sockets, &doors, &mut problems);
     check_addresses(&draft, &listen, &doors, &mut problems);
     check_clients(&draft, &listen, &doors, &mut problems);
     check_tls(&draft, &listen, &mut problems);
@@ -58,6 +59,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let first = first.or_else(|| doors.first().map(|(_, address)| *address));
     Ok(Settings {
         listen,
+        sockets,
         proxy_protocol: draft.proxy_protocol,
         certificates: draft.certificates,
         client_auth,
@@ -86,10 +88,19 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     })
 }
 
-fn listeners(draft: &Draft) -> Vec<Listener> {
+fn listeners(draft: &Draft) -> (Vec<Listener>, UnixSockets) {
     let auto = |wanted: bool, address| if wanted { vec![address] } else { Vec::new() };
     let has_sites = !draft.sites.is_empty();
-    let reverse = draft.reverse_listen.clone().unwrap_or_else(|| auto(has_sites, REVERSE));
+    let (mut reverse, mut paths) = (Vec::new(), Vec::new());
+    for listen in draft.reverse_listen.iter().flatten() {
+        match listen {
+            Listen::Address(address) => reverse.push(*address),
+            Listen::Socket(path) => paths.push(path.clone()),
+        }
+    }
+    if draft.reverse_listen.is_none() {
+        reverse = auto(has_sites, REVERSE);
+    }
     let forward = draft.forward_listen.clone().unwrap_or_else(|| auto(!has_sites, FORWARD));
     let has_certificates = !draft.certificates.is_empty();
     let reverse_tls = draft.reverse_listen_tls.clone();
@@ -103,7 +114,7 @@ fn listeners(draft: &Draft) -> Vec<Listener> {
     let listeners = |(addresses, role, tls): (Vec<_>, _, _)| {
         addresses.into_iter().map(move |address| Listener { address, role, tls })
     };
-    each.into_iter().flat_map(listeners).collect()
+    (each.into_iter().flat_map(listeners).collect(), UnixSockets { paths, mode: draft.socket_mode })
 }
 
 fn doors(draft: &Draft) -> Vec<(Door, SocketAddr)> {
@@ -141,10 +152,16 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
 fn check_fronts(
     draft: &Draft,
     listen: &[Listener],
+    sockets: &UnixSockets,
     doors: &[(Door, SocketAddr)],
     problems: &mut Problems<'_>,
 ) {
-    let reverse = listen.iter().any(|listener| listener.role == Role::Reverse);
+    for (at, path) in sockets.paths.iter().enumerate() {
+        if sockets.paths[..at].contains(path) {
+            problems.add(&["reverse.listen"], &format!("reverse.listen has {} twice", show_socket(path)));
+        }
+    }
+    let reverse = !sockets.paths.is_empty() || listen.iter().any(|listener| listener.role == Role::Reverse);
     match (reverse, draft.sites.first()) {
         (true, None) => {
             let text = "reverse.listen needs an origin: add a [[site]], or --origin URL";
@@ -153,7 +170,7 @@ fn check_fronts(
         (false, Some(site)) => {
             problems.add_to_site(site, "no listener serves this site: reverse.listen is empty");
         }
-        _ if listen.is_empty() && doors.is_empty() => {
+        _ if listen.is_empty() && sockets.paths.is_empty() && doors.is_empty() => {
             let text = "nothing listens: forward.listen is empty, and there is no [[site]]";
             problems.add(&["forward.listen", "site"], text);
         }

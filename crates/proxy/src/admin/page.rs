@@ -1,6 +1,8 @@
 //! The dashboard: a page with its scripts and styles, all of them part of this program. They hold no figures and no
 //! secrets, so anybody may have them; what they show they ask of the other paths, as anybody else does.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Response};
@@ -111,11 +113,18 @@ impl About {
             },
             host: host.clone().filter(|_| listener.role == Role::Reverse),
         };
+        let socket = |path: &PathBuf| Listener {
+            role: Role::Reverse.name(),
+            tls: false,
+            address: format!("{}{}", settings::Origin::SOCKET, path.display()),
+            host: host.clone(),
+        };
+        let sockets = settings.sockets.paths.iter().map(socket);
         Self {
             version: env!("CARGO_PKG_VERSION"),
             statistics: shared.observers.ledger.is_some(),
             clustered: shared.cluster.is_some(),
-            listeners: settings.listen.iter().enumerate().map(listener).collect(),
+            listeners: settings.listen.iter().enumerate().map(listener).chain(sockets).collect(),
         }
     }
 }

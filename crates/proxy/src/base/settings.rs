@@ -9,13 +9,13 @@ mod client_auth;
 pub(crate) mod cluster;
 mod hsts;
 mod listeners;
+mod origin;
 mod origin_tls;
 pub(crate) mod place;
 mod statistics;
 mod token;
 mod validate;
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -32,7 +32,9 @@ pub use self::certificates::CertificateFiles;
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
 pub use self::hsts::Hsts;
-pub use self::listeners::{Listener, ProxyProtocol, Role};
+pub use self::listeners::{Listener, ProxyProtocol, Role, UnixSockets};
+pub use self::origin::Origin;
+pub(crate) use self::origin::socket_of;
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
@@ -47,8 +49,10 @@ pub const DOUBT: u32 = 60;
 /// Everything the proxy needs to know.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where clients connect. At least one.
+    /// Where clients connect. At least one, with `sockets`.
     pub listen: Vec<Listener>,
+    /// Unix sockets where clients connect.
+    pub sockets: UnixSockets,
     /// The proxies in front of them that begin each connection with a PROXY header.
     pub proxy_protocol: ProxyProtocol,
     /// The certificates of the listeners that speak TLS; the first one is for clients that name no server.
@@ -211,35 +215,6 @@ pub struct Health {
     pub path: String,
     /// Time between two checks.
     pub interval: Duration,
-}
-
-/// One origin of a site.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// Spoken over TLS.
-    pub https: bool,
-    /// Host name or address, with its port if one was written.
-    pub authority: String,
-    /// What stands in place of the site's path there; `None`: paths stay as they are.
-    pub path: Option<PathPrefix>,
-}
-
-impl Origin {
-    /// The server at `authority`, without a path.
-    pub fn new(https: bool, authority: impl Into<String>) -> Self {
-        Self { https, authority: authority.into(), path: None }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", if self.https { "https" } else { "http" }, self.authority)?;
-        match &self.path {
-            Some(path) if path.is_root() => write!(f, "/"),
-            Some(path) => write!(f, "{path}/"),
-            None => Ok(()),
-        }
-    }
 }
 
 /// What the origin sees as `Host`.

@@ -10,10 +10,10 @@
 //! gateways before its own origins: the config may have had other listeners before, and have them again later.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,7 +39,8 @@ impl Settled {
     pub(crate) fn take(settings: &Settings) -> Self {
         let Some(directory) = settings.state.as_deref() else { return Self::default() };
         let reverse = settings.listen.iter().filter(|listener| listener.role == Role::Reverse);
-        let names: BTreeSet<_> = reverse.map(|listener| name(listener.address)).collect();
+        let sockets = settings.sockets.paths.iter().map(|path| name(path.display()));
+        let names: BTreeSet<_> = reverse.map(|listener| name(listener.address)).chain(sockets).collect();
         if names.is_empty() {
             return Self::default();
         }
@@ -99,8 +100,8 @@ impl Settled {
 const BEGINNING: &str = "settled-";
 
 /// The name of the file of a listener.
-fn name(address: SocketAddr) -> String {
-    format!("{BEGINNING}{address}")
+fn name(address: impl Display) -> String {
+    format!("{BEGINNING}{}", address.to_string().replace('/', "%2F"))
 }
 
 /// Removes the gateways before any of `origins` from the files of other listeners than those of `names`. False if a file

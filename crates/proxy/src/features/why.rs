@@ -76,8 +76,8 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
 fn roles(plan: &Plan) -> Vec<Role> {
     let has_forward = !plan.settings.doors.listen.is_empty();
     let listens = |role| plan.settings.listen.iter().any(|listener| listener.role == role);
-    let roles =
-        [(Role::Reverse, listens(Role::Reverse)), (Role::Forward, has_forward || listens(Role::Forward))];
+    let has_reverse = !plan.settings.sockets.paths.is_empty() || listens(Role::Reverse);
+    let roles = [(Role::Reverse, has_reverse), (Role::Forward, has_forward || listens(Role::Forward))];
     roles.into_iter().filter(|(_, is_there)| *is_there).map(|(role, _)| role).collect()
 }
 

@@ -80,7 +80,7 @@ impl Answered<'_> {
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let request = self.request;
         let own = [(request.scheme, request.authority.as_str()), (scheme_of(self.origin), self.host)];
-        let all = self.site.settings.origins.iter().map(|origin| (scheme_of(origin), &*origin.authority));
+        let all = self.site.settings.origins.iter().map(|origin| (scheme_of(origin), origin.host()));
         let names_it = all.chain(own).any(|named| are_equal(named, (scheme, authority)));
         let path = self.path(path).filter(|_| names_it)?;
         match request.authority.is_empty() {
@@ -145,7 +145,7 @@ impl Answered<'_> {
         if client.is_empty() {
             return None;
         }
-        let is_origins = covers(self.host) || covers(&self.origin.authority);
+        let is_origins = covers(self.host) || covers(self.origin.host());
         (is_origins && !covers(client)).then(|| Cow::Owned(host_of(client).to_owned()))
     }
 }

@@ -174,7 +174,7 @@ async fn to_site(
         let origin = turn.origin();
         let host = match &site.settings.host {
             HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
-            HostHeader::Preserve | HostHeader::Origin => &origin.authority,
+            HostHeader::Preserve | HostHeader::Origin => origin.host(),
             HostHeader::Set(host) => host,
         };
         let path = &site.path_at(origin, &request.path);

@@ -46,7 +46,9 @@ pub enum Malformed {
     #[error("it is longer than allowed")]
     TooLong,
     /// The line of version 1 is none.
-    #[error("its line is not 'PROXY TCP4' or 'PROXY TCP6' with two addresses and two ports, nor 'PROXY UNKNOWN'")]
+    #[error(
+        "its line is not 'PROXY TCP4' or 'PROXY TCP6' with two addresses and two ports, nor 'PROXY UNKNOWN'"
+    )]
     Line,
     /// The version or the command is unknown.
     #[error("its version and command {0:#04x} are unknown")]
@@ -276,18 +278,21 @@ mod tests {
 
     /// Headers, some of them damaged in one place.
     fn nearly_headers() -> impl Strategy<Value = Vec<u8>> {
-        let word = proptest::sample::select(vec!["TCP4", "TCP6", "UNKNOWN", "1.2.3.4", "::1", "0", "65535", ""]);
+        let word =
+            proptest::sample::select(vec!["TCP4", "TCP6", "UNKNOWN", "1.2.3.4", "::1", "0", "65535", ""]);
         let line = vec(word, 0..7).prop_map(|words| format!("PROXY {}\r\nGET", words.join(" ")).into_bytes());
         let block = (0x20..0x23_u8, any::<u8>(), vec(any::<u8>(), 0..300));
         let block = block.prop_map(|(command, family, block)| binary(command, family, &block));
         let wires = prop_oneof![line, block, vec(any::<u8>(), 0..200)];
-        (wires, any::<prop::sample::Index>(), prop::option::of(any::<u8>())).prop_map(|(mut wire, at, byte)| {
-            if let (Some(byte), false) = (byte, wire.is_empty()) {
-                let at = at.index(wire.len());
-                wire[at] = byte;
-            }
-            wire
-        })
+        (wires, any::<prop::sample::Index>(), prop::option::of(any::<u8>())).prop_map(
+            |(mut wire, at, byte)| {
+                if let (Some(byte), false) = (byte, wire.is_empty()) {
+                    let at = at.index(wire.len());
+                    wire[at] = byte;
+                }
+                wire
+            },
+        )
     }
 
     proptest! {

@@ -1,13 +1,14 @@
 //! A connection's bytes: plain, or under TLS.
 
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::io::AsyncWrite;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use tokio_util::io::poll_read_buf;
 
@@ -20,6 +21,11 @@ pub enum Stream {
     Plain(TcpStream),
     /// Under TLS.
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection of a Unix socket as one of TCP: the kernel's calls that read, write and close are the same for both.
+pub(crate) fn of_socket(stream: UnixStream) -> io::Result<TcpStream> {
+    TcpStream::from_std(OwnedFd::from(stream.into_std()?).into())
 }
 
 impl Stream {

@@ -2,22 +2,23 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::Common;
 use super::TlsFault;
 use super::resolve::{Resolver, Unresolved};
 use crate::base::networks::host_of;
-use crate::base::settings::{OriginTls, OriginTlsFiles};
+use crate::base::settings::{OriginTls, OriginTlsFiles, socket_of};
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
-use crate::net::stream::Stream;
+use crate::net::stream::{self, Stream};
 use crate::net::tls::certificates::{self, Certificate};
 use crate::net::tls::provider;
 
@@ -101,6 +102,9 @@ impl Connector {
     /// # Errors
     /// Why there is none.
     pub(super) async fn open(&self, https: bool, authority: &str) -> Result<Stream, ConnectError> {
+        if let Some(path) = socket_of(authority) {
+            return self.socket(path, authority).await.map(Stream::Plain);
+        }
         let host = host_of(authority);
         let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
         if !https {
@@ -110,6 +114,18 @@ impl Connector {
         match tokio::time::timeout(self.timeout, self.secure(host, stream)).await {
             Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error.into())),
             Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.timeout)),
+        }
+    }
+
+    /// A connection to a Unix socket, which only the config can name.
+    async fn socket(&self, path: &Path, name: &str) -> Result<TcpStream, ConnectError> {
+        let failed = |error| ConnectError::Connect(name.to_owned(), error);
+        if self.public_only {
+            return Err(failed(io::ErrorKind::Unsupported.into()));
+        }
+        match tokio::time::timeout(self.timeout, UnixStream::connect(path)).await {
+            Ok(connected) => connected.and_then(stream::of_socket).map_err(failed),
+            Err(_) => Err(ConnectError::Timeout(name.to_owned(), self.timeout)),
         }
     }
 

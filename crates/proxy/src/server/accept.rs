@@ -2,13 +2,13 @@
 //! TLS, then the protocol of the listener.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener};
 
 use super::listen::{Front, Sockets};
 use crate::base::networks;
@@ -20,11 +20,15 @@ use crate::http1::idle::IdleConnections;
 use crate::http1::{self, Connection};
 use crate::net::io::{Reading, Writing, halves, secured_halves};
 use crate::net::proxy_protocol::{self, NoHeader};
+use crate::net::stream::of_socket;
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::rpc;
 
 /// How long a client that may not use a listener has to read that.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// For what clients of Unix sockets count: they are on this machine.
+const AT_SOCKET: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A worker, and what takes the connections of its listeners.
 #[derive(Clone)]
@@ -34,12 +38,33 @@ pub(super) struct Listening {
     pub(super) rpc: Arc<rpc::State>,
 }
 
+/// What accepts connections.
+enum Listens {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listens {
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        match self {
+            Self::Tcp(listener) => listener.accept().await,
+            Self::Unix(listener) => Ok((of_socket(listener.accept().await?.0)?, AT_SOCKET)),
+        }
+    }
+}
+
 /// A worker's life.
 pub(super) async fn work(listening: Listening, sockets: Sockets) {
     let cannot = |error| tracing::error!("a worker cannot listen: {error}");
     for (front, socket) in sockets.streams {
         match TcpListener::from_std(socket) {
-            Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, listener))),
+            Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, Listens::Tcp(listener)))),
+            Err(error) => cannot(error),
+        }
+    }
+    for (front, socket) in sockets.unix {
+        match UnixListener::from_std(socket) {
+            Ok(listener) => drop(tokio::spawn(accept(listening.clone(), front, Listens::Unix(listener)))),
             Err(error) => cannot(error),
         }
     }
@@ -60,7 +85,7 @@ pub(super) async fn work(listening: Listening, sockets: Sockets) {
     }
 }
 
-async fn accept(listening: Listening, front: Front, listener: TcpListener) {
+async fn accept(listening: Listening, front: Front, listener: Listens) {
     let mut drain = Drain::new(&listening.worker);
     loop {
         let accepted = tokio::select! {
@@ -224,4 +249,3 @@ async fn turn_away(mut stream: TcpStream, ip: IpAddr, _permit: ConnectionPermit)
     // A client that goes away, or that stays, is no matter.
     let _ = tokio::time::timeout(FAREWELL, said).await;
 }
-

@@ -56,7 +56,7 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
 async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), String> {
     let origin = turn.origin();
     let (authority, path) = (&origin.authority, &health.path);
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.host());
     let request = Outgoing {
         https: origin.https,
         authority,

@@ -3,14 +3,14 @@
 //! Every worker has its own accept queue on every address (`SO_REUSEPORT`), so that workers share
 //! nothing while they accept, and a connection stays on one core for its life.
 
-use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use larder_store::Store;
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -29,10 +29,9 @@ use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
 use crate::rpc::{self, Registration};
 use crate::server::accept::{Listening, work};
+use crate::server::bind::{self, SocketFile, datagram_socket, explain, socket};
 use crate::server::health;
 
-/// Connections the kernel holds for us between two accepts.
-const BACKLOG: i32 = 4096;
 /// How long the end of a process waits until other nodes have been told what was purged. Longer than is waited between two
 /// tries to reach the engine.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -49,6 +48,7 @@ pub struct Server {
     /// For each worker.
     sockets: Vec<Sockets>,
     addresses: Vec<(Front, SocketAddr)>,
+    files: Vec<SocketFile>,
     admin: Option<StdListener>,
 }
 
@@ -82,6 +82,7 @@ impl Front {
 #[derive(Default)]
 pub(super) struct Sockets {
     pub(super) streams: Vec<(Front, StdListener)>,
+    pub(super) unix: Vec<(Front, StdUnixListener)>,
     pub(super) datagrams: Vec<StdUdpSocket>,
 }
 
@@ -129,6 +130,7 @@ impl Server {
             }
             addresses.push((front, address));
         }
+        let files = bind_files(&settings, &mut sockets)?;
         let admin = settings.admin.map(|address| {
             let busy = |error| Error::new(format!("cannot listen on {address} (--admin)"), explain(error));
             socket(address, false).map_err(busy)
@@ -152,12 +154,17 @@ impl Server {
             cluster.start(*address)?;
             follow::start(cluster, &shared.cache);
         }
-        Ok(Self { admin, upkeep, done, rpc, shared, sockets, addresses })
+        Ok(Self { admin, upkeep, done, rpc, shared, sockets, addresses, files })
     }
 
     /// Where clients connect.
     pub fn addresses(&self) -> Vec<(Front, SocketAddr)> {
         self.addresses.clone()
+    }
+
+    /// The Unix sockets where clients of the sites connect.
+    pub fn sockets(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(SocketFile::path)
     }
 
     /// Where the admin listener is.
@@ -180,7 +187,7 @@ impl Server {
     /// # Errors
     /// When a thread or a runtime cannot be made.
     pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
-        let Self { shared, rpc, upkeep, done, sockets, admin, addresses } = self;
+        let Self { shared, rpc, upkeep, done, sockets, admin, addresses, files } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
@@ -198,7 +205,7 @@ impl Server {
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
         let admin = admin.map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done)));
         runtime.block_on(async {
-            if supervise(&shared, admin, &onc, &mut control).await {
+            if supervise(&shared, admin, &onc, files, &mut control).await {
                 if shared.connections.load(Ordering::Acquire) == 0 {
                     shared.cache.gateways.ended();
                 }
@@ -211,6 +218,21 @@ impl Server {
         runtime.shutdown_background();
         Ok(())
     }
+}
+
+/// Binds the Unix sockets of the settings; all workers accept from each.
+fn bind_files(settings: &Settings, sockets: &mut [Sockets]) -> Result<Vec<SocketFile>, Error> {
+    let front = Front::Http(Arrival { role: Role::Reverse, tls: false });
+    let bind = |path: &PathBuf| {
+        let failed = |why| Error::new(format!("cannot listen on unix:{}", path.display()), why);
+        let (listener, file) = bind::unix_socket(path, settings.sockets.mode).map_err(failed)?;
+        for worker in sockets.iter_mut() {
+            let listener = listener.try_clone().map_err(|error| failed(error.to_string()))?;
+            worker.unix.push((front, listener));
+        }
+        Ok(file)
+    };
+    settings.sockets.paths.iter().map(bind).collect()
 }
 
 /// Waits until the last spans are sent, for a short while.
@@ -243,36 +265,12 @@ async fn stopped(control: &mut UnboundedReceiver<Control>) {
     while !matches!(control.recv().await, Some(Control::Stop) | None) {}
 }
 
-fn socket(address: SocketAddr, share: bool) -> io::Result<StdListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(share)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-fn datagram_socket(address: SocketAddr) -> io::Result<StdUdpSocket> {
-    let socket = StdUdpSocket::bind(address)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
-fn explain(error: io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "another program listens there already".to_owned(),
-        io::ErrorKind::PermissionDenied => "ports below 1024 need privileges".to_owned(),
-        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
-        _ => error.to_string(),
-    }
-}
-
 /// Serves until told to end; whether there is time to put things in order.
 async fn supervise(
     shared: &Arc<Shared>,
     admin: Option<(StdListener, admin::State)>,
     onc: &[(SocketAddr, bool)],
+    files: Vec<SocketFile>,
     control: &mut UnboundedReceiver<Control>,
 ) -> bool {
     if let Some((listener, state)) = admin
@@ -285,6 +283,8 @@ async fn supervise(
     }
     let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
     let drains = until_told(shared, control).await;
+    // A process that starts now finds no socket, and this one accepts nothing more.
+    drop(files);
     if drains {
         if let Some(cluster) = &shared.cluster {
             cluster.leave().await;

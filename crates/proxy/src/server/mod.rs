@@ -1,5 +1,6 @@
 //! The process: listeners, threads, and maintenance.
 
 mod accept;
+mod bind;
 pub(crate) mod health;
 pub mod listen;

@@ -100,6 +100,9 @@ function every(milliseconds, work) {
 
 /** What asks a listener for something. One of all addresses is reached by the one that this page came from. */
 function command({ role, tls, address, host }) {
+  if (address.startsWith("unix:")) {
+    return `curl -i --unix-socket ${address.slice(5)} http://${host ?? "localhost"}/`;
+  }
   const place = address.replace(/^(0\.0\.0\.0|\[::\])/, location.hostname);
   const url = `${tls ? "https" : "http"}://${place}`;
   if (role === "forward") return `curl -x ${url} http://example.com/`;

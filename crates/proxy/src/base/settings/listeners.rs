@@ -1,6 +1,7 @@
 //! Where clients connect.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use ipnet::IpNet;
 
@@ -41,4 +42,19 @@ pub struct ProxyProtocol {
     pub reverse: Vec<IpNet>,
     /// For the forward proxy's.
     pub forward: Vec<IpNet>,
+}
+
+/// Unix sockets where clients of the sites connect, without TLS. Their clients count as clients at 127.0.0.1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnixSockets {
+    /// Their absolute paths.
+    pub paths: Vec<PathBuf>,
+    /// The permissions of their files.
+    pub mode: u32,
+}
+
+impl Default for UnixSockets {
+    fn default() -> Self {
+        Self { paths: Vec::new(), mode: 0o660 }
+    }
 }

@@ -1,0 +1,117 @@
+//! Makes the sockets that listen.
+
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+/// Connections the kernel holds for us between two accepts.
+const BACKLOG: i32 = 4096;
+
+/// The file of a socket that listens. Dropped, it removes the file, unless it is another one by now.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and number of the file.
+    identity: (u64, u64),
+}
+
+pub(super) fn socket(address: SocketAddr, share: bool) -> io::Result<StdListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(share)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+pub(super) fn datagram_socket(address: SocketAddr) -> io::Result<StdUdpSocket> {
+    let socket = StdUdpSocket::bind(address)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+pub(super) fn explain(error: io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another program listens there already".to_owned(),
+        io::ErrorKind::PermissionDenied => "ports below 1024 need privileges".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// A Unix socket at `path` whose file has the permissions `mode`.
+///
+/// # Errors
+/// Why there is none, in one line.
+pub(super) fn unix_socket(path: &Path, mode: u32) -> Result<(StdUnixListener, SocketFile), String> {
+    let address = SockAddr::unix(path).map_err(|error| error.to_string())?;
+    remove_stale(path, &address)?;
+    let bound = || {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address)?;
+        // Clients are let in after that.
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
+        socket.listen(BACKLOG)?;
+        Ok((socket.into(), file))
+    };
+    bound().map_err(|error: io::Error| match error.kind() {
+        ErrorKind::NotFound => "its directory does not exist".to_owned(),
+        ErrorKind::PermissionDenied => "its directory must be writable for this user".to_owned(),
+        ErrorKind::AddrInUse => "another program has made it at the same time".to_owned(),
+        _ => error.to_string(),
+    })
+}
+
+/// Removes the socket that a process has left, if no process listens there.
+fn remove_stale(path: &Path, address: &SockAddr) -> Result<(), String> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err("there is a file that is no socket: remove it, or write another path".to_owned());
+        }
+        Ok(_) => {}
+    }
+    let probe = Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|probe| {
+        // A listener whose queue is full must not make this wait.
+        probe.set_nonblocking(true)?;
+        probe.connect(address)
+    });
+    match probe {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
+            .map_err(|error| format!("cannot remove the socket of an ended process: {error}")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err("there is a socket that this user may not connect to".to_owned())
+        }
+        Ok(()) | Err(_) => Err("another program listens there already".to_owned()),
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+impl SocketFile {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!("cannot remove the socket {}: {error}", self.path.display());
+        }
+    }
+}

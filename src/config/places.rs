@@ -1,0 +1,189 @@
+//! Where clients connect and where origins are: addresses, URLs, Unix sockets.
+
+use std::path::{Path, PathBuf};
+
+use http::Uri;
+use larder_proxy::settings::Origin;
+
+use super::draft::Listen;
+use super::names::{address, prefix, quoted};
+
+/// The longest path of a Unix socket, in bytes: the kernel's structure has room for no more.
+const MOST_OF_SOCKET: usize = 107;
+
+/// `ADDRESS:PORT` or `unix:/PATH`, where clients of sites connect.
+pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+    match text.strip_prefix(Origin::SOCKET) {
+        Some(path) => unix_socket(path).map(|()| Listen::Socket(PathBuf::from(path))),
+        None => {
+            address(text).map(Listen::Address).map_err(|error| format!("{error} or 'unix:/run/larder.sock'"))
+        }
+    }
+}
+
+/// How [`listen`] is written.
+pub(super) fn show_listen(listen: &Listen) -> String {
+    match listen {
+        Listen::Address(address) => address.to_string(),
+        Listen::Socket(path) => show_socket(path),
+    }
+}
+
+/// How a Unix socket is written.
+pub(crate) fn show_socket(path: &Path) -> String {
+    format!("{}{}", Origin::SOCKET, path.display())
+}
+
+/// Whether `path` may be that of a Unix socket.
+fn unix_socket(path: &str) -> Result<(), String> {
+    let wrong = |why: &str| format!("'{}{}': {why}", Origin::SOCKET, path.escape_debug());
+    if !path.starts_with('/') {
+        return Err(wrong("write the absolute path of the socket, such as 'unix:/run/app.sock'"));
+    }
+    if path.len() > MOST_OF_SOCKET {
+        return Err(wrong(&format!("paths of sockets have at most {MOST_OF_SOCKET} bytes")));
+    }
+    match path.chars().any(|char| char.is_control() || char.is_whitespace()) || path.ends_with('/') {
+        true => Err(wrong("this is not the path of a socket")),
+        false => Ok(()),
+    }
+}
+
+/// `unix:/SOCKET` or `unix:/SOCKET:/PATH`.
+fn socket_origin(text: &str) -> Result<Origin, String> {
+    let rest = &text[Origin::SOCKET.len()..];
+    let (socket, path) = rest.split_once(":/").unzip();
+    let socket = socket.unwrap_or(rest);
+    unix_socket(socket)?;
+    let path = path.map(|path| prefix(&format!("/{path}"))).transpose()?;
+    Ok(Origin { path, ..Origin::new(false, [Origin::SOCKET, socket].concat()) })
+}
+
+/// `http://HOST[:PORT][/PATH]`, the same with https, or `unix:/SOCKET[:/PATH]`.
+pub(crate) fn origin(text: &str) -> Result<Origin, String> {
+    let wrong = |why: &str| format!("{}: {why}", quoted(text));
+    if text.starts_with(Origin::SOCKET) {
+        return socket_origin(text);
+    }
+    if let Some(socket) = text.strip_prefix("http://").filter(|rest| rest.starts_with(Origin::SOCKET)) {
+        return Err(wrong(&format!(
+            "write a Unix socket without http://, such as '{}'",
+            socket.escape_debug()
+        )));
+    }
+    let uri: Uri = text.parse().map_err(|_| wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"))?;
+    let https = match uri.scheme_str() {
+        Some("http") => false,
+        Some("https") => true,
+        Some(scheme) => return Err(wrong(&format!("scheme '{scheme}' is neither http nor https"))),
+        None if text.starts_with('/') => {
+            return Err(wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"));
+        }
+        None => {
+            return Err(wrong(&format!("write the scheme too, such as 'http://{}'", text.escape_debug())));
+        }
+    };
+    let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
+        return Err(wrong("no host in it"));
+    };
+    if authority.as_str().contains('@') {
+        return Err(wrong("user names and passwords are not sent to origins"));
+    }
+    if uri.query().is_some() {
+        return Err(wrong("an origin has no query; requests bring their own"));
+    }
+    // The parser takes no path for a slash, which means something else here.
+    let has_path = text.matches('/').count() > 2;
+    let path = has_path.then(|| prefix(uri.path())).transpose()?;
+    match authority.as_str()[authority.host().len()..].strip_prefix(':') {
+        None => {}
+        Some(port) if port.parse::<u16>().is_ok_and(|port| port > 0) => {}
+        Some(port) => return Err(wrong(&format!("port '{port}' is not from 1 to 65535"))),
+    }
+    Ok(Origin { path, ..Origin::new(https, authority.as_str().to_ascii_lowercase()) })
+}
+
+/// The address of a node for other nodes: an origin without a path.
+pub(super) fn node(text: &str) -> Result<Origin, String> {
+    let Origin { https, authority, path } = origin(text)?;
+    if authority.starts_with(Origin::SOCKET) {
+        return Err(format!("{}: a node is on a network, not at a Unix socket", quoted(text)));
+    }
+    match path.is_none_or(|path| path.is_root()) {
+        true => Ok(Origin::new(https, authority)),
+        false => Err(format!("{}: a node has no path", quoted(text))),
+    }
+}
+
+/// How [`origin`] is written.
+pub(crate) fn show_origin(origin: &Origin) -> String {
+    origin.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_servers() {
+        let origin = |text| origin(text).map(|origin| show_origin(&origin));
+        for right in ["http://127.0.0.1:3000", "https://docs.example", "http://[::1]:80"] {
+            assert_eq!(origin(right), Ok(right.to_owned()));
+        }
+        assert_eq!(origin("HTTP://Docs.Example/"), Ok("http://docs.example/".to_owned()));
+        assert_eq!(origin("http://a/B/c"), Ok("http://a/B/c/".to_owned()));
+        let wrong = [
+            ("ftp://a", "'ftp://a': scheme 'ftp' is neither http nor https"),
+            ("localhost", "'localhost': write the scheme too, such as 'http://localhost'"),
+            ("http://a:0", "'http://a:0': port '0' is not from 1 to 65535"),
+            ("http://a:65536", "'http://a:65536': port '65536' is not from 1 to 65535"),
+            ("http://a:", "'http://a:': port '' is not from 1 to 65535"),
+            ("http://a/../b", "'/../b' is not a path such as '/shop'"),
+            ("http://a/?b", "'http://a/?b': an origin has no query; requests bring their own"),
+            ("http://u:p@a", "'http://u:p@a': user names and passwords are not sent to origins"),
+            ("http://", "'http://': expected http://HOST[:PORT] or https://HOST[:PORT]"),
+            ("a b", "'a b': expected http://HOST[:PORT] or https://HOST[:PORT]"),
+        ];
+        for (text, error) in wrong {
+            assert_eq!(origin(text), Err(error.to_owned()));
+        }
+    }
+
+    #[test]
+    fn origins_may_be_unix_sockets_with_a_path() {
+        for right in
+            ["unix:/run/app.sock", "unix:/run/app.sock:/", "unix:/run/a:b.sock:/app/", "unix:/C.sock"]
+        {
+            let origin = origin(right).unwrap();
+            assert_eq!(
+                (show_origin(&origin).as_str(), origin.host(), origin.https),
+                (right, "localhost", false)
+            );
+        }
+        let long = format!("unix:/{}", "a".repeat(107));
+        let too_long = format!("'{long}': paths of sockets have at most 107 bytes");
+        for (text, error) in [
+            ("unix:run", "'unix:run': write the absolute path of the socket, such as 'unix:/run/app.sock'"),
+            ("unix:/run/", "'unix:/run/': this is not the path of a socket"),
+            ("unix:/a b", "'unix:/a b': this is not the path of a socket"),
+            ("unix:/a:/../b", "'/../b' is not a path such as '/shop'"),
+            ("http://unix:/a", "'http://unix:/a': write a Unix socket without http://, such as 'unix:/a'"),
+            (&long, &too_long),
+        ] {
+            assert_eq!(origin(text), Err(error.to_owned()));
+        }
+        assert_eq!(
+            node("unix:/a"),
+            Err("'unix:/a': a node is on a network, not at a Unix socket".to_owned())
+        );
+    }
+
+    #[test]
+    fn sites_are_served_at_addresses_and_sockets() {
+        for right in ["127.0.0.1:80", "[::1]:0", "unix:/run/larder.sock"] {
+            assert_eq!(listen(right).map(|listen| show_listen(&listen)), Ok(right.to_owned()));
+        }
+        let error = "'a' is not an address with a port, such as '127.0.0.1:8080' or 'unix:/run/larder.sock'";
+        assert_eq!(listen("a"), Err(error.to_owned()));
+    }
+}
