@@ -18,6 +18,11 @@ pub(crate) const CLIENT_CERT: &str = "client-cert";
 /// The field with the rest of its chain, which is not sent.
 pub(crate) const CLIENT_CERT_CHAIN: &str = "client-cert-chain";
 
+/// Whether these fields of a request name its client: what it asks for may be for that client alone.
+pub(crate) fn names_client(fields: &impl Fields) -> bool {
+    ["authorization", CLIENT_CERT].iter().any(|name| fields.contains(name))
+}
+
 /// The fields by which a request on a listener of `role` selects what is stored: those of its head, but for what only the
 /// connection can tell.
 pub(crate) fn selecting<'h>(

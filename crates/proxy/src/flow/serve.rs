@@ -21,7 +21,7 @@ use crate::base::outcome::{Kind, Outcome, Tier};
 use crate::base::settings::Role;
 use crate::cache::Cache;
 use crate::cluster::{Cluster, lease, session};
-use crate::exchange::client_cert::{self, CLIENT_CERT};
+use crate::exchange::client_cert;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::{Address, Request, asked, cached_site, write_key};
@@ -285,8 +285,8 @@ impl Context<'_> {
 /// Whether the node that owns the key may answer in the origin's place: nothing forbids a stored answer.
 pub(crate) fn asks_peers(cluster: Option<&Cluster>, rules: &Rules, request: &Request) -> bool {
     // A node is not told of certificates.
-    let names_client = ["authorization", CLIENT_CERT].iter().any(|name| request.fields.contains(name));
-    let is_for_all = !rules.validated && !names_client && !request.asked.no_store;
+    let is_for_all =
+        !rules.validated && !client_cert::names_client(&request.fields) && !request.asked.no_store;
     let hears = cluster.is_some_and(|cluster| cluster.invalidations.lease.hears());
     hears && !request.by_peer && request.awaited.is_none() && is_for_all
 }

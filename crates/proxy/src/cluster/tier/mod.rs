@@ -29,7 +29,7 @@ use super::engine::{Engine, EngineError, Link, refused_or_lost};
 use super::members::Standing;
 use crate::base::clock;
 use crate::base::settings::cluster;
-use crate::exchange::client_cert::CLIENT_CERT;
+use crate::exchange::client_cert::{CLIENT_CERT, names_client};
 use crate::exchange::request::Request;
 
 /// How long the engine may take to store something.
@@ -191,8 +191,7 @@ impl Side {
 impl Cluster {
     /// Where a fetch that begins now stands with what is purged, if what it brings may go to the second tier.
     pub(crate) fn place_of_fetch(&self, request: &Request) -> Option<Follower> {
-        let names_client = ["authorization", CLIENT_CERT].iter().any(|name| request.fields.contains(name));
-        if self.tier.is_none() || names_client {
+        if self.tier.is_none() || names_client(&request.fields) {
             return None;
         }
         let follower = self.invalidations.follower.borrow().clone();

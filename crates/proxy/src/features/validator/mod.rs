@@ -25,7 +25,7 @@ use self::refetch::{Content, LARGEST, MARK, Refetched, refetch};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::Role;
-use crate::exchange::client_cert::{self, CLIENT_CERT};
+use crate::exchange::client_cert;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
@@ -99,8 +99,7 @@ fn admit(
     served: &Served,
 ) -> Option<OwnedSemaphorePermit> {
     let (limits, settings) = (&worker.shared.observers.validator.limits, &plan.settings.validate);
-    if !settings.cookies && ["cookie", "authorization", CLIENT_CERT].iter().any(|name| fields.contains(name))
-    {
+    if !settings.cookies && (fields.contains("cookie") || client_cert::names_client(fields)) {
         return limits.skip_credentials();
     }
     if served.entry.body().len() > LARGEST {
