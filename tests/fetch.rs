@@ -338,6 +338,24 @@ fn a_proxy_is_asked_in_the_absolute_form() {
 }
 
 #[test]
+fn a_refused_tunnel_is_told_with_the_proxys_reason() {
+    let origin = Origin::always("200 OK\n\npage");
+    let proxy = Larder::before(&origin);
+    let server = proxy.forward.to_string();
+    for (url, why) in [
+        (
+            "https://127.0.0.1:444/",
+            "127.0.0.1:444: 403 tunnels to port 444 are not allowed; connect_ports: 443; ",
+        ),
+        ("https://127.0.0.1/", "127.0.0.1:443: 403 the origin's address is not allowed; allow_private, "),
+    ] {
+        let (told, code) = failure(&larder(&[url, "--server", &server]));
+        assert!(told.contains(&format!("{server} refuses a tunnel to {why}")), "{told}");
+        assert_eq!(code, Some(1));
+    }
+}
+
+#[test]
 fn what_the_proxy_says_of_an_error_is_shown() {
     let larder = Larder::start(OPEN);
     let output = self::larder(&["--server", &larder.forward.to_string(), "http://127.0.0.1:65535/"]);

@@ -199,6 +199,7 @@ fn questions_are_answered_in_a_table() {
         let sum: u64 =
             groups.as_array().expect("rows").iter().filter_map(|row| row["requests"].as_u64()).sum();
         assert_eq!(sum, 5, "{by}: {groups}");
+        assert_eq!(groups[0][by].is_u64(), by == "hour", "hours are numbers, as in the rows: {groups}");
     }
     let changes = larder_of(&url, "DELETE FROM transactions");
     assert!(changes.starts_with("larder: statistics database: not a query: 'DELETE'"), "{changes}");
@@ -430,7 +431,10 @@ fn validated_answers_are_counted_apart_everywhere() {
         let summary = answer(&["stats", "--admin", &larder.admin.to_string()]);
         let [hits, validated, misses] = told;
         let all = told.iter().sum::<u64>();
-        let line = format!("requests  {all}: {hits} hits, {validated} validated, {misses} misses\n");
+        let hits_word = if hits == 1 { "hit" } else { "hits" };
+        let misses_word = if misses == 1 { "miss" } else { "misses" };
+        let line =
+            format!("requests  {all}: {hits} {hits_word}, {validated} validated, {misses} {misses_word}\n");
         assert!(summary.starts_with(&line), "{context}: {summary}");
         let share = |part: u64| 100.0 * part as f64 / all as f64;
         let line = format!("{:.2}% hit ratio, {:.2}% with validated\n", share(hits), share(hits + validated));

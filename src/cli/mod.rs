@@ -4,6 +4,7 @@ pub(crate) mod admin;
 pub(crate) mod admin_token;
 pub(crate) mod counters;
 pub(crate) mod exit_with_parent;
+pub(crate) mod numbers;
 mod output;
 pub(crate) mod progress;
 pub(crate) mod tables;

@@ -10,6 +10,7 @@ use serde_json::{Value, from_slice};
 
 use crate::cli::Failure;
 use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::numbers::whole;
 use crate::cli::tables::shortened;
 use crate::cli::terminal::{self, Keys, Tone, coloured};
 use crate::cli::units::{about_size, about_time, counted, parse_duration};
@@ -50,7 +51,7 @@ pub(crate) struct Log {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     period: Option<Duration>,
     /// End after this many requests
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(1..=u64::MAX))]
     limit: Option<u64>,
     /// Print each request as JSON, a line each
     #[arg(long)]

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Value, from_slice};
 
 use crate::cli::admin::{AdminClient, AdminListener};
+use crate::cli::numbers::whole;
 use crate::cli::tables::{Column, fitted, shortened};
 use crate::cli::terminal::{self, CLEAR, Keys, Tone, coloured};
 use crate::cli::units::{about_count, about_size, about_time, counted, parse_duration};
@@ -33,7 +34,7 @@ pub(crate) struct Top {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     period: Option<Duration>,
     /// Number of URLs [default: 20, or as many as fit the terminal]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>(1..=u64::MAX))]
     limit: Option<usize>,
     /// Print one table, as JSON
     #[arg(long)]

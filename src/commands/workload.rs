@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use larder_lab::trace;
 use larder_lab::workload::{self, Crud, Dataset, Latency, Method, Order, Pages, Rate, Sizes, Web};
 
+use crate::cli::numbers::whole;
 use crate::cli::traces::{self, Reading};
 use crate::cli::{Failure, units};
 
@@ -24,6 +25,13 @@ Examples:
 The first lines of a workload's file contain the model, its parameters and the seed; the same seed generates the same
 workload.";
 
+/// How many pages there may be.
+const PAGES: RangeInclusive<u64> = 1..=100_000_000;
+/// How many requests a scan, and the pause before it, may have.
+const WALK: RangeInclusive<u64> = 0..=1_000_000_000;
+/// One at least.
+const SOME: RangeInclusive<u64> = 1..=u64::MAX;
+
 /// Makes a workload.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -37,7 +45,7 @@ enum Kind {
     /// Every page a random number of times, in random order
     Shuffle {
         /// Number of pages
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = pages())]
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(PAGES))]
         pages: u32,
         /// Requests for each page, at least and at most
         #[arg(long, value_name = "N-M", default_value = "7-16", value_parser = copies)]
@@ -48,10 +56,10 @@ enum Kind {
     /// Small pages, then larger ones, then the largest, repeatedly
     Staged {
         /// Number of pages
-        #[arg(long, value_name = "N", default_value_t = 50, value_parser = pages())]
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = whole::<u32>(PAGES))]
         pages: u32,
         /// Number of repetitions
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(1..=u32::MAX.into()))]
         rounds: u32,
         /// Chance that a page is one of those that the repetition before had of its kind: 0 draws evenly
         #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = units::parse_share)]
@@ -69,10 +77,10 @@ enum Kind {
     /// A service's users reading and writing, with methods and bodies
     Crud {
         /// Number of requests
-        #[arg(long, value_name = "N", default_value_t = 15_000)]
+        #[arg(long, value_name = "N", default_value_t = 15_000, value_parser = whole::<u64>(SOME))]
         requests: u64,
         /// Number of users, paths and skills, each
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = pages())]
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(PAGES))]
         entities: u32,
         /// The share of requests that change something
         #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = units::parse_share)]
@@ -100,10 +108,10 @@ enum Kind {
         #[arg(long, value_name = "TRACE")]
         like: Option<PathBuf>,
         /// Number of requests [default: as in the trace]
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = whole::<u64>(SOME))]
         requests: Option<u64>,
         /// Number of pages [default: as in the trace]
-        #[arg(long, value_name = "N", value_parser = pages())]
+        #[arg(long, value_name = "N", value_parser = whole::<u32>(PAGES))]
         pages: Option<u32>,
         #[command(flatten)]
         common: Common,
@@ -124,10 +132,10 @@ enum Kind {
         #[command(flatten)]
         zipf: Skew,
         /// Number of other requests between two scans
-        #[arg(long, value_name = "N", default_value_t = 10_000)]
+        #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole::<u64>(WALK))]
         every: u64,
         /// Number of pages in a scan
-        #[arg(long, value_name = "N", default_value_t = 2_000)]
+        #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = whole::<u64>(WALK))]
         length: u64,
         #[command(flatten)]
         common: Common,
@@ -153,10 +161,10 @@ enum Kind {
 #[derive(Clone, Copy, Debug, Args)]
 struct Skew {
     /// Number of requests
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = whole::<u64>(SOME))]
     requests: u64,
     /// Number of pages
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = pages())]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole::<u32>(PAGES))]
     pages: u32,
     /// 0 is even; the web has 0.6 to 1
     #[arg(long, value_name = "S", default_value = "0.9", value_parser = exponent)]
@@ -175,7 +183,7 @@ struct Common {
     #[arg(long, value_name = "N", default_value = "10", value_parser = rate)]
     rate: Rate,
     /// Seed of all random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
@@ -269,10 +277,6 @@ fn write_endpoints(crud: &Crud, directory: &Path) -> Result<(), Failure> {
     write().map_err(|error: io::Error| {
         Failure::Failed(format!("cannot write to {}: {error}", directory.display()))
     })
-}
-
-fn pages() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=100_000_000)
 }
 
 fn copies(text: &str) -> Result<RangeInclusive<u32>, String> {

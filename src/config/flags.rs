@@ -17,6 +17,7 @@ use super::draft::{DiskDraft, Draft, Listen, SiteDraft};
 use super::names::{self, ACCESS_LOGS};
 use super::places;
 use super::self_signed;
+use crate::cli::numbers::whole;
 use crate::cli::units;
 
 /// What `serve` runs and `check` validates.
@@ -67,7 +68,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with = "entries")]
     pub(crate) memory: Option<u64>,
     /// Capacity of the memory in responses instead of bytes
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(ENTRIES))]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(ENTRIES))]
     pub(crate) entries: Option<u64>,
     /// Eviction policy, such as s3fifo or tinylfu+gdsf [default: adaptive]
     #[arg(long, value_name = "POLICY", value_parser = names::policy)]
@@ -88,7 +89,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "URL", value_parser = names::database)]
     pub(crate) stats: Option<DatabasePlace>,
     /// Worker threads [default: one for each core]
-    #[arg(long, value_name = "NUMBER", value_parser = threads)]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>(THREADS))]
     pub(crate) threads: Option<usize>,
     /// Write an access log in this form [default: off]
     #[arg(long, value_name = "FORM", value_parser = access_log())]
@@ -163,10 +164,9 @@ impl Flags {
 
     /// The certificates that the flags name.
     fn certificates(&self) -> Vec<CertificateFiles> {
-        let files = |(cert, key): (&PathBuf, &PathBuf)| CertificateFiles {
-            cert: cert.clone(),
-            key: key.clone(),
-            place: "--tls-cert".to_owned(),
+        let files = |(cert, key): (&PathBuf, &PathBuf)| {
+            let files = CertificateFiles::at(cert.clone(), key.clone(), "--tls-cert");
+            CertificateFiles { key_place: "--tls-key".to_owned(), ..files }
         };
         self.tls_cert.iter().zip(&self.tls_key).map(files).collect()
     }
@@ -226,10 +226,4 @@ fn size_within(text: &str, bounds: &RangeInclusive<u64>) -> Result<u64, String> 
     let size = units::parse_size(text)?;
     let (least, most) = (units::show_size(*bounds.start()), units::show_size(*bounds.end()));
     if bounds.contains(&size) { Ok(size) } else { Err(format!("expected a size from {least} to {most}")) }
-}
-
-fn threads(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| THREADS.contains(number));
-    let number = number.and_then(|number| usize::try_from(number).ok());
-    number.ok_or_else(|| format!("expected a number from {} to {}", THREADS.start(), THREADS.end()))
 }

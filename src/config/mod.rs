@@ -3,7 +3,7 @@
 //! `raw` turns text into a draft by the table in `keys`; `flags` override it; `settle` checks combinations of values
 //! and makes the settings.
 
-mod bounds;
+pub(crate) mod bounds;
 pub(crate) mod docs;
 mod draft;
 pub(crate) mod flags;
@@ -30,6 +30,7 @@ use std::path::Path;
 
 use larder_proxy::Settings;
 
+use crate::cli::units::counted;
 use draft::Draft;
 pub(crate) use draft::statistics::DatabasePlace;
 use flags::Flags;
@@ -79,13 +80,18 @@ fn parse(file: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError>
     let mut problems = read.err().unwrap_or_default();
     if flags.tls_cert.len() != flags.tls_key.len() {
         let (certs, keys) = (flags.tls_cert.len(), flags.tls_key.len());
-        problems.push(format!("--tls-key: {keys} keys for {certs} certificates; write one for each"));
+        let certs = counted(certs as u64, "certificate", "certificates");
+        problems.push(format!(
+            "--tls-key: {} for {certs}; write one for each",
+            counted(keys as u64, "key", "keys")
+        ));
     }
     if let (disks, sizes @ 2..) = (flags.disk.len(), flags.disk_size.len())
         && disks != sizes
     {
         problems.push(format!(
-            "--disk-size: {sizes} sizes for {disks} directories; write one for all, or one for each"
+            "--disk-size: {sizes} sizes for {}; write one for all, or one for each",
+            counted(disks as u64, "directory", "directories")
         ));
     }
     match settle::settle(draft) {

@@ -65,10 +65,15 @@ fn gone(processes: &[Pid]) {
 #[test]
 fn a_python_that_is_not_there_is_told_before_anything_is_measured() {
     let directory = tempfile::tempdir().expect("a directory");
-    let output = larder(&["parallel", "--smoke", "-o", path(&directory), "--python", "no-such-python"]);
-    let told = stderr(&output);
-    assert!(told.contains("larder: cannot run Python by 'no-such-python': "), "{told}");
-    assert_eq!(output.status.code(), Some(1));
+    for (python, why) in
+        [("no-such-python", "there is no such program"), ("false", "it runs no Python 3 with asyncio")]
+    {
+        let output = larder(&["all", "--smoke", "-o", path(&directory), "--python", python]);
+        let told = stderr(&output);
+        assert!(told.starts_with(&format!("larder: cannot run Python by '{python}': {why}")), "{told}");
+        assert_eq!((told.lines().count(), output.status.code()), (1, Some(2)), "{told}");
+        assert_eq!(fs::read_dir(&directory).expect("a folder").count(), 0, "nothing was begun");
+    }
 }
 
 #[test]

@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jiff::Zoned;
-use larder_lab::live::experiments::{EXPERIMENTS, Experiment};
+use larder_lab::live::experiments::{EXPERIMENTS, Experiment, check_python};
 use larder_lab::live::{self, Bench, Halt, Head, Journal, Part, Prices, Provenance, Scale, Size, Watch};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::cli::numbers::whole;
 use crate::cli::progress::Bar;
 use crate::cli::{Failure, say, words};
 
@@ -56,7 +57,7 @@ pub(crate) struct Line {
     #[arg(long, hide = true, conflicts_with = "quick")]
     smoke: bool,
     /// Seed of all random numbers
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     /// Python for the comparison with asyncio, by default python3 or the system's; aiohttp is measured if installed
     #[arg(long, value_name = "PROGRAM")]
@@ -78,6 +79,9 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
         "list" => return show_list(),
         "prices" => return show_prices(),
         _ => {}
+    }
+    if let Some(python) = &line.python {
+        check_python(python).map_err(|halt| Failure::Refused(halt.to_string()))?;
     }
     let chosen = chosen(&line.name).map_err(Failure::Refused)?;
     let directory = line.output.as_deref();

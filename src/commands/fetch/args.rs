@@ -1,7 +1,6 @@
 //! The command line of `larder fetch`.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use clap::{Args, ValueEnum};
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 
+use crate::cli::numbers::whole;
 use crate::cli::{admin, units};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -63,8 +63,8 @@ pub(crate) struct Fetch {
     #[arg(long)]
     pub(super) text: bool,
     /// Fetch everything this many times, print no pages, and show statistics
-    #[arg(long, value_name = "N", conflicts_with = "output")]
-    pub(super) repeat: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", conflicts_with = "output", value_parser = whole::<usize>(1..=u64::MAX))]
+    pub(super) repeat: Option<usize>,
     /// Send the requests of this trace in order, and show statistics; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "urls")]
     pub(super) workload: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub(crate) struct Fetch {
     #[arg(long, value_name = "URL", value_parser = url, requires = "workload")]
     pub(super) origin: Option<String>,
     /// Number of parallel connections
-    #[arg(long, value_name = "N", default_value = "1", value_parser = connections)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<usize>(1..=1_024))]
     pub(super) connections: usize,
     /// Show the server's statistics and nothing else
     #[arg(long, conflicts_with_all = ["urls", "workload"])]
@@ -197,11 +197,6 @@ fn server(text: &str) -> Result<String, String> {
         Some(_) => Ok(text.to_owned()),
         None => Err("expected a host and a port, such as 127.0.0.1:3128".to_owned()),
     }
-}
-
-fn connections(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
-    number.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {

@@ -8,20 +8,20 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
 use larder_rpc::{Answer, Call, Failure, Limits};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Proxy, Response, StatusCode};
+use reqwest::{Client, Proxy, Response, Url};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 use super::door::{Door, Problem, said};
+use super::said::{first_line, is_text, reason};
+use super::tunnel;
 use crate::cli::units::show_duration;
 
 /// How many redirects in a row are followed.
 const REDIRECTS: usize = 10;
-/// Bytes of an explanation that are shown.
-const LONGEST_WHY: usize = 200;
 
 /// A forward proxy.
 pub(super) struct Http {
@@ -51,11 +51,17 @@ impl Http {
         })
     }
 
-    fn explain(&self, error: &reqwest::Error) -> Problem {
+    async fn explain(&self, url: &str, error: &reqwest::Error) -> Problem {
         let cause = deepest(error);
         if error.is_timeout() {
             Problem::Failed(format!("no answer in {}", show_duration(self.patience)))
         } else if error.is_connect() {
+            let asked = error.url().map_or(url, Url::as_str);
+            // What the client says of a tunnel lacks the proxy's answer.
+            let refusal = timeout(self.patience, tunnel::refusal(&self.server, asked)).await;
+            if let Some(refusal) = refusal.ok().flatten() {
+                return Problem::Failed(refusal);
+            }
             Problem::Failed(format!("cannot connect through {}: {cause}", self.server))
         } else if error.is_redirect() || error.is_builder() {
             Problem::Failed(cause)
@@ -71,9 +77,16 @@ impl Door for Http {
             return Err(Problem::Failed("a proxy has pages and nothing else".to_owned()));
         };
         self.runtime.block_on(async {
-            let response = self.client.get(url).send().await.map_err(|error| self.explain(&error))?;
-            let (status, is_text) = (response.status(), is_text(&response));
-            let content = content(response).await.map_err(|error| self.explain(&error))?;
+            let response = match self.client.get(url).send().await {
+                Ok(response) => response,
+                Err(error) => return Err(self.explain(url, &error).await),
+            };
+            let (status, is_text) = (response.status(), is_text(response.headers()));
+            let content = content(response).await;
+            let content = match content {
+                Ok(content) => content,
+                Err(error) => return Err(self.explain(url, &error).await),
+            };
             let Some(content) = content else {
                 return Err(Problem::Failed(format!("a page of more than {} bytes", Limits::default().page)));
             };
@@ -87,17 +100,6 @@ impl Door for Http {
     }
 }
 
-/// What `status` means, and what the answer's text says of it. The proxy's own texts begin with the status and
-/// say all there is.
-fn reason(status: StatusCode, text: &str) -> String {
-    let meaning = status.canonical_reason().unwrap_or_default();
-    match (text.strip_prefix(&format!("{}: ", status.as_str())), text) {
-        (Some(ours), _) => ours.to_owned(),
-        (None, "") => meaning.to_owned(),
-        (None, text) => format!("{meaning}: {text}"),
-    }
-}
-
 /// The content of `response`, unless it is longer than a page may be.
 async fn content(mut response: Response) -> reqwest::Result<Option<Bytes>> {
     let mut content = BytesMut::new();
@@ -108,16 +110,6 @@ async fn content(mut response: Response) -> reqwest::Result<Option<Bytes>> {
         content.extend_from_slice(&chunk);
     }
     Ok(Some(content.freeze()))
-}
-
-fn is_text(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"))
-}
-
-fn first_line(content: &[u8]) -> String {
-    let shown = String::from_utf8_lossy(&content[..content.len().min(LONGEST_WHY)]);
-    shown.lines().next().unwrap_or_default().trim().to_owned()
 }
 
 /// The cause that has no cause of its own, which says most.
@@ -140,21 +132,4 @@ pub(super) fn tls() -> Result<ClientConfig, String> {
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| format!("cannot speak tls: {error}"))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_status_says_what_it_means_once() {
-        let table = [
-            ("", "Bad Gateway"),
-            ("502: no connection to the origin", "no connection to the origin"),
-            ("try again", "Bad Gateway: try again"),
-        ];
-        for (text, expected) in table {
-            assert_eq!(reason(StatusCode::BAD_GATEWAY, text), expected);
-        }
-    }
 }

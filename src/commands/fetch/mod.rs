@@ -7,7 +7,9 @@ mod keep;
 mod names;
 mod replay;
 mod report;
+mod said;
 mod server;
+mod tunnel;
 
 use larder_lab::trace::{self, Trace};
 use larder_rpc::{Answer, Call};
@@ -93,7 +95,7 @@ impl Source {
 
 /// What to fetch.
 fn list(args: &Fetch) -> Result<List, Failure> {
-    let times = args.repeat.map_or(1, usize::from);
+    let times = args.repeat.unwrap_or(1);
     let Some(path) = &args.workload else {
         let order = (0..args.urls.len() as u32).collect();
         return Ok(List { urls: args.urls.clone(), order, times });

@@ -7,8 +7,10 @@ use clap::Args;
 use larder_evict::By;
 use larder_lab::sweep::Size;
 
+use crate::cli::numbers::whole;
 use crate::cli::traces::Reading;
 use crate::cli::units;
+use crate::config::bounds::THREADS;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -50,10 +52,10 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "SHARE", value_parser = warmup, default_value = "0%")]
     pub(super) warmup: f64,
     /// Seed of the policies' random numbers
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub(super) seed: u64,
     /// Number of parallel replays [default: one for each core]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<NonZeroUsize>(THREADS))]
     pub(super) threads: Option<NonZeroUsize>,
     /// Sweep many sizes; with the exact curve of lru
     #[arg(long)]
@@ -90,7 +92,7 @@ pub(super) struct Cluster {
         long,
         value_name = "NUMBERS",
         value_delimiter = ',',
-        value_parser = clap::value_parser!(u16).range(1..=1000),
+        value_parser = whole::<u16>(1..=1_000),
         conflicts_with_all = ["curve", "reference"]
     )]
     pub(super) nodes: Vec<u16>,
@@ -108,10 +110,10 @@ pub(super) struct Cluster {
     #[arg(long, value_name = "SHARE", value_parser = units::parse_share, default_value = "0%", requires = "nodes")]
     pub(super) affinity: f64,
     /// Remove this many nodes half-way
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "nodes")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = whole::<u16>(0..=999), requires = "nodes")]
     pub(super) lose: u16,
     /// Assign objects by a fixed pool of this many slots instead of the ring
-    #[arg(long, value_name = "NUMBER", requires = "nodes")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<NonZeroU16>(1..=u16::MAX.into()), requires = "nodes")]
     pub(super) slots: Option<NonZeroU16>,
 }
 

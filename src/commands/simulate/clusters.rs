@@ -12,7 +12,7 @@ use super::data::{self, Column, is_offline};
 use super::table::{capacity, percent};
 use crate::cli::tables::{self, fitted};
 use crate::cli::terminal;
-use crate::cli::units::{about_count, about_size};
+use crate::cli::units::{about_count, about_size, counted};
 
 /// What the figures mean.
 const LEGEND: &str = "\
@@ -74,7 +74,8 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
         return Err("a sample does not tell how nodes share the load; leave out --sample or --nodes".into());
     }
     if let Some(nodes) = cluster.nodes.iter().find(|nodes| cluster.lose > 0 && **nodes <= cluster.lose) {
-        return Err(format!("{nodes} nodes cannot lose {} and go on", cluster.lose));
+        let nodes = counted(u64::from(*nodes), "node", "nodes");
+        return Err(format!("{nodes} cannot lose {} and go on", cluster.lose));
     }
     let (offline, specs): (Vec<_>, Vec<_>) = plain.specs.into_iter().partition(is_offline);
     let offline: Vec<_> = offline.iter().map(ToString::to_string).collect();
@@ -109,7 +110,11 @@ pub(super) fn page(args: &Simulate, cells: &[Cell]) -> String {
 fn table(cells: &[Cell]) -> String {
     let mut page = String::new();
     for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
-        page += &format!("{}: {} requests counted\n", trace[0].trace, about_count(trace[0].counts.requests));
+        page += &format!(
+            "{}: {} counted\n",
+            trace[0].trace,
+            counted(trace[0].counts.requests, "request", "requests")
+        );
         for line in rows(trace) {
             page += &(line + "\n");
         }

@@ -7,7 +7,7 @@ use super::data::is_offline;
 use super::results::Results;
 use crate::cli::tables::aligned;
 use crate::cli::terminal;
-use crate::cli::units::{about_count, about_size};
+use crate::cli::units::{about_count, about_size, counted};
 
 /// What the signs in the table mean.
 const BEST: &str = "* best of its capacity";
@@ -47,7 +47,8 @@ const COLUMNS: &[Column] = &[
 pub(super) fn page(results: &Results) -> String {
     let (mut page, cells) = (String::new(), &results.cells);
     for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
-        page += &format!("{}: {} requests counted\n", trace[0].trace, about_count(trace[0].requests));
+        page +=
+            &format!("{}: {} counted\n", trace[0].trace, counted(trace[0].requests, "request", "requests"));
         let whole = results.whole.get(&trace[0].trace).copied();
         for line in lines(trace, whole) {
             page += &(line + "\n");

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use larder_stats::{Counts, Database, Dimension, Group, Measure, QueryError, Table};
 use serde_json::{Map, Value, json};
 
+use crate::cli::numbers::whole;
 use crate::cli::tables::{Column, aligned, fitted};
 use crate::cli::terminal::{self, Tone, coloured};
 use crate::cli::units::{about_count, about_size, about_time, parse_duration, show_duration};
@@ -39,7 +40,7 @@ pub(super) struct Query {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "question", conflicts_with = "sql")]
     since: Option<Duration>,
     /// Number of rows [default: 20 URLs, or all sums]
-    #[arg(long, value_name = "NUMBER", requires = "question", conflicts_with = "sql")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>(1..=u32::MAX.into()), requires = "question", conflicts_with = "sql")]
     limit: Option<u32>,
     /// Use this database instead of the config's
     #[arg(long, value_name = "URL", value_parser = names::database, requires = "question")]
@@ -176,6 +177,9 @@ fn time(micros: f64, count: u64) -> String {
 
 fn groups_json(name: &str, groups: &[Group]) -> String {
     let group = |Group { name: value, counts }: &Group| {
+        // As in the rows: milliseconds since 1970.
+        let hour = value.parse::<i64>().ok().filter(|_| name == "hour");
+        let value = hour.map_or_else(|| Value::from(value.as_str()), Value::from);
         json!({
             name: value, "requests": counts.requests, "hits": counts.hits, "validated": counts.validated,
             "misses": counts.misses, "hit_ratio": counts.hit_ratio(),

@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use crate::cli::admin::AdminListener;
-use crate::cli::terminal::{CLEAR, Keys};
+use crate::cli::terminal::{self, CLEAR, Keys};
 use crate::cli::units::{about_count, about_size};
 use crate::cli::{Failure, counters, say};
 use database::Query;
@@ -81,7 +81,7 @@ fn print(stats: &Stats) -> Result<(), Failure> {
     match (stats.json, stats.all) {
         (true, _) => say(text.trim_end()),
         (false, true) => table(&numbers).iter().for_each(|line| say(line)),
-        (false, false) => summary::lines(&numbers).iter().for_each(|line| say(line)),
+        (false, false) => summary::lines(&numbers, terminal::columns()).iter().for_each(|line| say(line)),
     }
     Ok(())
 }

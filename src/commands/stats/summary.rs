@@ -5,15 +5,13 @@ use serde_json::{Map, Value};
 use crate::cli::units::{about_count, about_size, about_time, counted};
 use crate::cli::words::printable;
 
-/// Columns of a line: those of the smallest usual terminal.
-const WIDTH: usize = 80;
 /// Reasons that are shown, the most frequent first.
 const REASONS: usize = 6;
 /// Sites and disks that are shown; the rest is counted.
 const ROWS: usize = 5;
 
-/// The summary, a line each, none longer than [`WIDTH`].
-pub(super) fn lines(numbers: &Map<String, Value>) -> Vec<String> {
+/// The summary, a line each, none longer than `width`.
+pub(super) fn lines(numbers: &Map<String, Value>, width: Option<usize>) -> Vec<String> {
     let all = Value::Object(numbers.clone());
     let mut lines = vec![requests(&all), line("", &ratios(&all)), others(&all), bytes(&all)];
     lines.extend(["hit", "validated", "miss", "origin"].iter().filter_map(|kind| latency(&all, kind)));
@@ -23,7 +21,7 @@ pub(super) fn lines(numbers: &Map<String, Value>) -> Vec<String> {
     lines.extend(some(&all["sites"], site));
     lines.push(in_progress(&all));
     lines.extend(reasons(&all));
-    lines.iter().map(|line| shortened(line)).collect()
+    lines.iter().map(|line| shortened(line, width)).collect()
 }
 
 fn line(name: &str, text: &str) -> String {
@@ -39,13 +37,13 @@ fn ratio(value: &Value, name: &str) -> String {
 }
 
 fn requests(all: &Value) -> String {
-    let number = |name| about_count(count(all, name));
+    let each = |name, one, many| counted(count(all, name), one, many);
     let text = format!(
-        "{}: {} hits, {} validated, {} misses",
-        number("requests"),
-        number("hits"),
-        number("validated"),
-        number("misses"),
+        "{}: {}, {} validated, {}",
+        about_count(count(all, "requests")),
+        each("hits", "hit", "hits"),
+        about_count(count(all, "validated")),
+        each("misses", "miss", "misses"),
     );
     line("requests", &text)
 }
@@ -63,10 +61,10 @@ fn ratios(of: &Value) -> String {
 fn others(all: &Value) -> String {
     let number = |name| about_count(count(all, name));
     let text = format!(
-        "{} passes, {} refused, {} errors; {} stale, {} coalesced",
-        number("passes"),
+        "{}, {} refused, {}; {} stale, {} coalesced",
+        counted(count(all, "passes"), "pass", "passes"),
         number("refused"),
-        number("errors"),
+        counted(count(all, "errors"), "error", "errors"),
         number("stale"),
         number("coalesced"),
     );
@@ -103,7 +101,7 @@ fn latency(all: &Value, kind: &str) -> Option<String> {
 
 fn memory(all: &Value) -> String {
     let capacity = match all["by"].as_str() {
-        Some("entries") => format!("{} entries", about_count(count(all, "capacity"))),
+        Some("entries") => counted(count(all, "capacity"), "entry", "entries"),
         _ => about_size(count(all, "capacity")),
     };
     let text = format!(
@@ -181,10 +179,12 @@ fn word(value: &Value, name: &str) -> String {
     printable(value[name].as_str().unwrap_or("unknown"))
 }
 
-fn shortened(line: &str) -> String {
-    match line.chars().count() {
-        ..=WIDTH => line.to_owned(),
-        _ => line.chars().take(WIDTH - 2).chain("..".chars()).collect(),
+fn shortened(line: &str, width: Option<usize>) -> String {
+    match width {
+        Some(width) if line.chars().count() > width => {
+            line.chars().take(width.saturating_sub(2)).chain("..".chars()).collect()
+        }
+        _ => line.to_owned(),
     }
 }
 
@@ -192,10 +192,10 @@ fn shortened(line: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{WIDTH, lines};
+    use super::lines;
 
-    fn page(numbers: Value) -> Vec<String> {
-        lines(numbers.as_object().expect("an object"))
+    fn page(numbers: Value, width: Option<usize>) -> Vec<String> {
+        lines(numbers.as_object().expect("an object"), width)
     }
 
     #[test]
@@ -222,14 +222,28 @@ mod tests {
             "now       2 connections; 1 request to origins in progress, 0 queued",
             "reasons   fresh 7, absent 3",
         ];
-        assert_eq!(page(numbers), expected);
+        assert_eq!(page(numbers, Some(80)), expected);
+    }
+
+    #[test]
+    fn one_of_a_kind_is_not_several() {
+        let one = page(
+            json!({"requests": 2, "hits": 1, "misses": 1, "passes": 1, "errors": 1, "capacity": 1, "by": "entries"}),
+            None,
+        );
+        assert_eq!(one[0], "requests  2: 1 hit, 0 validated, 1 miss");
+        assert_eq!(one[2], "          1 pass, 0 refused, 1 error; 0 stale, 0 coalesced");
+        assert!(one.iter().any(|line| line.contains("0 B of 1 entry")), "{one:?}");
     }
 
     #[test]
     fn lists_and_lines_are_bounded_whatever_the_numbers_are() {
         let site = json!({"site": "s".repeat(200), "origins": "none"});
-        let long = page(json!({"sites": vec![site; 9], "disks": 3, "reasons": []}));
-        assert!(long.iter().all(|line| line.chars().count() <= WIDTH));
+        let numbers = json!({"sites": vec![site; 9], "disks": 3, "reasons": []});
+        let long = page(numbers.clone(), Some(80));
+        assert!(long.iter().all(|line| line.chars().count() <= 80));
+        let whole = format!("{}: 0 requests", "s".repeat(200));
+        assert!(page(numbers, None).iter().any(|line| line.contains(&whole)), "a pipe gets whole lines");
         assert!(long.contains(&"          and 4 more; --all shows them".to_owned()), "{long:?}");
     }
 }

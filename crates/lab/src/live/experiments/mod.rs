@@ -11,6 +11,7 @@ mod parallel;
 mod services;
 mod thrift;
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::bench::Size;
@@ -18,6 +19,14 @@ use super::{Bench, Findings, Halt, Journal};
 
 /// Claims of this report, in contrast to those of the seed reports that its experiments repeat.
 const LARDER: &str = "this report";
+
+/// Checks that the Python at `program` can be measured, which an experiment would find out late.
+///
+/// # Errors
+/// When it does not start, or runs no Python.
+pub fn check_python(program: &Path) -> Result<(), Halt> {
+    parallel::check_python(program)
+}
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]

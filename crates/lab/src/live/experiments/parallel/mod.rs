@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::python::Python;
+pub(super) use self::python::check as check_python;
 use super::Experiment;
 use crate::live::bench::Size;
 use crate::live::course::{Course, Page};

@@ -88,13 +88,28 @@ pub(super) struct Python {
 /// When the chosen one does not start.
 pub(super) fn find(chosen: Option<&Path>) -> Result<Option<Python>, Halt> {
     if let Some(program) = chosen {
-        let found = ask(program);
-        let failed = |error| Halt::because(&format!("cannot run Python by '{}'", program.display()), error);
-        return found.map(Some).map_err(failed);
+        return chosen_one(program).map(Some);
     }
     let there = USUAL.iter().filter_map(|program| ask(Path::new(program)).ok());
     // Of those that can run as much, the first.
     Ok(there.reduce(|best, other| if other.can_run.len() > best.can_run.len() { other } else { best }))
+}
+
+/// Whether the Python at `program` can be measured.
+///
+/// # Errors
+/// When it does not start, or runs no Python.
+pub(crate) fn check(program: &Path) -> Result<(), Halt> {
+    chosen_one(program).map(drop)
+}
+
+fn chosen_one(program: &Path) -> Result<Python, Halt> {
+    let failed = |why: &str| Halt::because(&format!("cannot run Python by '{}'", program.display()), why);
+    match ask(program) {
+        Ok(found) if found.can_run.is_empty() => Err(failed("it runs no Python 3 with asyncio")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(failed("there is no such program")),
+        found => found.map_err(|error| failed(&error.to_string())),
+    }
 }
 
 fn ask(program: &Path) -> io::Result<Python> {
