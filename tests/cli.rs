@@ -102,6 +102,10 @@ fn misspelt_words_get_the_nearest_one() {
         (&["check", "--memory", "1GBit"], "unknown unit 'GBit' in '1GBit'; known: B KiB MiB GiB TiB"),
         (&["check", "--origin", "localhost"], "write the scheme too, such as 'http://localhost'"),
         (&["check", "--threads", "0"], "from 1 to 1024"),
+        (
+            &["check", "--listen-tls", "127.0.0.1:0"],
+            "--listen-tls: reverse.listen_tls needs an origin and a certificate: add a [[site]] and a [[tls]], or ",
+        ),
         (&["check", "--memory", "1GiB", "--entries", "7"], "cannot be used with"),
         (&["cache", "l"], "'ls'"),
         (&["purge", "--hard"], "purge what? name URLs, or --prefix, --tag, --group, --host or --all"),
@@ -140,6 +144,30 @@ fn misspelt_words_get_the_nearest_one() {
 }
 
 #[test]
+fn numbers_that_are_not_accepted_are_told_those_that_are() {
+    let table: &[(&[&str], &str)] = &[
+        (&["fetch", "http://a/", "--repeat", "0"], "'--repeat <N>': expected a whole number from 1"),
+        (&["fetch", "http://a/", "--connections", "x"], "expected a whole number from 1 to 1024"),
+        (&["simulate", "a", "--seed", "x"], "'--seed <NUMBER>': expected a whole number"),
+        (&["simulate", "a", "--threads", "0"], "expected a whole number from 1 to 1024"),
+        (&["simulate", "a", "--nodes", "1", "--slots", "0"], "expected a whole number from 1 to 65535"),
+        (&["workload", "zipf", "--requests", "0"], "'--requests <N>': expected a whole number from 1"),
+        (&["workload", "staged", "--rounds", "0"], "expected a whole number from 1 to 4294967295"),
+        (&["workload", "web", "--seed", "1.5"], "'--seed <N>': expected a whole number"),
+        (&["experiment", "all", "--seed", "x"], "'--seed <NUMBER>': expected a whole number"),
+        (&["top", "--limit", "0"], "'--limit <NUMBER>': expected a whole number from 1"),
+        (&["log", "--limit", "x"], "'--limit <NUMBER>': expected a whole number from 1"),
+        (&["stats", "--top", "hits", "--limit", "0"], "expected a whole number from 1 to 4294967295"),
+        (&["check", "--entries", "0"], "expected a whole number from 1 to 4294967294"),
+    ];
+    for (words, advice) in table {
+        let output = larder(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&output).ends_with(&format!("{advice}\n")), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn mistakes_of_every_kind_are_shown_at_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("larder.toml");
@@ -170,6 +198,10 @@ fn what_is_valid_and_hardly_meant_is_warned_of() {
             &["--access-log-file", "access.log"],
             "access_log_file access.log stays empty: set access_log, such as to \"combined\"",
         ),
+        (
+            &["--origin", "http://localhost:8080/app"],
+            "site 'default': its origin http://localhost:8080/app/ is a listener of this process: requests for it get 508",
+        ),
     ] {
         let output = larder(&[&["check", "--stats", "none"], words].concat());
         assert_eq!(output.status.code(), Some(0), "{words:?}");
@@ -189,6 +221,43 @@ fn a_directory_that_cannot_be_used_is_told_why() {
         assert!(stderr(&output).ends_with(&expected), "{}", stderr(&output));
         assert_eq!(output.status.code(), Some(1));
     }
+}
+
+#[test]
+fn check_warns_of_places_that_serve_could_not_use() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    fs::create_dir(path("etc")).expect("made");
+    fs::write(path("taken"), "").expect("written");
+    let file = path("etc/larder.toml");
+    let log = "access_log = 'text'\naccess_log_file = ";
+    for (keys, why) in [
+        ("[[disk]]\npath = 'taken'", "cannot use taken for the disk cache: it is not a directory"),
+        ("[[disk]]\npath = 'taken/x'", "cannot use taken/x for the disk cache: it is not a directory"),
+        (&format!("{log}'none/x'"), "cannot write the access log: none/x: there is no directory none"),
+        (&format!("{log}'taken/x'"), "cannot write the access log: taken/x: taken is not a directory"),
+        (&format!("{log}'etc'"), "cannot write the access log: etc: it is a directory"),
+    ] {
+        fs::write(&file, format!("admin = 'off'\n{keys}\n[forward]\nlisten = '127.0.0.1:0'"))
+            .expect("written");
+        // Relative paths begin where the program was started.
+        let said = |command: &str| {
+            let mut larder = Command::new(LARDER);
+            larder.args([command, "--stats", "none", "--config", &file]).current_dir(directory.path());
+            larder.output().expect("it runs")
+        };
+        let checked = said("check");
+        assert_eq!((stderr(&checked), checked.status.code()), (format!("larder: warning: {why}\n"), Some(0)));
+        let served = said("serve");
+        assert!(stderr(&served).ends_with(&format!("{why}\n")), "{}", stderr(&served));
+        assert_eq!(served.status.code(), Some(1), "{keys}");
+    }
+    fs::write(&file, "[[disk]]\npath = 'new/deep'\n[cluster]\nnode = 'a'").expect("written");
+    let output = larder(&["check", "--stats", "none", "--config", &file]);
+    let warning =
+        "larder.toml:4: [cluster] has no effect without 'engine', the URL of a Valkey or Redis, such as";
+    assert!(stderr(&output).contains(warning), "{}", stderr(&output));
+    assert_eq!(stderr(&output).lines().count(), 1, "a directory can be made: {}", stderr(&output));
 }
 
 #[test]
@@ -321,6 +390,18 @@ fn a_proxy_says_where_it_listens_and_gives_its_numbers() {
     let json = stdout(&larder(&["stats", "--json", "--admin", &url]));
     let numbers: serde_json::Value = serde_json::from_str(&json).expect("json");
     assert_eq!(numbers["policy"], "adaptive");
+}
+
+#[test]
+fn the_command_to_try_has_the_host_and_the_path_of_the_site() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("larder.toml").display().to_string();
+    let site = "[[site]]\nhosts = '*.shop.example'\npath = '/shop'\norigin = 'http://127.0.0.1:1'\n";
+    fs::write(&file, format!("admin = 'off'\n[reverse]\nlisten = '127.0.0.1:0'\n{site}")).expect("written");
+    let proxy = Serving::start(&["--config", &file]);
+    let last = proxy.said.last().expect("a line");
+    assert!(last.starts_with("try: curl -i -H 'Host: www.shop.example' http://127.0.0.1:"), "{last}");
+    assert!(last.ends_with("/shop"), "{last}");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use larder_proxy::Settings;
 use larder_proxy::net::tls::certificates::Certificate;
 use larder_proxy::settings::CertificateFiles;
+use larder_proxy::{Settings, examine_access_log};
+use larder_store::Directory;
 
 use crate::cli::units::counted;
 use crate::cli::{Failure, say};
@@ -63,10 +64,19 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     for line in certificates {
         say(&line);
     }
-    for warning in config::warnings(&settings) {
+    for warning in config::warnings(&settings).into_iter().chain(unusable(&settings)) {
         eprintln!("larder: warning: {warning}");
     }
     Ok(())
+}
+
+/// What `serve` could not use at this moment, in its words. Another user may have other rights.
+fn unusable(settings: &Settings) -> Vec<String> {
+    let disks =
+        settings.disks.iter().map(|disk| Directory::examine(&disk.path).map_err(|why| why.to_string()));
+    let log = settings.access_log_file.iter();
+    let log = log.map(|path| examine_access_log(path).map_err(|why| why.to_string()));
+    disks.chain(log).filter_map(Result::err).collect()
 }
 
 /// What listeners show to clients, and what clients may not accept of it.

@@ -23,6 +23,8 @@ override the file. Every key is optional except a site's `origin`; an unknown ke
 Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of bytes. `4G` is 4 GiB, `64MB` is 64,000,000 bytes. Durations
 are a number and a unit (`ms` `s` `m` `h` `d`). A list with one element needs no brackets.
 
+A relative path, also in `sqlite:` URLs and in flags, begins in the directory in which `larder` was started, wherever the config file is.
+
 `SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `[stats]`, `[cluster]`, `[trace]`, the listeners,
 the capacity of the memory and the list of disk directories, which need a restart. A file with an error changes nothing. A
 new policy takes over the stored responses.

@@ -137,6 +137,11 @@ impl Reader<'_> {
         let known: Vec<_> = names(TLS_KEYS).collect();
         for (key, value) in table.iter() {
             let outcome = set(TLS_KEYS, &mut files, key.get_ref(), value.get_ref());
+            let place = format!("{}: {}", self.place(key.span().start), path("tls", key.get_ref()));
+            match &**key.get_ref() {
+                "cert" => files.cert_place = place,
+                _ => files.key_place = place,
+            }
             self.judge(("tls", key.get_ref()), &known, key.span().start, outcome);
         }
         for wanted in ["cert", "key"] {
@@ -154,6 +159,7 @@ impl Reader<'_> {
         for (key, value) in table.iter() {
             let outcome = set(SITE, &mut site, key.get_ref(), value.get_ref())
                 .or_else(|| set(CACHING, &mut site.rules, key.get_ref(), value.get_ref()));
+            site.places.insert(key.get_ref().to_string(), self.place(key.span().start));
             self.judge(("site", key.get_ref()), &known, key.span().start, outcome);
         }
         let says = |name: &str| table.iter().any(|(key, _)| key.get_ref() == name);

@@ -1,6 +1,7 @@
 //! A certificate that this program makes and signs itself, to try TLS without an authority.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use larder_proxy::Settings;
@@ -22,16 +23,24 @@ const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub(crate) fn files() -> CertificateFiles {
     let folder = state_directory().unwrap_or_default();
     let file = |name| folder.join(name);
-    CertificateFiles { cert: file("self-signed.pem"), key: file("self-signed.key"), place: FLAG.to_owned() }
+    CertificateFiles::at(file("self-signed.pem"), file("self-signed.key"), FLAG)
 }
 
-/// Makes the certificate if `settings` ask for it and there is none for their sites: lines that say how to trust it.
+/// The certificate, for those who are to trust it.
+#[derive(Debug)]
+pub(crate) struct SelfSigned {
+    pub(crate) file: PathBuf,
+    /// SHA-256, as browsers show it.
+    pub(crate) fingerprint: String,
+}
+
+/// Makes the certificate if `settings` ask for it and there is none for their sites.
 ///
 /// # Errors
 /// Why there is none, in one line.
-pub(crate) fn provide(settings: &Settings) -> Result<Vec<String>, String> {
+pub(crate) fn provide(settings: &Settings) -> Result<Option<SelfSigned>, String> {
     let Some(files) = settings.certificates.iter().find(|files| files.place == FLAG) else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     if settings.state.is_none() {
         return Err(format!(
@@ -46,12 +55,8 @@ pub(crate) fn provide(settings: &Settings) -> Result<Vec<String>, String> {
         make(files, names)
             .map_err(|error| format!("cannot make a certificate in {}: {error}", files.cert.display()))?;
     }
-    let made = Certificate::read(files)?;
-    let path = files.cert.display();
-    Ok(vec![
-        format!("certificate {path}, SHA-256 {}", made.fingerprint()),
-        format!("to try it: curl --cacert {path} ..."),
-    ])
+    let made = Certificate::read(files).map_err(|fault| files.blame(&fault))?;
+    Ok(Some(SelfSigned { file: files.cert.clone(), fingerprint: made.fingerprint() }))
 }
 
 fn is_there(files: &CertificateFiles, names: &[String]) -> bool {

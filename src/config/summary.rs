@@ -122,7 +122,7 @@ fn show_capacity(settings: &Settings) -> String {
     let Capacity { by, amount } = settings.memory.capacity;
     match by {
         By::Bytes => show_size(amount),
-        By::Entries => format!("{amount} entries"),
+        By::Entries => counted(amount, "entry", "entries"),
     }
 }
 

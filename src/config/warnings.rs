@@ -1,8 +1,12 @@
 //! Settings that are valid, and most likely a mistake.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use http::uri::Authority;
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{AccessLog, ProxyProtocol, Role};
+use larder_proxy::net::own::OwnListeners;
+use larder_proxy::settings::{AccessLog, Origin, ProxyProtocol, Role};
 
 use super::machine;
 use super::places::show_socket;
@@ -15,7 +19,7 @@ const LEAST_MEMORY: u64 = 64 << 10;
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     let Capacity { by, amount } = settings.memory.capacity;
     let (size, machine) = (show_size(amount), machine::memory());
-    let mut warnings = Vec::new();
+    let mut warnings = settings.without_effect.clone();
     if by == By::Bytes && amount > machine {
         let machine = show_size(machine & !((1 << 20) - 1));
         warnings.push(format!("memory.size {size} is more memory than there is: {machine}"));
@@ -53,6 +57,7 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(to_own_listeners(settings));
     warnings
 }
 
@@ -61,4 +66,33 @@ fn plain_listener(settings: &Settings) -> Option<String> {
     let listener = settings.listen.iter().find(|one| one.role == Role::Reverse && !one.tls);
     let socket = || settings.sockets.paths.first().map(|path| show_socket(path));
     listener.map(|listener| listener.address.to_string()).or_else(socket)
+}
+
+/// Origins that are listeners of the same process, which answers such requests with 508.
+fn to_own_listeners(settings: &Settings) -> Vec<String> {
+    let listen = settings.listen.iter().map(|listener| listener.address);
+    let doors = settings.doors.listen.iter().map(|(_, address)| *address);
+    let peers = settings.cluster.as_ref().map(|cluster| cluster.listen);
+    let own = OwnListeners::new(listen.chain(doors).chain(settings.admin).chain(peers));
+    let all = settings.sites.iter().flat_map(|site| site.origins.iter().map(move |origin| (site, origin)));
+    let loops = all.filter(|(_, origin)| addresses(origin).into_iter().any(|address| own.have(address)));
+    loops
+        .map(|(site, origin)| {
+            let name = &site.name;
+            format!(
+                "site '{name}': its origin {origin} is a listener of this process: requests for it get 508"
+            )
+        })
+        .collect()
+}
+
+/// Where `origin` is, as far as that is known without a name server.
+fn addresses(origin: &Origin) -> Vec<SocketAddr> {
+    let Ok(authority) = origin.authority.parse::<Authority>() else { return Vec::new() };
+    let port = authority.port_u16().unwrap_or(if origin.https { 443 } else { 80 });
+    let hosts = match authority.host().trim_start_matches('[').trim_end_matches(']') {
+        "localhost" => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+        host => host.parse::<IpAddr>().into_iter().collect(),
+    };
+    hosts.into_iter().map(|host| SocketAddr::new(host, port)).collect()
 }

@@ -61,19 +61,29 @@ fn what_is_wrong_with_a_certificate_is_said_with_its_line() {
     let pair = |cert: &str, key: &str| format!("[[tls]]\ncert = '{cert}'\nkey = '{key}'\n");
     let [one_cert, one_key, other_key] =
         [&one.cert, &one.key, &other.key].map(|path| path.display().to_string());
+    let short = |end: &str| folder.path().join(format!("short.{end}")).display().to_string();
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:1024", "-nodes", "-subj", "/CN=site.test"]);
+    let made = openssl.args(["-keyout", &short("key"), "-out", &short("pem")]).output().expect("openssl");
+    assert!(made.status.success(), "{made:?}");
     let table = [
-        (pair(&one_cert, &other_key), "is not the key of the certificate in"),
-        (pair(&one_cert, "/nonexistent.key"), "/nonexistent.key: no such file"),
-        (pair(&one_key, &one_key), "one.key: no certificate in it; it has to be PEM"),
-        (pair(&one_cert, &one_cert), "one.pem: no private key in it; it has to be PEM"),
+        (pair(&one_cert, &other_key), 3, "is not the key of the certificate in"),
+        (pair("/nonexistent.pem", &one_key), 2, "tls.cert: /nonexistent.pem: no such file"),
+        (pair(&one_cert, "/nonexistent.key"), 3, "tls.key: /nonexistent.key: no such file"),
+        (pair(&one_key, &one_key), 2, "one.key: no certificate in it; it has to be PEM"),
+        (pair(&one_cert, &one_cert), 3, "one.pem: no private key in it; it has to be PEM"),
+        (pair(&short("pem"), &short("key")), 2, "an RSA key of 1024 bits; TLS needs at least 2048"),
     ];
-    for (tables, expected) in table {
+    for (tables, line, expected) in table {
         fs::write(&file, format!("{tables}{}", site(&[&origin], ""))).expect("written");
         for command in ["check", "serve"] {
             let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
             let output = larder.arg(command).arg("--config").arg(&file).output().expect("it runs");
             let told = String::from_utf8_lossy(&output.stderr);
-            assert!(told.contains("larder.toml:1: ") && told.contains(expected), "{command}: {told}");
+            assert!(
+                told.contains(&format!("larder.toml:{line}: ")) && told.contains(expected),
+                "{command}: {told}"
+            );
             assert!(!output.status.success());
         }
     }
@@ -96,6 +106,8 @@ fn one_flag_is_enough_to_try_tls() {
         let certificate = larder.line("certificate ");
         let path = certificate.split(", SHA-256 ").next().expect("a path").to_owned();
         assert!(before.is_empty() || before == certificate, "it is kept");
+        let tried = Command::new("sh").arg("-c").arg(larder.line("to try it: ")).output().expect("sh");
+        assert!(String::from_utf8_lossy(&tried.stdout).ends_with("a page"), "{tried:?}");
         let mut curl = Command::new("curl");
         let address = larder.line("listening on 127.0.0.1:").replace(" (reverse, TLS)", "");
         curl.args(["--silent", "--show-error", "--cacert", &path, &format!("https://localhost:{address}/")]);

@@ -103,7 +103,21 @@ fn what_is_wrong_with_the_keys_of_a_site_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("larder.toml");
     for (origin, keys, expected) in [
-        ("https", "ca = '/nonexistent.pem'".to_owned(), "/nonexistent.pem: no such file"),
+        (
+            "https",
+            "ca = '/nonexistent.pem'".to_owned(),
+            "larder.toml:3: site.ca: /nonexistent.pem: no such file",
+        ),
+        (
+            "https",
+            "client_cert = '/nonexistent.pem'\nclient_key = '/a'".to_owned(),
+            "larder.toml:3: site.client_cert: /nonexistent.pem: no such file",
+        ),
+        (
+            "https",
+            format!("client_cert = '{}'\nclient_key = '/a'", one.cert.display()),
+            "larder.toml:4: site.client_key: /a: no such file",
+        ),
         ("https", format!("ca = '{}'", one.key.display()), "no certificate in it"),
         ("https", format!("client_cert = '{}'", one.cert.display()), "add 'client_key'"),
         ("https", format!("client_key = '{}'", one.key.display()), "add 'client_cert'"),

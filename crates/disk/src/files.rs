@@ -165,6 +165,18 @@ impl Directory {
         Ok(Self { path, _lock: lock })
     }
 
+    /// Whether [`Directory::open`] could make and use the directory. Changes nothing, and does not look whether it is in use.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`] if it could not.
+    pub fn examine(path: &Path) -> Result<(), OpenError> {
+        match private::examine_directory(path) {
+            // What is in it can still be read.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem && path.is_dir() => Ok(()),
+            examined => examined.map_err(|error| unusable(path, error)),
+        }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -180,8 +192,12 @@ impl Directory {
     }
 }
 
+fn unusable(path: &Path, error: io::Error) -> OpenError {
+    OpenError::io(format!("cannot use {} for the disk cache", path.display()), error)
+}
+
 fn lock(path: &Path) -> Result<fs::File, OpenError> {
-    let failed = |error| OpenError::io(format!("cannot use {} for the disk cache", path.display()), error);
+    let failed = |error| unusable(path, error);
     private::make_directory(path).map_err(failed)?;
     let (read, write) = (private::options().read(true).clone(), path.join(LOCK));
     let file = match private::open(read.clone().write(true).create(true).truncate(false), &write) {

@@ -3,12 +3,12 @@
 //! Symbolic links are not followed in the last part of a name. Existing files must belong to this user or to root;
 //! root may also use the directories and files of a service's user.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -26,7 +26,34 @@ const STICKY: u32 = 0o1000;
 /// The operating system's, or that the directory is another user's, or that every user may replace files in it.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)?;
-    let about = fs::metadata(path)?;
+    judge(&fs::metadata(path)?)
+}
+
+/// Whether [`make_directory`] would succeed now, and files could be made in the directory. Changes nothing.
+///
+/// # Errors
+/// As those of [`make_directory`].
+pub fn examine_directory(path: &Path) -> io::Result<()> {
+    let mut nearest = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let about = loop {
+        match (fs::metadata(nearest), nearest.parent()) {
+            // It would be made in the one above it.
+            (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+                nearest = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            }
+            (about, _) => break about?,
+        }
+    };
+    if !about.is_dir() {
+        return Err(Errno::NOTDIR.into());
+    }
+    if nearest == path {
+        judge(&about)?;
+    }
+    access(nearest, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
+}
+
+fn judge(about: &Metadata) -> io::Result<()> {
     if !is_trusted(about.uid()) && !geteuid().is_root() {
         return Err(denied("it belongs to another user"));
     }
@@ -136,6 +163,25 @@ mod tests {
             (mode(&outer.path().join("a")), mode(&inner), mode(&inner.join("file"))),
             (0o700, 0o700, 0o600)
         );
+    }
+
+    #[test]
+    fn a_directory_is_examined_without_being_made() {
+        let outer = tempfile::tempdir().expect("a directory");
+        let (file, inner) = (outer.path().join("file"), outer.path().join("a/b"));
+        fs::write(&file, "").expect("written");
+        examine_directory(outer.path()).expect("it can be used");
+        examine_directory(&inner).expect("it can be made");
+        assert!(!outer.path().join("a").exists());
+        for wrong in [&file, &file.join("below")] {
+            let error = examine_directory(wrong).expect_err("a file");
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{wrong:?}");
+            assert!(make_directory(wrong).is_err());
+        }
+        make_directory(&inner).expect("made");
+        fs::set_permissions(&inner, Permissions::from_mode(0o777)).expect("our own");
+        let (examined, made) = (examine_directory(&inner), make_directory(&inner));
+        assert_eq!(examined.expect_err("for all").to_string(), made.expect_err("for all").to_string());
     }
 
     #[test]

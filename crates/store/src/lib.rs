@@ -25,7 +25,7 @@ pub use entry::Entry;
 pub use equivalents::Equivalents;
 pub use fill::{Ending, Fill, Fills, Joined};
 pub use hit_for_miss::HitForMiss;
-pub use larder_disk::private;
+pub use larder_disk::{Directory, private};
 pub use lines::{LinePool, Lines, LinesRef};
 pub use memory::{Memory, Resident};
 pub use purges::{Effect, Generation, Purges, Scope};

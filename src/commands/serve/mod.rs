@@ -3,6 +3,7 @@
 mod logging;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
@@ -18,7 +19,8 @@ use tracing::{error, info, warn};
 use crate::allocator;
 use crate::cli::{Failure, say};
 use crate::config::flags::Run;
-use crate::config::{self, names, places, self_signed};
+use crate::config::self_signed::{self, SelfSigned};
+use crate::config::{self, names, places};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -47,14 +49,17 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
         .map_err(|error| Failure::Refused(error.to_string()))?;
     config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
     leave_open_files(&mut settings.limits);
-    let trust = self_signed::provide(&settings).map_err(Failure::Failed)?;
+    let self_signed = self_signed::provide(&settings).map_err(Failure::Failed)?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
     let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
     allocator::watch(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings);
-    trust.iter().for_each(|line| say(line));
+    if let Some(SelfSigned { file, fingerprint }) = self_signed {
+        say(&format!("certificate {}, SHA-256 {fingerprint}", file.display()));
+        say(&format!("to try it: {}", trusting(&file, &server, &settings)));
+    }
     let (sender, control) = unbounded_channel();
     let watched = run.clone();
     thread::Builder::new()
@@ -157,7 +162,8 @@ fn announce(server: &Server, settings: &Settings) {
     } else if let Some(path) = server.sockets().next() {
         let host = settings.sites.first().and_then(|site| site.hosts.first());
         let host = host.map_or_else(|| "localhost".to_owned(), |host| host.replacen('*', "www", 1));
-        say(&format!("try: curl -i --unix-socket {} http://{host}/", path.display()));
+        let (_, below) = first_site(settings);
+        say(&format!("try: curl -i --unix-socket {} http://{host}{below}", path.display()));
     }
 }
 
@@ -170,14 +176,40 @@ fn example(front: Front, address: SocketAddr, settings: &Settings) -> String {
             format!("curl -x {}://{address} http://example.com/", scheme(tls))
         }
         Front::Http(Arrival { tls, .. }) => {
-            let host = settings.sites.first().and_then(|site| site.hosts.first());
-            let host = host.map(|host| format!("-H 'Host: {}' ", host.replacen('*', "www", 1)));
-            format!("curl -i {}{}://{address}/", host.unwrap_or_default(), scheme(tls))
+            let (host, path) = first_site(settings);
+            format!("curl -i {host}{}://{address}{path}", scheme(tls))
         }
         Front::Peer => format!("curl -i http://{address}/"),
         Front::Door { door, .. } => {
             format!("larder fetch http://example.com/ --via {} --server {address}", door.name())
         }
+    }
+}
+
+/// The option by which curl asks for the first site, and the site's path.
+fn first_site(settings: &Settings) -> (String, String) {
+    let site = settings.sites.first();
+    let host = site.and_then(|site| site.hosts.first());
+    let host = host.map(|host| format!("-H 'Host: {}' ", host.replacen('*', "www", 1)));
+    (host.unwrap_or_default(), site.map_or_else(|| "/".to_owned(), |site| site.path.to_string()))
+}
+
+/// A command that trusts the self-signed certificate in `file`, for the first listener with TLS.
+fn trusting(file: &Path, server: &Server, settings: &Settings) -> String {
+    let file = file.display();
+    let over_tls = |(front, address): (Front, SocketAddr)| match front {
+        Front::Http(Arrival { role, tls: true }) => Some((role, address.port())),
+        _ => None,
+    };
+    match server.addresses().into_iter().find_map(over_tls) {
+        Some((Role::Reverse, port)) => {
+            let (host, path) = first_site(settings);
+            format!("curl -i --cacert {file} {host}https://localhost:{port}{path}")
+        }
+        Some((Role::Forward, port)) => {
+            format!("curl --proxy-cacert {file} -x https://localhost:{port} http://example.com/")
+        }
+        None => format!("curl --cacert {file} ..."),
     }
 }
 

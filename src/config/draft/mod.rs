@@ -99,6 +99,8 @@ pub(crate) struct DiskDraft {
 pub(crate) struct SiteDraft {
     /// Where it begins, as an error says it.
     pub(crate) place: String,
+    /// The same of each key that was written.
+    pub(crate) places: BTreeMap<String, String>,
     /// Something in it could not be read.
     pub(crate) is_unread: bool,
     pub(crate) name: Option<String>,
@@ -129,6 +131,13 @@ impl Draft {
     pub(crate) fn place(&self, keys: &[&str]) -> String {
         let written = keys.iter().find_map(|key| self.places.get(*key));
         written.cloned().unwrap_or_else(|| "defaults".to_owned())
+    }
+}
+
+impl SiteDraft {
+    /// Where `key` was written, or else where the site begins.
+    pub(crate) fn place_of(&self, key: &str) -> &str {
+        self.places.get(key).unwrap_or(&self.place)
     }
 }
 
@@ -185,6 +194,7 @@ impl Default for SiteDraft {
     fn default() -> Self {
         Self {
             place: String::new(),
+            places: BTreeMap::new(),
             is_unread: false,
             name: None,
             hosts: Vec::new(),

@@ -102,11 +102,20 @@ pub(super) const KEYS: &[Key<Draft>] = &[
 ];
 
 fn engine(text: &str) -> Result<Engine, String> {
-    text.parse().map_err(|why| {
+    text.parse().map_err(|why: String| {
         // What stands behind the scheme may have a password in it.
-        let scheme = text.split("://").next().unwrap_or_default();
-        format!("{why}{}", hint(scheme, Engine::schemes()))
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        match scheme.filter(|_| why.starts_with("unknown") && !why.contains(';')) {
+            Some(scheme) => {
+                format!("{why}{}; known: {}", hint(scheme, Engine::schemes()), list(Engine::schemes()))
+            }
+            None => why,
+        }
     })
+}
+
+fn list(words: impl Iterator<Item = &'static str>) -> String {
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// A name that is a token, and not so long that it makes lists unreadable.

@@ -55,6 +55,17 @@ pub(super) fn settle(draft: &Draft, problems: &mut Problems<'_>) -> Option<Clust
     })
 }
 
+/// That the table says nothing that counts: it names no engine.
+pub(super) fn without_effect(draft: &Draft) -> Option<String> {
+    let is_written = |key: &str| draft.places.contains_key(&format!("cluster.{key}"));
+    let mut keys = draft.places.keys().filter(|key| key.starts_with("cluster."));
+    let place = (!is_written("engine")).then(|| keys.next()).flatten().map(|key| draft.place(&[key]))?;
+    Some(format!(
+        "{place}: [cluster] has no effect without 'engine', the URL of a Valkey or Redis, such as \
+         engine = \"redis://127.0.0.1\""
+    ))
+}
+
 /// The secret by which nodes know each other: what the file says, or the environment.
 fn token(draft: &Written, problems: &mut Problems<'_>) -> Option<Token> {
     let from_environment = || env::var(TOKEN).ok().filter(|text| !text.is_empty());
@@ -91,7 +102,20 @@ mod tests {
         for (keys, problem) in [
             (
                 "engine = 'rediss+clustr://u:secret@a'",
-                "f:2: cluster.engine: unknown scheme 'rediss+clustr'; did you mean 'rediss+cluster'?",
+                "f:2: cluster.engine: unknown scheme 'rediss+clustr'; did you mean 'rediss+cluster'?; \
+                 known: redis rediss redis+sentinel rediss+sentinel redis+cluster rediss+cluster",
+            ),
+            (
+                "engine = '127.0.0.1:6379'",
+                "f:2: cluster.engine: write the scheme too, such as 'redis://127.0.0.1:6379'",
+            ),
+            (
+                "engine = 'u:secret@a'",
+                "f:2: cluster.engine: write the scheme too, such as 'redis://127.0.0.1:6379'",
+            ),
+            (
+                "engine = 'valkey://a'",
+                "f:2: cluster.engine: unknown scheme 'valkey'; a Valkey is written as redis://, too",
             ),
             (
                 "engine = 'redis://a'\nlisten = '10.0.0.1:1'",

@@ -22,7 +22,7 @@ use super::names::covers;
 use super::places::show_socket;
 use super::state::state_directory;
 use crate::cli::admin_token::TOKEN;
-use crate::cli::units::show_size;
+use crate::cli::units::{counted, show_size};
 use problems::Problems;
 
 const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -58,6 +58,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let first = listen.first().map(|listener| listener.address);
     let first = first.or_else(|| doors.first().map(|(_, address)| *address));
     Ok(Settings {
+        without_effect: cluster::without_effect(&draft).into_iter().collect(),
         listen,
         sockets,
         proxy_protocol: draft.proxy_protocol,
@@ -164,8 +165,16 @@ fn check_fronts(
     let reverse = !sockets.paths.is_empty() || listen.iter().any(|listener| listener.role == Role::Reverse);
     match (reverse, draft.sites.first()) {
         (true, None) => {
-            let text = "reverse.listen needs an origin: add a [[site]], or --origin URL";
-            problems.add(&["reverse.listen", "site"], text);
+            let only_tls = sockets.paths.is_empty() && has_only_tls(listen);
+            let key = if only_tls { "reverse.listen_tls" } else { "reverse.listen" };
+            let text = match only_tls && draft.certificates.is_empty() {
+                true => {
+                    "reverse.listen_tls needs an origin and a certificate: add a [[site]] and a [[tls]], or --origin URL with \
+                     --tls-cert and --tls-key"
+                }
+                false => &format!("{key} needs an origin: add a [[site]], or --origin URL"),
+            };
+            problems.add(&[key, "site"], text);
         }
         (false, Some(site)) => {
             problems.add_to_site(site, "no listener serves this site: reverse.listen is empty");
@@ -176,6 +185,11 @@ fn check_fronts(
         }
         _ => {}
     }
+}
+
+/// Whether all addresses of the sites are for TLS.
+fn has_only_tls(listen: &[Listener]) -> bool {
+    listen.iter().filter(|listener| listener.role == Role::Reverse).all(|listener| listener.tls)
 }
 
 /// A listener for all addresses may be open to the internet: its clients must be listed.
@@ -217,6 +231,8 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
     let doors = [(draft.doors.thrift_tls, "thrift.tls"), (draft.doors.line_tls, "line.tls")];
     let speaks = speaks.or_else(|| doors.iter().find(|(is_on, _)| *is_on).map(|(_, key)| *key));
     match (speaks, draft.certificates.first()) {
+        // It lacks a site, too, which is said with it.
+        (Some("reverse.listen_tls"), None) if draft.sites.is_empty() && has_only_tls(listen) => {}
         (Some(key), None) => {
             let text = format!(
                 "{key} needs a certificate: add a [[tls]] with 'cert' and 'key', or --tls-cert and --tls-key"
@@ -225,7 +241,8 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
         }
         (None, Some(files)) => {
             let text = "no listener uses this [[tls]]: set reverse.listen_tls, forward.listen_tls, thrift.tls or line.tls";
-            problems.add_of_tables(&["tls", "reverse", "forward", "thrift", "line"], files.blame(text));
+            let line = format!("{}: {text}", files.place);
+            problems.add_of_tables(&["tls", "reverse", "forward", "thrift", "line"], line);
         }
         _ => {}
     }
@@ -330,8 +347,8 @@ fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_
 fn check_memory(draft: &Draft, problems: &mut Problems<'_>) {
     let Memory { size, entries, max_object, .. } = draft.memory;
     if let (Some(size), Some(entries)) = (size, entries) {
-        let size = show_size(size);
-        let text = format!("memory has either a size or entries, not both {size} and {entries} entries");
+        let (size, entries) = (show_size(size), counted(entries, "entry", "entries"));
+        let text = format!("memory has either a size or entries, not both {size} and {entries}");
         problems.add(&["memory.entries", "memory.size"], &text);
     }
     if let (Some(size), Some(largest)) = (size, max_object)

@@ -30,6 +30,13 @@ impl<'d> Problems<'d> {
         }
     }
 
+    /// Adds one that concerns a key of a site.
+    pub(super) fn add_to_key(&mut self, site: &SiteDraft, key: &str, text: &str) {
+        if !site.is_unread {
+            self.found.push(format!("{}: {text}", site.place_of(key)));
+        }
+    }
+
     /// Adds one that concerns a directory of the disk tier.
     pub(super) fn add_to_disk(&mut self, disk: &DiskDraft, text: &str) {
         if !self.draft.unread.contains("disk") {

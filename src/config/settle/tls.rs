@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use larder_proxy::net::tls::client_certificates;
-use larder_proxy::origin::connect::tls_of_site;
+use larder_proxy::origin::connect::{OriginTlsFault, tls_of_site};
 use larder_proxy::settings::{
-    CertificateFiles, ClientAuth, ClientAuthFiles, ClientAuths, Listener, OriginTls, OriginTlsFiles, Role,
+    CertificateFault, CertificateFiles, ClientAuth, ClientAuthFiles, ClientAuths, Listener, OriginTls,
+    OriginTlsFiles, Role,
 };
 
 use super::problems::Problems;
@@ -17,28 +18,44 @@ pub(super) fn settle(site: &SiteDraft, problems: &mut Problems<'_>) -> Option<Ar
     let SiteDraft { ca, client_cert, client_key, tls_name, place, .. } = site;
     let client = match (client_cert, client_key) {
         (Some(cert), Some(key)) => {
-            Some(CertificateFiles { cert: cert.clone(), key: key.clone(), place: place.clone() })
+            let [cert_place, key_place] =
+                ["client_cert", "client_key"].map(|key| format!("{}: site.{key}", site.place_of(key)));
+            let (cert, key, place) = (cert.clone(), key.clone(), place.clone());
+            Some(CertificateFiles { cert, key, place, cert_place, key_place })
         }
         (None, None) if ca.is_none() && tls_name.is_none() => return None,
         (None, None) => None,
         (Some(_), None) => {
-            problems.add_to_site(site, "client_cert needs its private key: add 'client_key'");
+            problems.add_to_key(site, "client_cert", "client_cert needs its private key: add 'client_key'");
             return None;
         }
         (None, Some(_)) => {
-            problems.add_to_site(site, "client_key needs its certificate: add 'client_cert'");
+            problems.add_to_key(site, "client_key", "client_key needs its certificate: add 'client_cert'");
             return None;
         }
     };
     if !site.origins.iter().any(|origin| origin.https) {
-        problems.add_to_site(
+        let written =
+            ["ca", "client_cert", "tls_name"].into_iter().find(|key| site.places.contains_key(*key));
+        problems.add_to_key(
             site,
+            written.unwrap_or_default(),
             "'ca', 'client_cert' and 'tls_name' are for origins with https://, and this site has none",
         );
         return None;
     }
-    let read = tls_of_site(&OriginTlsFiles { ca: ca.clone(), client, name: tls_name.clone() });
-    read.map(Arc::new).map_err(|why| problems.add_to_site(site, &why)).ok()
+    let files = OriginTlsFiles { ca: ca.clone(), client, name: tls_name.clone() };
+    let mut blame = |fault| match (fault, &files.client) {
+        (OriginTlsFault::Authorities(why), _) => problems.add_to_key(site, "ca", &format!("site.ca: {why}")),
+        (OriginTlsFault::Name(why), _) => {
+            problems.add_to_key(site, "tls_name", &format!("site.tls_name: {why}"));
+        }
+        (OriginTlsFault::Client(fault), Some(pair)) => problems.add_line(pair.blame(&fault)),
+        (OriginTlsFault::Client(CertificateFault { why, .. }) | OriginTlsFault::Other(why), _) => {
+            problems.add_to_site(site, &why);
+        }
+    };
+    tls_of_site(&files).map(Arc::new).map_err(&mut blame).ok()
 }
 
 /// The authorities that sign the certificates of clients.

@@ -28,7 +28,7 @@ pub use larder_rpc::line::Form as LineForm;
 use larder_semantics::storable::Rules;
 pub use larder_store::DiskTier;
 
-pub use self::certificates::CertificateFiles;
+pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
 pub use self::hsts::Hsts;
@@ -49,6 +49,8 @@ pub const DOUBT: u32 = 60;
 /// Everything the proxy needs to know.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// What was written in the config and has no effect, a line each.
+    pub without_effect: Vec<String>,
     /// Where clients connect. At least one, with `sockets`.
     pub listen: Vec<Listener>,
     /// Unix sockets where clients connect.

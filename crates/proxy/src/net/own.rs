@@ -24,7 +24,7 @@ impl OwnListeners {
     }
 
     /// Whether a connection to `address` would arrive at one of them.
-    pub(crate) fn have(&self, address: SocketAddr) -> bool {
+    pub fn have(&self, address: SocketAddr) -> bool {
         let (whole, address) = (address, target(address));
         let arrives = |listener: &SocketAddr| match listener.ip() {
             // A listener for all IPv6 addresses takes IPv4 connections, too.

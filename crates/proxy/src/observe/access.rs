@@ -14,12 +14,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use rustix::fs::{Access, access};
 
 use self::forms::Entry;
 use super::memo::{Ended, Memo};
 use crate::base::clock;
 use crate::base::error::Error;
 use crate::base::settings::AccessLog;
+
+const FAILED: &str = "cannot write the access log";
 
 /// Where the lines go.
 #[derive(Debug)]
@@ -36,7 +39,7 @@ impl Log {
     /// When the file cannot be opened.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, Error> {
         let file = path.map(append_to).transpose();
-        let file = file.map_err(|error| Error::new("cannot write the access log", error))?;
+        let file = file.map_err(|error| Error::new(FAILED, error))?;
         Ok(Self { file: ArcSwapOption::new(file), lost: AtomicU64::new(0) })
     }
 
@@ -44,7 +47,7 @@ impl Log {
     pub(crate) fn reopen(&self, path: Option<&Path>) {
         match path.map(append_to).transpose() {
             Ok(file) => self.file.store(file),
-            Err(error) => tracing::error!("cannot write the access log: {error}; the one that is open stays"),
+            Err(error) => tracing::error!("{FAILED}: {error}; the one that is open stays"),
         }
     }
 
@@ -67,8 +70,41 @@ impl Log {
     }
 }
 
+/// Whether a log could be written to this file. Changes nothing.
+///
+/// # Errors
+/// Why not, in the words of [`Log::open`].
+pub fn examine(path: &Path) -> Result<(), Error> {
+    let failed = |error: io::Error| Error::new(FAILED, explain(path, &error));
+    let (examined, right) = match std::fs::metadata(path) {
+        Ok(about) if about.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
+        Ok(_) => (path, Access::WRITE_OK),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            (folder(path), Access::WRITE_OK | Access::EXEC_OK)
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    access(examined, right).map_err(|error| failed(error.into()))
+}
+
 /// For the operator's group as well, since other programs read logs; a link is followed.
 fn append_to(path: &Path) -> Result<Arc<File>, String> {
     let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
-    file.map(Arc::new).map_err(|error| format!("{}: {error}", path.display()))
+    file.map(Arc::new).map_err(|error| explain(path, &error))
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn explain(path: &Path, error: &io::Error) -> String {
+    let (path, folder) = (path.display(), folder(path).display());
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("{path}: there is no directory {folder}"),
+        io::ErrorKind::NotADirectory => format!("{path}: {folder} is not a directory"),
+        io::ErrorKind::IsADirectory => format!("{path}: it is a directory"),
+        io::ErrorKind::PermissionDenied => format!("{path}: permission denied"),
+        io::ErrorKind::ReadOnlyFilesystem => format!("{path}: the file system is read-only"),
+        _ => format!("{path}: {error}"),
+    }
 }

@@ -15,7 +15,7 @@ use super::Common;
 use super::TlsFault;
 use super::resolve::{Resolver, Unresolved};
 use crate::base::networks::host_of;
-use crate::base::settings::{OriginTls, OriginTlsFiles, socket_of};
+use crate::base::settings::{CertificateFault, OriginTls, OriginTlsFiles, socket_of};
 use crate::net::guard;
 use crate::net::own::{self, OwnListeners};
 use crate::net::stream::{self, Stream};
@@ -185,28 +185,47 @@ fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
+/// What is wrong with TLS towards the origins of a site.
+#[derive(Debug)]
+pub enum OriginTlsFault {
+    /// The authorities.
+    Authorities(String),
+    /// The certificate that is shown, or its key.
+    Client(CertificateFault),
+    /// The name that is asked for.
+    Name(String),
+    /// None of them.
+    Other(String),
+}
+
 /// TLS towards the origins of a site that says how, with what its files hold.
 ///
 /// # Errors
 /// The first thing that is wrong with them: which file, and why.
-pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, String> {
+pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, OriginTlsFault> {
     let mut roots = RootCertStore::empty();
     match &files.ca {
         None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
         Some(path) => {
-            for authority in certificates::read_chain(path)? {
-                roots.add(authority).map_err(|error| format!("{}: {error}", path.display()))?;
+            for authority in certificates::read_chain(path).map_err(OriginTlsFault::Authorities)? {
+                let why = |error| format!("{}: not the certificate of an authority: {error}", path.display());
+                roots.add(authority).map_err(|error| OriginTlsFault::Authorities(why(error)))?;
             }
         }
     }
     let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| format!("cannot set up TLS: {error}"))?.with_root_certificates(roots);
+    let config = config.map_err(|error| OriginTlsFault::Other(format!("cannot set up TLS: {error}")))?;
+    let config = config.with_root_certificates(roots);
     let config = match &files.client {
         None => config.with_no_client_auth(),
-        Some(pair) => config.with_client_cert_resolver(Certificate::read(pair)?.for_client()),
+        Some(pair) => {
+            let certificate = Certificate::read(pair).map_err(OriginTlsFault::Client)?;
+            config.with_client_cert_resolver(certificate.for_client())
+        }
     };
     let name = files.name.clone().map(ServerName::try_from).transpose();
-    let name = name.map_err(|_| "the name is neither a host name nor an address".to_owned())?;
+    let name =
+        name.map_err(|_| OriginTlsFault::Name("the name is neither a host name nor an address".to_owned()))?;
     Ok(OriginTls { config: Arc::new(config), name })
 }
 

@@ -60,9 +60,9 @@ impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (scheme, rest) = text.split_once("://").ok_or("write it as redis://host:port")?;
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| without_scheme(text))?;
         let known = SCHEMES.iter().find(|(known, ..)| *known == scheme);
-        let (_, kind, tls) = known.ok_or_else(|| format!("unknown scheme '{}'", scheme.escape_debug()))?;
+        let (_, kind, tls) = known.ok_or_else(|| unknown(scheme))?;
         if rest.contains(['?', '#']) {
             return Err("it has no query and no fragment".to_owned());
         }
@@ -92,6 +92,22 @@ impl FromStr for Place {
         }
         let (user, password) = (decoded(user)?, decoded(password)?);
         Ok(Self { kind, tls: *tls, hosts, user, password, database, text: text.to_owned() })
+    }
+}
+
+/// What may have a password in it is not repeated.
+fn without_scheme(text: &str) -> String {
+    let text = text.strip_prefix("redis:").unwrap_or(text);
+    let is_address = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
+    let host = if is_address && !text.is_empty() { text } else { "127.0.0.1:6379" };
+    format!("write the scheme too, such as 'redis://{host}'")
+}
+
+fn unknown(scheme: &str) -> String {
+    match scheme {
+        "valkey" => "unknown scheme 'valkey'; a Valkey is written as redis://, too".to_owned(),
+        "valkeys" => "unknown scheme 'valkeys'; a Valkey over TLS is written as rediss://, too".to_owned(),
+        _ => format!("unknown scheme '{}'", scheme.escape_debug()),
     }
 }
 

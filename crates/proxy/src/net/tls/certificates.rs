@@ -16,11 +16,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use webpki::EndEntityCert;
-use x509_cert::der::Decode;
+use x509_cert::der::asn1::{ObjectIdentifier, UintRef};
+use x509_cert::der::{Decode, Reader, SliceReader};
 
 use super::provider;
 use crate::base::file_version::FileVersion;
-use crate::base::settings::CertificateFiles;
+use crate::base::settings::{CertificateFault, CertificateFiles};
+
+/// The algorithm of RSA keys (RFC 8017, appendix C).
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+/// Bits of the shortest RSA key that can sign.
+const LEAST_RSA: usize = 2_048;
 
 /// A certificate with its key, as read from two files.
 #[derive(Clone, Debug)]
@@ -43,29 +49,34 @@ impl Certificate {
     ///
     /// # Errors
     /// Which file is wrong, and why.
-    pub fn read(files: &CertificateFiles) -> Result<Self, String> {
+    pub fn read(files: &CertificateFiles) -> Result<Self, CertificateFault> {
         let CertificateFiles { cert, key, .. } = files;
         // Read before the content: a change in between is found by the next look.
         let versions = [FileVersion::of(cert), FileVersion::of(key)];
-        let chain = read_chain(cert)?;
-        let private = PrivateKeyDer::from_pem_slice(&read(key)?)
-            .map_err(|error| explain(key, "private key", &error))?;
-        let Some(leaf) = chain.first() else {
-            return Err(format!("{}: no certificate in it", cert.display()));
-        };
-        let malformed =
-            |why: &dyn fmt::Display| format!("{}: not a certificate of version 3: {why}", cert.display());
+        let chain = read_chain(cert).map_err(CertificateFault::of_cert)?;
+        let private = read(key).and_then(|pem| {
+            PrivateKeyDer::from_pem_slice(&pem).map_err(|error| explain(key, "private key", &error))
+        });
+        let private = private.map_err(CertificateFault::of_key)?;
+        let fault = |why: String| CertificateFault::of_cert(format!("{}: {why}", cert.display()));
+        let leaf = chain.first().ok_or_else(|| fault("no certificate in it".to_owned()))?;
+        let malformed = |why: &dyn fmt::Display| fault(format!("not a certificate of version 3: {why}"));
         let names = EndEntityCert::try_from(leaf).map_err(|error| malformed(&error))?;
         let names = names.valid_dns_names().map(str::to_ascii_lowercase).collect();
         let parsed = x509_cert::Certificate::from_der(leaf).map_err(|error| malformed(&error))?;
+        if let Some(bits) = rsa_bits(&parsed).filter(|bits| *bits < LEAST_RSA) {
+            return Err(fault(format!("an RSA key of {bits} bits; TLS needs at least {LEAST_RSA}")));
+        }
         let validity = parsed.tbs_certificate.validity;
         let seconds = |time: x509_cert::time::Time| time.to_unix_duration().as_secs();
         let (not_before, not_after) = (seconds(validity.not_before), seconds(validity.not_after));
-        let certified = CertifiedKey::from_der(chain, private, &provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => {
-                format!("{} is not the key of the certificate in {}", key.display(), cert.display())
-            }
-            error => format!("{}: {error}", key.display()),
+        let certified = CertifiedKey::from_der(chain, private, &provider()).map_err(|error| {
+            CertificateFault::of_key(match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    format!("{} is not the key of the certificate in {}", key.display(), cert.display())
+                }
+                error => format!("{}: {error}", key.display()),
+            })
         })?;
         Ok(Self { files: files.clone(), names, not_before, not_after, key: Arc::new(certified), versions })
     }
@@ -97,6 +108,22 @@ impl Certificate {
     fn rank(&self) -> u8 {
         u8::from(self.key.key.algorithm() == SignatureAlgorithm::RSA)
     }
+}
+
+/// The length of an RSA key; `None` for other keys.
+fn rsa_bits(certificate: &x509_cert::Certificate) -> Option<usize> {
+    let about = &certificate.tbs_certificate.subject_public_key_info;
+    if about.algorithm.oid != RSA {
+        return None;
+    }
+    let mut reader = SliceReader::new(about.subject_public_key.raw_bytes()).ok()?;
+    let modulus = reader.sequence(|inner| {
+        let modulus = UintRef::decode(inner)?;
+        UintRef::decode(inner)?;
+        Ok(modulus)
+    });
+    let bytes = modulus.ok()?.as_bytes();
+    Some(bytes.len() * 8 - bytes.first()?.leading_zeros() as usize)
 }
 
 /// The certificates in a file in PEM; at least one.
