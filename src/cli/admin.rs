@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::admin_token::{Secret, Shown};
+use super::admin_token::{Secret, Shown, TOKEN};
 use super::output::Failure;
 use super::words::printable;
 
@@ -295,8 +295,12 @@ impl AdminClient {
             return Err(unanswered(format!("status {status}; is this its admin listener?")));
         }
         let (status, mut why) = words(response).await;
-        if let (StatusCode::UNAUTHORIZED, Shown::Withheld(reason)) = (status, shown) {
-            why = format!("{why}; {reason}");
+        match (status, shown) {
+            (StatusCode::UNAUTHORIZED, Shown::Withheld(reason)) => why = format!("{why}; {reason}"),
+            (StatusCode::UNAUTHORIZED, Shown::Nothing) => {
+                why = format!("{why}; set ${TOKEN} here, or name it by --token");
+            }
+            _ => {}
         }
         Err(Problem::Refused(status, format!("{} says: {why}", self.admin)))
     }

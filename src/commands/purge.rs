@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use serde_json::Value;
 
 use crate::cli::admin::{AdminClient, AdminListener};
-use crate::cli::units::{about_count, about_size, parse_duration};
+use crate::cli::units::{about_size, counted, parse_duration};
 use crate::cli::words::printable;
 use crate::cli::{Failure, say};
 
@@ -139,8 +139,7 @@ fn sentence(purged: &Value) -> String {
         None => done.to_owned(),
         Some(0) if is_under_way => "nothing was stored in memory".to_owned(),
         Some(0) => "nothing was stored".to_owned(),
-        Some(1) => format!("1 object {done}, {size}"),
-        Some(many) => format!("{} objects {done}, {size}", about_count(many)),
+        Some(count) => format!("{} {done}, {size}", counted(count, "object", "objects")),
     };
     let mut sentence = format!("{}: {reached}", subject(purged));
     if is_under_way {
@@ -151,7 +150,7 @@ fn sentence(purged: &Value) -> String {
     }
     let nodes = &purged["nodes"];
     if let (Some(acknowledged), Some(of)) = (nodes["acknowledged"].as_u64(), nodes["of"].as_u64()) {
-        sentence.push_str(&format!("; in force on {acknowledged} of {of} nodes"));
+        sentence.push_str(&format!("; in force on {acknowledged} of {}", counted(of, "node", "nodes")));
     }
     sentence
 }

@@ -149,7 +149,8 @@ fn sentence(reason: &Reason) -> String {
 
 fn asked(decision: &Decision, said: &Explanation) -> String {
     let site = match (&said.site, said.role.as_str()) {
-        (None, _) => return "no site is configured for this host".to_owned(),
+        // The decision says why.
+        (None, _) => return "not asked".to_owned(),
         (Some(_), "forward") => "forward proxy".to_owned(),
         (Some(site), _) => format!("site '{site}'"),
     };

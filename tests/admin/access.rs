@@ -100,6 +100,7 @@ fn outer_addresses_need_the_token() {
         assert_eq!(run(words, Some(TOKEN)), (Some(0), String::new()), "{words:?}");
         let (code, why) = run(words, None);
         assert!(code == Some(1) && why.contains("needs the admin token"), "{words:?}: {why}");
+        assert!(why.ends_with("; set $LARDER_TOKEN here, or name it by --token\n"), "{words:?}: {why}");
     }
     assert_eq!(run(&["stats", "--token", TOKEN], None).0, Some(0));
     let (code, why) = run(&["stats"], Some("short"));

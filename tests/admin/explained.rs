@@ -216,6 +216,22 @@ fn a_request_that_nobody_could_send_is_refused_as_it_would_be() {
 }
 
 #[test]
+fn what_no_listener_serves_is_said_to_be_refused() {
+    let origin = Origin::by(answer);
+    let larder = Larder::before(&origin);
+    let said = super::printed(&larder, &["why", "https://site.test/fresh", "--role", "reverse"]);
+    for line in [
+        "decision  refused: no listener of a site serves https: set reverse.listen_tls and a [[tls]], or ask about http:// ",
+        "origin    not asked\n",
+    ] {
+        assert!(said.contains(line), "{line} is not in\n{said}");
+    }
+    let trusting = Larder::with(&origin, "trust = ['127.0.0.1']");
+    let said = super::printed(&trusting, &["why", "https://site.test/fresh", "--role", "reverse"]);
+    assert!(said.contains("decision     miss: "), "a proxy in trust may ask: {said}");
+}
+
+#[test]
 fn while_somebody_watches_the_last_requests_are_told() {
     let origin = Origin::by(answer);
     let larder = Larder::before(&origin);

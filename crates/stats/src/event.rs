@@ -35,7 +35,8 @@ impl fmt::Display for Event {
             Self::Back => f.write_str("statistics database: written to again"),
             Self::Dropping => f.write_str("statistics database: queue full; requests are dropped"),
             Self::Rejected { requests, why } => {
-                write!(f, "statistics database: {requests} requests not recorded: {why}")
+                let noun = if *requests == 1 { "request" } else { "requests" };
+                write!(f, "statistics database: {requests} {noun} not recorded: {why}")
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::base::clock;
 use crate::base::explanation::{Answer, Decision, Ended, Explanation, Reason, SecondTier, Stored};
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Tier};
-use crate::base::settings::Role;
+use crate::base::settings::{Listener, Role};
 use crate::cluster::{peers, tier};
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
@@ -32,7 +32,8 @@ use crate::features::{etag_gateway, hints, inventory};
 use crate::flow::serve::{self, Found, Held};
 use crate::flow::worker::Shared;
 use crate::flow::{answer, equivalent, fetch, pass};
-use crate::http::head::{self, Framing, Parsed, Refusal};
+use crate::http::head::{self, Framing, Head, Parsed, Refusal, Target};
+use crate::http::names::PURGE;
 use crate::net::guard;
 use crate::observe::verdicts::{self, Verdict};
 use crate::origin::Turn;
@@ -43,6 +44,15 @@ const UNTOLD: [Why; 4] = [Why::TooLarge, Why::FillBudget, Why::NotWritten, Why::
 const LAST: usize = 5;
 /// How long a cluster's engine may take to say what it keeps.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+const NO_TLS: Refusal = Refusal {
+    status: StatusCode::MISDIRECTED_REQUEST,
+    reason: "no listener of a site serves https: set reverse.listen_tls and a [[tls]], or ask about http://",
+};
+const ONLY_TLS: Refusal = Refusal {
+    status: StatusCode::MISDIRECTED_REQUEST,
+    reason: "no listener of a site serves http, only https: ask about https://, or set reverse.listen",
+};
 
 /// What is asked about.
 #[derive(Clone, Debug)]
@@ -116,6 +126,8 @@ fn run(
     let client = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut lines = head::room();
     let read = match head::parse(text.as_bytes(), &mut lines, &plan.settings.limits) {
+        Ok(Parsed::Whole(head, _)) if is_unserved(plan, &head, role, true) => Err(NO_TLS),
+        Ok(Parsed::Whole(head, _)) if is_unserved(plan, &head, role, false) => Err(ONLY_TLS),
         Ok(Parsed::Whole(head, _)) => {
             let has_content = head.framing != Framing::Length(0);
             Request::take(&head, &shared.cache.store.memory, plan, role, client)
@@ -146,9 +158,25 @@ fn run(
         Err(refusal) => {
             let mut decision = nothing.decision.clone();
             decision.reason.explanation = refusal.reason.to_owned();
+            if refusal.status == StatusCode::MISDIRECTED_REQUEST {
+                // The general advice is about limits.
+                decision.reason.help.clear();
+            }
             Explanation { decision, ..nothing }
         }
     }
+}
+
+/// Whether the request is for https, if `tls`, or else for http, and no listener for sites takes such requests of clients.
+fn is_unserved(plan: &Plan, head: &Head<'_>, role: Role, tls: bool) -> bool {
+    let Target::Absolute { scheme, .. } = head.target else { return false };
+    let takes = |listener: &Listener| listener.role == Role::Reverse && listener.tls == tls;
+    role == Role::Reverse
+        && (scheme == "https") == tls
+        && head.method.as_str() != PURGE
+        // A proxy in trust may ask for either.
+        && plan.settings.trust.is_empty()
+        && !plan.settings.listen.iter().any(takes)
 }
 
 impl Decision {
