@@ -8,8 +8,8 @@
 //! - `<!-- run: after, COMMAND -->`: run it once the command succeeds;
 //! - `<!-- run: not, REASON -->`: leave it out.
 //!
-//! The lines below a `$ command`, or in an `http` block below commands, are the expected output, in this order. All
-//! numbers count as equal, and `...` stands for any lines.
+//! The lines below a `$ command`, or in an `http` block below commands, are the expected output, in this order.
+//! Statuses, URLs and counts of things must be the same, other numbers count as equal, and `...` stands for any lines.
 
 mod page;
 mod run;

@@ -153,13 +153,20 @@ fn missing<'e>(expected: &'e [String], output: &str) -> Option<&'e str> {
         .map(String::as_str)
 }
 
-/// A line without what differs from run to run: numbers, units, names of days and months, and the width of columns.
+/// A line without what differs from run to run: most numbers, units, names of days and months, and the width of columns.
 fn alike(line: &str) -> String {
     const DATES: &str = "Mon, Tue, Wed, Thu, Fri, Sat, Sun, Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     const UNITS: &str = "B KiB MiB GiB us ms s";
-    let digits = line.replace(|c: char| c.is_ascii_digit(), "#");
+    let words: Vec<_> = line.split_whitespace().collect();
     let mut text = String::new();
-    for word in digits.split_whitespace() {
+    for (at, whole) in words.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|at| words.get(at)).copied().unwrap_or_default();
+        if is_fixed(before, whole, words.get(at + 1).copied().unwrap_or_default()) {
+            text.extend([*whole, " "]);
+            continue;
+        }
+        let word = whole.replace(|c: char| c.is_ascii_digit(), "#");
+        let word = word.as_str();
         let is_number = word.contains('#') && word.chars().all(|c| "#.,%*-".contains(c));
         let is_one_of = |words: &str| words.split(' ').any(|known| known == word);
         let kind = if is_number {
@@ -178,6 +185,20 @@ fn alike(line: &str) -> String {
         text = text.replace("##", "#");
     }
     text
+}
+
+/// Whether `word` is the same in every run, digits and all: URLs, versions of HTTP, statuses, and counts of things.
+fn is_fixed(before: &str, word: &str, after: &str) -> bool {
+    const THINGS: [&str; 6] = ["object", "objects", "node", "nodes", "request", "requests"];
+    let number = word.trim_end_matches([',', ':', ';']);
+    let is_number = number.starts_with(|c: char| c.is_ascii_digit());
+    let is_status =
+        number.len() == 3 && number.parse::<u16>().is_ok_and(|status| (100..600).contains(&status));
+    let thing = after.trim_end_matches([',', ':', ';']);
+    word.contains("://")
+        || ["fwd-status=", "HTTP/"].iter().any(|start| word.starts_with(start))
+        || is_status && (before.is_empty() || before == "status" || before.starts_with("HTTP/"))
+        || is_number && THINGS.contains(&thing)
 }
 
 #[test]
@@ -220,4 +241,15 @@ fn output_is_compared_but_for_numbers() {
     assert_eq!(missing(&expected(&["a: hit; ttl=354", "...", "lru 6.3% 99"]), output), None);
     assert_eq!(missing(&expected(&["lru 6% 9", "a: hit; ttl=1"]), output), Some("a: hit; ttl=1"));
     assert_eq!(missing(&expected(&["a: miss; ttl=1"]), output), Some("a: miss; ttl=1"));
+    for (line, same, other) in [
+        ("HTTP/1.1 200 OK", "HTTP/1.1 200 OK", "HTTP/1.1 404 OK"),
+        ("a; fwd-status=200; ttl=9", "a; fwd-status=200; ttl=8", "a; fwd-status=304; ttl=9"),
+        ("in force on 3 of 3 nodes", "in force on 3 of 3 nodes", "in force on 3 of 2 nodes"),
+        ("1 object, 12.3 KiB", "1 object, 9 B", "0 objects, 12.3 KiB"),
+        ("301 http://a:9443/", "301 http://a:9443/", "301 http://a:9444/"),
+        ("status 200, 5 s old", "status 200, 6 s old", "status 304, 5 s old"),
+    ] {
+        assert_eq!(missing(&expected(&[line]), same), None, "{line}");
+        assert_eq!(missing(&expected(&[line]), other), Some(line));
+    }
 }

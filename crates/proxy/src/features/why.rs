@@ -177,6 +177,7 @@ fn is_unserved(plan: &Plan, head: &Head<'_>, role: Role, tls: bool) -> bool {
         // A proxy in trust may ask for either.
         && plan.settings.trust.is_empty()
         && !plan.settings.listen.iter().any(takes)
+        && (tls || plan.settings.sockets.paths.is_empty())
 }
 
 impl Decision {
