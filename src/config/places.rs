@@ -8,6 +8,8 @@ use larder_proxy::settings::Origin;
 use super::draft::Listen;
 use super::names::{address, prefix, quoted};
 
+/// The largest weight of an origin.
+const MOST_WEIGHT: u16 = 256;
 /// The longest path of a Unix socket, in bytes: the kernel's structure has room for no more.
 const MOST_OF_SOCKET: usize = 107;
 
@@ -59,8 +61,22 @@ fn socket_origin(text: &str) -> Result<Origin, String> {
     Ok(Origin { path, ..Origin::new(false, [Origin::SOCKET, socket].concat()) })
 }
 
-/// `http://HOST[:PORT][/PATH]`, the same with https, or `unix:/SOCKET[:/PATH]`.
+/// An origin's URL, then `weight=NUMBER` if it is not 1.
 pub(crate) fn origin(text: &str) -> Result<Origin, String> {
+    let Some((url, rest)) = text.split_once(' ') else { return server(text) };
+    let (origin, rest) = (server(url)?, rest.trim());
+    let Some(number) = rest.strip_prefix("weight=") else {
+        let why = format!("expected a weight behind the URL, such as '{} weight=3'", url.escape_debug());
+        return Err(format!("{}: {why}", quoted(text)));
+    };
+    match number.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight)) {
+        Some(weight) => Ok(Origin { weight, ..origin }),
+        None => Err(format!("{}: weight {} is not from 1 to {MOST_WEIGHT}", quoted(text), quoted(number))),
+    }
+}
+
+/// `http://HOST[:PORT][/PATH]`, the same with https, or `unix:/SOCKET[:/PATH]`.
+fn server(text: &str) -> Result<Origin, String> {
     let wrong = |why: &str| format!("{}: {why}", quoted(text));
     if text.starts_with(Origin::SOCKET) {
         return socket_origin(text);
@@ -105,7 +121,7 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
 
 /// The address of a node for other nodes: an origin without a path.
 pub(super) fn node(text: &str) -> Result<Origin, String> {
-    let Origin { https, authority, path } = origin(text)?;
+    let Origin { https, authority, path, .. } = server(text)?;
     if authority.starts_with(Origin::SOCKET) {
         return Err(format!("{}: a node is on a network, not at a Unix socket", quoted(text)));
     }
@@ -117,7 +133,10 @@ pub(super) fn node(text: &str) -> Result<Origin, String> {
 
 /// How [`origin`] is written.
 pub(crate) fn show_origin(origin: &Origin) -> String {
-    origin.to_string()
+    match origin.weight {
+        1 => origin.to_string(),
+        weight => format!("{origin} weight={weight}"),
+    }
 }
 
 #[cfg(test)]
@@ -127,7 +146,8 @@ mod tests {
     #[test]
     fn origins_are_servers() {
         let origin = |text| origin(text).map(|origin| show_origin(&origin));
-        for right in ["http://127.0.0.1:3000", "https://docs.example", "http://[::1]:80"] {
+        for right in ["http://127.0.0.1:3000", "https://docs.example", "http://[::1]:80", "http://a weight=3"]
+        {
             assert_eq!(origin(right), Ok(right.to_owned()));
         }
         assert_eq!(origin("HTTP://Docs.Example/"), Ok("http://docs.example/".to_owned()));
@@ -142,7 +162,11 @@ mod tests {
             ("http://a/?b", "'http://a/?b': an origin has no query; requests bring their own"),
             ("http://u:p@a", "'http://u:p@a': user names and passwords are not sent to origins"),
             ("http://", "'http://': expected http://HOST[:PORT] or https://HOST[:PORT]"),
-            ("a b", "'a b': expected http://HOST[:PORT] or https://HOST[:PORT]"),
+            ("a b", "'a': write the scheme too, such as 'http://a'"),
+            ("http://a 3", "'http://a 3': expected a weight behind the URL, such as 'http://a weight=3'"),
+            ("http://a weight=0", "'http://a weight=0': weight '0' is not from 1 to 256"),
+            ("http://a weight=", "'http://a weight=': weight '' is not from 1 to 256"),
+            ("http://a weight=257", "'http://a weight=257': weight '257' is not from 1 to 256"),
         ];
         for (text, error) in wrong {
             assert_eq!(origin(text), Err(error.to_owned()));
@@ -151,9 +175,12 @@ mod tests {
 
     #[test]
     fn origins_may_be_unix_sockets_with_a_path() {
-        for right in
-            ["unix:/run/app.sock", "unix:/run/app.sock:/", "unix:/run/a:b.sock:/app/", "unix:/C.sock"]
-        {
+        for right in [
+            "unix:/run/app.sock",
+            "unix:/run/app.sock:/",
+            "unix:/run/a:b.sock:/app/",
+            "unix:/C.sock weight=2",
+        ] {
             let origin = origin(right).unwrap();
             assert_eq!(
                 (show_origin(&origin).as_str(), origin.host(), origin.https),
@@ -165,7 +192,7 @@ mod tests {
         for (text, error) in [
             ("unix:run", "'unix:run': write the absolute path of the socket, such as 'unix:/run/app.sock'"),
             ("unix:/run/", "'unix:/run/': this is not the path of a socket"),
-            ("unix:/a b", "'unix:/a b': this is not the path of a socket"),
+            ("unix:/a\tb", "'unix:/a\\tb': this is not the path of a socket"),
             ("unix:/a:/../b", "'/../b' is not a path such as '/shop'"),
             ("http://unix:/a", "'http://unix:/a': write a Unix socket without http://, such as 'unix:/a'"),
             (&long, &too_long),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, CertificateFiles, ClientAddress, DiskTier, Doors, Forward, HostHeader, Hsts, Limits,
+    AccessLog, Balance, CertificateFiles, ClientAddress, DiskTier, Doors, Forward, HostHeader, Hsts, Limits,
     MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, UnixSockets, Validate,
 };
 use larder_semantics::storable::Rules;
@@ -107,6 +107,7 @@ pub(crate) struct SiteDraft {
     pub(crate) hosts: Vec<String>,
     pub(crate) path: PathPrefix,
     pub(crate) origins: Vec<Origin>,
+    pub(crate) balance: Balance,
     pub(crate) host: HostHeader,
     pub(crate) rewrite_urls: bool,
     pub(crate) only_https: bool,
@@ -200,6 +201,7 @@ impl Default for SiteDraft {
             hosts: Vec::new(),
             path: PathPrefix::default(),
             origins: Vec::new(),
+            balance: Balance::default(),
             host: HostHeader::Preserve,
             rewrite_urls: false,
             only_https: false,

@@ -2,7 +2,9 @@
 
 use super::control;
 use super::key::{Key, MANY, key};
-use super::values::{DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PATH, PREFIX};
+use super::values::{
+    BALANCE, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PATH, PREFIX,
+};
 use crate::config::bounds::MEMORY;
 use crate::config::draft::SiteDraft;
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, Or, Seconds, Size, Words};
@@ -26,7 +28,13 @@ pub(crate) const SITE: &[Key<SiteDraft>] = &[
         "origin",
         List(ORIGIN),
         origins,
-        "origin servers; at least one; a path at the end, if only a slash, replaces the site's own path; unix:/socket or unix:/socket:/path for Unix sockets (docs/reverse-proxy.md)"
+        "origin servers, http://host:port, https:// or unix:/socket, each with a weight if wanted, as in \"http://a weight=3\"; at least one; a path at the end, if only a slash, replaces the site's own path (docs/reverse-proxy.md)"
+    ),
+    key!(
+        "balance",
+        BALANCE,
+        balance,
+        "which origin a request goes to: they take turns, or the one of two that has fewer requests in progress; both by weight"
     ),
     key!(
         "host",

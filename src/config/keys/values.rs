@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use larder_evict::Spec;
-use larder_proxy::settings::{AccessLog, ClientAddress, HostHeader, Hsts, Origin, PathPrefix, Times, Token};
+use larder_proxy::settings::{
+    AccessLog, Balance, ClientAddress, HostHeader, Hsts, Origin, PathPrefix, Times, Token,
+};
 use larder_semantics::storable::Cookies;
 
 use crate::config::draft::Listen;
@@ -31,7 +33,7 @@ pub(super) const PREFIX: Text<PathPrefix> =
     Text { words: "path", parse: names::prefix, show: PathPrefix::to_string };
 pub(super) const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
 pub(super) const ORIGIN: Text<Origin> =
-    Text { words: "http://host:port/path or unix:/socket", parse: places::origin, show: places::show_origin };
+    Text { words: "URL with weight=number if wanted", parse: places::origin, show: places::show_origin };
 pub(super) const NODE_URL: Text<Origin> =
     Text { words: "http://host:port", parse: places::node, show: places::show_origin };
 pub(super) const COLLECTOR: Text<String> =
@@ -46,6 +48,8 @@ pub(super) const SECRET: Text<Token> = Text {
     parse: |text| text.parse(),
     show: |token| token.secret().to_owned(),
 };
+pub(super) const BALANCE: Choice<Balance> =
+    Choice(&[("round-robin", Balance::RoundRobin), ("two-choices", Balance::TwoChoices)]);
 pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice(names::ACCESS_LOGS);
 pub(super) const DIRECTORY: Text<PathBuf> =
     Text { words: "path", parse: names::directory, show: |path| path.display().to_string() };

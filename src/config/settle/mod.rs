@@ -389,7 +389,7 @@ fn memory_tier(memory: Memory) -> MemoryTier {
 fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> Site {
     let (cache, tags, rules) = control::settle(&site);
     let doubt = site.control.tags.doubt;
-    let SiteDraft { name, hosts, path, origins, host, rewrite_urls, only_https, hsts, .. } = site;
+    let SiteDraft { name, hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
     let SiteDraft { retries, max_fails, fail_timeout, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let path_in_name = if path.is_root() { String::new() } else { path.to_string() };
@@ -401,6 +401,7 @@ fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> S
         hosts,
         path,
         origins,
+        balance,
         host,
         rewrite_urls,
         rules,

@@ -33,8 +33,8 @@ pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
 pub use self::hsts::Hsts;
 pub use self::listeners::{Listener, ProxyProtocol, Role, UnixSockets};
-pub use self::origin::Origin;
 pub(crate) use self::origin::socket_of;
+pub use self::origin::{Balance, Origin};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
@@ -180,6 +180,8 @@ pub struct Site {
     pub path: PathPrefix,
     /// Where its content comes from. At least one.
     pub origins: Vec<Origin>,
+    /// Which of them a request goes to.
+    pub balance: Balance,
     /// What the origin sees as `Host`.
     pub host: HostHeader,
     /// Fields of responses that name the origin are changed to name the site.

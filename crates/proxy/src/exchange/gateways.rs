@@ -159,6 +159,7 @@ mod tests {
     use larder_tags::Asked;
 
     use super::*;
+    use crate::base::settings::Balance;
 
     fn gateway(name: &str) -> Site {
         Site {
@@ -166,6 +167,7 @@ mod tests {
             hosts: Vec::new(),
             path: Default::default(),
             origins: vec![Origin::new(false, "a:1")],
+            balance: Balance::default(),
             host: HostHeader::Preserve,
             rewrite_urls: false,
             rules: Rules::default(),

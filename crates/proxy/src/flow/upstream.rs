@@ -168,9 +168,9 @@ async fn to_site(
     content: &mut Upload,
 ) -> Result<(Head, Box<Download>), OriginError> {
     let repeatable = content.is_empty();
-    let (mut tries_left, mut unsent) = (site.settings.retries, true);
+    let (mut tries_left, mut unsent, mut failed) = (site.settings.retries, true, None);
     loop {
-        let turn = site.pool.next();
+        let turn = site.pool.next(failed);
         let origin = turn.origin();
         let host = match &site.settings.host {
             HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
@@ -179,14 +179,16 @@ async fn to_site(
         };
         let path = &site.path_at(origin, &request.path);
         let to = To { https: origin.https, authority: &origin.authority, host, path };
+        let in_progress = turn.begun();
         match once(client, plan, request, fields, content, to).await {
             Ok((mut head, download)) => {
                 turn.succeeded();
                 Answered { site, origin, host, request }.rewrite(&mut head.fields);
-                return Ok((head, download));
+                return Ok((head, download.in_progress(in_progress)));
             }
             Err(error) => {
                 turn.failed(&error.detail);
+                failed = Some(turn);
                 let again = repeatable && (error.unsent || is_idempotent(&request.method));
                 // An earlier try may have reached an origin, even if this one has not.
                 unsent &= error.unsent;

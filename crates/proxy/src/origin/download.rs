@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
+use super::InProgress;
 use super::exchange::{Content, Exchange, Failure, Piece};
 use crate::counts::accounts::Meter;
 use crate::net::concurrency::Permit;
@@ -22,6 +23,7 @@ pub struct Download {
     length: Option<u64>,
     limit: Duration,
     permit: Option<Permit>,
+    in_progress: Option<InProgress>,
     meter: Option<Meter>,
     /// What was read before it was known who takes it: handed out first.
     early: Option<Vec<u8>>,
@@ -63,6 +65,7 @@ impl Download {
             length,
             limit,
             permit: None,
+            in_progress: None,
             meter: None,
             early: None,
             handed: Vec::new(),
@@ -74,6 +77,13 @@ impl Download {
     #[must_use]
     pub fn holding(mut self: Box<Self>, permit: Permit) -> Box<Self> {
         self.permit = Some(permit);
+        self
+    }
+
+    /// The same, in progress at its origin until it ends.
+    #[must_use]
+    pub fn in_progress(mut self: Box<Self>, in_progress: Option<InProgress>) -> Box<Self> {
+        self.in_progress = in_progress.filter(|_| self.exchange.is_some());
         self
     }
 
@@ -166,7 +176,7 @@ impl Download {
         if let Some(exchange) = self.exchange.take() {
             exchange.finish();
         }
-        (self.permit, self.guard) = (None, None);
+        (self.permit, self.in_progress, self.guard) = (None, None, None);
     }
 
     /// The length that the origin announced.

@@ -3,6 +3,7 @@
 //! Each worker has a [`Client`] of its own, with its own idle connections; what is known of an
 //! origin's health ([`Pool`]) and the places for requests under way ([`ConcurrencyLimit`](crate::net::concurrency::ConcurrencyLimit)) are shared.
 
+mod balance;
 mod careless;
 mod common;
 pub mod connect;
@@ -27,7 +28,7 @@ pub use self::connect::{ConnectError, Connector};
 pub use self::download::{Chunk, Download, Upgraded};
 use self::exchange::{Connection, Content, Exchange, Failure};
 use self::idle::Idle;
-pub use self::pool::{Pool, Turn};
+pub use self::pool::{InProgress, Pool, Turn};
 pub use self::proof::{Challenge, Prove};
 pub use self::tls_fault::TlsFault;
 use crate::base::settings::Timeouts;

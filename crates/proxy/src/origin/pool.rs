@@ -2,16 +2,18 @@
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::balance;
 use crate::base::clock;
-use crate::base::settings::{Origin, Site};
+use crate::base::settings::{Balance, Origin, Site};
 
 /// The origins of one site and what is known of them. Shared by all workers.
 #[derive(Debug)]
 pub struct Pool {
     origins: Vec<Member>,
+    balance: Balance,
     turn: AtomicUsize,
     max_fails: u32,
     fail_millis: u64,
@@ -20,6 +22,8 @@ pub struct Pool {
 #[derive(Debug)]
 struct Member {
     origin: Origin,
+    /// Requests whose answer has not arrived whole, where that matters.
+    in_progress: Arc<AtomicU32>,
     /// In a row.
     fails: AtomicU32,
     /// In all.
@@ -52,11 +56,22 @@ pub struct Turn<'p> {
     at: usize,
 }
 
+/// A request in progress at an origin.
+#[derive(Debug)]
+pub struct InProgress(Arc<AtomicU32>);
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Pool {
     /// The origins of `site`, all thought to be well.
     pub fn new(site: &Site) -> Self {
         let origins = site.origins.iter().map(|origin| Member {
             origin: origin.clone(),
+            in_progress: Arc::default(),
             fails: AtomicU32::new(0),
             failures: AtomicU64::new(0),
             until: AtomicU64::new(0),
@@ -66,23 +81,35 @@ impl Pool {
         });
         Self {
             origins: origins.collect(),
+            balance: site.balance,
             turn: AtomicUsize::new(0),
             max_fails: site.max_fails,
             fail_millis: u64::try_from(site.fail_timeout.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
-    /// The next in turn of the origins that are not left alone, which share all requests evenly; the next of all when every
-    /// one is left alone, since a request that may succeed is better than an error that is certain.
-    pub fn next(&self) -> Turn<'_> {
+    /// The origin for the next try: one that is not left alone, and not the one that `failed` just now if there is another. When
+    /// every one is left alone it may be any, since a request that may succeed is better than an error that is certain.
+    pub fn next(&self, failed: Option<Turn<'_>>) -> Turn<'_> {
+        if self.origins.len() == 1 {
+            return Turn { pool: self, at: 0 };
+        }
+        let (now, failed) = (clock::millis(), failed.map(|turn| turn.at));
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let now = clock::millis();
-        let is_well = |at: &usize| self.origins[*at].is_well(now);
-        let at = match (0..self.origins.len()).filter(is_well).count() {
-            0 => turn.checked_rem(self.origins.len()),
-            // One may have failed since they were counted.
-            well => (0..self.origins.len()).filter(is_well).nth(turn % well),
+        let among = |may: &dyn Fn(usize, &Member) -> bool| {
+            let weight = |(at, member)| if may(at, member) { u32::from(member.origin.weight) } else { 0 };
+            let weights: Vec<_> = self.origins.iter().enumerate().map(weight).collect();
+            match self.balance {
+                Balance::RoundRobin => balance::in_turn(&weights, turn),
+                Balance::TwoChoices => {
+                    let in_progress = |at: usize| self.origins[at].in_progress.load(Ordering::Relaxed);
+                    balance::of_two(&weights, in_progress, |below| fastrand::u64(..below))
+                }
+            }
         };
+        let at = among(&|at, member| member.is_well(now) && Some(at) != failed)
+            .or_else(|| among(&|_, member| member.is_well(now)))
+            .or_else(|| among(&|_, _| true));
         Turn { pool: self, at: at.unwrap_or(0) }
     }
 
@@ -120,6 +147,14 @@ impl<'p> Turn<'p> {
     /// The origin.
     pub fn origin(&self) -> &'p Origin {
         &self.member().origin
+    }
+
+    /// A request to it has begun, and is in progress while the result lives; `None` where they are not counted.
+    pub fn begun(&self) -> Option<InProgress> {
+        (self.pool.balance == Balance::TwoChoices).then(|| {
+            self.member().in_progress.fetch_add(1, Ordering::Relaxed);
+            InProgress(Arc::clone(&self.member().in_progress))
+        })
     }
 
     /// It answered.

@@ -14,6 +14,18 @@ pub struct Origin {
     pub authority: String,
     /// What stands in place of the site's path there; `None`: paths stay as they are.
     pub path: Option<PathPrefix>,
+    /// How many requests it gets for one of an origin of weight 1. At least 1.
+    pub weight: u16,
+}
+
+/// Which of a site's origins a request goes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// They take turns.
+    #[default]
+    RoundRobin,
+    /// Of two that are drawn, the one with fewer requests in progress.
+    TwoChoices,
 }
 
 impl Origin {
@@ -22,7 +34,7 @@ impl Origin {
 
     /// The server at `authority`, without a path.
     pub fn new(https: bool, authority: impl Into<String>) -> Self {
-        Self { https, authority: authority.into(), path: None }
+        Self { https, authority: authority.into(), path: None, weight: 1 }
     }
 
     /// What it is called as a host.
