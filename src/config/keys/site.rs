@@ -141,6 +141,12 @@ pub(crate) const SITE: &[Key<SiteDraft>] = &[
     key!("max_fails", Count(1..=MANY), max_fails, "failures in a row after which an origin gets no requests"),
     key!("fail_timeout", AtLeast(1), fail_timeout, "for how long it gets none"),
     key!(
+        "resolve_interval",
+        Or("off", AtLeast(1_000)),
+        resolve_interval,
+        "interval at which names of origins are resolved again; kept connections to addresses that are not found any more get no further requests"
+    ),
+    key!(
         "health",
         Or("off", PATH),
         health,

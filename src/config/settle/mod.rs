@@ -390,7 +390,7 @@ fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> S
     let (cache, tags, rules) = control::settle(&site);
     let doubt = site.control.tags.doubt;
     let SiteDraft { name, hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
-    let SiteDraft { retries, max_fails, fail_timeout, .. } = site;
+    let SiteDraft { retries, max_fails, fail_timeout, resolve_interval, .. } = site;
     let (interval, purge_from) = (site.health_interval, site.purge_from);
     let path_in_name = if path.is_root() { String::new() } else { path.to_string() };
     let name = name.or_else(|| hosts.first().map(|host| format!("{host}{path_in_name}")));
@@ -413,6 +413,7 @@ fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> S
         retries,
         max_fails,
         fail_timeout,
+        resolve_interval,
         health,
         tls,
         purge_from,

@@ -204,6 +204,8 @@ pub struct Site {
     pub max_fails: u32,
     /// How long it is left alone.
     pub fail_timeout: Duration,
+    /// Time after which names of origins are resolved again; `None`: connections that are kept do not ask.
+    pub resolve_interval: Option<Duration>,
     /// Active checks of each origin, if any.
     pub health: Option<Health>,
     /// TLS towards its origins, where it is not by the system's authorities alone.

@@ -179,6 +179,7 @@ mod tests {
             retries: 0,
             max_fails: 1,
             fail_timeout: Duration::ZERO,
+            resolve_interval: None,
             health: None,
             tls: None,
             purge_from: Vec::new(),

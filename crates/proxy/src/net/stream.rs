@@ -1,6 +1,7 @@
 //! A connection's bytes: plain, or under TLS.
 
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -29,6 +30,15 @@ pub(crate) fn of_socket(stream: UnixStream) -> io::Result<TcpStream> {
 }
 
 impl Stream {
+    /// The address at the other end, unless it is a Unix socket.
+    pub(crate) fn peer_ip(&self) -> Option<IpAddr> {
+        let stream = match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        stream.peer_addr().ok().map(|address| address.ip())
+    }
+
     /// Reads into the spare capacity of `buffer`, which must have some: how many bytes, 0 at the end.
     pub(crate) fn poll_read(
         &mut self,

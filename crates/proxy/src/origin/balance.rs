@@ -125,9 +125,7 @@ mod tests {
         }
     }
 
-    /// n requests that do not end, over k origins of equal weights. Let D be what the origin with the most has above the one
-    /// with the least. Each request that finds a difference of two origins goes to the lesser one, so D grows only when all
-    /// pairs that could be drawn are level with the most: with two origins, which are always both drawn, never beyond 1.
+    /// Of two, both are drawn each time, so that each request goes to the one with fewer in progress.
     #[test]
     fn two_origins_whose_requests_do_not_end_stay_level() {
         let mut in_progress = [0_u32; 2];

@@ -32,6 +32,25 @@ pub struct Destinations {
 }
 
 impl Common {
+    /// Watches the names of these hosts, and no others: addresses that leave their answers get no further requests.
+    pub fn watch(&self, hosts: &[String]) {
+        self.resolver.watch(hosts);
+    }
+
+    /// Resolves the name of a watched host again.
+    ///
+    /// # Errors
+    /// Why that was not possible, in one line; nothing has changed then.
+    pub async fn resolve_again(&self, host: &str) -> Result<(), String> {
+        self.resolver.resolve_again(host).await.map_err(|why| why.to_string())
+    }
+
+    /// With names that are resolved by `resolver`.
+    #[cfg(test)]
+    pub(super) fn by(resolver: Resolver) -> Self {
+        Self { resolver: Arc::new(resolver), ..Self::new(8) }
+    }
+
     /// At most `most_idle` connections wait for another request.
     fn new(most_idle: u64) -> Self {
         let quota = Arc::new(Quota::new(usize::try_from(most_idle).unwrap_or(usize::MAX)));

@@ -5,6 +5,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -12,8 +13,11 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::Outgoing;
+use super::connect::bare;
 use super::idle::Idle;
+use super::resolve::Resolver;
 use super::sending::Sending;
+use crate::base::networks::host_of;
 use crate::http::chunked::{Chunked, Step};
 use crate::http::response::{self, Framing, Head, Malformed};
 use crate::net::deadline::Deadline;
@@ -37,6 +41,8 @@ pub(super) struct Connection {
     keep_alive: bool,
     https: bool,
     authority: Box<str>,
+    /// The address that it leads to, if that was found by a name.
+    found: Option<IpAddr>,
 }
 
 /// A request under way on a connection of its own.
@@ -64,7 +70,9 @@ pub(super) enum Failure {
 
 impl Connection {
     pub(super) fn new(stream: Stream, https: bool, authority: &str) -> Self {
+        let found = if bare(host_of(authority)).parse::<IpAddr>().is_ok() { None } else { stream.peer_ip() };
         Self {
+            found,
             stream,
             input: Input::default(),
             deadline: Deadline::new(Duration::ZERO),
@@ -79,6 +87,11 @@ impl Connection {
     /// Whom it leads to: whether by TLS, and the authority.
     pub(super) fn target(&self) -> (bool, &str) {
         (self.https, &self.authority)
+    }
+
+    /// Whether it leads to an address that is none of its name's any more.
+    pub(super) fn has_left(&self, resolver: &Resolver) -> bool {
+        self.found.is_some_and(|ip| resolver.has_left(bare(host_of(&self.authority)), ip))
     }
 
     /// What it does while it waits for a request.

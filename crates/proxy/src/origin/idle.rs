@@ -19,6 +19,7 @@ use foldhash::fast::RandomState;
 use super::careless::Careless;
 use super::common::Common;
 use super::exchange::Connection;
+use super::resolve::Resolver;
 use crate::base::clock;
 use crate::net::stream::State;
 
@@ -37,6 +38,7 @@ pub(super) struct Idle {
     waiting: Mutex<Waiting>,
     quota: Arc<Quota>,
     careless: Arc<Careless>,
+    resolver: Arc<Resolver>,
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +89,8 @@ impl Idle {
     /// None yet.
     pub(super) fn new(common: &Common) -> Arc<Self> {
         let (quota, careless) = (Arc::clone(&common.quota), Arc::clone(&common.careless));
-        Arc::new(Self { waiting: Mutex::default(), quota, careless })
+        let resolver = Arc::clone(&common.resolver);
+        Arc::new(Self { waiting: Mutex::default(), quota, careless, resolver })
     }
 
     /// A connection to `authority` that is still good, the last one used first.
@@ -101,7 +104,9 @@ impl Idle {
         let to_it = all.get_mut(authority)?;
         while let Some(mut one) = to_it.pop() {
             match one.connection.state() {
-                State::Quiet if one.is_young() => return Some(one.connection),
+                State::Quiet if one.is_young() && !one.connection.has_left(&self.resolver) => {
+                    return Some(one.connection);
+                }
                 State::Quiet | State::Closed => {}
                 State::Talks => {
                     self.careless.mark(https, authority);
@@ -152,7 +157,7 @@ impl Idle {
         for (https, connections) in waiting.connections.iter_mut().enumerate() {
             connections.retain(|authority, to_it| {
                 to_it.retain_mut(|one| match one.connection.state() {
-                    State::Quiet => one.is_young(),
+                    State::Quiet => one.is_young() && !one.connection.has_left(&self.resolver),
                     State::Closed => false,
                     State::Talks => {
                         self.careless.mark(https == 1, authority);

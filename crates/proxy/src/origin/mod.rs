@@ -14,6 +14,8 @@ mod pool;
 pub mod proof;
 mod resolve;
 mod sending;
+#[cfg(test)]
+mod tests;
 mod tls_fault;
 
 use std::sync::Arc;

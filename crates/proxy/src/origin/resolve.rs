@@ -2,13 +2,16 @@
 //! threads that read from disks waiting with it.
 //!
 //! Requests for one name share one question. What was not found is remembered for a moment, so that a name that does
-//! not exist costs a name server one question and not one for each request. What was found is not remembered: the
-//! system does that, and knows for how long.
+//! not exist costs a name server one question and not one for each request. What was found is not remembered for new
+//! connections: the system does that, and knows for how long.
+//!
+//! The names of sites' origins are watched: they are resolved again at intervals. What was found since the last time says
+//! which connections may be used for further requests, and stands in for an answer while there is none.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -49,6 +52,8 @@ struct Inner {
     lookup: Box<Lookup>,
     state: Mutex<State>,
     work: Condvar,
+    /// The addresses of watched names that were found when they were last resolved again, and since then.
+    watched: RwLock<HashMap<Box<str>, Vec<IpAddr>>>,
 }
 
 #[derive(Default)]
@@ -76,11 +81,12 @@ impl std::fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    fn by(lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Inner { lookup: Box::new(lookup), state: Mutex::default(), work: Condvar::new() }))
+    pub(super) fn by(lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
+        let (state, work, watched) = (Mutex::default(), Condvar::new(), RwLock::default());
+        Self(Arc::new(Inner { lookup: Box::new(lookup), state, work, watched }))
     }
 
-    /// The addresses of `host`, which may be one.
+    /// The addresses of `host`, which may be one; for a watched name that cannot be resolved now, those found before.
     ///
     /// # Errors
     /// Why there are none.
@@ -88,6 +94,58 @@ impl Resolver {
         if let Ok(address) = host.parse() {
             return Ok(Arc::new([address]));
         }
+        match self.look_up(host).await {
+            Ok(found) => {
+                self.change(host, |known| {
+                    let new: Vec<_> = found.iter().filter(|ip| !known.contains(ip)).collect();
+                    known.extend(new);
+                });
+                Ok(found)
+            }
+            Err(why) => match self.0.watched.read().unwrap_or_else(PoisonError::into_inner).get(host) {
+                Some(known) if !known.is_empty() => Ok(known.as_slice().into()),
+                _ => Err(why),
+            },
+        }
+    }
+
+    /// Watches these names, and no others.
+    pub(super) fn watch(&self, names: &[String]) {
+        let mut watched = self.0.watched.write().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|known, _| names.iter().any(|name| **name == **known));
+        for name in names {
+            watched.entry(name.as_str().into()).or_default();
+        }
+    }
+
+    /// Resolves a watched name again: addresses that are not found any more have left.
+    ///
+    /// # Errors
+    /// Why none was found; then none has left.
+    pub(super) async fn resolve_again(&self, name: &str) -> Result<(), Unresolved> {
+        let found = self.look_up(name).await?;
+        self.change(name, |known| *known = found.to_vec());
+        Ok(())
+    }
+
+    /// Whether `ip` was an address of the watched name `host`, and is none any more.
+    pub(super) fn has_left(&self, host: &str, ip: IpAddr) -> bool {
+        let watched = self.0.watched.read().unwrap_or_else(PoisonError::into_inner);
+        watched.get(host).is_some_and(|known| !known.is_empty() && !known.contains(&ip))
+    }
+
+    /// Changes what is known of a name, if it is watched.
+    fn change(&self, host: &str, change: impl FnOnce(&mut Vec<IpAddr>)) {
+        let is_watched = self.0.watched.read().unwrap_or_else(PoisonError::into_inner).contains_key(host);
+        if is_watched {
+            let mut watched = self.0.watched.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = watched.get_mut(host) {
+                change(known);
+            }
+        }
+    }
+
+    async fn look_up(&self, host: &str) -> Found {
         let mut answer = self.ask(host)?;
         let answer = answer.wait_for(Option::is_some).await;
         // The thread that looks names up always answers, unless it panicked.
@@ -212,6 +270,35 @@ mod tests {
         }
         assert!(resolver.resolve("unknown").await.is_err());
         assert_eq!(asked.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn an_address_of_a_watched_name_leaves_when_that_is_resolved_again_and_stands_in_while_it_cannot_be()
+     {
+        let answers = Arc::new(Mutex::new(Vec::<IpAddr>::new()));
+        let given = Arc::clone(&answers);
+        let resolver = Resolver::by(move |_| Ok(given.lock().unwrap().clone()));
+        let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
+        let say = |said: &[IpAddr]| *answers.lock().unwrap() = said.to_vec();
+        let left = |resolver: &Resolver| [one, two].map(|ip| resolver.has_left("watched", ip));
+        resolver.watch(&["watched".to_owned()]);
+        assert_eq!(left(&resolver), [false; 2], "nothing is known yet");
+        say(&[one]);
+        resolver.resolve_again("watched").await.unwrap();
+        assert_eq!(left(&resolver), [false, true]);
+        say(&[two]);
+        assert_eq!(*resolver.resolve("watched").await.unwrap(), [two]);
+        assert_eq!(left(&resolver), [false; 2], "a new address is known at once, and none has left");
+        resolver.resolve_again("watched").await.unwrap();
+        assert_eq!(left(&resolver), [true, false]);
+        say(&[]);
+        assert!(resolver.resolve_again("watched").await.is_err());
+        assert_eq!(left(&resolver), [true, false]);
+        assert_eq!(*resolver.resolve("watched").await.unwrap(), [two]);
+        assert!(resolver.resolve("other").await.is_err());
+        resolver.watch(&[]);
+        assert!(resolver.resolve("watched").await.is_err());
+        assert_eq!(left(&resolver), [false; 2]);
     }
 
     #[tokio::test]

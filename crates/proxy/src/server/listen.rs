@@ -30,7 +30,7 @@ use crate::observe::trace::Tracer;
 use crate::rpc::{self, Registration};
 use crate::server::accept::{Listening, work};
 use crate::server::bind::{self, SocketFile, datagram_socket, explain, socket};
-use crate::server::health;
+use crate::server::{health, names};
 
 /// How long the end of a process waits until other nodes have been told what was purged. Longer than is waited between two
 /// tries to reach the engine.
@@ -328,12 +328,12 @@ async fn watch_certificates(shared: Arc<Shared>) {
 
 /// Reloads as told, until told to end: true for a drain.
 async fn until_told(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) -> bool {
-    let mut checks = health::start(shared);
+    let mut tasks = (health::start(shared), names::start(shared));
     loop {
         match control.recv().await {
             Some(Control::Reload(settings)) => {
                 shared.reload(*settings);
-                drop(std::mem::replace(&mut checks, health::start(shared)));
+                drop(std::mem::replace(&mut tasks, (health::start(shared), names::start(shared))));
             }
             Some(Control::Reopen) => shared.reopen(),
             Some(Control::Drain) => return true,

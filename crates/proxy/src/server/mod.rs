@@ -4,3 +4,4 @@ mod accept;
 mod bind;
 pub(crate) mod health;
 pub mod listen;
+pub(crate) mod names;

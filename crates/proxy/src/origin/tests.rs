@@ -1,0 +1,74 @@
+//! Which connections requests are sent over when the addresses of a name change.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Method;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::resolve::Resolver;
+use super::{Client, Common, Connector, Outgoing};
+use crate::base::settings::Timeouts;
+use crate::http::body::Upload;
+
+/// Answers each request with the status `first` for its first connection, the next one for its second.
+async fn serve(listener: TcpListener, first: u16) {
+    let mut number = first - 1;
+    while let Ok((mut stream, _)) = listener.accept().await {
+        number += 1;
+        tokio::spawn(async move {
+            let mut request = [0; 1 << 10];
+            while let Ok(1..) = stream.read(&mut request).await {
+                let answer = format!("HTTP/1.1 {} OK\r\nContent-Length: 0\r\n\r\n", number);
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn connections_to_an_address_that_has_left_the_answer_get_no_further_request() {
+    let [one, two] = ["127.0.0.1", "127.0.0.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
+    let first = TcpListener::bind((one, 0)).await.unwrap();
+    let port = first.local_addr().unwrap().port();
+    let second = TcpListener::bind(SocketAddr::new(two, port)).await.unwrap();
+    tokio::spawn(serve(first, 211));
+    tokio::spawn(serve(second, 221));
+    let answers = Arc::new(Mutex::new(vec![one]));
+    let given = Arc::clone(&answers);
+    let common = Common::by(Resolver::by(move |_| Ok(given.lock().unwrap().clone())));
+    common.watch(&["origin.test".to_owned()]);
+    let connector = Connector::new(Duration::from_secs(20), false, &common);
+    let client = Client::new(connector, &Timeouts::default(), &common);
+    let authority = format!("origin.test:{port}");
+    let ask = || async {
+        let request = Outgoing {
+            https: false,
+            authority: &authority,
+            method: &Method::GET,
+            head: b"GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n",
+            content: &mut Upload::Empty,
+            on_interim: &mut drop,
+            lost_try: None,
+        };
+        client.send(request).await.unwrap().0.status.as_u16()
+    };
+    let resolved_to = async |found: &[IpAddr]| {
+        *answers.lock().unwrap() = found.to_vec();
+        common.resolve_again("origin.test").await
+    };
+    resolved_to(&[one]).await.unwrap();
+    assert_eq!([ask().await, ask().await], [211; 2], "a connection is kept");
+    *answers.lock().unwrap() = vec![two];
+    assert_eq!(ask().await, 211, "the name has not been resolved again");
+    resolved_to(&[two]).await.unwrap();
+    assert_eq!([ask().await, ask().await], [221; 2]);
+    resolved_to(&[one, two]).await.unwrap();
+    assert_eq!(ask().await, 221, "its address is still among those found");
+    resolved_to(&[one]).await.unwrap();
+    assert_eq!(ask().await, 212, "the first connection to this address has been closed");
+    assert!(resolved_to(&[]).await.is_err());
+    assert_eq!(ask().await, 212, "without an answer, what was found before stays");
+}

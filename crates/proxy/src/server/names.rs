@@ -1,0 +1,64 @@
+//! Resolves the names of sites' origins again, at the sites' intervals.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::base::networks::host_of;
+use crate::base::settings::{Site, socket_of};
+use crate::flow::worker::Shared;
+
+/// Starts that for the plan in force; dropping the set ends it.
+pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
+    let plan = shared.plan();
+    let mut intervals = HashMap::new();
+    for site in &plan.settings.sites {
+        for (name, interval) in names(site) {
+            let shortest = intervals.entry(name).or_insert(interval);
+            *shortest = interval.min(*shortest);
+        }
+    }
+    shared.origins.sites.watch(&intervals.keys().cloned().collect::<Vec<_>>());
+    let mut all = JoinSet::new();
+    for (name, interval) in intervals {
+        all.spawn(again(Arc::clone(shared), name, interval));
+    }
+    all
+}
+
+/// The names of a site's origins, each with the interval.
+fn names(site: &Site) -> impl Iterator<Item = (String, Duration)> {
+    let by_name =
+        |authority: &&str| socket_of(authority).is_none() && host_of(authority).parse::<IpAddr>().is_err();
+    let authorities = site.origins.iter().map(|origin| origin.authority.as_str()).filter(by_name);
+    let hosts = authorities.map(host_of).filter(|host| !host.starts_with('['));
+    site.resolve_interval
+        .into_iter()
+        .flat_map(move |interval| hosts.clone().map(move |host| (host.to_owned(), interval)))
+}
+
+async fn again(shared: Arc<Shared>, name: String, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_failing = false;
+    loop {
+        ticks.tick().await;
+        let found = shared.origins.sites.resolve_again(&name).await;
+        if found.is_err() == is_failing {
+            continue;
+        }
+        is_failing = found.is_err();
+        match found {
+            Ok(()) => tracing::warn!("the origin's name {name} can be resolved again"),
+            Err(why) => {
+                tracing::warn!(
+                    "cannot resolve the origin's name {name}: {why}; its last addresses stay in use"
+                );
+            }
+        }
+    }
+}
