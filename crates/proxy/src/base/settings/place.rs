@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_is_no_place_is_refused() {
         for (text, problem) in [
-            ("a:6379", "write it as redis://host:port"),
+            ("a:6379", "write the scheme too, such as 'redis://a:6379'"),
             ("http://a", "unknown scheme 'http'"),
             ("redis://", "'' is not a host with a port"),
             ("redis://a:x", "'a:x' is not a host with a port"),
