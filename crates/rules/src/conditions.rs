@@ -1,0 +1,202 @@
+//! The conditions of one rule, and what they are compared with.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+pub use larder_semantics::fields::Fields;
+use percent_encoding::percent_decode;
+
+use crate::networks::Networks;
+use crate::path::extension;
+use crate::pattern::Pattern;
+
+/// Conditions, all of which have to hold; an empty list is no condition. Of a list, one entry has to match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// The path in its [normal form](crate::normal_path), without its query.
+    pub path: Vec<Pattern>,
+    /// The extension of the path's last segment, without its dot, in any case.
+    pub extension: Vec<Box<str>>,
+    /// The host without its port, lower case.
+    pub host: Vec<Pattern>,
+    /// The method.
+    pub method: Vec<Box<str>>,
+    /// `http` or `https`.
+    pub scheme: Vec<Box<str>>,
+    /// The client's address.
+    pub client: Networks,
+    /// Parameters of the query, decoded.
+    pub query: Names,
+    /// Fields of the request.
+    pub field: Names,
+    /// Cookies of the request.
+    pub cookie: Names,
+    /// The status of the response.
+    pub status: Vec<RangeInclusive<u16>>,
+    /// Its media type without parameters, lower case.
+    pub content_type: Vec<Pattern>,
+    /// Its length in bytes. A response of unknown length fits none.
+    pub length: Option<RangeInclusive<u64>>,
+    /// Fields of the response.
+    pub response_field: Names,
+    /// Conditions that must not hold together.
+    pub not: Option<Box<Conditions>>,
+}
+
+/// Names and the patterns of their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The names.
+    pub each: Vec<Named>,
+    /// All of them have to match; otherwise one.
+    pub all: bool,
+}
+
+/// A name, and the values of which it has to have one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Fields: lower case.
+    pub name: Box<str>,
+    /// None: any value.
+    pub values: Vec<Pattern>,
+}
+
+/// A request as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'r, F> {
+    /// The method.
+    pub method: &'r str,
+    /// `http` or `https`.
+    pub scheme: &'r str,
+    /// The host without its port.
+    pub host: &'r str,
+    /// The path in its [normal form](crate::normal_path), without its query.
+    pub path: &'r [u8],
+    /// The query without its question mark.
+    pub query: Option<&'r str>,
+    /// The client.
+    pub client: IpAddr,
+    /// The field lines.
+    pub fields: &'r F,
+}
+
+/// A response as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'r, F> {
+    /// The status code.
+    pub status: u16,
+    /// The length of its content, if that is known.
+    pub length: Option<u64>,
+    /// The field lines.
+    pub fields: &'r F,
+}
+
+impl Conditions {
+    /// Whether some of them are about the response.
+    pub fn need_response(&self) -> bool {
+        !self.status.is_empty()
+            || !self.content_type.is_empty()
+            || self.length.is_some()
+            || !self.response_field.each.is_empty()
+            || self.not.as_ref().is_some_and(|not| not.need_response())
+    }
+
+    /// Whether those about the request hold. Conditions of `not` that need the response may still hold.
+    pub fn hold_for<F: Fields>(&self, request: &Request<'_, F>) -> bool {
+        let is_in = |list: &[Box<str>], text: &str| list.is_empty() || list.iter().any(|entry| **entry == *text);
+        is_in(&self.method, request.method)
+            && is_in(&self.scheme, request.scheme)
+            && one_matches(&self.path, request.path)
+            && self.has_extension(request.path)
+            && one_matches(&self.host, request.host.as_bytes())
+            && (self.client.is_empty() || self.client.contains(request.client))
+            && self.query.hold(|named| named.is_in_query(request.query))
+            && self.field.hold(|named| named.is_in(request.fields))
+            && self.cookie.hold(|named| named.is_cookie(request.fields))
+            && self.not.as_ref().is_none_or(|not| not.need_response() || !not.hold_for(request))
+    }
+
+    /// Whether those about the response hold, for a request for which [`hold_for`](Self::hold_for) does.
+    pub fn hold_with<Q: Fields, F: Fields>(&self, request: &Request<'_, Q>, response: &Response<'_, F>) -> bool {
+        let is_in_status = || self.status.is_empty() || self.status.iter().any(|range| range.contains(&response.status));
+        let fits = |range: &RangeInclusive<u64>| response.length.is_some_and(|length| range.contains(&length));
+        is_in_status()
+            && (self.content_type.is_empty() || one_matches(&self.content_type, media_type(response.fields)))
+            && self.length.as_ref().is_none_or(fits)
+            && self.response_field.hold(|named| named.is_in(response.fields))
+            && self.not.as_ref().is_none_or(|not| {
+                !not.need_response() || !(not.hold_for(request) && not.hold_with(request, response))
+            })
+    }
+
+    fn has_extension(&self, path: &[u8]) -> bool {
+        let is_one = |found: &[u8]| self.extension.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(found));
+        self.extension.is_empty() || extension(path).is_some_and(is_one)
+    }
+}
+
+impl Names {
+    /// Whether `holds` does for all names, or for one, as is wanted; true without names.
+    fn hold(&self, holds: impl FnMut(&Named) -> bool) -> bool {
+        match self.all {
+            true => self.each.iter().all(holds),
+            false => self.each.is_empty() || self.each.iter().any(holds),
+        }
+    }
+}
+
+impl Named {
+    fn takes(&self, value: &[u8]) -> bool {
+        one_matches(&self.values, value)
+    }
+
+    fn is_in(&self, fields: &impl Fields) -> bool {
+        fields.lines(&self.name).any(|value| self.takes(value))
+    }
+
+    fn is_cookie(&self, fields: &impl Fields) -> bool {
+        cookies(fields).any(|(name, value)| name == self.name.as_bytes() && self.takes(value))
+    }
+
+    fn is_in_query(&self, query: Option<&str>) -> bool {
+        let pairs = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty());
+        pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).any(|(name, value)| {
+            is_decoded(name, &self.name) && (self.values.is_empty() || self.takes(&decoded(value)))
+        })
+    }
+}
+
+/// The cookies of a request: names and values.
+fn cookies(fields: &impl Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let pairs = fields.lines("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+    pairs.map(|pair| {
+        let pair = pair.trim_ascii();
+        match memchr::memchr(b'=', pair) {
+            Some(at) => (&pair[..at], &pair[at + 1..]),
+            None => (pair, &[][..]),
+        }
+    })
+}
+
+/// Whether a part of a query, decoded, is `text`.
+fn is_decoded(part: &str, text: &str) -> bool {
+    match part.contains(['%', '+']) {
+        true => decoded(part) == text.as_bytes(),
+        false => part == text,
+    }
+}
+
+/// A part of a query as forms write it.
+fn decoded(part: &str) -> Vec<u8> {
+    let spaced: Vec<u8> = part.bytes().map(|byte| if byte == b'+' { b' ' } else { byte }).collect();
+    percent_decode(&spaced).collect()
+}
+
+fn media_type(fields: &impl Fields) -> &[u8] {
+    let value = fields.first("content-type").unwrap_or_default();
+    value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
+fn one_matches(patterns: &[Pattern], text: &[u8]) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(text))
+}

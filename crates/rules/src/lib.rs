@@ -1,0 +1,21 @@
+//! Rules of sites: conditions on a request and its response, and the rules that hold for both.
+//!
+//! A [`RuleSet`] is compiled once from [`Rule`]s, in the order in which they are written. It says by their numbers which of
+//! them hold ([`RuleSet::on_request`], [`RuleSet::on_response`]). The effects of a rule are not known here.
+//!
+//! Matching takes time linear in the request: regular expressions run in automata, and an index over paths and
+//! extensions finds the few rules that can hold. A request costs no allocation if its path needs no decoding.
+
+mod conditions;
+mod networks;
+mod path;
+mod pattern;
+mod reach;
+mod set;
+mod trie;
+
+pub use conditions::{Conditions, Fields, Named, Names, Request, Response};
+pub use networks::Networks;
+pub use path::normal as normal_path;
+pub use pattern::Pattern;
+pub use set::{Numbers, Rule, RuleSet};

@@ -1,0 +1,203 @@
+//! Patterns of text: literal text, text in which `*` stands for any characters, or a regular expression.
+
+use std::fmt;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// A pattern, which has to match all of a text.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    /// As it was written.
+    text: Box<str>,
+    kind: Kind,
+    folds: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// This text.
+    Exact,
+    /// The parts between stars: at least two. The first is a prefix, the last a suffix.
+    Glob(Box<[Box<str>]>),
+    Regex(Regex),
+}
+
+/// The largest automaton of a regular expression, in bytes.
+const LARGEST: usize = 1 << 20;
+
+impl Pattern {
+    /// Reads `text`: `~` and a regular expression that may match anywhere in a text, or text in which each `*` stands for any number of
+    /// characters.
+    ///
+    /// # Errors
+    /// What is wrong with the regular expression, in one line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::build(text, false)
+    }
+
+    /// The same without regard to the case of ASCII letters.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_folding(text: &str) -> Result<Self, String> {
+        Self::build(text, true)
+    }
+
+    fn build(text: &str, folds: bool) -> Result<Self, String> {
+        let kind = match text.strip_prefix('~') {
+            Some(expression) => Kind::Regex(regex(expression.trim_start(), folds)?),
+            None if text.contains('*') => Kind::Glob(text.split('*').map(Box::from).collect()),
+            None => Kind::Exact,
+        };
+        Ok(Self { text: text.into(), kind, folds })
+    }
+
+    /// Whether it matches all of `text`.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        match &self.kind {
+            Kind::Exact => self.equal(self.text.as_bytes(), text),
+            Kind::Glob(parts) => self.glob(parts, text),
+            Kind::Regex(regex) => regex.is_match(text),
+        }
+    }
+
+    /// The text that all matching texts begin with, and whether that is all of them. Empty for a regular expression.
+    pub fn literal(&self) -> (&str, bool) {
+        match &self.kind {
+            Kind::Exact => (&self.text, true),
+            Kind::Glob(parts) => (parts.first().map_or("", |first| first), false),
+            Kind::Regex(_) => ("", false),
+        }
+    }
+
+    /// Whether every text that `other` matches is matched by this, as far as that is easy to tell.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        match (&self.kind, &other.kind) {
+            (_, Kind::Exact) => self.matches(other.text.as_bytes()),
+            (Kind::Glob(parts), Kind::Glob(_)) if parts.len() == 2 && parts[1].is_empty() => {
+                let (prefix, _) = other.literal();
+                prefix.len() >= parts[0].len() && self.equal(parts[0].as_bytes(), &prefix.as_bytes()[..parts[0].len()])
+            }
+            _ => self.text == other.text,
+        }
+    }
+
+    fn glob(&self, parts: &[Box<str>], text: &[u8]) -> bool {
+        let [first, middle @ .., last] = parts else { return false };
+        let fits = first.len() + last.len() <= text.len()
+            && self.equal(first.as_bytes(), &text[..first.len()])
+            && self.equal(last.as_bytes(), &text[text.len() - last.len()..]);
+        if !fits {
+            return false;
+        }
+        let mut rest = &text[first.len()..text.len() - last.len()];
+        for part in middle.iter().filter(|part| !part.is_empty()) {
+            match self.find(part.as_bytes(), rest) {
+                Some(at) => rest = &rest[at + part.len()..],
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn equal(&self, one: &[u8], other: &[u8]) -> bool {
+        if self.folds { one.eq_ignore_ascii_case(other) } else { one == other }
+    }
+
+    fn find(&self, part: &[u8], text: &[u8]) -> Option<usize> {
+        match self.folds {
+            true => text.windows(part.len()).position(|window| window.eq_ignore_ascii_case(part)),
+            false => memchr::memmem::find(text, part),
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.folds == other.folds
+    }
+}
+
+impl Eq for Pattern {}
+
+fn regex(expression: &str, folds: bool) -> Result<Regex, String> {
+    let mut builder = RegexBuilder::new(expression);
+    let regex = builder.case_insensitive(folds).unicode(false).size_limit(LARGEST).dfa_size_limit(LARGEST).build();
+    regex.map_err(|error| {
+        let text = error.to_string();
+        // The first lines draw the expression; the last says what is wrong.
+        let cause = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        format!("'{}' is not a regular expression: {cause}", expression.escape_debug())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        let cases = [
+            ("/a", "/a", true),
+            ("/a", "/ab", false),
+            ("/a/*", "/a/", true),
+            ("/a/*", "/a/b/c", true),
+            ("/a/*", "/a", false),
+            ("*.php", "/x/y.php", true),
+            ("*.php", "/x.php5", false),
+            ("/a/*/c", "/a/b/b/c", true),
+            ("/a/*/c", "/a/c", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b*", "ba", false),
+            ("aa*aa", "aaa", false),
+            ("*", "", true),
+            ("", "", true),
+            ("~^/user/[0-9]+$", "/user/17", true),
+            ("~ ^/user/[0-9]+$", "/user/17a", false),
+            ("~admin", "/x/admin/y", true),
+        ];
+        for (pattern, text, expected) in cases {
+            assert_eq!(Pattern::parse(pattern).unwrap().matches(text.as_bytes()), expected, "{pattern} {text}");
+        }
+        assert!(Pattern::parse_folding("*.Example.COM").unwrap().matches(b"WWW.example.com"));
+    }
+
+    #[test]
+    fn a_bad_expression_is_told_in_one_line() {
+        let error = Pattern::parse("~(a").unwrap_err();
+        assert_eq!(error, "'(a' is not a regular expression: unclosed group");
+        assert!(Pattern::parse("~(a{1000}){1000}").unwrap_err().lines().count() == 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_glob_matches_as_its_expression_does(glob in "[ab*]{0,6}", text in "[ab]{0,8}") {
+            let expression = format!("^{}$", glob.replace('*', ".*"));
+            let expected = Regex::new(&expression).unwrap().is_match(text.as_bytes());
+            prop_assert_eq!(Pattern::parse(&glob).unwrap().matches(text.as_bytes()), expected);
+        }
+
+        #[test]
+        fn what_a_pattern_covers_matches_it(one in "[ab*]{0,4}", other in "[ab*]{0,4}", text in "[ab]{0,6}") {
+            let (one, other) = (Pattern::parse(&one).unwrap(), Pattern::parse(&other).unwrap());
+            if one.covers(&other) && other.matches(text.as_bytes()) {
+                prop_assert!(one.matches(text.as_bytes()));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_matched_without_a_panic(pattern: String, text: Vec<u8>) {
+            if let Ok(pattern) = Pattern::parse(&pattern) {
+                pattern.matches(&text);
+            }
+        }
+    }
+}

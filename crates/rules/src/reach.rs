@@ -1,0 +1,71 @@
+//! Rules that can never hold, as far as that is easy to tell.
+
+use crate::conditions::{Conditions, Names};
+use crate::networks::Networks;
+use crate::pattern::Pattern;
+use crate::set::RuleSet;
+
+impl RuleSet {
+    /// The rules that never hold because an earlier one, which ends the list, holds whenever they do: each with that one.
+    pub fn unreachable(&self) -> Vec<(usize, usize)> {
+        let rules: Vec<_> = self.rules().collect();
+        let stopped_by = |at: usize| {
+            let is_before = |earlier: &usize| {
+                rules[*earlier].stop && covers(&rules[*earlier].conditions, &rules[at].conditions)
+            };
+            (0..at).find(is_before).map(|earlier| (at, earlier))
+        };
+        (0..rules.len()).filter_map(stopped_by).collect()
+    }
+}
+
+impl Conditions {
+    /// Why no request fulfils them; `None` if that is not known.
+    pub fn contradiction(&self) -> Option<String> {
+        if self.path.is_empty() || self.extension.is_empty() {
+            return None;
+        }
+        let has_other_extension = |path: &Pattern| match path.literal() {
+            (text, true) => crate::path::extension(text.as_bytes())
+                .is_none_or(|found| !self.extension.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(found))),
+            _ => false,
+        };
+        let path = self.path.iter().all(has_other_extension).then(|| self.path.first()).flatten()?;
+        Some(format!("the path '{path}' has none of the extensions"))
+    }
+}
+
+/// Whether `earlier` holds whenever `later` does.
+fn covers(earlier: &Conditions, later: &Conditions) -> bool {
+    let is_part = |earlier: &[Box<str>], later: &[Box<str>]| {
+        earlier.is_empty() || (!later.is_empty() && later.iter().all(|word| earlier.contains(word)))
+    };
+    patterns_cover(&earlier.path, &later.path)
+        && patterns_cover(&earlier.host, &later.host)
+        && patterns_cover(&earlier.content_type, &later.content_type)
+        && is_part(&earlier.extension, &later.extension)
+        && is_part(&earlier.method, &later.method)
+        && is_part(&earlier.scheme, &later.scheme)
+        && networks_cover(&earlier.client, &later.client)
+        && names_cover(&earlier.query, &later.query)
+        && names_cover(&earlier.field, &later.field)
+        && names_cover(&earlier.cookie, &later.cookie)
+        && names_cover(&earlier.response_field, &later.response_field)
+        && (earlier.status.is_empty() || earlier.status == later.status)
+        && (earlier.length.is_none() || earlier.length == later.length)
+        && (earlier.not.is_none() || earlier.not == later.not)
+}
+
+fn patterns_cover(earlier: &[Pattern], later: &[Pattern]) -> bool {
+    earlier.is_empty()
+        || (!later.is_empty() && later.iter().all(|pattern| earlier.iter().any(|wide| wide.covers(pattern))))
+}
+
+fn networks_cover(earlier: &Networks, later: &Networks) -> bool {
+    let is_within = |network| earlier.iter().any(|wide| wide.contains(network));
+    earlier.is_empty() || (!later.is_empty() && later.iter().all(is_within))
+}
+
+fn names_cover(earlier: &Names, later: &Names) -> bool {
+    earlier.each.is_empty() || earlier == later
+}

@@ -1,0 +1,148 @@
+//! All rules of a site, with an index of those that a request can fulfil.
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use crate::conditions::{Conditions, Fields, Request, Response};
+use crate::path::extension;
+use crate::trie::Trie;
+
+/// A rule without its effects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// When it holds.
+    pub conditions: Conditions,
+    /// If it holds, no later rule does.
+    pub stop: bool,
+}
+
+/// The numbers of rules, ascending from 0 as they were written.
+pub type Numbers = SmallVec<[u16; 8]>;
+
+/// Rules in the order in which they were written.
+#[derive(Debug)]
+pub struct RuleSet {
+    rules: Vec<Compiled>,
+    /// Those whose paths begin with known text.
+    paths: Trie,
+    /// Those with extensions and without such paths, by the extension in lower case.
+    extensions: HashMap<Box<[u8]>, Vec<u16>, foldhash::fast::FixedState>,
+    /// The length of the longest extension.
+    longest_extension: usize,
+    /// All others.
+    others: Vec<u16>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    rule: Rule,
+    needs_response: bool,
+}
+
+/// Rules that a request may fulfil are few.
+type Candidates = SmallVec<[u16; 32]>;
+
+impl RuleSet {
+    /// The most rules of a set.
+    pub const MOST: usize = 10_000;
+
+    /// Compiles `rules`, of which there are at most [`MOST`](Self::MOST); further ones are left out.
+    pub fn new(rules: Vec<Rule>) -> Self {
+        let compile = |rule: Rule| Compiled { needs_response: rule.conditions.need_response(), rule };
+        let mut set = Self {
+            rules: rules.into_iter().take(Self::MOST).map(compile).collect(),
+            paths: Trie::new(),
+            extensions: HashMap::default(),
+            longest_extension: 0,
+            others: Vec::new(),
+        };
+        for number in 0..set.rules.len() {
+            set.index(number as u16);
+        }
+        set
+    }
+
+    fn index(&mut self, number: u16) {
+        let conditions = &self.rules[usize::from(number)].rule.conditions;
+        let has_beginning = |literal: (&str, bool)| !literal.0.is_empty();
+        if !conditions.path.is_empty() && conditions.path.iter().all(|path| has_beginning(path.literal())) {
+            for path in &conditions.path {
+                let (text, is_whole) = path.literal();
+                self.paths.add(text.as_bytes(), is_whole, number);
+            }
+        } else if !conditions.extension.is_empty() {
+            for extension in &conditions.extension {
+                let extension: Box<[u8]> = extension.to_ascii_lowercase().into_bytes().into();
+                self.longest_extension = self.longest_extension.max(extension.len());
+                self.extensions.entry(extension).or_default().push(number);
+            }
+        } else {
+            self.others.push(number);
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The rules in their order.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().map(|compiled| &compiled.rule)
+    }
+
+    /// The rules that hold for `request` before it has a response.
+    #[inline]
+    pub fn on_request<F: Fields>(&self, request: &Request<'_, F>) -> Numbers {
+        self.holding(request, |compiled| !compiled.needs_response)
+    }
+
+    /// The rules that hold for `request` and its `response`.
+    pub fn on_response<Q: Fields, F: Fields>(
+        &self,
+        request: &Request<'_, Q>,
+        response: &Response<'_, F>,
+    ) -> Numbers {
+        self.holding(request, |compiled| {
+            !compiled.needs_response || compiled.rule.conditions.hold_with(request, response)
+        })
+    }
+
+    /// Whether rules that need the response may hold for some request.
+    pub fn needs_responses(&self) -> bool {
+        self.rules.iter().any(|compiled| compiled.needs_response)
+    }
+
+    fn holding<F: Fields>(&self, request: &Request<'_, F>, also: impl Fn(&Compiled) -> bool) -> Numbers {
+        let mut holding = Numbers::new();
+        for number in self.candidates(request.path) {
+            let compiled = &self.rules[usize::from(number)];
+            if compiled.rule.conditions.hold_for(request) && also(compiled) {
+                holding.push(number);
+                if compiled.rule.stop {
+                    break;
+                }
+            }
+        }
+        holding
+    }
+
+    /// The rules that can hold for a path, in their order.
+    fn candidates(&self, path: &[u8]) -> Candidates {
+        let mut candidates = Candidates::new();
+        self.paths.find(path, |number| candidates.push(number));
+        if !self.extensions.is_empty()
+            && let Some(extension) = extension(path).filter(|own| own.len() <= self.longest_extension)
+        {
+            let mut lower: SmallVec<[u8; 16]> = SmallVec::from_slice(extension);
+            lower.make_ascii_lowercase();
+            candidates.extend(self.extensions.get(&*lower).into_iter().flatten().copied());
+        }
+        candidates.extend_from_slice(&self.others);
+        if candidates.len() > 1 {
+            candidates.sort_unstable();
+            candidates.dedup();
+        }
+        candidates
+    }
+}
