@@ -14,6 +14,7 @@ mod machine;
 pub(crate) mod names;
 pub(crate) mod places;
 mod raw;
+mod rules;
 pub(crate) mod self_signed;
 mod settle;
 mod state;

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use larder_proxy::settings::CertificateFiles;
+use larder_proxy::settings::{CertificateFiles, Conditions};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
+use super::rules::{EDITS, MATCH, RULE, RuleDraft, RuleKey};
 use crate::cli::words::hint;
 
 /// Reads `text`, which stands in the file called `file`, on top of `draft`. Problems come in the order of their lines.
@@ -87,8 +88,13 @@ impl Reader<'_> {
             return self.problem(value.span().start, format!("'{name}' is a table: write [{name}]"));
         };
         let caching = if name == "forward" { CACHING } else { &[] };
-        let known: Vec<_> = names(keys).chain(names(caching)).collect();
+        let rule = (name == "forward").then_some("rule");
+        let known: Vec<_> = names(keys).chain(names(caching)).chain(rule).collect();
         for (key, value) in table.iter() {
+            if rule == Some(key.get_ref()) {
+                draft.forward_rules.extend(self.tables("forward.rule", value, Self::rule));
+                continue;
+            }
             let outcome = set(keys, draft, key.get_ref(), value.get_ref())
                 .or_else(|| set(caching, &mut draft.forward.rules, key.get_ref(), value.get_ref()));
             draft.places.insert(path(name, key.get_ref()), self.place(key.span().start));
@@ -155,8 +161,12 @@ impl Reader<'_> {
     fn site(&mut self, table: &DeTable<'_>, start: usize) -> SiteDraft {
         let (mut site, before) =
             (SiteDraft { place: self.place(start), ..SiteDraft::default() }, self.problems.len());
-        let known: Vec<_> = names(SITE).chain(names(CACHING)).collect();
+        let known: Vec<_> = names(SITE).chain(names(CACHING)).chain(["rule"]).collect();
         for (key, value) in table.iter() {
+            if key.get_ref() == "rule" {
+                site.site_rules.extend(self.tables("site.rule", value, Self::rule));
+                continue;
+            }
             let outcome = set(SITE, &mut site, key.get_ref(), value.get_ref())
                 .or_else(|| set(CACHING, &mut site.rules, key.get_ref(), value.get_ref()));
             site.places.insert(key.get_ref().to_string(), self.place(key.span().start));
@@ -169,6 +179,65 @@ impl Reader<'_> {
         site.control.stale_if_error = says("stale_if_error");
         site.is_unread = self.problems.len() > before;
         site
+    }
+
+    fn rule(&mut self, table: &DeTable<'_>, start: usize) -> RuleDraft {
+        let before = self.problems.len();
+        let mut rule = RuleDraft { place: self.place(start), ..RuleDraft::default() };
+        let inner = ["match", "request", "response", "reply"];
+        let known: Vec<_> = RULE.iter().map(|key| key.name).chain(inner).collect();
+        for (key, value) in table.iter() {
+            match &**key.get_ref() {
+                "match" => self.conditions("rule.match", value, &mut rule.conditions),
+                "request" => self.inner(("rule.request", EDITS), value, &mut rule.effects.request),
+                "response" => self.inner(("rule.response", EDITS), value, &mut rule.effects.response),
+                "reply" => self.inner(("rule.reply", EDITS), value, &mut rule.effects.reply),
+                name => {
+                    let outcome = set_rule(RULE, &mut rule, name, value.get_ref());
+                    self.judge(("rule", name), &known, key.span().start, outcome);
+                }
+            }
+        }
+        rule.is_unread = self.problems.len() > before;
+        rule
+    }
+
+    /// Reads a rule's `match`, and in it `not`, which has the same keys.
+    fn conditions(&mut self, name: &str, value: &Spanned<DeValue<'_>>, conditions: &mut Conditions) {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.problem(
+                value.span().start,
+                format!("{name} is a table: write match = {{ path = \"/a/*\" }}"),
+            );
+        };
+        let known: Vec<_> = MATCH.iter().map(|key| key.name).chain(["not"]).collect();
+        for (key, value) in table.iter() {
+            if key.get_ref() == "not" && !name.ends_with("not") {
+                let mut not = Conditions::default();
+                self.conditions("rule.match.not", value, &mut not);
+                conditions.not = Some(Box::new(not));
+                continue;
+            }
+            let outcome = set_rule(MATCH, conditions, key.get_ref(), value.get_ref());
+            self.judge((name, key.get_ref()), &known, key.span().start, outcome);
+        }
+    }
+
+    /// Reads a table within a rule.
+    fn inner<T>(
+        &mut self,
+        (name, keys): (&str, &'static [RuleKey<T>]),
+        value: &Spanned<DeValue<'_>>,
+        target: &mut T,
+    ) {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.problem(value.span().start, format!("{name} is a table with keys such as 'set'"));
+        };
+        let known: Vec<_> = keys.iter().map(|key| key.name).collect();
+        for (key, value) in table.iter() {
+            let outcome = set_rule(keys, target, key.get_ref(), value.get_ref());
+            self.judge((name, key.get_ref()), &known, key.span().start, outcome);
+        }
     }
 
     /// Notes what came of the key `name` of `table`; `None`: there is no such key.
@@ -208,6 +277,11 @@ fn names<T>(keys: &'static [Key<T>]) -> impl Iterator<Item = &'static str> {
 
 /// Sets the key `name` of `target`; `None` if no key is called so.
 fn set<T>(keys: &[Key<T>], target: &mut T, name: &str, value: &DeValue<'_>) -> Outcome {
+    keys.iter().find(|key| key.name == name).map(|key| (key.set)(target, value))
+}
+
+/// The same for a key of a rule.
+fn set_rule<T>(keys: &[RuleKey<T>], target: &mut T, name: &str, value: &DeValue<'_>) -> Outcome {
     keys.iter().find(|key| key.name == name).map(|key| (key.set)(target, value))
 }
 

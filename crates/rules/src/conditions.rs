@@ -103,7 +103,8 @@ impl Conditions {
 
     /// Whether those about the request hold. Conditions of `not` that need the response may still hold.
     pub fn hold_for<F: Fields>(&self, request: &Request<'_, F>) -> bool {
-        let is_in = |list: &[Box<str>], text: &str| list.is_empty() || list.iter().any(|entry| **entry == *text);
+        let is_in =
+            |list: &[Box<str>], text: &str| list.is_empty() || list.iter().any(|entry| **entry == *text);
         is_in(&self.method, request.method)
             && is_in(&self.scheme, request.scheme)
             && one_matches(&self.path, request.path)
@@ -117,9 +118,15 @@ impl Conditions {
     }
 
     /// Whether those about the response hold, for a request for which [`hold_for`](Self::hold_for) does.
-    pub fn hold_with<Q: Fields, F: Fields>(&self, request: &Request<'_, Q>, response: &Response<'_, F>) -> bool {
-        let is_in_status = || self.status.is_empty() || self.status.iter().any(|range| range.contains(&response.status));
-        let fits = |range: &RangeInclusive<u64>| response.length.is_some_and(|length| range.contains(&length));
+    pub fn hold_with<Q: Fields, F: Fields>(
+        &self,
+        request: &Request<'_, Q>,
+        response: &Response<'_, F>,
+    ) -> bool {
+        let is_in_status =
+            || self.status.is_empty() || self.status.iter().any(|range| range.contains(&response.status));
+        let fits =
+            |range: &RangeInclusive<u64>| response.length.is_some_and(|length| range.contains(&length));
         is_in_status()
             && (self.content_type.is_empty() || one_matches(&self.content_type, media_type(response.fields)))
             && self.length.as_ref().is_none_or(fits)
@@ -130,7 +137,8 @@ impl Conditions {
     }
 
     fn has_extension(&self, path: &[u8]) -> bool {
-        let is_one = |found: &[u8]| self.extension.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(found));
+        let is_one =
+            |found: &[u8]| self.extension.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(found));
         self.extension.is_empty() || extension(path).is_some_and(is_one)
     }
 }

@@ -67,10 +67,15 @@ mod tests {
 
     #[test]
     fn both_forms_of_an_address_are_equal() {
-        let networks: Networks = ["10.0.0.0/8", "2001:db8::/32"].map(|net| net.parse().unwrap()).into_iter().collect();
-        for (address, expected) in
-            [("10.1.2.3", true), ("::ffff:10.1.2.3", true), ("11.0.0.0", false), ("2001:db8::1", true), ("::1", false)]
-        {
+        let networks: Networks =
+            ["10.0.0.0/8", "2001:db8::/32"].map(|net| net.parse().unwrap()).into_iter().collect();
+        for (address, expected) in [
+            ("10.1.2.3", true),
+            ("::ffff:10.1.2.3", true),
+            ("11.0.0.0", false),
+            ("2001:db8::1", true),
+            ("::1", false),
+        ] {
             assert_eq!(networks.contains(address.parse().unwrap()), expected, "{address}");
         }
     }

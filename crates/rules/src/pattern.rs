@@ -70,13 +70,29 @@ impl Pattern {
         }
     }
 
+    /// What the stars of a glob, or the groups of a regular expression, stand for in `text`, from the first on; `None` if it does
+    /// not match. Groups without a match are empty.
+    pub fn captures<'t>(&self, text: &'t [u8]) -> Option<Vec<&'t [u8]>> {
+        match &self.kind {
+            Kind::Exact => self.matches(text).then(Vec::new),
+            Kind::Glob(parts) => self.stars(parts, text),
+            Kind::Regex(regex) => {
+                let groups = regex.captures(text)?;
+                let group =
+                    |group: Option<regex::bytes::Match<'t>>| group.map_or(&[][..], |found| found.as_bytes());
+                Some(groups.iter().skip(1).map(group).collect())
+            }
+        }
+    }
+
     /// Whether every text that `other` matches is matched by this, as far as that is easy to tell.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
             (_, Kind::Exact) => self.matches(other.text.as_bytes()),
             (Kind::Glob(parts), Kind::Glob(_)) if parts.len() == 2 && parts[1].is_empty() => {
                 let (prefix, _) = other.literal();
-                prefix.len() >= parts[0].len() && self.equal(parts[0].as_bytes(), &prefix.as_bytes()[..parts[0].len()])
+                prefix.len() >= parts[0].len()
+                    && self.equal(parts[0].as_bytes(), &prefix.as_bytes()[..parts[0].len()])
             }
             _ => self.text == other.text,
         }
@@ -98,6 +114,20 @@ impl Pattern {
             }
         }
         true
+    }
+
+    /// What each star stands for: as little as possible, but for the last.
+    fn stars<'t>(&self, parts: &[Box<str>], text: &'t [u8]) -> Option<Vec<&'t [u8]>> {
+        let ([first, middle @ .., last], true) = (parts, self.glob(parts, text)) else { return None };
+        let mut rest = &text[first.len()..text.len() - last.len()];
+        let mut stars = Vec::with_capacity(parts.len() - 1);
+        for part in middle {
+            let at = if part.is_empty() { 0 } else { self.find(part.as_bytes(), rest)? };
+            stars.push(&rest[..at]);
+            rest = &rest[at + part.len()..];
+        }
+        stars.push(rest);
+        Some(stars)
     }
 
     fn equal(&self, one: &[u8], other: &[u8]) -> bool {
@@ -128,7 +158,8 @@ impl Eq for Pattern {}
 
 fn regex(expression: &str, folds: bool) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(expression);
-    let regex = builder.case_insensitive(folds).unicode(false).size_limit(LARGEST).dfa_size_limit(LARGEST).build();
+    let regex =
+        builder.case_insensitive(folds).unicode(false).size_limit(LARGEST).dfa_size_limit(LARGEST).build();
     regex.map_err(|error| {
         let text = error.to_string();
         // The first lines draw the expression; the last says what is wrong.
@@ -165,9 +196,30 @@ mod tests {
             ("~admin", "/x/admin/y", true),
         ];
         for (pattern, text, expected) in cases {
-            assert_eq!(Pattern::parse(pattern).unwrap().matches(text.as_bytes()), expected, "{pattern} {text}");
+            assert_eq!(
+                Pattern::parse(pattern).unwrap().matches(text.as_bytes()),
+                expected,
+                "{pattern} {text}"
+            );
         }
         assert!(Pattern::parse_folding("*.Example.COM").unwrap().matches(b"WWW.example.com"));
+    }
+
+    #[test]
+    fn stars_and_groups_are_captured() {
+        let cases: [(&str, &str, Option<&[&str]>); 6] = [
+            ("/old/*", "/old/a/b", Some(&["a/b"])),
+            ("/*/x/*.html", "/a/x/b.html", Some(&["a", "b"])),
+            ("/a", "/a", Some(&[])),
+            ("/a", "/b", None),
+            ("~^/u/([0-9]+)(/x)?", "/u/17", Some(&["17", ""])),
+            ("~^/u/([0-9]+)", "/v", None),
+        ];
+        for (pattern, text, expected) in cases {
+            let found = Pattern::parse(pattern).unwrap().captures(text.as_bytes());
+            let expected = expected.map(|texts| texts.iter().map(|text| text.as_bytes()).collect());
+            assert_eq!(found, expected, "{pattern} {text}");
+        }
     }
 
     #[test]

@@ -26,8 +26,9 @@ impl Conditions {
             return None;
         }
         let has_other_extension = |path: &Pattern| match path.literal() {
-            (text, true) => crate::path::extension(text.as_bytes())
-                .is_none_or(|found| !self.extension.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(found))),
+            (text, true) => crate::path::extension(text.as_bytes()).is_none_or(|found| {
+                !self.extension.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(found))
+            }),
             _ => false,
         };
         let path = self.path.iter().all(has_other_extension).then(|| self.path.first()).flatten()?;

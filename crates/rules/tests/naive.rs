@@ -15,7 +15,8 @@ fn words(words: &'static [&'static str]) -> impl Strategy<Value = Vec<Box<str>>>
 }
 
 fn names() -> impl Strategy<Value = Names> {
-    let named = ("[ab]", patterns("[xy*]{1,2}")).prop_map(|(name, values)| Named { name: name.into(), values });
+    let named =
+        ("[ab]", patterns("[xy*]{1,2}")).prop_map(|(name, values)| Named { name: name.into(), values });
     (prop::collection::vec(named, 0..3), any::<bool>()).prop_map(|(each, all)| Names { each, all })
 }
 

@@ -6,7 +6,7 @@ use http::StatusCode;
 use crate::date;
 use crate::directives::{ResponseDirectives, is_known, is_lifetime, split};
 use crate::fields::{Fields, members};
-use crate::freshness::Source;
+use crate::freshness::{self, Source};
 use crate::no_vary_search::{self, Variation};
 use crate::storable::Rules;
 use crate::wire::decimal;
@@ -24,7 +24,11 @@ pub struct Note {
 pub fn lifetime_source(rules: &Rules, status: StatusCode, response: &impl Fields, received: u32) -> Source {
     let directives = ResponseDirectives::parse(response, &rules.targeted);
     let date = response.first("date").and_then(date::parse).unwrap_or(received);
-    Source::of(&directives, status, response, date)
+    let own = freshness::lifetime(rules, &directives, status, response, date);
+    match rules.lifetimes.apply(own) == own {
+        true => Source::of(&directives, status, response, date),
+        false => Source::Rule,
+    }
 }
 
 /// What in a response has no effect or not the one that its author may have thought of.

@@ -91,10 +91,10 @@ impl Freshness {
         times: Times,
     ) -> (Self, Lifetime) {
         let date = response.first("date").and_then(date::parse).unwrap_or(times.received);
-        let lifetime = lifetime(rules, directives, status, response, date);
+        let lifetime = rules.lifetimes.apply(lifetime(rules, directives, status, response, date));
         let flags = [
             (Flags::NO_CACHE, directives.no_cache),
-            (Flags::MUST_REVALIDATE, must_revalidate(directives)),
+            (Flags::MUST_REVALIDATE, must_revalidate(directives) && !rules.ignored.must_revalidate),
             (Flags::IMMUTABLE, directives.immutable),
             (Flags::HEURISTIC, matches!(lifetime, Lifetime::Heuristic(_))),
             (Flags::VALIDATOR, response.contains("etag") || response.contains("last-modified")),
@@ -169,13 +169,15 @@ impl Flags {
 pub(crate) enum Lifetime {
     Explicit(u32),
     Heuristic(u32),
+    /// The operator's.
+    Configured(u32),
     Unknown,
 }
 
 impl Lifetime {
-    fn seconds(self) -> u32 {
+    pub(crate) fn seconds(self) -> u32 {
         match self {
-            Self::Explicit(seconds) | Self::Heuristic(seconds) => seconds,
+            Self::Explicit(seconds) | Self::Heuristic(seconds) | Self::Configured(seconds) => seconds,
             Self::Unknown => 0,
         }
     }
@@ -197,6 +199,8 @@ pub enum Source {
     Expires,
     /// A share of the time since `Last-Modified`: a guess.
     LastModified,
+    /// A rule of the configuration.
+    Rule,
     /// Nothing: each use is validated.
     Nothing,
 }
@@ -209,6 +213,7 @@ impl Source {
             Self::MaxAge => "max-age",
             Self::Expires => "Expires",
             Self::LastModified => "Last-Modified",
+            Self::Rule => "a rule",
             Self::Nothing => "nothing",
         }
     }
@@ -239,7 +244,8 @@ fn modified(response: &impl Fields) -> Option<u32> {
     response.first("last-modified").and_then(date::parse)
 }
 
-fn lifetime(
+/// The lifetime that a response has by its own fields.
+pub(crate) fn lifetime(
     rules: &Rules,
     directives: &ResponseDirectives,
     status: StatusCode,
@@ -258,7 +264,7 @@ fn lifetime(
             let guess = u64::from(since) * u64::from(rules.heuristic_percent) / 100;
             Lifetime::Heuristic(guess.min(rules.heuristic_max.into()) as u32)
         }
-        Source::Nothing => Lifetime::Unknown,
+        Source::Rule | Source::Nothing => Lifetime::Unknown,
     }
 }
 

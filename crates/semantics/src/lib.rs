@@ -18,6 +18,7 @@ pub mod freshness;
 pub mod groups;
 pub mod invalidate;
 pub mod key;
+pub mod lifetimes;
 pub mod no_vary_search;
 pub mod range;
 pub mod reuse;

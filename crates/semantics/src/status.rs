@@ -111,7 +111,14 @@ reasons! {
         "the configuration excludes this request from the cache"
         "cache = true for the site; a GET with content or Upgrade is never cached";
 
+    ByRule "by-rule" "configuration"
+        "a rule of the configuration answers this request"
+        "larder why names the rule";
+
     "Not stored":
+    NotByRule "not-by-rule" "configuration"
+        "a rule of the configuration keeps this response out of the cache"
+        "larder why names the rule";
     MethodNotStorable "method-not-storable" "RFC 9111 3"
         "responses to this method are not stored"
         "ask with GET";
@@ -207,6 +214,9 @@ reasons! {
     OriginForbidden "origin-forbidden" "configuration"
         "the origin's address is not allowed"
         "allow_private, ports and connect_ports in [forward] permit addresses and ports";
+    AccessDenied "access-denied" "configuration"
+        "a rule of the configuration does not serve this client"
+        "allow and deny in the site's rules name clients; larder why names the rule";
     OnlyHttps "only-https" "RFC 9110 4.2.2"
         "the site is served over TLS only, and the request came without it"
         "https = \"serve\" in [[site]] answers such requests";

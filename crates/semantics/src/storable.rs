@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use crate::directives::{RequestDirectives, ResponseDirectives};
 use crate::fields::{Fields, members};
 use crate::freshness::{Flags, Freshness, Lifetime, is_heuristically_cacheable};
+use crate::lifetimes::{Ignored, Lifetimes};
 use crate::range::ContentRange;
 use crate::status::Why;
 use crate::{key, vary};
@@ -36,6 +37,12 @@ pub struct Rules {
     pub ignores_reloads: bool,
     /// Answers to POST that say they are their target's content, and for how long, are stored (RFC 9110 section 9.3.3).
     pub stores_posts: bool,
+    /// Nothing is stored.
+    pub stores_nothing: bool,
+    /// Lifetimes in place of those of origins.
+    pub lifetimes: Lifetimes,
+    /// Directives of origins without effect.
+    pub ignored: Ignored,
 }
 
 /// Which `Set-Cookie` fields are stored, and thus sent to all clients. The others go to the client only whose request
@@ -86,6 +93,9 @@ impl Default for Rules {
             cookies: Cookies::Short,
             ignores_reloads: false,
             stores_posts: true,
+            stores_nothing: false,
+            lifetimes: Lifetimes::default(),
+            ignored: Ignored::default(),
         }
     }
 }
@@ -161,11 +171,15 @@ fn judge(
     response: &impl Fields,
     times: Times,
 ) -> Result<(Freshness, Lifetime), Why> {
+    if rules.stores_nothing {
+        return Err(Why::NotByRule);
+    }
     status_allows(status, response)?;
     if RequestDirectives::parse(request).no_store {
         return Err(Why::RequestNoStore);
     }
-    let directives = ResponseDirectives::parse(response, &rules.targeted);
+    let mut directives = ResponseDirectives::parse(response, &rules.targeted);
+    rules.ignored.remove_from(&mut directives);
     directives_allow(&directives, status)?;
     if vary::is_any(response) {
         return Err(Why::VaryAny);
@@ -190,7 +204,7 @@ fn judge(
 }
 
 /// Whether the origin itself wants the response reused as it is. One with a cookie needs that: on a
-/// guess, or after a 304, one client's cookie would go to another.
+/// guess, by a rule, or after a 304, one client's cookie would go to another.
 fn is_plainly_fresh(freshness: &Freshness, lifetime: Lifetime) -> bool {
     matches!(lifetime, Lifetime::Explicit(1..)) && !freshness.flags.contains(Flags::NO_CACHE)
 }

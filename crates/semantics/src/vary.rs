@@ -10,6 +10,8 @@
 //! - `Authorization`, `Cookie`, `Origin`, `Referer`, `User-Agent`: each byte counts;
 //! - all others count line by line as written, but for white space around commas outside of quoted strings.
 
+use std::borrow::Cow;
+
 use http::{HeaderName, header};
 
 use crate::choices::Choices;
@@ -46,20 +48,64 @@ const LONGEST: usize = 1024;
 /// # Errors
 /// [`Why::VaryAny`] if no signature could ever match, or `Vary` lists too many names (nothing is appended then).
 pub fn write(response: &impl Fields, request: &impl Fields, out: &mut Vec<u8>) -> Result<(), Why> {
-    let mut names = Vec::new();
+    write_with(response, &[], request, out)
+}
+
+/// The same for a response that also varies by `more`: fields (lower case), and cookies as `cookie:NAME`.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_with(
+    response: &impl Fields,
+    more: &[String],
+    request: &impl Fields,
+    out: &mut Vec<u8>,
+) -> Result<(), Why> {
+    let mut names: Vec<Cow<'_, str>> = more.iter().map(|name| name.as_str().into()).collect();
     for member in members(response, "vary") {
-        names.push(field_name(member).filter(|_| names.len() < MOST_NAMES).ok_or(Why::VaryAny)?);
+        let name = field_name(member).filter(|_| names.len() < MOST_NAMES).ok_or(Why::VaryAny)?;
+        names.push(name.as_str().to_owned().into());
     }
-    names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+    names.sort_unstable();
     names.dedup();
     let is_ordered = response.contains("content-language");
     for name in names {
-        write_field(request, name.as_str(), is_ordered && name == header::ACCEPT_LANGUAGE, out);
+        write_field(request, &name, is_ordered && *name == *header::ACCEPT_LANGUAGE.as_str(), out);
     }
     Ok(())
 }
 
+/// Begins the name of a cookie in a signature. No field name has a colon.
+const COOKIE: &str = "cookie:";
+
+/// The fields of a request with a name for each cookie.
+struct WithCookies<'r, F>(&'r F);
+
+impl<F: Fields> Fields for WithCookies<'_, F> {
+    fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        let cookie = name.strip_prefix(COOKIE);
+        let fields = self.0.lines(cookie.map_or(name, |_| "cookie")).flat_map(move |line| {
+            let whole = cookie.is_none().then_some(line);
+            let pairs = cookie.into_iter().flat_map(move |cookie| {
+                line.split(|byte| *byte == b';').filter_map(move |pair| {
+                    pair.trim_ascii().strip_prefix(cookie.as_bytes())?.strip_prefix(b"=")
+                })
+            });
+            whole.into_iter().chain(pairs)
+        });
+        fields
+    }
+}
+
 fn write_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Vec<u8>) {
+    if name.starts_with(COOKIE) {
+        put_field(&WithCookies(request), name, is_ordered, out)
+    } else {
+        put_field(request, name, is_ordered, out)
+    }
+}
+
+fn put_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Vec<u8>) {
     put_part(out, name.as_bytes());
     if request.contains(name) {
         let mut value = Vec::from(if is_ordered { ORDERED } else { b"" });
@@ -111,9 +157,9 @@ pub fn same_fields(mut one: &[u8], mut other: &[u8]) -> bool {
 pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Option<&[u8]>) -> bool {
     while !signature.is_empty() {
         let Some((name, stored)) = take_field(&mut signature) else { return false };
-        let same = match stored {
-            None => !request.contains(name),
-            Some(stored) => equals(stored, request, name) && (!stored.is_empty() || request.contains(name)),
+        let same = match name.starts_with(COOKIE) {
+            true => is_same(stored, &WithCookies(request), name),
+            false => is_same(stored, request, name),
         };
         let language = || name == "accept-language" && content_language.is_some_and(|l| prefers(request, l));
         if !same && !language() {
@@ -121,6 +167,14 @@ pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Op
         }
     }
     true
+}
+
+/// Whether a request has the field `name` as `stored` says.
+fn is_same(stored: Option<&[u8]>, request: &impl Fields, name: &str) -> bool {
+    match stored {
+        None => !request.contains(name),
+        Some(stored) => equals(stored, request, name) && (!stored.is_empty() || request.contains(name)),
+    }
 }
 
 /// Takes a name and its value, if the request had one, off the front.
@@ -152,6 +206,8 @@ fn normalise(request: &impl Fields, name: &str, is_ordered: bool, emit: &mut imp
     // A quoted string that stays open could swallow the comma between two lines.
     let is_literal = || is_long() || request.lines(name).any(is_open);
     match name {
+        // The value of a cookie counts as written.
+        name if name.starts_with(COOKIE) => _ = join(request.lines(name), b"\n", emit),
         "authorization" | "cookie" | "origin" | "referer" | "user-agent" => {
             join(request.lines(name).map(trim), b"\n", emit);
         }
@@ -214,6 +270,26 @@ mod tests {
         let mut out = Vec::new();
         write(&fields(&[("vary", vary)]), &fields(request), &mut out).unwrap();
         out
+    }
+
+    #[test]
+    fn responses_are_told_apart_by_cookies_too() {
+        let names = ["cookie:lang".to_owned(), "x-device".to_owned()];
+        let mut signature = Vec::new();
+        let request = fields(&[("cookie", "a=1; lang=de"), ("x-device", "phone")]);
+        write_with(&fields(&[]), &names, &request, &mut signature).unwrap();
+        let cases: [(&[(&'static str, &str)], bool); 6] = [
+            (&[("cookie", "lang=de; b=2"), ("x-device", "phone")], true),
+            (&[("cookie", "lang=en"), ("x-device", "phone")], false),
+            (&[("cookie", "xlang=de"), ("x-device", "phone")], false),
+            (&[("x-device", "phone")], false),
+            (&[("cookie", "lang=de")], false),
+            (&[("cookie", "lang=de"), ("cookie", "lang=en"), ("x-device", "phone")], false),
+        ];
+        for (lines, expected) in cases {
+            assert_eq!(matches(&signature, &fields(lines), None), expected, "{lines:?}");
+            assert_eq!(again(&signature, &fields(lines)) == signature, expected, "{lines:?}");
+        }
     }
 
     #[test]

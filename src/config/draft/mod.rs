@@ -17,6 +17,8 @@ use larder_proxy::settings::{
 };
 use larder_semantics::storable::Rules;
 
+use super::rules::RuleDraft;
+
 /// What was written, on top of the defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
@@ -49,6 +51,7 @@ pub(crate) struct Draft {
     pub(crate) forward_listen_tls: Vec<SocketAddr>,
     pub(crate) forward_client: ClientDraft,
     pub(crate) forward: Forward,
+    pub(crate) forward_rules: Vec<RuleDraft>,
     pub(crate) thrift_listen: Vec<SocketAddr>,
     pub(crate) onc_listen: Vec<SocketAddr>,
     pub(crate) line_listen: Vec<SocketAddr>,
@@ -125,6 +128,8 @@ pub(crate) struct SiteDraft {
     pub(crate) health_interval: Duration,
     pub(crate) purge_from: Vec<IpNet>,
     pub(crate) rules: Rules,
+    /// Its `[[site.rule]]`.
+    pub(crate) site_rules: Vec<RuleDraft>,
     pub(crate) control: control::Draft,
 }
 
@@ -176,6 +181,7 @@ impl Default for Draft {
             forward_listen_tls: Vec::new(),
             forward_client: ClientDraft::default(),
             forward: Forward::default(),
+            forward_rules: Vec::new(),
             thrift_listen: Vec::new(),
             onc_listen: Vec::new(),
             line_listen: Vec::new(),
@@ -221,6 +227,7 @@ impl Default for SiteDraft {
             purge_from: Vec::new(),
             // Sites have users; what clients of a forward proxy ask for has all kinds of cookies.
             rules: Rules { guesses_with_cookies: false, ..Rules::default() },
+            site_rules: Vec::new(),
             control: control::Draft::default(),
         }
     }

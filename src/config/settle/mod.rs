@@ -13,13 +13,15 @@ use std::{env, thread};
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Door, Doors, Health, Listener, MemoryTier, OriginTls, Role, Site, Token, Tracing, UnixSockets,
+    Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token, Tracing,
+    UnixSockets,
 };
 
 use super::draft::{DiskDraft, Draft, Listen, Memory, SiteDraft};
 use super::machine;
 use super::names::covers;
 use super::places::show_socket;
+use super::rules::{self, Owner, RuleDraft};
 use super::state::state_directory;
 use crate::cli::admin_token::TOKEN;
 use crate::cli::units::{counted, show_size};
@@ -27,7 +29,7 @@ use problems::Problems;
 
 const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const REVERSE_TLS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
-const FORWARD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
+const FORWARD_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
 
 /// The settings that `draft` stands for, or all that does not agree in it.
 pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
@@ -41,6 +43,9 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let admin_token = admin_token(&draft, &mut problems);
     check_sites(&draft.sites, &mut problems);
     let tls: Vec<_> = draft.sites.iter().map(|site| tls::settle(site, &mut problems)).collect();
+    let rules: Vec<_> =
+        draft.sites.iter().map(|site| settle_rules(&site.site_rules, Owner::Site, &mut problems)).collect();
+    let forward_rules = settle_rules(&draft.forward_rules, Owner::Forward, &mut problems);
     check_memory(&draft, &mut problems);
     check_disks(&draft.disks, &mut problems);
     check_trace(&draft, &mut problems);
@@ -72,8 +77,11 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         schedule: draft.schedule,
         limits: draft.limits,
         timeouts: draft.timeouts,
-        sites: draft.sites.into_iter().zip(tls).enumerate().map(|(at, site)| settle_site(at, site)).collect(),
-        forward: draft.forward,
+        sites: {
+            let parts = draft.sites.into_iter().zip(tls).zip(rules).enumerate();
+            parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect()
+        },
+        forward: Forward { site_rules: forward_rules, ..draft.forward },
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
@@ -102,7 +110,7 @@ fn listeners(draft: &Draft) -> (Vec<Listener>, UnixSockets) {
     if draft.reverse_listen.is_none() {
         reverse = auto(has_sites, REVERSE);
     }
-    let forward = draft.forward_listen.clone().unwrap_or_else(|| auto(!has_sites, FORWARD));
+    let forward = draft.forward_listen.clone().unwrap_or_else(|| auto(!has_sites, FORWARD_PROXY));
     let has_certificates = !draft.certificates.is_empty();
     let reverse_tls = draft.reverse_listen_tls.clone();
     let reverse_tls = reverse_tls.unwrap_or_else(|| auto(has_sites && has_certificates, REVERSE_TLS));
@@ -386,7 +394,14 @@ fn memory_tier(memory: Memory) -> MemoryTier {
     MemoryTier { capacity, policy, max_object, max_variants }
 }
 
-fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> Site {
+fn settle_rules(drafts: &[RuleDraft], owner: Owner, problems: &mut Problems<'_>) -> Vec<SiteRule> {
+    rules::settle(drafts, owner).unwrap_or_else(|found| {
+        found.into_iter().for_each(|line| problems.add_line(line));
+        Vec::new()
+    })
+}
+
+fn settle_site(at: usize, site: SiteDraft, tls: Option<Arc<OriginTls>>, site_rules: Vec<SiteRule>) -> Site {
     let (cache, tags, rules) = control::settle(&site);
     let doubt = site.control.tags.doubt;
     let SiteDraft { name, hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
@@ -405,6 +420,7 @@ fn settle_site(at: usize, (site, tls): (SiteDraft, Option<Arc<OriginTls>>)) -> S
         host,
         rewrite_urls,
         rules,
+        site_rules,
         only_https,
         hsts,
         cache,

@@ -12,6 +12,7 @@ mod listeners;
 mod origin;
 mod origin_tls;
 pub(crate) mod place;
+mod rule;
 mod statistics;
 mod token;
 mod validate;
@@ -25,6 +26,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
+pub use larder_rules::{Conditions, Named, Names, Networks, Pattern, Query, Rule, TRACKING};
+pub use larder_semantics::lifetimes::{Ignored, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::DiskTier;
 
@@ -36,12 +39,16 @@ pub use self::listeners::{Listener, ProxyProtocol, Role, UnixSockets};
 pub(crate) use self::origin::socket_of;
 pub use self::origin::{Balance, Origin};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
+pub use self::rule::{Answer, CookieFilter, Edits, Effects, Placeholder, SiteRule, Template};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
 pub use self::validate::Validate;
 use crate::base::networks::near;
 pub use crate::base::path_prefix::PathPrefix;
 pub use crate::base::schedule::{Schedule, Times};
+
+/// The most rules of a site.
+pub const MOST_RULES: usize = larder_rules::RuleSet::MOST;
 
 /// [`Site::doubt`] where nothing is configured.
 pub const DOUBT: u32 = 60;
@@ -188,6 +195,8 @@ pub struct Site {
     pub rewrite_urls: bool,
     /// Caching rules.
     pub rules: Rules,
+    /// Rules for parts of its requests, in the order in which they apply.
+    pub site_rules: Vec<SiteRule>,
     /// False: every request passes through.
     pub cache: bool,
     /// Requests that arrive without TLS are answered with a redirect to https.
@@ -247,6 +256,8 @@ pub struct Forward {
     pub allow_private: bool,
     /// Caching rules.
     pub rules: Rules,
+    /// Rules for parts of its requests, in the order in which they apply.
+    pub site_rules: Vec<SiteRule>,
 }
 
 /// How programs that speak RPC get pages. What holds for clients of the forward proxy holds for them.
@@ -419,6 +430,7 @@ impl Default for Forward {
             connect_ports: vec![443],
             allow_private: false,
             rules: Rules { targeted: Vec::new(), ..Rules::default() },
+            site_rules: Vec::new(),
         }
     }
 }

@@ -8,8 +8,7 @@ use larder_semantics::fields::{Fields, members};
 
 use super::reply::{Reply, Source};
 use super::request::Request;
-use super::route::Route;
-use crate::base::settings::Role;
+use crate::base::settings::{Edits, Role};
 use crate::http::head::Lines;
 use crate::net::tls::client_certificates::ClientIdentity;
 
@@ -31,13 +30,26 @@ pub(crate) fn selecting<'h>(
     identity: Option<&'h ClientIdentity>,
 ) -> Selecting<'h> {
     let field = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field);
-    Selecting { lines, field }
+    Selecting { lines, field, edits: None }
 }
 
 /// See [`selecting`].
 pub(crate) struct Selecting<'h> {
     lines: &'h Lines<'h>,
     field: Option<&'h HeaderValue>,
+    edits: Option<&'h Edits>,
+}
+
+impl<'h> Selecting<'h> {
+    /// The same after `edits`; `None` if that takes more than a look at each line.
+    #[inline]
+    pub(crate) fn edited(self, edits: &'h Edits) -> Option<Self> {
+        if edits.is_empty() {
+            return Some(self);
+        }
+        let is_simple = edits.cookies.is_none() || !self.lines.contains("cookie");
+        is_simple.then_some(Self { edits: Some(edits), ..self })
+    }
 }
 
 impl Fields for Selecting<'_> {
@@ -45,9 +57,11 @@ impl Fields for Selecting<'_> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
         let field = self.field.filter(|_| name == CLIENT_CERT).map(HeaderValue::as_bytes);
         let is_ours = name == CLIENT_CERT || name == CLIENT_CERT_CHAIN;
-        let mut lines = (!is_ours).then(|| self.lines.lines(name));
-        let mut field = field.into_iter();
-        iter::from_fn(move || lines.as_mut().map_or_else(|| field.next(), Iterator::next))
+        let is_replaced = self.edits.is_some_and(|edits| edits.replace(name));
+        let mut lines = (!is_ours && !is_replaced).then(|| self.lines.lines(name));
+        let mut written =
+            field.into_iter().chain(self.edits.into_iter().flat_map(|edits| edits.written(name)));
+        iter::from_fn(move || lines.as_mut().and_then(Iterator::next).or_else(|| written.next()))
     }
 }
 
@@ -58,9 +72,7 @@ impl Request {
         self.asked_for_certificate = identity.is_some();
         if let Some(field) = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field) {
             self.fields.insert(HeaderName::from_static(CLIENT_CERT), field.clone());
-            if let Route::Site(site) = &self.route {
-                self.forbids_guess = site.settings.rules.forbids_guess(&self.fields);
-            }
+            self.forbids_guess = self.ruling.caching.forbids_guess(&self.fields);
         }
         self
     }

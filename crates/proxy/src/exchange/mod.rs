@@ -2,6 +2,7 @@
 
 pub mod arrival;
 pub(crate) mod client_cert;
+pub(crate) mod edits;
 pub(crate) mod forwarded;
 pub(crate) mod gateways;
 pub(crate) mod passes;
@@ -10,6 +11,7 @@ pub(crate) mod position;
 pub mod reply;
 pub(crate) mod request;
 pub mod route;
+pub(crate) mod rulebook;
 pub(crate) mod send;
 pub(crate) mod settled;
 pub(crate) mod sink;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::gateways::Gateways;
 use super::reply::{Banner, Reply};
 use super::route::Sites;
+use super::rulebook::Rulebook;
 use crate::base::settings::{AccessLog, Settings};
 use crate::counts::accounts::Accounts;
 use crate::net::concurrency::ConcurrencyLimit;
@@ -15,6 +16,8 @@ use crate::net::concurrency::ConcurrencyLimit;
 pub(crate) struct Plan {
     pub(crate) settings: Settings,
     pub(crate) sites: Sites,
+    /// The rules of the forward proxy.
+    pub(crate) forward: Rulebook,
     pub(crate) banner: Banner,
     /// That of replies for https, by the numbers of the sites that have `hsts`; empty if none has.
     secure: Vec<Option<Banner>>,
@@ -29,12 +32,13 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
         let sites = Sites::new(&settings.sites, accounts, gateways);
+        let forward = Rulebook::new(&settings.forward.site_rules, &settings.forward.rules, true);
         let banner = Banner::new(&settings.name, settings.x_cache);
         let secure = secure_banners(&sites, &banner);
         let concurrency = Arc::new(ConcurrencyLimit::new(settings.limits.in_flight, settings.limits.queue));
         let tells = settings.access_log != AccessLog::Off || settings.trace.endpoint.is_some();
         let passes = RandomState::new();
-        Self { settings, sites, banner, secure, concurrency, tells, passes, version: 0 }
+        Self { settings, sites, forward, banner, secure, concurrency, tells, passes, version: 0 }
     }
 
     /// The plan of new settings. Requests under way keep their places if as many are to be had.

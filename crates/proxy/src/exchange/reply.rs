@@ -18,7 +18,7 @@ use larder_store::{Entry, LinesRef};
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
-use crate::base::settings::Hsts;
+use crate::base::settings::{Edits, Hsts};
 use crate::exchange::route::SiteNumber;
 use crate::http::names::POSITION;
 use crate::http::response::Lines;
@@ -37,6 +37,8 @@ pub struct Reply {
     pub content_range: Option<ContentRange>,
     /// Field lines for this client only.
     pub extra: Option<Box<HeaderMap>>,
+    /// Changes by rules to its field lines.
+    pub(crate) edits: Option<Arc<Edits>>,
     /// Which site it is of.
     pub site: SiteNumber,
     /// What the cache did.
@@ -152,6 +154,7 @@ impl Reply {
             age: None,
             content_range: None,
             extra: None,
+            edits: None,
             site: SiteNumber::NONE,
             outcome,
             length: None,
@@ -241,7 +244,11 @@ impl Reply {
 
     /// Appends all field lines but those that say how the content is delimited.
     pub(crate) fn write_lines(&self, out: &mut Vec<u8>, banner: &Banner) {
+        let start = out.len();
         self.write_fields(out);
+        if let Some(edits) = &self.edits {
+            edits.apply_behind(out, start);
+        }
         for (name, value) in self.extra.iter().flat_map(|extra| extra.iter()) {
             write_line(out, name.as_str().as_bytes(), value.as_bytes());
         }

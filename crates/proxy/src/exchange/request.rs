@@ -2,7 +2,7 @@
 //! hop-by-hop fields gone and its cache key made.
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +18,13 @@ use larder_semantics::{key, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
-use crate::base::settings::{QueryStrings, Role};
+use crate::base::networks::host_of;
+use crate::base::settings::{Query, QueryStrings, Role};
 use crate::counts::span::Trace;
 use crate::exchange::forwarded::is_dropped;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::{Route, SiteNumber};
+use crate::exchange::rulebook::{Rulebook, Ruled, Ruling};
 use crate::http::body::Upload;
 use crate::http::head::{Head, Refusal, Target};
 use crate::http::names;
@@ -50,6 +52,10 @@ pub(crate) struct Request {
     /// The memory tier's hash of the key.
     pub(crate) hash: u64,
     pub(crate) route: Route,
+    /// What the rules of its site make of it.
+    pub(crate) ruling: Arc<Ruling>,
+    /// The fields before rules have changed them, if rules have, and others need them.
+    pub(crate) unchanged: Option<Box<HeaderMap>>,
     pub(crate) client: SocketAddr,
     /// The values of `Upgrade`.
     pub(crate) upgrade: Option<HeaderValue>,
@@ -204,8 +210,15 @@ const NO_TUNNELS: Refusal =
     Refusal { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT is for forward proxies" };
 /// Writes the cache key of a target. What forward and reverse listeners fetch is kept apart, as their
 /// clients may reach different origins by one name: the last byte says whose it is.
-pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>) {
-    key::write(key, address.scheme, address.authority.as_bytes(), address.path.as_bytes());
+/// Of the query, only what counts by `query` is written.
+pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>, query: Option<&Query>) {
+    match query.and_then(|rule| Some((rule, address.path.split_once('?')?))) {
+        Some((rule, (path, query))) => {
+            key::write(key, address.scheme, address.authority.as_bytes(), path.as_bytes());
+            rule.write(query, key);
+        }
+        None => key::write(key, address.scheme, address.authority.as_bytes(), address.path.as_bytes()),
+    }
     key.push(match role {
         Role::Forward => FORWARD,
         Role::Reverse => REVERSE,
@@ -224,22 +237,47 @@ pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
     }
 }
 
-/// The site of a request for `address` and its rules, if it has one whose cache answers without asking.
+/// The site of a request for `address` and what its rules make of it, if it has one whose cache may answer without asking.
 pub(crate) fn cached_site<'p>(
     plan: &'p Plan,
     role: Role,
     address: &Address<'_>,
-) -> Option<(SiteNumber, &'p Rules)> {
-    match role {
-        Role::Forward => Some((SiteNumber::FORWARD, &plan.settings.forward.rules)),
+    (method, client, fields): (&Method, IpAddr, &impl Fields),
+) -> Option<(SiteNumber, Ruled<'p>)> {
+    let (number, rulebook) = match role {
+        Role::Forward => (SiteNumber::FORWARD, &plan.forward),
         Role::Reverse => {
-            let site = plan.sites.find(address.authority, address.path).filter(|site| site.answers)?;
+            let site = plan.sites.find(address.authority, address.path)?;
             if site.settings.only_https && address.scheme != "https" {
                 return None;
             }
-            Some((site.number, &site.settings.rules))
+            (site.number, &site.rulebook)
         }
+    };
+    let ruled = rule(rulebook, address, (method, client, fields));
+    ruled.at_once.then_some((number, ruled))
+}
+
+/// What the rules of a site make of a request for `address`.
+fn rule<'p>(
+    rulebook: &'p Rulebook,
+    address: &Address<'_>,
+    (method, client, fields): (&Method, IpAddr, &impl Fields),
+) -> Ruled<'p> {
+    if rulebook.is_empty() {
+        return Ruled::Kept(rulebook.base());
     }
+    let (path, query) =
+        address.path.split_once('?').map_or((address.path, None), |(path, query)| (path, Some(query)));
+    rulebook.on_request(&larder_rules::Request {
+        method: method.as_str(),
+        scheme: address.scheme,
+        host: host_of(address.authority),
+        path: &larder_rules::normal_path(if path.is_empty() { "/" } else { path }),
+        query,
+        client,
+        fields,
+    })
 }
 
 /// What a request with these fields asks of a cache with these rules.
@@ -268,13 +306,26 @@ impl Request {
             Some(b'?') => format!("/{path}"),
             Some(_) => path.to_owned(),
         };
-        let fields = collect(head, own_field(&route, &head.method))?;
+        let mut fields = collect(head, own_field(&route, &head.method))?;
+        let rulebook = route.rulebook(&plan.forward);
+        let ruling = rule(rulebook, &address, (&head.method, client.ip(), &fields)).share();
+        let path = match (&ruling.query, path.split_once('?')) {
+            (Some(rule), Some((start, query))) => {
+                let mut path = start.as_bytes().to_vec();
+                rule.write(query, &mut path);
+                String::from_utf8_lossy(&path).into_owned()
+            }
+            _ => path,
+        };
+        let is_edited = !ruling.request.is_empty();
+        let unchanged = (is_edited && rulebook.needs_responses()).then(|| Box::new(fields.clone()));
+        ruling.request.apply(&mut fields);
         // Other protocols (h2c) would carry requests past everything that is checked here.
         let websocket = |protocol: &&[u8]| protocol.eq_ignore_ascii_case(b"websocket");
         let upgrade = head.fields.first("upgrade").filter(|protocol| head.upgrade && websocket(protocol));
         let upgrade = upgrade.and_then(|protocol| HeaderValue::from_bytes(protocol).ok());
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
-        write_key(&mut key, role, &address);
+        write_key(&mut key, role, &address, ruling.query.as_ref());
         let authority = match key::parse(&key) {
             // Origins see the host as the key has it, so that all its spellings have one answer.
             Some((_, normal, _)) if head.method != Method::CONNECT => {
@@ -288,17 +339,17 @@ impl Request {
             scheme,
             authority,
             path,
-            forbids_guess: route
-                .rules(&plan.settings.forward.rules)
-                .is_some_and(|rules| rules.forbids_guess(&head.fields)),
-            asked: match route.rules(&plan.settings.forward.rules) {
-                Some(rules) => asked(&head.fields, rules),
-                None => RequestDirectives::parse(&head.fields),
+            forbids_guess: ruling.caching().is_some_and(|caching| caching.forbids_guess(&fields)),
+            asked: match ruling.caching() {
+                Some(caching) => asked(&fields, caching),
+                None => RequestDirectives::parse(&fields),
             },
             fields,
             hash: memory.hash(&key),
             key,
             route,
+            ruling,
+            unchanged,
             client,
             upgrade,
             content: Upload::Empty,
@@ -312,6 +363,33 @@ impl Request {
             asked_for_certificate: false,
             lost_try: AtomicBool::new(false),
         })
+    }
+
+    /// What the rules of its site make of it and of its response.
+    pub(crate) fn rule_response(
+        &self,
+        plan: &Plan,
+        response: &response::Head,
+        length: Option<u64>,
+    ) -> Arc<Ruling> {
+        let rulebook = self.route.rulebook(&plan.forward);
+        if !rulebook.needs_responses() {
+            return Arc::clone(&self.ruling);
+        }
+        let (path, query) =
+            self.path.split_once('?').map_or((&*self.path, None), |(path, query)| (path, Some(query)));
+        let request = larder_rules::Request {
+            method: self.method.as_str(),
+            scheme: self.scheme,
+            host: host_of(&self.authority),
+            path: &larder_rules::normal_path(path),
+            query,
+            client: self.client.ip(),
+            fields: self.unchanged.as_deref().unwrap_or(&self.fields),
+        };
+        let response =
+            larder_rules::Response { status: response.status.as_u16(), length, fields: &*response.fields };
+        rulebook.on_response(&request, &response).share()
     }
 
     /// Whether it wants a newer response than the stored one.
@@ -435,6 +513,8 @@ impl Request {
             key: self.key.clone(),
             hash: self.hash,
             route: self.route.clone(),
+            ruling: Arc::clone(&self.ruling),
+            unchanged: self.unchanged.clone(),
             client: self.client,
             upgrade: None,
             content: Upload::Empty,

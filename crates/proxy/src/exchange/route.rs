@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
-use larder_semantics::storable::Rules;
 use larder_tags::Pools;
 
 use super::gateways::Gateways;
+use super::rulebook::Rulebook;
 use crate::base::networks::host_of;
 use crate::base::path_prefix::has_dot_segments;
 use crate::base::settings::{Origin, Role, Site};
@@ -31,8 +31,7 @@ pub(crate) struct SiteState {
     pub(crate) settings: Site,
     pub(crate) pool: Pool,
     pub(crate) number: SiteNumber,
-    /// The cache may answer without asking an origin.
-    pub(crate) answers: bool,
+    pub(crate) rulebook: Rulebook,
     /// The pools of a gateway.
     pub(crate) tags: Option<Arc<Pools>>,
     /// A field in which an origin named itself, as it was written, if nothing changes that.
@@ -82,10 +81,10 @@ impl Sites {
         let state = |site: &Site| {
             let number = SiteNumber(opened.len());
             opened.push(accounts.open(&site.name));
-            let answers = site.cache && !site.rules.validated;
+            let rulebook = Rulebook::new(&site.site_rules, &site.rules, site.cache);
             let tags = gateways.open(site);
             let (settings, pool, self_named) = (site.clone(), Pool::new(site), OnceLock::new());
-            Arc::new(SiteState { settings, pool, number, answers, tags, self_named })
+            Arc::new(SiteState { settings, pool, number, rulebook, tags, self_named })
         };
         let all = sites.iter().map(state).collect();
         gateways.forget_last_process();
@@ -185,11 +184,11 @@ impl Route {
         matches!(self, Self::Site(site) if site.settings.rules.validated)
     }
 
-    /// The caching rules, or `None` where nothing is cached.
-    pub(crate) fn rules<'r>(&'r self, forward: &'r Rules) -> Option<&'r Rules> {
+    /// The rules of its site, or `forward`.
+    pub(crate) fn rulebook<'r>(&'r self, forward: &'r Rulebook) -> &'r Rulebook {
         match self {
-            Self::Site(site) => site.settings.cache.then_some(&site.settings.rules),
-            Self::Anywhere => Some(forward),
+            Self::Site(site) => &site.rulebook,
+            Self::Anywhere => forward,
         }
     }
 }

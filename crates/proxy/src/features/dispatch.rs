@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_tags::Pools;
 
-use super::{etag_gateway, purge_method, redirect, validator};
+use super::{etag_gateway, purge_method, redirect, rules, validator};
 use crate::exchange::client_cert;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
@@ -18,6 +18,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     let mut reply = answer(worker, plan, &mut request).await;
     reply.outcome.origin_time = request.origin.sum();
     reply.site = request.route.number();
+    reply.edits.clone_from(&request.ruling.reply);
     if request.asked_for_certificate {
         client_cert::keep_from_client_caches(&mut reply);
     }
@@ -34,6 +35,9 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Some(reply) = pass::refuse_port(plan, request) {
         return reply;
     }
+    if let Some(reply) = rules::refuse(request) {
+        return reply;
+    }
     // Before it waits for a fetch that waits for it.
     if let Err(error) = passes::refuse_loop(plan, request) {
         return pass::failed(worker, request, &error);
@@ -42,6 +46,9 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
         return Box::pin(purge_method::answer(worker, plan, site, request)).await;
     }
     if let Some(reply) = redirect::to_https(worker, request) {
+        return reply;
+    }
+    if let Some(reply) = rules::answer(plan, request) {
         return reply;
     }
     match request.route.tags().cloned() {

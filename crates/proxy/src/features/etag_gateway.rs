@@ -150,12 +150,12 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
     }
     let mut nothing = Upload::Empty;
     let sent = pin!(upstream::send(worker, plan, request, &fields, &mut nothing, None));
-    let Answer { status, fields, download, requested, .. } = match request.unless_left(sent, ready(())).await
-    {
-        Some(Ok(answer)) => answer,
-        Some(Err(error)) => return pass::failed(worker, request, &error),
-        None => return left(),
-    };
+    let Answer { status, fields, download, requested, ruling, .. } =
+        match request.unless_left(sent, ready(())).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => return pass::failed(worker, request, &error),
+            None => return left(),
+        };
     let outcome = Outcome::forwarded(Kind::Miss, Why::TagUnknown).answered(status);
     match ticket.answer(&request.fields, status, &*fields, download.length()) {
         Verdict::Pass(lines) => with(upstream::pass_on(false, status, fields, download, outcome), lines),
@@ -164,7 +164,7 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
             not_modified(kept, Outcome { kind: Kind::Revalidated, ..outcome })
         }
         Verdict::Read(most, lines) => {
-            let answer = Answer { status, fields, download, by_peer: false, requested };
+            let answer = Answer { status, fields, download, by_peer: false, requested, ruling };
             read(request, ticket, answer, (most, lines), outcome).await
         }
     }

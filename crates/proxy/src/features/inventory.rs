@@ -96,7 +96,7 @@ pub fn keys(url: &str) -> Result<Keys, String> {
     let address = address(&url)?;
     Ok([Role::Forward, Role::Reverse].map(|role| {
         let mut key = Vec::new();
-        write_key(&mut key, role, &address);
+        write_key(&mut key, role, &address, None);
         key
     }))
 }

@@ -9,5 +9,6 @@ pub(crate) mod only_site;
 pub(crate) mod purge;
 pub(crate) mod purge_method;
 pub(crate) mod redirect;
+pub(crate) mod rules;
 pub(crate) mod validator;
 pub(crate) mod why;

@@ -205,7 +205,7 @@ impl Run<'_> {
         let held = self.look(hash);
         let decision = self.decide(&held);
         let second_tier = self.second_tier(&held, &decision);
-        let rules = request.route.rules(&self.plan.settings.forward.rules);
+        let rules = request.ruling.caching();
         let owner =
             self.owner(rules, &decision).filter(|_| second_tier.as_ref().is_none_or(|tier| !tier.answers));
         let standard = Rules::default();
@@ -301,7 +301,7 @@ impl Run<'_> {
             let (kind, why) = etag_gateway::foresee(pools, request, self.has_content);
             return Decision::of(kind, why);
         }
-        if request.route.rules(&self.plan.settings.forward.rules).is_none() {
+        if request.ruling.caching().is_none() {
             return Decision::of(Kind::Pass, Why::Bypass);
         }
         if let Some(why) = serve::passes(request, self.has_content) {

@@ -73,6 +73,8 @@ pub(crate) async fn fetch(
         };
         // Nodes need not agree what time it is.
         let times = Times { requested: answer.requested, received, by_age: answer.by_peer };
+        let ruling = Arc::clone(&answer.ruling);
+        let cx = Context { rules: &ruling.caching, ..cx };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
         let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
         let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
@@ -389,7 +391,7 @@ pub(crate) fn judge(
 ) -> Result<Keeping, Why> {
     let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
     let mut signature = Vec::new();
-    vary::write(fields, &request.fields, &mut signature)?;
+    vary::write_with(fields, &request.ruling.apart, &request.fields, &mut signature)?;
     if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
 }
 

@@ -97,13 +97,13 @@ pub(crate) async fn through(
     count_down_forwards(&mut request.fields);
     let mut content = std::mem::take(&mut request.content);
     // Only what may be stored is compared with what happens to the cache meanwhile.
-    let rules = request.route.rules(&plan.settings.forward.rules);
+    let rules = request.ruling.caching();
     let rules = rules.filter(|rules| request.method == Method::POST && rules.stores_posts);
     let now = || worker.cache.fills.now_for(request.hash);
     let before = rules.map(|rules| (rules, now(), Doubt::about(&worker.cache, &request.key)));
     let change = Change::of(&worker.shared, request);
     let answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
-    let Answer { status, fields, download, requested, .. } = match answered {
+    let Answer { status, fields, download, requested, ruling, .. } = match answered {
         Some(Ok(answer)) => answer,
         Some(Err(error)) => {
             if let Some(mut change) = change {
@@ -134,7 +134,7 @@ pub(crate) async fn through(
             before.is_some_and(|(_, began, _)| !now.is_cancelled_since(began.after(own)))
         });
         let groups = groups(request, &fields);
-        if request.route.rules(&plan.settings.forward.rules).is_none() {
+        if request.ruling.caching().is_none() {
             spoiled.clear();
         }
         // From here on other nodes are told, even if the client leaves.
@@ -148,8 +148,8 @@ pub(crate) async fn through(
         && let Some(moment) = moment
         && is_over
     {
+        let answer = Answer { status, fields, download, by_peer: false, requested, ruling };
         let cx = Context { worker, plan, rules };
-        let answer = Answer { status, fields, download, by_peer: false, requested };
         return posted(cx, request, answer, (times, doubt, moment.of_fetch(began)), outcome).at(position);
     }
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
@@ -250,11 +250,12 @@ fn posted(
     (times, doubt, began): (Times, Doubt, Epoch),
     outcome: Outcome,
 ) -> Reply {
-    let Answer { status, fields, download, .. } = answer;
+    let Answer { status, fields, download, ruling, .. } = answer;
+    let cx = Context { rules: &ruling.caching, ..cx };
     let verdict =
         storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
     let mut signature = Vec::new();
-    let written = vary::write(&*fields, &request.fields, &mut signature);
+    let written = vary::write_with(&*fields, &ruling.apart, &request.fields, &mut signature);
     let (Ok(freshness), Ok(())) = (verdict, written) else {
         return upstream::pass_on(false, status, fields, download, outcome);
     };

@@ -4,6 +4,7 @@
 //! reply. Control flow lives here; the rules are in `larder-semantics`, the bytes in
 //! `larder-store`. [`at_once`] is the same flow for what the cache can answer without waiting.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -46,7 +47,7 @@ pub(crate) fn at_once(
     worker: &Worker,
     plan: &Plan,
     head: &head::Head<'_>,
-    (role, identity): (Role, Option<&ClientIdentity>),
+    (role, client, identity): (Role, IpAddr, Option<&ClientIdentity>),
     now: u32,
     key: &mut Vec<u8>,
 ) -> Option<Answer> {
@@ -58,12 +59,13 @@ pub(crate) fn at_once(
         return None;
     }
     let address = Address::of(head.target, role).ok()?;
-    let (site, rules) = cached_site(plan, role, &address)?;
+    let selecting = client_cert::selecting(&head.fields, role, identity);
+    let (site, ruling) = cached_site(plan, role, &address, (&head.method, client, &selecting))?;
+    let (rules, selecting) = (&ruling.caching, selecting.edited(&ruling.request)?);
     key.clear();
-    write_key(key, role, &address);
+    write_key(key, role, &address, ruling.query.as_ref());
     let store = &worker.cache.store;
     let hash = store.memory.hash(key);
-    let selecting = client_cert::selecting(&head.fields, role, identity);
     let found = store.memory.find(key, hash, now);
     let (entry, tier, why) = match found.and_then(|resident| answer::take(resident, &selecting)) {
         Some(entry) => {
@@ -78,12 +80,13 @@ pub(crate) fn at_once(
     if is_guess && rules.forbids_guess(&selecting) {
         return None;
     }
-    let outcome = match reuse(&freshness, &asked(&head.fields, rules), now) {
+    let outcome = match reuse(&freshness, &asked(&selecting, rules), now) {
         Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
-    let mut reply = answer::from_entry(&head.method, &head.fields, entry, now, outcome.from(tier))?;
+    let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome.from(tier))?;
+    reply.edits.clone_from(&ruling.reply);
     if identity.is_some() {
         client_cert::keep_from_client_caches(&mut reply);
     }
@@ -95,8 +98,8 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     if let Err(reply) = catch_up(worker, request).await {
         return *reply;
     }
-    let route = request.route.clone();
-    let Some(rules) = route.rules(&plan.settings.forward.rules) else {
+    let ruling = Arc::clone(&request.ruling);
+    let Some(rules) = ruling.caching() else {
         return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
     };
     let cx = Context { worker, plan, rules };
@@ -272,8 +275,8 @@ impl Context<'_> {
         let hash = worker.cache.store.memory.hash(stored.key());
         let request = request.in_background_for(stored.key(), hash);
         tokio::spawn(async move {
-            let route = request.route.clone();
-            let Some(rules) = route.rules(&plan.settings.forward.rules) else { return };
+            let ruling = Arc::clone(&request.ruling);
+            let Some(rules) = ruling.caching() else { return };
             let cx = Context { worker: &worker, plan: &plan, rules };
             let fetching = Fetching::Leads(Box::new(writer));
             let reply = fetch::fetch(cx, &request, fetching, Why::Expired, (Some(stored), looked)).await;

@@ -22,6 +22,7 @@ use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::request::interims_of;
 use crate::exchange::route::{Route, SiteState};
+use crate::exchange::rulebook::Ruling;
 use crate::exchange::upgrade;
 use crate::flow::rewrite::Answered;
 use crate::flow::worker::Worker;
@@ -40,6 +41,8 @@ pub(crate) struct Answer {
     pub(crate) by_peer: bool,
     /// When it was asked for (UNIX seconds): the time before, in the queue for a permit, is no part of its age.
     pub(crate) requested: u32,
+    /// What the rules of the site make of the request and this answer.
+    pub(crate) ruling: Arc<Ruling>,
 }
 
 impl Answer {
@@ -80,7 +83,11 @@ pub(crate) async fn send(
     let answered = ask_peers(worker, plan, request, fields, content).await;
     let took = begun.elapsed();
     request.origin.add(took);
-    let (head, download, by_peer) = answered?;
+    let (mut head, download, by_peer) = answered?;
+    let ruling = request.rule_response(plan, &head, download.length());
+    if !by_peer {
+        ruling.response.apply_to_lines(&mut head.fields);
+    }
     worker.times.answered(took);
     upgrade::check(request, &head)?;
     let download = match by_peer {
@@ -90,7 +97,7 @@ pub(crate) async fn send(
             download.holding(permit).counted(meter)
         }
     };
-    Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested })
+    Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling })
 }
 
 /// Asks the node that owns the key, or else an origin; true: it was the node.

@@ -215,6 +215,35 @@ impl Lines {
         }
     }
 
+    /// Leaves the lines that `keep` approves, and adds `more` as far as the head does not become too large.
+    pub(crate) fn rebuild<'m>(
+        &mut self,
+        keep: impl Fn(&[u8], &[u8]) -> bool,
+        more: impl Iterator<Item = (&'m str, &'m [u8])>,
+    ) {
+        let mut new =
+            Self { bytes: Vec::with_capacity(self.bytes.len()), index: Vec::with_capacity(self.index.len()) };
+        for (name, value) in self.iter().filter(|(name, value)| keep(name, value)) {
+            new.push(name, value);
+        }
+        for (name, value) in more {
+            if new.bytes.len() + name.len() + value.len() + 4 <= LONGEST {
+                new.push(name.as_bytes(), value);
+            }
+        }
+        *self = new;
+    }
+
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        // A head is far below 4 GiB.
+        let short = |length: usize| length as u32;
+        let start = short(self.bytes.len());
+        for part in [name, b": ", value, b"\r\n"] {
+            self.bytes.extend_from_slice(part);
+        }
+        self.index.push(Line { start, name: short(name.len()), value: short(value.len()) });
+    }
+
     /// Gives the line at `at` of the index another value.
     fn replace(&mut self, at: usize, line: Line, value: &[u8]) {
         let start = (line.start + line.name + 2) as usize;

@@ -219,7 +219,7 @@ impl Connection {
             keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
             head_only: head.method == Method::HEAD,
         };
-        let (identity, asker) = (self.identity.as_ref(), (role, self.identity.as_deref()));
+        let (identity, asker) = (self.identity.as_ref(), (role, client.ip(), self.identity.as_deref()));
         let at_once = || serve::at_once(&self.worker, plan, &head, asker, now, &mut self.key);
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
@@ -230,7 +230,7 @@ impl Connection {
             return ControlFlow::Break(match request {
                 Ok(request) => {
                     let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-                    let (mut request, since) = (Box::new(request.shown(role, asker.1)), Instant::now());
+                    let (mut request, since) = (Box::new(request.shown(role, asker.2)), Instant::now());
                     (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
@@ -238,7 +238,7 @@ impl Connection {
             });
         };
         if self.worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(&self.worker, &head, (role, client, asker.1), &reply);
+            validator::check_hit(&self.worker, &head, (role, client, asker.2), &reply);
         }
         let before = self.writing.out.len();
         let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));

@@ -359,7 +359,7 @@ impl Desk {
         self.worker.versions.count(head.version);
         let head_only = head.method == Method::HEAD;
         let identity = self.identity.as_ref();
-        let asker = (role, identity.map(Arc::as_ref));
+        let asker = (role, client.ip(), identity.map(Arc::as_ref));
         let at_once = || serve::at_once(&self.worker, plan, &head, asker, now, &mut self.key);
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
@@ -370,7 +370,7 @@ impl Desk {
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, &self.worker.cache.store.memory, plan, role, client);
             let mut request = match request {
-                Ok(request) => Box::new(request.shown(role, asker.1)),
+                Ok(request) => Box::new(request.shown(role, asker.2)),
                 Err(refusal) => return Err((refusal, memo.map(Box::new))),
             };
             if head.upgrade {
@@ -385,7 +385,7 @@ impl Desk {
             return Ok(());
         };
         if self.worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(&self.worker, &head, (role, client, asker.1), &reply);
+            validator::check_hit(&self.worker, &head, (role, client, asker.2), &reply);
         }
         let before = state.out.len();
         let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));

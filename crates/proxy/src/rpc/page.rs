@@ -147,21 +147,21 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
         return Err(Refusal::bad("malformed request-target"));
     };
     let mut key = Vec::new();
-    let step =
-        match serve::at_once(&visitor.worker, plan, &read, (Role::Forward, None), clock::now(), &mut key) {
-            Some(answer) => {
-                if visitor.worker.sampler.picks(plan.settings.validate.sample) {
-                    let asker = (Role::Forward, visitor.client, None);
-                    validator::check_hit(&visitor.worker, &read, asker, &answer.reply);
-                }
-                Step::Reply(Box::new(answer.reply))
+    let asker = (Role::Forward, visitor.client.ip(), None);
+    let step = match serve::at_once(&visitor.worker, plan, &read, asker, clock::now(), &mut key) {
+        Some(answer) => {
+            if visitor.worker.sampler.picks(plan.settings.validate.sample) {
+                let asker = (Role::Forward, visitor.client, None);
+                validator::check_hit(&visitor.worker, &read, asker, &answer.reply);
             }
-            None => {
-                let memory = &visitor.worker.cache.store.memory;
-                let request = Request::take(&read, memory, plan, Role::Forward, visitor.client)?;
-                Step::Ask(Box::new(Request { trace: trace.clone(), ..request }))
-            }
-        };
+            Step::Reply(Box::new(answer.reply))
+        }
+        None => {
+            let memory = &visitor.worker.cache.store.memory;
+            let request = Request::take(&read, memory, plan, Role::Forward, visitor.client)?;
+            Step::Ask(Box::new(Request { trace: trace.clone(), ..request }))
+        }
+    };
     Ok(Look { url, step, trace })
 }
 

@@ -214,7 +214,7 @@ impl Check {
 
     /// `None` if nothing is cached there any more.
     fn context(&self) -> Option<Context<'_>> {
-        let rules = self.request.route.rules(&self.plan.settings.forward.rules)?;
+        let rules = self.request.ruling.caching()?;
         Some(Context { worker: &self.worker, plan: &self.plan, rules })
     }
 

@@ -1,0 +1,88 @@
+//! Changes of field lines by rules: to a request's map, to the lines of an origin, and to the lines of a reply.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use larder_semantics::fields::HeadLines;
+use larder_store::lines::write_line;
+
+use crate::base::settings::{CookieFilter, Edits};
+use crate::http::response::Lines;
+
+impl Edits {
+    /// Changes the fields of a request.
+    pub(crate) fn apply(&self, fields: &mut HeaderMap) {
+        for name in &self.remove {
+            fields.remove(name);
+        }
+        if let Some(filter) = &self.cookies {
+            filter_cookies(filter, fields);
+        }
+        for (name, _) in &self.set {
+            fields.remove(name);
+        }
+        for (name, value) in self.set.iter().chain(&self.add) {
+            fields.append(name, value.clone());
+        }
+    }
+
+    /// Changes the fields of an origin's answer.
+    pub(crate) fn apply_to_lines(&self, lines: &mut Lines) {
+        if !self.is_empty() {
+            let more =
+                self.set.iter().chain(&self.add).map(|(name, value)| (name.as_str(), value.as_bytes()));
+            lines.rebuild(|name, value| self.keep(name, value), more);
+        }
+    }
+
+    /// Changes the lines of a reply, which begin at `start` of `out`.
+    pub(crate) fn apply_behind(&self, out: &mut Vec<u8>, start: usize) {
+        let lines = out.split_off(start);
+        for (name, value) in HeadLines(&lines).iter().filter(|(name, value)| self.keep(name, value)) {
+            write_line(out, name, value);
+        }
+        for (name, value) in self.set.iter().chain(&self.add) {
+            write_line(out, name.as_str().as_bytes(), value.as_bytes());
+        }
+    }
+
+    /// Whether a line of a response stays.
+    fn keep(&self, name: &[u8], value: &[u8]) -> bool {
+        let is_cookie = || name.eq_ignore_ascii_case(b"set-cookie");
+        let goes = |own: &HeaderName| name.eq_ignore_ascii_case(own.as_str().as_bytes());
+        !self.remove.iter().chain(self.set.iter().map(|(name, _)| name)).any(goes)
+            && self.cookies.as_ref().is_none_or(|filter| !is_cookie() || filter.keeps(cookie_name(value)))
+    }
+
+    /// Whether the lines called `name` (lower case) of a request go.
+    pub(crate) fn replace(&self, name: &str) -> bool {
+        self.remove.iter().chain(self.set.iter().map(|(name, _)| name)).any(|own| own.as_str() == name)
+    }
+
+    /// The values that a request gets under `name` (lower case).
+    pub(crate) fn written<'e>(&'e self, name: &'e str) -> impl Iterator<Item = &'e [u8]> + 'e {
+        let is_called = move |(own, _): &&(HeaderName, HeaderValue)| own.as_str() == name;
+        self.set.iter().chain(&self.add).filter(is_called).map(|(_, value)| value.as_bytes())
+    }
+}
+
+/// The name of a cookie in `Cookie` or `Set-Cookie`.
+fn cookie_name(pair: &[u8]) -> &[u8] {
+    let end = pair.iter().position(|byte| matches!(byte, b'=' | b';')).unwrap_or(pair.len());
+    pair[..end].trim_ascii()
+}
+
+fn filter_cookies(filter: &CookieFilter, fields: &mut HeaderMap) {
+    let kept: Vec<Vec<u8>> = fields
+        .get_all(header::COOKIE)
+        .iter()
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))
+        .map(<[u8]>::trim_ascii)
+        .filter(|pair| !pair.is_empty() && filter.keeps(cookie_name(pair)))
+        .map(<[u8]>::to_vec)
+        .collect();
+    fields.remove(header::COOKIE);
+    if let Ok(value) = HeaderValue::from_bytes(&kept.join(&b"; "[..]))
+        && !value.is_empty()
+    {
+        fields.insert(header::COOKIE, value);
+    }
+}

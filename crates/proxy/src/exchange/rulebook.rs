@@ -1,0 +1,194 @@
+//! The rules of a site or of the forward proxy, and what all that hold for a request mean together.
+//!
+//! Few combinations of rules occur. Each is put together once, when it occurs first, and kept; so a hit looks up which rules
+//! hold, and finds the rest ready.
+
+use std::ops::Deref;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use hashbrown::HashMap;
+use larder_rules::{Fields, Numbers, RuleSet};
+use larder_semantics::storable::Rules;
+
+use crate::base::settings::Networks;
+use crate::base::settings::{Answer, Edits, Effects, Query, SiteRule};
+
+/// Rules, compiled.
+#[derive(Debug)]
+pub(crate) struct Rulebook {
+    set: RuleSet,
+    rules: Vec<SiteRule>,
+    /// Where no rule holds.
+    base: Arc<Ruling>,
+    /// Where one does, by its number.
+    single: Vec<Arc<Ruling>>,
+    /// Where several do.
+    several: RwLock<HashMap<Numbers, Arc<Ruling>, foldhash::fast::FixedState>>,
+}
+
+/// Combinations that are kept; further ones are put together each time.
+const KEPT: usize = 4_096;
+
+/// The settings of a site for requests for which certain rules hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Ruling {
+    /// The rules.
+    pub(crate) numbers: Numbers,
+    /// Caching as far as the site and the rules set it.
+    pub(crate) caching: Rules,
+    /// Whether anything is cached.
+    pub(crate) caches: bool,
+    /// An answer may be given without waiting.
+    pub(crate) at_once: bool,
+    pub(crate) query: Option<Query>,
+    pub(crate) apart: Vec<String>,
+    pub(crate) request: Edits,
+    pub(crate) response: Edits,
+    /// `None` without any.
+    pub(crate) reply: Option<Arc<Edits>>,
+    pub(crate) answer: Option<Arc<Answer>>,
+    pub(crate) allow: Option<Networks>,
+    pub(crate) deny: Option<Networks>,
+}
+
+/// A ruling for as long as it is looked at.
+pub(crate) enum Ruled<'b> {
+    Kept(&'b Arc<Ruling>),
+    Shared(Arc<Ruling>),
+}
+
+impl Rulebook {
+    /// The rules of a site with this caching; `caches`: at all.
+    pub(crate) fn new(rules: &[SiteRule], caching: &Rules, caches: bool) -> Self {
+        let base = Ruling::new(Numbers::new(), &Effects::default(), caching, caches);
+        let one = |(number, rule): (usize, &SiteRule)| {
+            Arc::new(Ruling::new(Numbers::from_slice(&[number as u16]), &rule.effects, caching, caches))
+        };
+        Self {
+            set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
+            base: Arc::new(base),
+            single: rules.iter().enumerate().map(one).collect(),
+            several: RwLock::default(),
+            rules: rules.to_vec(),
+        }
+    }
+
+    /// Whether there are no rules.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The rule of this number.
+    pub(crate) fn rule(&self, number: u16) -> Option<&SiteRule> {
+        self.rules.get(usize::from(number))
+    }
+
+    /// What holds where no rule does.
+    pub(crate) fn base(&self) -> &Arc<Ruling> {
+        &self.base
+    }
+
+    /// What holds for a request.
+    #[inline]
+    pub(crate) fn on_request<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Ruled<'_> {
+        match self.is_empty() {
+            true => Ruled::Kept(&self.base),
+            false => self.together(self.set.on_request(request)),
+        }
+    }
+
+    /// What holds for a request and its response, if that may differ from what holds for the request.
+    pub(crate) fn on_response<Q: Fields, F: Fields>(
+        &self,
+        request: &larder_rules::Request<'_, Q>,
+        response: &larder_rules::Response<'_, F>,
+    ) -> Ruled<'_> {
+        self.together(self.set.on_response(request, response))
+    }
+
+    /// Whether rules need the response.
+    pub(crate) fn needs_responses(&self) -> bool {
+        self.set.needs_responses()
+    }
+
+    fn together(&self, numbers: Numbers) -> Ruled<'_> {
+        match &numbers[..] {
+            [] => Ruled::Kept(&self.base),
+            [one] => Ruled::Kept(self.single.get(usize::from(*one)).unwrap_or(&self.base)),
+            _ => Ruled::Shared(self.several(numbers)),
+        }
+    }
+
+    fn several(&self, numbers: Numbers) -> Arc<Ruling> {
+        let kept = self.several.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ruling) = kept.get(&numbers) {
+            return Arc::clone(ruling);
+        }
+        drop(kept);
+        let mut effects = Effects::default();
+        for rule in numbers.iter().filter_map(|number| self.rule(*number)) {
+            effects.extend(&rule.effects);
+        }
+        let ruling = Arc::new(Ruling::new(numbers.clone(), &effects, &self.base.caching, self.base.caches));
+        let mut kept = self.several.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT {
+            kept.insert(numbers, Arc::clone(&ruling));
+        }
+        ruling
+    }
+}
+
+impl Ruling {
+    fn new(numbers: Numbers, effects: &Effects, site: &Rules, caches: bool) -> Self {
+        let caching = Rules {
+            lifetimes: effects.lifetimes,
+            ignored: effects.ignored.unwrap_or(site.ignored),
+            stores_nothing: effects.cache == Some(false),
+            stale_while_revalidate: effects.stale_while_revalidate.unwrap_or(site.stale_while_revalidate),
+            stale_if_error: effects.stale_if_error.unwrap_or(site.stale_if_error),
+            ..site.clone()
+        };
+        let caches = caches && effects.cache != Some(false);
+        let is_free = effects.answer.is_none() && effects.allow.is_none() && effects.deny.is_none();
+        Self {
+            numbers,
+            at_once: caches && !caching.validated && is_free,
+            caching,
+            caches,
+            query: effects.query.clone(),
+            apart: effects.apart.clone().unwrap_or_default(),
+            request: effects.request.clone(),
+            response: effects.response.clone(),
+            reply: (!effects.reply.is_empty()).then(|| Arc::new(effects.reply.clone())),
+            answer: effects.answer.clone(),
+            allow: effects.allow.clone(),
+            deny: effects.deny.clone(),
+        }
+    }
+
+    /// The caching, or `None` where nothing is cached.
+    pub(crate) fn caching(&self) -> Option<&Rules> {
+        self.caches.then_some(&self.caching)
+    }
+}
+
+impl Ruled<'_> {
+    /// The ruling for longer.
+    pub(crate) fn share(self) -> Arc<Ruling> {
+        match self {
+            Self::Kept(ruling) => Arc::clone(ruling),
+            Self::Shared(ruling) => ruling,
+        }
+    }
+}
+
+impl Deref for Ruled<'_> {
+    type Target = Ruling;
+
+    fn deref(&self) -> &Ruling {
+        match self {
+            Self::Kept(ruling) => ruling,
+            Self::Shared(ruling) => ruling,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Queries as a cache key has them: without parameters that do not change the response, and in one order.
+
+use smallvec::SmallVec;
+
+use crate::pattern::Pattern;
+
+/// Which parameters of a query count. Their names are compared as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Only these; `None`: all.
+    pub keep: Option<Vec<Pattern>>,
+    /// None of these.
+    pub drop: Vec<Pattern>,
+    /// Sorted by their names; parameters of one name stay in their order.
+    pub sort: bool,
+}
+
+/// Names of parameters that tell how a user came to a page, and by which browsers differ in nothing else.
+pub const TRACKING: [&str; 30] = [
+    "utm_*",
+    "gclid",
+    "gclsrc",
+    "dclid",
+    "gbraid",
+    "wbraid",
+    "_ga",
+    "_gl",
+    "fbclid",
+    "msclkid",
+    "yclid",
+    "twclid",
+    "ttclid",
+    "li_fat_id",
+    "igshid",
+    "igsh",
+    "srsltid",
+    "mc_cid",
+    "mc_eid",
+    "mkt_tok",
+    "_hsenc",
+    "_hsmi",
+    "hsa_*",
+    "pk_*",
+    "mtm_*",
+    "s_kwcid",
+    "ef_id",
+    "vero_id",
+    "oly_anon_id",
+    "oly_enc_id",
+];
+
+impl Query {
+    /// Appends `query` (without its question mark), with a question mark if anything is left of it.
+    pub fn write(&self, query: &str, out: &mut Vec<u8>) {
+        let counts = |pair: &&str| !pair.is_empty() && self.counts(name(pair));
+        let mut pairs: SmallVec<[&str; 16]> = query.split('&').filter(counts).collect();
+        if self.sort {
+            pairs.sort_by(|one, other| name(one).cmp(name(other)));
+        }
+        for (at, pair) in pairs.iter().enumerate() {
+            out.push(if at == 0 { b'?' } else { b'&' });
+            out.extend_from_slice(pair.as_bytes());
+        }
+    }
+
+    fn counts(&self, name: &str) -> bool {
+        let is_in = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
+        self.keep.as_deref().is_none_or(is_in) && !is_in(&self.drop)
+    }
+}
+
+fn name(pair: &str) -> &str {
+    pair.split_once('=').map_or(pair, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn patterns(names: &[&str]) -> Vec<Pattern> {
+        names.iter().map(|name| Pattern::parse(name).unwrap()).collect()
+    }
+
+    fn written(query: &Query, text: &str) -> String {
+        let mut out = Vec::new();
+        query.write(text, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn parameters_that_do_not_count_are_left_out() {
+        let all = Query::default();
+        let sorted = Query { sort: true, ..Query::default() };
+        let kept = Query { keep: Some(patterns(&["id", "page"])), ..Query::default() };
+        let nothing = Query { keep: Some(Vec::new()), ..Query::default() };
+        let tracking = Query { drop: patterns(&TRACKING), ..Query::default() };
+        let cases = [
+            (&all, "b=1&a=2", "?b=1&a=2"),
+            (&sorted, "b=1&a=2&b=0", "?a=2&b=1&b=0"),
+            (&kept, "id=1&x=2&page", "?id=1&page"),
+            (&nothing, "id=1", ""),
+            (&tracking, "utm_source=a&id=1&fbclid=x", "?id=1"),
+            (&tracking, "utm=1", "?utm=1"),
+            (&all, "", ""),
+        ];
+        for (query, text, expected) in cases {
+            assert_eq!(written(query, text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_stays_as_it_is(text in "([a-c]=?[x&]{0,2}&?){0,6}", sort: bool, keep: bool) {
+            let keep = keep.then(|| patterns(&["a", "b"]));
+            let query = Query { keep, drop: patterns(&["c*"]), sort };
+            let once = written(&query, &text);
+            prop_assert_eq!(written(&query, once.strip_prefix('?').unwrap_or_default()), once.clone());
+        }
+
+        #[test]
+        fn parameters_that_count_keep_queries_apart(
+            one in prop::collection::vec("[ab]=[xy]", 0..4), other in prop::collection::vec("[ab]=[xy]", 0..4),
+        ) {
+            let query = Query::default();
+            prop_assert_eq!(written(&query, &one.join("&")) == written(&query, &other.join("&")), one == other);
+        }
+    }
+}

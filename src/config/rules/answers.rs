@@ -1,0 +1,80 @@
+//! Answers of rules: redirects and fixed responses.
+
+use http::{HeaderValue, StatusCode};
+use larder_proxy::settings::Template;
+use toml::de::DeValue;
+
+use super::draft::{Content, Respond};
+use super::values::{entries, string, unknown};
+
+/// `"https://www.example.com{uri}"`, or `{ to = .., status = 301 }`.
+pub(super) fn redirect(value: &DeValue<'_>) -> Result<(Template, StatusCode), String> {
+    let Some(table) = value.as_table() else {
+        return Ok((location(value)?, StatusCode::FOUND));
+    };
+    let (mut to, mut status) = (None, StatusCode::FOUND);
+    for (key, value) in entries(table) {
+        match key {
+            "to" => to = Some(location(value)?),
+            "status" => status = one_of(value, &[301, 302, 303, 307, 308])?,
+            _ => return Err(unknown(key, &["to", "status"])),
+        }
+    }
+    Ok((to.ok_or("it has no 'to', the URL that it leads to")?, status))
+}
+
+fn location(value: &DeValue<'_>) -> Result<Template, String> {
+    let text = string(value)?;
+    let is_text = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let begins = ["/", "{", "http://", "https://"].iter().any(|start| text.starts_with(start));
+    match is_text && begins {
+        true => Template::parse(&text),
+        false => Err(format!("'{}' is no URL: begin it with '/', http:// or https://", text.escape_debug())),
+    }
+}
+
+/// A status code, or a table with `status`, `type`, and `body` or `file`.
+pub(super) fn respond(value: &DeValue<'_>) -> Result<Respond, String> {
+    let Some(table) = value.as_table() else {
+        let status = any_status(value)?;
+        let reason = status.canonical_reason().unwrap_or_default();
+        let content = Content::Text(format!("{} {reason}\n", status.as_str()));
+        return Ok(Respond { status, content_type: None, content });
+    };
+    let mut respond =
+        Respond { status: StatusCode::OK, content_type: None, content: Content::Text(String::new()) };
+    for (key, value) in entries(table) {
+        match key {
+            "status" => respond.status = any_status(value)?,
+            "type" => {
+                let text = string(value)?;
+                let parsed = HeaderValue::from_str(&text).ok().filter(|_| text.contains('/'));
+                let parsed = parsed.ok_or_else(|| format!("'{}' is no media type", text.escape_debug()))?;
+                respond.content_type = Some(parsed);
+            }
+            "body" => respond.content = Content::Text(string(value)?),
+            "file" => respond.content = Content::File(string(value)?.into()),
+            _ => return Err(unknown(key, &["status", "type", "body", "file"])),
+        }
+    }
+    if entries(table).filter(|(key, _)| matches!(*key, "body" | "file")).count() > 1 {
+        return Err("write either body or file".to_owned());
+    }
+    Ok(respond)
+}
+
+fn any_status(value: &DeValue<'_>) -> Result<StatusCode, String> {
+    let code = value.as_integer().and_then(|number| number.as_str().parse().ok());
+    let code = code.filter(|code| (200..=599).contains(code) && !matches!(code, 204 | 205 | 206 | 304));
+    let status = code.and_then(|code: u16| StatusCode::from_u16(code).ok());
+    status.ok_or_else(|| "expected a status code from 200 to 599 whose response may have content".to_owned())
+}
+
+fn one_of(value: &DeValue<'_>, codes: &[u16]) -> Result<StatusCode, String> {
+    let code = value.as_integer().and_then(|number| number.as_str().parse().ok());
+    let status = code.filter(|code| codes.contains(code)).and_then(|code| StatusCode::from_u16(code).ok());
+    status.ok_or_else(|| {
+        let codes: Vec<_> = codes.iter().map(ToString::to_string).collect();
+        format!("expected a status code of: {}", codes.join(" "))
+    })
+}

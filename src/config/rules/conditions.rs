@@ -1,0 +1,125 @@
+//! The keys of `match`.
+
+use larder_proxy::settings::{Conditions, Pattern};
+
+use super::RuleKey;
+use super::values::{each, field, named, path_pattern, status, word};
+use crate::config::kinds::{Kind, Size};
+use crate::config::names;
+
+/// What a rule's `match` says.
+pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
+    RuleKey {
+        name: "path",
+        values: "list of paths",
+        about: "the path without its query; `*` stands for any characters, `~` begins a regular expression",
+        set: |own, value| Ok(own.path = each(value, path_pattern)?),
+    },
+    RuleKey {
+        name: "extension",
+        values: "list of extensions",
+        about: "the extension of the path's last segment, such as \"css\", in any case",
+        set: |own, value| Ok(own.extension = each(value, extension)?),
+    },
+    RuleKey {
+        name: "host",
+        values: "list of hosts",
+        about: "the host without its port; `*` and `~` as for path",
+        set: |own, value| Ok(own.host = each(value, Pattern::parse_folding)?),
+    },
+    RuleKey {
+        name: "method",
+        values: "list of methods",
+        about: "the method, such as \"GET\"",
+        set: |own, value| Ok(own.method = each(value, method)?),
+    },
+    RuleKey {
+        name: "scheme",
+        values: "\"http\" or \"https\"",
+        about: "the scheme by which the client asks",
+        set: |own, value| {
+            let scheme = |text: &str| word(text, &[("http", "http"), ("https", "https")]).map(Box::from);
+            Ok(own.scheme = each(value, scheme)?)
+        },
+    },
+    RuleKey {
+        name: "client",
+        values: "list of networks",
+        about: "the client's address",
+        set: |own, value| Ok(own.client = each(value, names::network)?.into_iter().collect()),
+    },
+    RuleKey {
+        name: "query",
+        values: "names, or a table of names and values",
+        about: "parameters of the query: one of these names, or all of these names with one of their values each",
+        set: |own, value| Ok(own.query = named(value, |name| Ok(name.into()))?),
+    },
+    RuleKey {
+        name: "field",
+        values: "names, or a table of names and values",
+        about: "fields of the request, in the same way",
+        set: |own, value| Ok(own.field = named(value, field)?),
+    },
+    RuleKey {
+        name: "cookie",
+        values: "names, or a table of names and values",
+        about: "cookies of the request, in the same way",
+        set: |own, value| Ok(own.cookie = named(value, |name| Ok(name.into()))?),
+    },
+    RuleKey {
+        name: "status",
+        values: "list of status codes",
+        about: "the status of the origin's response: 404, \"5xx\" or \"500-503\"",
+        set: |own, value| {
+            own.status = match value.as_array() {
+                Some(items) => items.iter().map(|item| status(item.get_ref())).collect::<Result<_, _>>()?,
+                None => vec![status(value)?],
+            };
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "type",
+        values: "list of media types",
+        about: "the media type of the response without parameters; `*` and `~` as for path",
+        set: |own, value| Ok(own.content_type = each(value, Pattern::parse_folding)?),
+    },
+    RuleKey {
+        name: "min_length",
+        values: "size",
+        about: "the least length of the response; one of unknown length does not match",
+        set: |own, value| {
+            let least: u64 = SIZE.read(value)?;
+            Ok(own.length = Some(least..=own.length.as_ref().map_or(u64::MAX, |range| *range.end())))
+        },
+    },
+    RuleKey {
+        name: "max_length",
+        values: "size",
+        about: "the largest length of the response; one of unknown length does not match",
+        set: |own, value| {
+            let most: u64 = SIZE.read(value)?;
+            Ok(own.length = Some(own.length.as_ref().map_or(0, |range| *range.start())..=most))
+        },
+    },
+    RuleKey {
+        name: "response_field",
+        values: "names, or a table of names and values",
+        about: "fields of the response, as for query",
+        set: |own, value| Ok(own.response_field = named(value, field)?),
+    },
+];
+
+const SIZE: Size = Size(0..=1 << 60);
+
+fn extension(text: &str) -> Result<Box<str>, String> {
+    let extension = text.strip_prefix('.').unwrap_or(text);
+    match extension.is_empty() || extension.contains(['.', '/', '*']) {
+        true => Err(format!("'{}' is no extension such as \"css\"", text.escape_debug())),
+        false => Ok(extension.into()),
+    }
+}
+
+fn method(text: &str) -> Result<Box<str>, String> {
+    names::token(text).map(|token| token.to_ascii_uppercase().into())
+}

@@ -1,0 +1,41 @@
+//! A rule as it was written.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use http::{HeaderValue, StatusCode};
+use larder_proxy::settings::{Conditions, Effects, Template};
+
+/// A rule as it was written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RuleDraft {
+    /// Where it begins, as an error says it.
+    pub(crate) place: String,
+    /// Something in it could not be read.
+    pub(crate) is_unread: bool,
+    pub(crate) name: Option<String>,
+    pub(crate) conditions: Conditions,
+    pub(crate) stop: bool,
+    /// All but the keys below.
+    pub(crate) effects: Effects,
+    pub(crate) ttl_by_status: Vec<(RangeInclusive<u16>, u32)>,
+    pub(crate) key_fields: Option<Vec<String>>,
+    pub(crate) key_cookies: Option<Vec<String>>,
+    pub(crate) redirect: Option<(Template, StatusCode)>,
+    pub(crate) respond: Option<Respond>,
+}
+
+/// An answer with content.
+#[derive(Clone, Debug)]
+pub(crate) struct Respond {
+    pub(crate) status: StatusCode,
+    pub(crate) content_type: Option<HeaderValue>,
+    pub(crate) content: Content,
+}
+
+/// Where the content of an answer is.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Text(String),
+    File(PathBuf),
+}

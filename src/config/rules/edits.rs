@@ -1,0 +1,52 @@
+//! The keys of `request`, `response` and `reply`: changes to fields and cookies.
+
+use larder_proxy::settings::{CookieFilter, Edits, Pattern};
+use toml::de::DeValue;
+
+use super::RuleKey;
+use super::values::{each, entries, fields, unknown, written_field};
+
+/// What a rule's `request`, `response` and `reply` say.
+pub(crate) const EDITS: &[RuleKey<Edits>] = &[
+    RuleKey {
+        name: "remove",
+        values: "list of field names",
+        about: "fields that are removed",
+        set: |own, value| Ok(own.remove = each(value, written_field)?),
+    },
+    RuleKey {
+        name: "cookies",
+        values: "\"drop\", or { keep = [names] } or { drop = [names] }",
+        about: "cookies that are kept or dropped; `*` and `~` as for path",
+        set: |own, value| Ok(own.cookies = Some(cookies(value)?)),
+    },
+    RuleKey {
+        name: "set",
+        values: "table of fields and values",
+        about: "fields that get these values, in place of those that they have",
+        set: |own, value| Ok(own.set = fields(value)?),
+    },
+    RuleKey {
+        name: "add",
+        values: "table of fields and values",
+        about: "fields that are added to those that there are",
+        set: |own, value| Ok(own.add = fields(value)?),
+    },
+];
+
+fn cookies(value: &DeValue<'_>) -> Result<CookieFilter, String> {
+    let Some(table) = value.as_table() else {
+        return match value.as_str() {
+            Some("drop") => Ok(CookieFilter { keeps: true, names: Vec::new() }),
+            _ => Err("expected \"drop\", { keep = [names] } or { drop = [names] }".to_owned()),
+        };
+    };
+    let mut entries = entries(table);
+    match (entries.next(), entries.next()) {
+        (Some((key @ ("keep" | "drop"), names)), None) => {
+            Ok(CookieFilter { keeps: key == "keep", names: each(names, Pattern::parse)? })
+        }
+        (Some((key, _)), None) => Err(unknown(key, &["keep", "drop"])),
+        _ => Err("write either keep or drop".to_owned()),
+    }
+}

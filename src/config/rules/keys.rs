@@ -1,0 +1,173 @@
+//! The keys of a rule besides `match`, `request`, `response` and `reply`.
+
+use larder_proxy::settings::{Ignored, Pattern, Query, TRACKING};
+use toml::de::DeValue;
+
+use super::RuleKey;
+use super::answers::{redirect, respond};
+use super::draft::RuleDraft;
+use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
+use crate::config::kinds::{Kind, Seconds};
+use crate::config::names;
+
+/// What a rule says.
+pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
+    RuleKey {
+        name: "name",
+        values: "text",
+        about: "name of the rule in explanations and statistics; without it, its number",
+        set: |rule, value| Ok(rule.name = Some(string(value)?)),
+    },
+    RuleKey {
+        name: "stop",
+        values: "true or false",
+        about: "if the rule holds, no later rule applies",
+        set: |rule, value| Ok(rule.stop = flag(value)?),
+    },
+    RuleKey {
+        name: "cache",
+        values: "true or false",
+        about: "false: nothing is stored, and nothing stored is used; true: undoes that of an earlier rule",
+        set: |rule, value| Ok(rule.effects.cache = Some(flag(value)?)),
+    },
+    RuleKey {
+        name: "ttl",
+        values: "duration, or a table of status codes and durations",
+        about: "lifetime of responses in place of the origin's; no-store, no-cache and private still hold",
+        set: |rule, value| {
+            match value.as_table() {
+                Some(table) => rule.ttl_by_status = by_status(table)?,
+                None => rule.effects.lifetimes.replace = Some(Seconds.read(value)?),
+            }
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "ttl_default",
+        values: "duration",
+        about: "lifetime of responses for which the origin sets none",
+        set: |rule, value| Ok(rule.effects.lifetimes.default = Some(Seconds.read(value)?)),
+    },
+    RuleKey {
+        name: "ttl_min",
+        values: "duration",
+        about: "least lifetime of responses that have one",
+        set: |rule, value| Ok(rule.effects.lifetimes.least = Some(Seconds.read(value)?)),
+    },
+    RuleKey {
+        name: "ttl_max",
+        values: "duration",
+        about: "longest lifetime of responses",
+        set: |rule, value| Ok(rule.effects.lifetimes.most = Some(Seconds.read(value)?)),
+    },
+    RuleKey {
+        name: "stale_while_revalidate",
+        values: "duration",
+        about: "as the site's key of this name",
+        set: |rule, value| Ok(rule.effects.stale_while_revalidate = Some(Seconds.read(value)?)),
+    },
+    RuleKey {
+        name: "stale_if_error",
+        values: "duration",
+        about: "as the site's key of this name",
+        set: |rule, value| Ok(rule.effects.stale_if_error = Some(Seconds.read(value)?)),
+    },
+    RuleKey {
+        name: "ignore",
+        values: "list of: no-cache no-store private must-revalidate",
+        about: "directives of the origin's Cache-Control that have no effect, against RFC 9111",
+        set: |rule, value| Ok(rule.effects.ignored = Some(ignored(value)?)),
+    },
+    RuleKey {
+        name: "query",
+        values: "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted",
+        about: "parameters of the query that count, for the cache and for origins; \"@tracking\" stands for those of advertisements",
+        set: |rule, value| Ok(rule.effects.query = Some(query(value)?)),
+    },
+    RuleKey {
+        name: "key_fields",
+        values: "list of field names",
+        about: "request fields by whose values responses are stored apart, as if Vary named them",
+        set: |rule, value| Ok(rule.key_fields = Some(each(value, |name| field(name).map(String::from))?)),
+    },
+    RuleKey {
+        name: "key_cookies",
+        values: "list of cookie names",
+        about: "cookies by whose values responses are stored apart",
+        set: |rule, value| {
+            let cookie = |name: &str| names::token(name).map(|name| format!("cookie:{name}"));
+            Ok(rule.key_cookies = Some(each(value, cookie)?))
+        },
+    },
+    RuleKey {
+        name: "redirect",
+        values: "URL, or { to = URL, status = 301 }",
+        about: "redirects to this URL; {uri} {path} {query} {host} {scheme} and {1} to {9} (the stars of match.path) stand for parts of the request",
+        set: |rule, value| Ok(rule.redirect = Some(redirect(value)?)),
+    },
+    RuleKey {
+        name: "respond",
+        values: "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path",
+        about: "answers without asking an origin",
+        set: |rule, value| Ok(rule.respond = Some(respond(value)?)),
+    },
+    RuleKey {
+        name: "allow",
+        values: "list of networks",
+        about: "clients that are served; others are refused (403)",
+        set: |rule, value| Ok(rule.effects.allow = Some(each(value, names::network)?.into_iter().collect())),
+    },
+    RuleKey {
+        name: "deny",
+        values: "list of networks",
+        about: "clients that are refused (403)",
+        set: |rule, value| Ok(rule.effects.deny = Some(each(value, names::network)?.into_iter().collect())),
+    },
+];
+
+/// Stands for the names of all parameters that only track users.
+const TRACKERS: &str = "@tracking";
+
+fn ignored(value: &DeValue<'_>) -> Result<Ignored, String> {
+    let mut ignored = Ignored::default();
+    let words: [(&str, fn(&mut Ignored)); 4] = [
+        ("no-cache", |own| own.no_cache = true),
+        ("no-store", |own| own.no_store = true),
+        ("private", |own| own.private = true),
+        ("must-revalidate", |own| own.must_revalidate = true),
+    ];
+    for text in strings(value)? {
+        word(&text, &words)?(&mut ignored);
+    }
+    Ok(ignored)
+}
+
+fn query(value: &DeValue<'_>) -> Result<Query, String> {
+    let Some(table) = value.as_table() else {
+        return match value.as_str() {
+            Some("drop") => Ok(Query { keep: Some(Vec::new()), ..Query::default() }),
+            _ => Err("expected \"drop\", { keep = [names] } or { drop = [names] }".to_owned()),
+        };
+    };
+    let mut query = Query::default();
+    for (key, value) in entries(table) {
+        match key {
+            "keep" => query.keep = Some(parameters(value)?),
+            "drop" => query.drop = parameters(value)?,
+            "sort" => query.sort = flag(value)?,
+            _ => return Err(unknown(key, &["keep", "drop", "sort"])),
+        }
+    }
+    Ok(query)
+}
+
+fn parameters(value: &DeValue<'_>) -> Result<Vec<Pattern>, String> {
+    let mut patterns = Vec::new();
+    for name in strings(value)? {
+        match name.as_str() {
+            TRACKERS => patterns.extend(TRACKING.iter().filter_map(|name| Pattern::parse(name).ok())),
+            name => patterns.push(Pattern::parse(name)?),
+        }
+    }
+    Ok(patterns)
+}

@@ -1,0 +1,131 @@
+//! From the rules of a site as they were written to those in force: combinations of keys, files, and what never holds.
+
+use std::fs;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use larder_proxy::settings::{Answer, Effects, Rule, SiteRule};
+
+use super::draft::{Content, Respond, RuleDraft};
+
+/// Whose rules they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Site,
+    Forward,
+}
+
+/// The largest content of an answer, in bytes: it is kept in memory.
+const LARGEST: u64 = 4 << 20;
+
+/// The rules that `drafts` stand for, or what is wrong with them, one line each.
+pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>, Vec<String>> {
+    let (mut rules, mut problems) = (Vec::new(), Vec::new());
+    for (at, draft) in drafts.iter().enumerate().filter(|(_, draft)| !draft.is_unread) {
+        match settle_one(draft, at + 1) {
+            Ok(found) => rules.extend(found),
+            Err(problem) => problems.push(format!("{}: {problem}", draft.place)),
+        }
+    }
+    let most = larder_proxy::settings::MOST_RULES;
+    if rules.len() > most {
+        let (table, place) = (if owner == Owner::Site { "site" } else { "forward" }, &drafts[0].place);
+        problems.push(format!("{place}: {} rules are more than a {table} may have: {most}", rules.len()));
+    }
+    if problems.is_empty() { Ok(rules) } else { Err(problems) }
+}
+
+/// The rule, and before it one for each lifetime by status.
+fn settle_one(draft: &RuleDraft, number: usize) -> Result<Vec<SiteRule>, String> {
+    let effects = effects(draft)?;
+    let needs_response = draft.conditions.need_response();
+    if effects == Effects::default() && draft.ttl_by_status.is_empty() && !draft.stop {
+        return Err("the rule has no effect: add one, such as ttl = \"1h\", or stop = true".to_owned());
+    }
+    if needs_response && let Some(key) = before_response(&effects) {
+        return Err(format!(
+            "'{key}' takes effect before there is a response: match nothing of the response, or write it in another rule"
+        ));
+    }
+    if let Some(answer) = &effects.answer
+        && let Answer::Redirect { location, .. } = &**answer
+        && location.stars() > 0
+        && draft.conditions.path.is_empty()
+    {
+        return Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned());
+    }
+    let rule = |conditions, effects, stop| SiteRule {
+        name: draft.name.clone().unwrap_or_else(|| number.to_string()),
+        place: draft.place.clone(),
+        rule: Rule { conditions, stop },
+        effects,
+    };
+    let mut rules = Vec::new();
+    for (status, seconds) in &draft.ttl_by_status {
+        if !draft.conditions.status.is_empty() {
+            return Err("match.status and a ttl by status: write one of them".to_owned());
+        }
+        let mut conditions = draft.conditions.clone();
+        conditions.status = vec![status.clone()];
+        let mut effects = Effects::default();
+        effects.lifetimes.replace = Some(*seconds);
+        rules.push(rule(conditions, effects, false));
+    }
+    if effects != Effects::default() || draft.stop {
+        rules.push(rule(draft.conditions.clone(), effects, draft.stop));
+    }
+    Ok(rules)
+}
+
+fn effects(draft: &RuleDraft) -> Result<Effects, String> {
+    let mut effects = draft.effects.clone();
+    if draft.key_fields.is_some() || draft.key_cookies.is_some() {
+        let (fields, cookies) = (draft.key_fields.iter().flatten(), draft.key_cookies.iter().flatten());
+        effects.apart = Some(fields.chain(cookies).cloned().collect());
+    }
+    effects.answer = match (&draft.redirect, &draft.respond) {
+        (Some(_), Some(_)) => return Err("redirect and respond: write one of them".to_owned()),
+        (Some((location, status)), None) => {
+            Some(Answer::Redirect { status: *status, location: location.clone() })
+        }
+        (None, Some(respond)) => Some(content(respond)?),
+        (None, None) => None,
+    }
+    .map(Arc::new);
+    Ok(effects)
+}
+
+fn content(respond: &Respond) -> Result<Answer, String> {
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    let (content, guess) = match &respond.content {
+        Content::Text(text) => (Bytes::from(text.clone()), plain),
+        Content::File(path) => {
+            let shown = path.display();
+            let length = fs::metadata(path).map_err(|error| format!("cannot read {shown}: {error}"))?.len();
+            if length > LARGEST {
+                return Err(format!("{shown} is larger than 4MiB, which answers of rules may have"));
+            }
+            let bytes = fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+            let is_html = path.extension().is_some_and(|end| end == "html" || end == "htm");
+            let guess = if is_html { HeaderValue::from_static("text/html; charset=utf-8") } else { plain };
+            (bytes.into(), guess)
+        }
+    };
+    let content_type = respond.content_type.clone().unwrap_or(guess);
+    Ok(Answer::Content { status: respond.status, content_type, content })
+}
+
+/// An effect that cannot wait for the response, if there is one.
+fn before_response(effects: &Effects) -> Option<&'static str> {
+    let each = [
+        ("query", effects.query.is_some()),
+        ("key_fields", effects.apart.is_some()),
+        ("request", !effects.request.is_empty()),
+        ("reply", !effects.reply.is_empty()),
+        ("redirect or respond", effects.answer.is_some()),
+        ("allow", effects.allow.is_some()),
+        ("deny", effects.deny.is_some()),
+    ];
+    each.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
+}

@@ -1,0 +1,167 @@
+//! The kinds of values that only rules have.
+
+use std::ops::RangeInclusive;
+
+use http::{HeaderName, HeaderValue};
+use larder_proxy::settings::{Named, Names, Pattern};
+use toml::de::{DeTable, DeValue};
+
+use crate::cli::words::hint;
+use crate::config::kinds::{Kind, Seconds};
+use crate::config::names;
+
+/// The strings of a list; a single one may stand without brackets.
+pub(super) fn strings(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    match value.as_array() {
+        Some(items) => items.iter().map(|item| string(item.get_ref())).collect(),
+        None => Ok(vec![string(value)?]),
+    }
+}
+
+/// A string.
+pub(super) fn string(value: &DeValue<'_>) -> Result<String, String> {
+    match value.as_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(format!("expected text, got type {}", value.type_str())),
+    }
+}
+
+/// A flag.
+pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("expected true or false, got type {}", value.type_str()))
+}
+
+/// What each string of a list means.
+pub(super) fn each<V>(
+    value: &DeValue<'_>,
+    parse: impl Fn(&str) -> Result<V, String>,
+) -> Result<Vec<V>, String> {
+    strings(value)?.iter().map(|text| parse(text)).collect()
+}
+
+/// A pattern of paths.
+pub(super) fn path_pattern(text: &str) -> Result<Pattern, String> {
+    if !text.starts_with(['/', '*', '~']) {
+        let text = text.escape_debug();
+        return Err(format!(
+            "'{text}' is no path: begin it with '/', with '*', or with '~' and a regular expression"
+        ));
+    }
+    if text.contains('?') && !text.starts_with('~') {
+        let text = text.escape_debug();
+        return Err(format!("'{text}': paths are compared without their query; use match.query for that"));
+    }
+    Pattern::parse(text)
+}
+
+/// A word of a list, or the error that names the nearest.
+pub(super) fn word<V: Copy>(text: &str, known: &[(&str, V)]) -> Result<V, String> {
+    let names = || known.iter().map(|(name, _)| *name);
+    known.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let all = names().collect::<Vec<_>>().join(" ");
+        format!("unknown word '{}'{}; known: {all}", text.escape_debug(), hint(text, names()))
+    })
+}
+
+/// Names, of which one has to be present, or a table of names with patterns of their values, all of which have to match.
+pub(super) fn named(
+    value: &DeValue<'_>,
+    name: impl Fn(&str) -> Result<Box<str>, String>,
+) -> Result<Names, String> {
+    let Some(table) = value.as_table() else {
+        let one = |text: &str| Ok(Named { name: name(text)?, values: Vec::new() });
+        return Ok(Names { each: each(value, one)?, all: false });
+    };
+    let one = |(key, value): (&str, &DeValue<'_>)| {
+        Ok(Named { name: name(key)?, values: each(value, Pattern::parse)? })
+    };
+    let each = entries(table).map(one).collect::<Result<_, String>>()?;
+    Ok(Names { each, all: true })
+}
+
+/// The keys and values of a table.
+pub(super) fn entries<'t>(table: &'t DeTable<'_>) -> impl Iterator<Item = (&'t str, &'t DeValue<'t>)> {
+    table.iter().map(|(key, value)| (&**key.get_ref(), value.get_ref()))
+}
+
+/// The name of a field that rules may look at.
+pub(super) fn field(text: &str) -> Result<Box<str>, String> {
+    names::field_name(text).map(Box::from)
+}
+
+/// Status codes: `404`, `"5xx"` or `"500-503"`.
+pub(super) fn status(value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {
+    match value.as_integer() {
+        Some(number) => status_text(number.as_str()),
+        None => status_text(&string(value)?),
+    }
+}
+
+/// The same from text.
+pub(super) fn status_text(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let code = |text: &str| text.trim().parse().ok().filter(|code| (100..=599).contains(code));
+    let class = |text: &str| {
+        let class: u16 = text.strip_suffix("xx")?.parse().ok().filter(|class| (1..=5).contains(class))?;
+        Some(class * 100..=class * 100 + 99)
+    };
+    let range = |text: &str| match text.split_once('-') {
+        Some((first, last)) => Some(code(first)?..=code(last)?).filter(|range| !range.is_empty()),
+        None => code(text).map(|code| code..=code),
+    };
+    class(text).or_else(|| range(text)).ok_or_else(|| {
+        format!("'{}' is no status code such as 404, \"5xx\" or \"500-503\"", text.escape_debug())
+    })
+}
+
+/// A lifetime for each status.
+pub(super) fn by_status(table: &DeTable<'_>) -> Result<Vec<(RangeInclusive<u16>, u32)>, String> {
+    entries(table).map(|(key, value)| Ok((status_text(key)?, Seconds.read(value)?))).collect()
+}
+
+/// Fields with their values.
+pub(super) fn fields(value: &DeValue<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let table = value.as_table().ok_or_else(|| {
+        format!("expected a table such as {{ X-Frame-Options = \"DENY\" }}, got type {}", value.type_str())
+    })?;
+    let pair = |(key, value): (&str, &DeValue<'_>)| {
+        let text = string(value)?;
+        let value = HeaderValue::from_str(&text);
+        let value = value.map_err(|_| format!("'{}' is no value of a field", text.escape_debug()))?;
+        Ok((written_field(key)?, value))
+    };
+    entries(table).map(pair).collect()
+}
+
+/// The name of a field that rules may change.
+pub(super) fn written_field(text: &str) -> Result<HeaderName, String> {
+    let name = names::field_name(text)?;
+    match FRAMING.iter().find(|(own, _)| *own == name) {
+        Some((_, why)) => Err(format!("'{name}' cannot be changed: {why}")),
+        None => HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is no field name")),
+    }
+}
+
+const CONNECTION: &str = "it belongs to the connection";
+const LENGTH: &str = "it follows from the content";
+
+/// Fields that are not for rules to change.
+const FRAMING: [(&str, &str); 12] = [
+    ("connection", CONNECTION),
+    ("keep-alive", CONNECTION),
+    ("proxy-connection", CONNECTION),
+    ("te", CONNECTION),
+    ("trailer", CONNECTION),
+    ("transfer-encoding", CONNECTION),
+    ("upgrade", CONNECTION),
+    ("content-length", LENGTH),
+    ("content-range", LENGTH),
+    ("host", "set the site's 'host'"),
+    ("via", "it names the proxies on the way"),
+    ("client-cert", "it is the certificate that a client has shown"),
+];
+
+/// The error for a key that a table does not have.
+pub(super) fn unknown(name: &str, known: &[&str]) -> String {
+    let all = known.join(" ");
+    format!("unknown key '{}'{}; known: {all}", name.escape_debug(), hint(name, known.iter().copied()))
+}
