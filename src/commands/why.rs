@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use larder_proxy::explanation::{Answer, Decision, Ended, Explanation, Kept, Reason, SecondTier, Stored};
+use larder_proxy::explanation::{
+    Answer, AppliedRule, Decision, Ended, Explanation, Kept, Reason, SecondTier, Stored,
+};
 use larder_semantics::status::Why as Word;
 
 use crate::cli::admin::{AdminClient, AdminListener};
@@ -105,6 +107,12 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
         row("owner", format!("{owner}, which is asked before the origin"));
     }
     row("origin", asked(decision, said));
+    for AppliedRule { name, place, sets } in &said.rules {
+        row("rule", format!("{name} ({place}) sets {}", sets.join(", ")));
+    }
+    if let Some(without) = &said.without_rules {
+        row("without rules", format!("{}: {}", without.outcome, sentence(&without.reason)));
+    }
     said.hints.iter().for_each(|hint| row("hint", hint.clone()));
     row("stored", stored.as_ref().map_or_else(|| nothing(said), held));
     if let Some(url) = stored.as_ref().and_then(|stored| stored.url.as_ref()) {
@@ -251,6 +259,12 @@ mod tests {
             site: Some("a".to_owned()),
             origins: vec!["http://b".to_owned(), "http://c".to_owned()],
             failing: vec!["http://c".to_owned()],
+            rules: vec![AppliedRule {
+                name: "assets".to_owned(),
+                place: "larder.toml:7".to_owned(),
+                sets: vec!["ttl".to_owned(), "query".to_owned()],
+            }],
+            without_rules: None,
             hints: vec!["the origin may compress".to_owned()],
             decision,
             stored: None,
@@ -284,6 +298,7 @@ mod tests {
             "request      GET http://a/\\u{1b}",
             "decision     miss: nothing is stored under this URI (absent, RFC 9111 2)",
             "origin       asked: http://b or http://c (did not answer the last time) (site 'a')",
+            "rule         assets (larder.toml:7) sets ttl, query",
             "hint         the origin may compress",
             "stored       2 responses for other request fields",
             "second tier  hit: status 200, 1.17 KiB, 7 s old of 60 s; not purged since its fetch began, but node 'b' owns the key",

@@ -4,6 +4,7 @@ use super::draft::{DiskDraft, Draft, SiteDraft};
 use larder_proxy::settings::CertificateFiles;
 
 use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
+use super::rules::{EDITS, MATCH, RULE, RuleKey};
 
 /// What the example says where a default would show nothing.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -41,6 +42,11 @@ const SITES: &str =
     "Reverse-proxied sites: one table for each; the first site that matches takes the request.";
 const SITE_DEFAULTS: &str = "None by default: remove the leading # signs to add one.";
 
+const RULES: &str = "Rules for parts of the requests of the site above, or of the forward proxy, in the order in which they apply: a later \
+     one replaces the effects of an earlier one (docs/rules.md). All conditions of `match` have to hold; `match.not` takes the same keys, \
+     which must not hold together. `request` changes the request, `response` what the origin answers before it is stored, `reply` each reply.";
+const RULE_COLUMNS: &str = "| key | values | meaning |\n|---|---|---|\n";
+
 /// The reference of every key in Markdown: `docs/config.md`.
 pub(crate) fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
@@ -62,7 +68,19 @@ pub(crate) fn reference() -> String {
     heading(&mut page, "`[[site]]`", SITES);
     rows(&mut page, SITE, &site);
     rows(&mut page, CACHING, &site.rules);
+    page += &format!("\n## `[[site.rule]]`, `[[forward.rule]]`\n\n{RULES}\n\n{RULE_COLUMNS}");
+    rule_rows(&mut page, "", RULE);
+    rule_rows(&mut page, "match.", MATCH);
+    for table in ["request.", "response.", "reply."] {
+        rule_rows(&mut page, table, EDITS);
+    }
     page
+}
+
+fn rule_rows<T>(page: &mut String, table: &str, keys: &[RuleKey<T>]) {
+    for RuleKey { name, values, about, .. } in keys {
+        *page += &format!("| `{table}{name}` | {values} | {about} |\n");
+    }
 }
 
 /// A file that says every default: `larder.example.toml`.

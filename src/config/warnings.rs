@@ -10,6 +10,7 @@ use larder_proxy::settings::{AccessLog, Origin, ProxyProtocol, Role};
 
 use super::machine;
 use super::places::show_socket;
+use super::rules;
 use crate::cli::units::show_size;
 
 /// A memory tier with less room than this holds a response or two, in bytes.
@@ -58,6 +59,7 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
         }
     }
     warnings.extend(to_own_listeners(settings));
+    warnings.extend(rules::warnings(settings));
     warnings
 }
 

@@ -98,6 +98,9 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
+        Why::ByRule => Staged(answered_by_rule),
+        Why::NotByRule => Staged(kept_out_by_rule),
+        Why::AccessDenied => Staged(denied),
         Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
@@ -139,6 +142,22 @@ fn redirected() -> Value {
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let origin = Origin::always(FRESH);
     seen(&Larder::start(&format!("{listen}{tls}{}", site(&[&origin], "https = 'redirect'"))))
+}
+
+fn by_rule(rule: &str) -> Value {
+    seen(&Larder::start(&site(&[&Origin::always(FRESH)], &format!("[[site.rule]]\n{rule}"))))
+}
+
+fn answered_by_rule() -> Value {
+    by_rule("respond = 404")
+}
+
+fn kept_out_by_rule() -> Value {
+    by_rule("match = { status = 200 }\ncache = false")
+}
+
+fn denied() -> Value {
+    by_rule("deny = ['127.0.0.1']")
 }
 
 /// What the live log shows of a GET to `larder`, whatever is answered.

@@ -64,6 +64,8 @@ usage: cargo x COMMAND
            purge: what clients notice of a purge of 100000 objects
              --quick         1 round (of 5)
              --seconds N, --rounds N, --json FILE, --larder PATH  as above
+           rules: what rules cost a hit
+             --quick, --seconds N, --rounds N, --json FILE, --larder PATH, --install  as above
            replay: how fast traces are replayed
              --against PATH  beside libCacheSim's cachesim, if it is not on the path
              --trace A,B     besides the generated one, these (all in traces/)

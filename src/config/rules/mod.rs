@@ -7,6 +7,7 @@ mod edits;
 mod keys;
 mod settle;
 mod values;
+mod warnings;
 
 use toml::de::DeValue;
 
@@ -15,6 +16,7 @@ pub(crate) use draft::RuleDraft;
 pub(super) use edits::EDITS;
 pub(super) use keys::RULE;
 pub(super) use settle::{Owner, settle};
+pub(super) use warnings::warnings;
 
 /// A key of a rule, or of a table within one. It has no default: without it, nothing is changed or asked for.
 pub(crate) struct RuleKey<T> {

@@ -116,16 +116,20 @@ fn content(respond: &Respond) -> Result<Answer, String> {
     Ok(Answer::Content { status: respond.status, content_type, content })
 }
 
+/// The keys that may take effect when the response is there.
+const WITH_RESPONSE: [&str; 9] = [
+    "cache",
+    "ttl",
+    "ttl_default",
+    "ttl_min",
+    "ttl_max",
+    "stale_while_revalidate",
+    "stale_if_error",
+    "ignore",
+    "response",
+];
+
 /// An effect that cannot wait for the response, if there is one.
 fn before_response(effects: &Effects) -> Option<&'static str> {
-    let each = [
-        ("query", effects.query.is_some()),
-        ("key_fields", effects.apart.is_some()),
-        ("request", !effects.request.is_empty()),
-        ("reply", !effects.reply.is_empty()),
-        ("redirect or respond", effects.answer.is_some()),
-        ("allow", effects.allow.is_some()),
-        ("deny", effects.deny.is_some()),
-    ];
-    each.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
+    effects.keys().into_iter().find(|key| !WITH_RESPONSE.contains(key))
 }

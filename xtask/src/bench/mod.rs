@@ -23,6 +23,7 @@ mod peers;
 pub(crate) mod process;
 mod purge;
 mod replay;
+mod rules;
 mod server;
 mod table;
 mod tls;
@@ -62,13 +63,14 @@ const DISK: &str = "disk";
 const OBSERVE: &str = "observe";
 const PURGE: &str = "purge";
 const REPLAY: &str = "replay";
+const RULES: &str = "rules";
 const TLS: &str = "tls";
 const H2: &str = "h2";
 
 /// All of them one after the other, and their names.
 const ALL: &str = "all";
 const NAMES: &[&str] =
-    &["hits", "misses", "memory", TLS, H2, CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY];
+    &["hits", "misses", "memory", TLS, H2, CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY, RULES];
 
 /// Connections that the load keeps, but for very large objects.
 const CONNECTIONS: u32 = 64;
@@ -107,6 +109,8 @@ pub(crate) enum Bench {
     Purge(purge::Options),
     /// Traces, without any server.
     Replay(replay::Options),
+    /// Rules of a site.
+    Rules(rules::Options),
     /// Listeners that speak TLS.
     Tls(options::Options),
     /// Listeners that speak HTTP/2.
@@ -129,6 +133,7 @@ impl Bench {
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
             Some((word, rest)) if word == PURGE => purge::Options::parse(rest).map(Self::Purge),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
+            Some((word, rest)) if word == RULES => rules::Options::parse(rest).map(Self::Rules),
             Some((word, rest)) if word == TLS => tls::parse(rest).map(Self::Tls),
             Some((word, rest)) if word == H2 => h2::parse(rest).map(Self::H2),
             Some((word, rest)) if word == ALL => all::Options::parse(rest).map(Self::All),
@@ -158,6 +163,7 @@ impl Bench {
             Self::Observe(options) => observe::run(options),
             Self::Purge(options) => purge::run(options),
             Self::Replay(options) => replay::run(options),
+            Self::Rules(options) => rules::run(options),
             Self::Tls(options) => tls::run(options),
             Self::H2(options) => h2::run(options),
             Self::All(options) => all::run(options).map(|()| Vec::new()),
@@ -354,7 +360,7 @@ mod tests {
         for (line, complaint) in [
             (
                 "",
-                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, replay, all",
+                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, replay, rules, all",
             ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),

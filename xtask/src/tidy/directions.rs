@@ -6,6 +6,7 @@ use super::Package;
 const EDGES: &[(&str, &[&str])] = &[
     ("larder-evict", &[]),
     ("larder-semantics", &[]),
+    ("larder-rules", &["larder-semantics"]),
     ("larder-rpc", &[]),
     ("larder-cluster", &[]),
     ("larder-http2", &[]),
@@ -20,6 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-evict",
             "larder-semantics",
             "larder-rpc",
+            "larder-rules",
             "larder-http2",
             "larder-cluster",
             "larder-store",
@@ -54,6 +56,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-lab",
             "larder-proxy",
             "larder-rpc",
+            "larder-rules",
             "larder-semantics",
         ],
     ),

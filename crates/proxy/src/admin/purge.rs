@@ -31,10 +31,11 @@ struct Told {
 /// Purges what `query` names.
 pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
-    let (words, asked) = match read(query, &|| only_site::origins(shared)) {
+    let (words, mut asked) = match read(query, &|| only_site::origins(shared)) {
         Ok(read) => read,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
+    purge::add_ruled(&shared.plan(), &mut asked.scopes);
     match purge(shared, asked).await {
         Ok(mut purged) => {
             let word = |(name, value): (&&str, &String)| match value.as_str() {

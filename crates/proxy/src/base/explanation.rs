@@ -136,6 +136,17 @@ pub struct Answer {
     pub notes: Vec<(String, String)>,
 }
 
+/// A rule that holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedRule {
+    /// Its name, or its number.
+    pub name: String,
+    /// Where it begins in the config, such as `larder.toml:12`.
+    pub place: String,
+    /// The keys that it sets.
+    pub sets: Vec<String>,
+}
+
 /// What would become of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -156,6 +167,12 @@ pub struct Explanation {
     pub failing: Vec<String>,
     /// What would be done.
     pub decision: Decision,
+    /// The rules that hold for the request and for what is stored for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<AppliedRule>,
+    /// What would be done if there were no rules; not there if none holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_rules: Option<Decision>,
     /// What in the origin or in the site's table may be set otherwise, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,

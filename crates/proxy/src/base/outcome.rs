@@ -154,6 +154,7 @@ impl Outcome {
         let obvious = matches!(self.why, Why::Fresh | Why::Absent);
         let forward = match self.kind {
             Kind::Hit | Kind::StaleHit | Kind::Refused => None,
+            Kind::Pass if matches!(self.why, Why::ByRule | Why::OnlyHttps) => None,
             Kind::Revalidated => Some(self.why.forward().unwrap_or(Forward::Stale)),
             Kind::Coalesced | Kind::Miss | Kind::Pass => Some(self.why.forward().unwrap_or(Forward::Miss)),
             // It may have gone nowhere, or in vain: the detail says why.

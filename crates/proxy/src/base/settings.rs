@@ -26,7 +26,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
-pub use larder_rules::{Conditions, Named, Names, Networks, Pattern, Query, Rule, TRACKING};
+pub use larder_rules::{Conditions, Named, Names, Networks, Pattern, Query, Rule, RuleSet, TRACKING};
 pub use larder_semantics::lifetimes::{Ignored, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::DiskTier;

@@ -258,6 +258,31 @@ pub(crate) fn cached_site<'p>(
     ruled.at_once.then_some((number, ruled))
 }
 
+/// The keys that the URL of `key` has under the rules of its site, apart from that one.
+pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
+    let parts = || {
+        let (role, (_, target)) = (key_role(key)?, key.split_last()?);
+        let (scheme, authority, path) = key::parse(target)?;
+        let scheme = if scheme == "https" { "https" } else { "http" };
+        let (authority, path) = (str::from_utf8(authority).ok()?, str::from_utf8(path).ok()?);
+        Some((role, Address { scheme, authority, path }))
+    };
+    let Some((role, address)) = parts() else { return Vec::new() };
+    let rulebook = match role {
+        Role::Forward => Some(&plan.forward),
+        Role::Reverse => plan.sites.find(address.authority, address.path).map(|site| &site.rulebook),
+    };
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    for query in rulebook.into_iter().flat_map(Rulebook::queries) {
+        let mut ruled = Vec::with_capacity(key.len());
+        write_key(&mut ruled, role, &address, Some(query));
+        if ruled != key && !keys.contains(&ruled) {
+            keys.push(ruled);
+        }
+    }
+    keys
+}
+
 /// What the rules of a site make of a request for `address`.
 fn rule<'p>(
     rulebook: &'p Rulebook,
@@ -297,6 +322,30 @@ impl Request {
         plan: &Plan,
         role: Role,
         client: SocketAddr,
+    ) -> Result<Self, Refusal> {
+        Self::take_under(head, memory, plan, (role, client), rule)
+    }
+
+    /// The same as if there were no rules.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub(crate) fn take_without_rules(
+        head: &Head<'_>,
+        memory: &Memory,
+        plan: &Plan,
+        role: Role,
+        client: SocketAddr,
+    ) -> Result<Self, Refusal> {
+        Self::take_under(head, memory, plan, (role, client), |rulebook, _, _| Ruled::Kept(rulebook.base()))
+    }
+
+    fn take_under(
+        head: &Head<'_>,
+        memory: &Memory,
+        plan: &Plan,
+        (role, client): (Role, SocketAddr),
+        rule: impl for<'p> FnOnce(&'p Rulebook, &Address<'_>, (&Method, IpAddr, &HeaderMap)) -> Ruled<'p>,
     ) -> Result<Self, Refusal> {
         let address = Address::of(head.target, role)?;
         let Address { scheme, authority, path } = address;
@@ -365,12 +414,11 @@ impl Request {
         })
     }
 
-    /// What the rules of its site make of it and of its response.
+    /// What the rules of its site make of it and of a response of this status, length and with these fields.
     pub(crate) fn rule_response(
         &self,
         plan: &Plan,
-        response: &response::Head,
-        length: Option<u64>,
+        (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
     ) -> Arc<Ruling> {
         let rulebook = self.route.rulebook(&plan.forward);
         if !rulebook.needs_responses() {
@@ -387,8 +435,7 @@ impl Request {
             client: self.client.ip(),
             fields: self.unchanged.as_deref().unwrap_or(&self.fields),
         };
-        let response =
-            larder_rules::Response { status: response.status.as_u16(), length, fields: &*response.fields };
+        let response = larder_rules::Response { status: status.as_u16(), length, fields };
         rulebook.on_response(&request, &response).share()
     }
 

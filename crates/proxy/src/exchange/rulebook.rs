@@ -83,6 +83,11 @@ impl Rulebook {
         self.rules.get(usize::from(number))
     }
 
+    /// What rules say of queries.
+    pub(crate) fn queries(&self) -> impl Iterator<Item = &Query> {
+        self.rules.iter().filter_map(|rule| rule.effects.query.as_ref())
+    }
+
     /// What holds where no rule does.
     pub(crate) fn base(&self) -> &Arc<Ruling> {
         &self.base

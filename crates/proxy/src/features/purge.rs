@@ -22,7 +22,8 @@ use crate::cache::Cache;
 use crate::cache::reclaim::Counted;
 use crate::cluster::acknowledge::Nodes;
 use crate::cluster::scopes;
-use crate::exchange::request::Address;
+use crate::exchange::plan::Plan;
+use crate::exchange::request::{Address, ruled_keys};
 use crate::features::inventory;
 use crate::flow::worker::Shared;
 
@@ -70,6 +71,16 @@ impl Kind {
             Self::All => vec![Scope::All],
         })
     }
+}
+
+/// Adds the keys under which rules store the URLs of `scopes`: without parameters that do not count, or in another order.
+pub(crate) fn add_ruled(plan: &Plan, scopes: &mut Vec<Scope>) {
+    let urls = scopes.iter().filter_map(|scope| match scope {
+        Scope::Url(key) => Some(ruled_keys(plan, key)),
+        _ => None,
+    });
+    let mut ruled: Vec<_> = urls.flatten().map(Scope::Url).filter(|scope| !scopes.contains(scope)).collect();
+    scopes.append(&mut ruled);
 }
 
 /// The beginning of the keys of whatever begins with `address`.

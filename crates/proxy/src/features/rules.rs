@@ -71,7 +71,8 @@ fn stars(plan: &Plan, request: &Request) -> Vec<String> {
     let path = request.path.split('?').next().unwrap_or_default();
     let path = normal_path(path);
     let rules = request.ruling.numbers.iter().rev().filter_map(|number| rulebook.rule(*number));
-    let mut found = rules.flat_map(|rule| &rule.rule.conditions.path).filter_map(|path_of| path_of.captures(&path));
+    let mut found =
+        rules.flat_map(|rule| &rule.rule.conditions.path).filter_map(|path_of| path_of.captures(&path));
     let encode = |star: &[u8]| percent_encoding::percent_encode(star, IN_PATH).to_string();
     found.next().into_iter().flatten().map(encode).collect()
 }

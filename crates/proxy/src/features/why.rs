@@ -6,6 +6,7 @@
 //! time for a cluster's engine.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -20,15 +21,18 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::base::clock;
-use crate::base::explanation::{Answer, Decision, Ended, Explanation, Reason, SecondTier, Stored};
+use crate::base::explanation::{
+    Answer, AppliedRule, Decision, Ended, Explanation, Reason, SecondTier, Stored,
+};
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Tier};
-use crate::base::settings::{Listener, Role};
+use crate::base::settings::{Listener, Role, SiteRule};
 use crate::cluster::{peers, tier};
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::features::{etag_gateway, hints, inventory};
+use crate::exchange::rulebook::Ruling;
+use crate::features::{etag_gateway, hints, inventory, rules};
 use crate::flow::serve::{self, Found, Held};
 use crate::flow::worker::Shared;
 use crate::flow::{answer, equivalent, fetch, pass};
@@ -125,13 +129,17 @@ fn run(
 ) -> Explanation {
     let client = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut lines = head::room();
+    let memory = &shared.cache.store.memory;
     let read = match head::parse(text.as_bytes(), &mut lines, &plan.settings.limits) {
         Ok(Parsed::Whole(head, _)) if is_unserved(plan, &head, role, true) => Err(NO_TLS),
         Ok(Parsed::Whole(head, _)) if is_unserved(plan, &head, role, false) => Err(ONLY_TLS),
         Ok(Parsed::Whole(head, _)) => {
             let has_content = head.framing != Framing::Length(0);
-            Request::take(&head, &shared.cache.store.memory, plan, role, client)
-                .map(|request| (request, has_content))
+            let unruled = || Request::take_without_rules(&head, memory, plan, role, client).ok();
+            Request::take(&head, memory, plan, role, client).map(|request| {
+                let without = if request.ruling.numbers.is_empty() { None } else { unruled() };
+                (request, without, has_content)
+            })
         }
         Ok(Parsed::Partial) => Err(Refusal::bad("this is no whole request")),
         Err(refusal) => Err(refusal),
@@ -144,6 +152,8 @@ fn run(
         site: None,
         origins: Vec::new(),
         failing: Vec::new(),
+        rules: Vec::new(),
+        without_rules: None,
         hints: Vec::new(),
         decision: Decision::of(Kind::Refused, Why::Refused),
         stored: None,
@@ -154,7 +164,12 @@ fn run(
         last: Vec::new(),
     };
     match read {
-        Ok((request, has_content)) => Run { shared, plan, request, has_content, until }.explain(nothing),
+        Ok((request, without, has_content)) => {
+            let without = without.map(|request| Run { shared, plan, request, has_content, until });
+            let without_rules = without.map(|run| run.decide(&run.look(run.request.hash)));
+            let explained = Run { shared, plan, request, has_content, until }.explain(nothing);
+            Explanation { without_rules, ..explained }
+        }
         Err(refusal) => {
             let mut decision = nothing.decision.clone();
             decision.reason.explanation = refusal.reason.to_owned();
@@ -205,12 +220,13 @@ impl Run<'_> {
         let held = self.look(hash);
         let decision = self.decide(&held);
         let second_tier = self.second_tier(&held, &decision);
-        let rules = request.ruling.caching();
+        let verdict = self.shared.observers.verdicts.of(hash);
+        let ruling = self.ruling(&held, verdict.as_ref());
+        let rules = ruling.caching();
         let owner =
             self.owner(rules, &decision).filter(|_| second_tier.as_ref().is_none_or(|tier| !tier.answers));
         let standard = Rules::default();
         let shown = rules.unwrap_or(&standard);
-        let verdict = self.shared.observers.verdicts.of(hash);
         let answer = match (&held.entry, verdict) {
             // What was refused later is the origin's newer word.
             (Some(entry), verdict)
@@ -225,6 +241,7 @@ impl Run<'_> {
             site: Some(self.plan.sites.account(request.route.number()).site().to_string()),
             origins: self.origins(),
             failing: self.failing(),
+            rules: self.applied(&ruling),
             hints: hints::of(&request.route, held.entry.as_ref()),
             decision: match decision {
                 _ if second_tier.as_ref().is_some_and(|tier| tier.answers) => {
@@ -248,6 +265,32 @@ impl Run<'_> {
             last: self.last(&nothing.url),
             ..nothing
         }
+    }
+
+    /// What the rules make of the request and of the response that is stored, or was refused last.
+    fn ruling(&self, held: &Held, verdict: Option<&Verdict>) -> Arc<Ruling> {
+        let request = &self.request;
+        match (&held.entry, verdict) {
+            (Some(entry), _) => {
+                let answer = (entry.status(), Some(entry.body().len()), &entry.fields());
+                request.rule_response(self.plan, answer)
+            }
+            (None, Some(Verdict { status: Some(status), fields, .. })) => {
+                request.rule_response(self.plan, (*status, None, fields))
+            }
+            _ => Arc::clone(&request.ruling),
+        }
+    }
+
+    fn applied(&self, ruling: &Ruling) -> Vec<AppliedRule> {
+        let rulebook = self.request.route.rulebook(&self.plan.forward);
+        let rules = ruling.numbers.iter().filter_map(|number| rulebook.rule(*number));
+        let applied = |rule: &SiteRule| AppliedRule {
+            name: rule.name.clone(),
+            place: rule.place.clone(),
+            sets: rule.effects.keys().into_iter().map(str::to_owned).collect(),
+        };
+        rules.map(applied).collect()
     }
 
     /// What the flow finds, without counting as a use.
@@ -296,6 +339,12 @@ impl Run<'_> {
         let request = &self.request;
         if pass::answer_ourselves(self.plan, request).is_some() {
             return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::Method) };
+        }
+        if rules::refuse(request).is_some() {
+            return Decision::of(Kind::Refused, Why::AccessDenied);
+        }
+        if request.ruling.answer.is_some() {
+            return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::ByRule) };
         }
         if let Some(pools) = request.route.tags() {
             let (kind, why) = etag_gateway::foresee(pools, request, self.has_content);

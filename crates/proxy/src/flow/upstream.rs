@@ -84,7 +84,7 @@ pub(crate) async fn send(
     let took = begun.elapsed();
     request.origin.add(took);
     let (mut head, download, by_peer) = answered?;
-    let ruling = request.rule_response(plan, &head, download.length());
+    let ruling = request.rule_response(plan, (head.status, download.length(), &*head.fields));
     if !by_peer {
         ruling.response.apply_to_lines(&mut head.fields);
     }

@@ -216,6 +216,31 @@ impl CookieFilter {
 }
 
 impl Effects {
+    /// The keys that are set, as the config calls them.
+    pub fn keys(&self) -> Vec<&'static str> {
+        let lifetimes = &self.lifetimes;
+        let each = [
+            ("cache", self.cache.is_some()),
+            ("ttl", lifetimes.replace.is_some()),
+            ("ttl_default", lifetimes.default.is_some()),
+            ("ttl_min", lifetimes.least.is_some()),
+            ("ttl_max", lifetimes.most.is_some()),
+            ("stale_while_revalidate", self.stale_while_revalidate.is_some()),
+            ("stale_if_error", self.stale_if_error.is_some()),
+            ("ignore", self.ignored.is_some()),
+            ("query", self.query.is_some()),
+            ("key_fields, key_cookies", self.apart.is_some()),
+            ("request", !self.request.is_empty()),
+            ("response", !self.response.is_empty()),
+            ("reply", !self.reply.is_empty()),
+            ("redirect", matches!(self.answer.as_deref(), Some(Answer::Redirect { .. }))),
+            ("respond", matches!(self.answer.as_deref(), Some(Answer::Content { .. }))),
+            ("allow", self.allow.is_some()),
+            ("deny", self.deny.is_some()),
+        ];
+        each.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
+    }
+
     /// Adds those of a later rule, which replace earlier ones.
     pub fn extend(&mut self, later: &Self) {
         fn replace<T: Clone>(own: &mut Option<T>, later: &Option<T>) {

@@ -1,0 +1,247 @@
+//! Each task of `docs/cookbook.md`: its lines, before an origin, do what its title says.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::{Larder, Origin, Response, Seen};
+
+const PAGE: &str = include_str!("../docs/cookbook.md");
+const TASKS: usize = 40;
+
+/// What a task's lines have to do, given a larder that runs them.
+type Check = fn(&Larder, &Origin);
+
+/// The lines of each task, by its number.
+fn tasks() -> BTreeMap<usize, String> {
+    let sections = PAGE.split("\n### ").skip(1);
+    let task = |section: &str| {
+        let number = section.split('.').next()?.parse().ok()?;
+        let lines = section.split("```toml\n").nth(1)?.split("```").next()?;
+        Some((number, lines.to_owned()))
+    };
+    sections.filter_map(task).collect()
+}
+
+/// Answers as the path and query of a request ask for: `status`, `age` (max-age), `cc` (Cache-Control), `type`, `length`; and tells
+/// what it was asked.
+fn origin() -> Origin {
+    Origin::by(|seen: &Seen| {
+        let (path, query) = seen.target.split_once('?').unwrap_or((&seen.target, ""));
+        let words: BTreeMap<_, _> = path.split('/').filter_map(|part| part.split_once(':')).collect();
+        let mut head = format!("{} X", words.get("status").unwrap_or(&"200"));
+        if let Some(value) = words.get("cc") {
+            head += &format!("\nCache-Control: {value}");
+        }
+        if let Some(kind) = words.get("type") {
+            head += &format!("\nContent-Type: {}", kind.replace('-', "/"));
+        }
+        if words.contains_key("cookie") {
+            head += "\nSet-Cookie: session=abcdef";
+        }
+        let shown =
+            ["host", "cookie", "x-device", "x-origin-key"].map(|name| seen.field(name).unwrap_or("-"));
+        format!("{head}\nServer: secret\nX-Powered-By: x\n\n{path}|{query}|{}", shown.join("|"))
+    })
+}
+
+fn hits(larder: &Larder, request: &str) -> bool {
+    larder.ask(request);
+    larder.ask(request).is_hit()
+}
+
+/// Whether what the first request leaves answers the second.
+fn shares(larder: &Larder, one: &str, other: &str) -> bool {
+    larder.ask(one);
+    larder.ask(other).is_hit()
+}
+
+fn lifetime(larder: &Larder, path: &str) -> Option<u64> {
+    larder.get(path);
+    larder.settle();
+    let why = larder.ask_admin(&format!("GET /why?url=http://site.test{path}"));
+    let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+    why["stored"]["lifetime"].as_u64()
+}
+
+fn part(answer: &Response, at: usize) -> &str {
+    answer.text().split('|').nth(at).unwrap_or_default()
+}
+
+fn redirects(larder: &Larder, request: &str, status: u16, location: &str) {
+    let answer = larder.ask(request);
+    assert_eq!((answer.status, answer.field("location")), (status, Some(location)), "{request}");
+}
+
+const CHECKS: [Check; TASKS] = [
+    |larder, _| assert_eq!([lifetime(larder, "/static/a"), lifetime(larder, "/a")], [Some(86_400), None]),
+    |larder, _| {
+        assert_eq!([lifetime(larder, "/a/b.PNG"), lifetime(larder, "/a/png")], [Some(604_800), None]);
+    },
+    |larder, _| {
+        for (path, is_hit) in [("/admin", false), ("/admin/x", false), ("/cart/1", false), ("/adm", true)] {
+            assert_eq!(hits(larder, &format!("GET {path}/cc:max-age=9")), is_hit && path == "/adm", "{path}");
+        }
+    },
+    |larder, _| {
+        assert_eq!([lifetime(larder, "/a"), lifetime(larder, "/cc:max-age=9")], [Some(300), Some(9)]);
+    },
+    |larder, _| {
+        let lifetimes =
+            ["/cc:max-age=9", "/cc:max-age=600", "/cc:max-age=9999"].map(|path| lifetime(larder, path));
+        assert_eq!(lifetimes, [Some(60), Some(600), Some(3_600)]);
+    },
+    |larder, _| {
+        let lifetimes = ["/a", "/status:301", "/status:404", "/status:500", "/status:403"]
+            .map(|path| lifetime(larder, path));
+        assert_eq!(lifetimes, [Some(600), Some(3_600), Some(30), None, None]);
+    },
+    |larder, _| {
+        assert!(hits(larder, "GET /type:image-png/cc:max-age=9"));
+        assert!(!hits(larder, "GET /type:text-css/cc:max-age=9"));
+    },
+    |larder, _| assert!(hits(larder, "GET /cc:max-age=9")),
+    |larder, _| {
+        assert!(hits(larder, "GET /cc:max-age=9"));
+        assert!(!hits(larder, "GET /status:404/cc:max-age=9"));
+    },
+    |larder, _| {
+        assert!(hits(larder, "GET /catalogue/cc:no-cache") && hits(larder, "GET /catalogue/cc:no-store"));
+        assert!(!hits(larder, "GET /cc:no-cache"));
+    },
+    |larder, _| {
+        larder.get("/news/a");
+        let stale = larder.get("/news/a");
+        assert_eq!(
+            stale.field("cache-status").map(|status| status.contains("stale-while-revalidate")),
+            Some(true)
+        );
+    },
+    |larder, origin| {
+        larder.get("/cc:max-age=0");
+        origin.die();
+        assert_eq!(larder.get("/cc:max-age=0").status, 200);
+    },
+    |larder, _| {
+        assert_eq!(lifetime(larder, "/blog/cc:max-age=9"), Some(86_400));
+        assert_eq!(larder.get("/blog/cc:max-age=9").field("cache-control"), Some("max-age=60"));
+    },
+    |larder, _| assert!(shares(larder, "GET /cc:max-age=9", "GET /cc:max-age=9\nCache-Control: no-cache")),
+    |larder, _| {
+        assert!(shares(larder, "GET /cc:max-age=9?a=1", "GET /cc:max-age=9?utm_source=x&a=1&gclid=7"));
+        assert!(!larder.get("/cc:max-age=9?a=2").is_hit());
+    },
+    |larder, _| {
+        let answer = larder.get("/search?x=1&page=2&q=a");
+        assert_eq!(part(&answer, 1), "page=2&q=a");
+    },
+    |larder, _| assert_eq!(part(&larder.get("/static/a?v=1"), 1), ""),
+    |larder, _| {
+        let path = "/static/cookie:1/cc:max-age=9";
+        let one = larder.ask(&format!("GET {path}\nCookie: a=1"));
+        assert_eq!((part(&one, 3), one.field("set-cookie")), ("-", None));
+        assert!(larder.ask(&format!("GET {path}\nCookie: a=2")).is_hit());
+    },
+    |larder, _| {
+        assert!(hits(larder, "GET /a") && !hits(larder, "GET /a\nCookie: x=1; session=2"));
+    },
+    |larder, _| {
+        let path = "/cc:max-age=9";
+        assert!(shares(
+            larder,
+            &format!("GET {path}\nCookie: a=1; lang=de"),
+            &format!("GET {path}\nCookie: lang=de")
+        ));
+        assert!(!larder.ask(&format!("GET {path}\nCookie: lang=en")).is_hit());
+    },
+    |larder, _| {
+        let [phone, desktop] =
+            ["Mobile", "Other"].map(|agent| format!("GET /cc:max-age=9\nUser-Agent: a {agent} b"));
+        assert_eq!(part(&larder.ask(&phone), 4), "phone");
+        assert_eq!(part(&larder.ask(&desktop), 4), "desktop");
+        assert!(larder.ask(&phone).is_hit() && larder.ask(&desktop).is_hit());
+    },
+    |larder, _| {
+        assert_eq!(part(&larder.ask("GET /\nCookie: _ga=1; a=2; _gat=3; _gid=4; b=5"), 3), "a=2; b=5");
+    },
+    |larder, _| {
+        let answer = larder.get("/");
+        assert_eq!(
+            [answer.field("x-frame-options"), answer.field("x-content-type-options")],
+            [Some("DENY"), Some("nosniff")]
+        );
+    },
+    |larder, _| {
+        let allowed = ["/a.woff2", "/a.css"]
+            .map(|path| larder.get(path).field("access-control-allow-origin").map(str::to_owned));
+        assert_eq!(allowed, [Some("*".to_owned()), None]);
+    },
+    |larder, _| {
+        let answer = larder.get("/");
+        assert_eq!([answer.field("server"), answer.field("x-powered-by")], [None, None]);
+    },
+    |larder, _| assert_eq!(part(&larder.get("/"), 5), "a long random text"),
+    |larder, _| {
+        larder.get("/cc:max-age=9");
+        assert_eq!(larder.get("/cc:max-age=9").field("x-cache"), Some("HIT"));
+    },
+    |larder, _| assert_eq!(part(&larder.ask("GET /\nHost: www.example.com"), 2), "bucket.storage.example"),
+    |larder, _| {
+        redirects(larder, "GET /a?b\nHost: example.com", 301, "https://www.example.com/a?b");
+        assert_eq!(larder.ask("GET /\nHost: www.example.com").status, 200);
+    },
+    |larder, _| redirects(larder, "GET /old/a/b?c", 301, "/new/a/b?c"),
+    |larder, _| redirects(larder, "GET /product-17.html", 308, "/products/17"),
+    |larder, _| assert_eq!(larder.get("/robots.txt").text(), "User-agent: *\nDisallow: /search\n"),
+    |larder, _| {
+        let answer = larder.get("/");
+        assert_eq!((answer.status, answer.field("retry-after")), (503, Some("3600")));
+        assert_eq!(larder.ask("GET /\nX-Forwarded-For: 192.0.2.7").status, 200);
+    },
+    |larder, origin| {
+        assert_eq!((larder.get("/health").text(), origin.count()), ("ok\n", 0));
+    },
+    |larder, _| {
+        for (path, status) in
+            [("/.git/config", 404), ("/a/.env", 404), ("/dump.sql", 404), ("/%2egit/x", 404), ("/a", 200)]
+        {
+            assert_eq!(larder.get(path).status, status, "{path}");
+        }
+    },
+    |larder, _| {
+        let statuses = [("/intern/x", "192.0.2.1"), ("/intern/x", "10.1.2.3"), ("/", "192.0.2.1")]
+            .map(|(path, client)| larder.ask(&format!("GET {path}\nX-Forwarded-For: {client}")).status);
+        assert_eq!(statuses, [403, 200, 200]);
+    },
+    |larder, _| {
+        let statuses = ["203.0.113.9", "2001:db8::1", "192.0.2.1"]
+            .map(|client| larder.ask(&format!("GET /\nX-Forwarded-For: {client}")).status);
+        assert_eq!(statuses, [403, 403, 200]);
+    },
+    |larder, _| {
+        assert_eq!(larder.ask("GET /\nUser-Agent: A BadBot/1").status, 403);
+        assert_eq!(larder.ask("GET /\nUser-Agent: A Browser/1").status, 200);
+    },
+    |larder, _| {
+        assert_eq!([larder.ask("DELETE /").status, larder.ask("HEAD /").status], [405, 200]);
+    },
+    |larder, _| {
+        larder.get("/cc:max-age=9");
+        assert_eq!(larder.ask("PURGE /cc:max-age=9").status, 200);
+        assert!(!larder.get("/cc:max-age=9").is_hit());
+    },
+];
+
+#[test]
+fn each_task_is_done_by_its_lines() {
+    let tasks = tasks();
+    assert_eq!(tasks.keys().copied().collect::<Vec<_>>(), (1..=TASKS).collect::<Vec<_>>());
+    for ((number, lines), check) in tasks.iter().zip(CHECKS) {
+        eprintln!("task {number}");
+        let origin = origin();
+        let lines = lines.replace("127.0.0.1:3000", &origin.address.to_string());
+        check(&Larder::start(&format!("trust = '127.0.0.1'\n{lines}")), &origin);
+    }
+}

@@ -1,0 +1,41 @@
+//! Fields of requests, stored responses and replies.
+
+use crate::support::Origin;
+use crate::with_rules;
+
+#[test]
+fn fields_are_changed_on_the_way_to_the_origin_before_storing_and_in_each_reply() {
+    let origin = Origin::by(|seen| {
+        let key = seen.field("x-key").unwrap_or("-");
+        format!("200 OK\nCache-Control: max-age=100\nServer: secret\nX-Powered-By: x\n\n{key}")
+    });
+    let rules = "[[site.rule]]\n\
+                 request = { set = { X-Key = 'a b' }, remove = ['Accept-Language'] }\n\
+                 response = { remove = ['Server'], add = { X-Stored = 'yes' } }\n\
+                 reply = { set = { X-Frame-Options = 'DENY' }, remove = ['X-Powered-By'] }\n";
+    let larder = with_rules(&origin, rules);
+    for is_hit in [false, true] {
+        let answer = larder.ask("GET /\nX-Key: forged\nAccept-Language: de");
+        assert_eq!((answer.is_hit(), answer.text()), (is_hit, "a b"));
+        let fields = ["server", "x-stored", "x-frame-options", "x-powered-by"].map(|name| answer.field(name));
+        assert_eq!(fields, [None, Some("yes"), Some("DENY"), None]);
+    }
+    assert_eq!(origin.last().field("accept-language"), None);
+    let unchanged = larder.ask("GET /\nIf-None-Match: \"x\"");
+    assert_eq!(unchanged.field("x-frame-options"), Some("DENY"));
+}
+
+#[test]
+fn cookies_are_kept_by_name_in_both_directions() {
+    let origin = Origin::by(|seen| {
+        format!(
+            "200 OK\nSet-Cookie: a=111; Path=/\nSet-Cookie: track=222\n\n{}",
+            seen.field("cookie").unwrap_or("-")
+        )
+    });
+    let rules = "[[site.rule]]\nrequest = { cookies = { drop = ['track*'] } }\nreply = { cookies = { keep = ['a'] } }\n";
+    let larder = with_rules(&origin, rules);
+    let answer = larder.ask("GET /\nCookie: track1=1; a=2\nCookie: tracking=3; b=4");
+    assert_eq!(answer.text(), "a=2; b=4");
+    assert_eq!(answer.field("set-cookie"), Some("a=111; Path=/"));
+}

@@ -1,0 +1,76 @@
+//! What a response is stored under.
+
+use crate::support::{Larder, Origin, site};
+use crate::with_rules;
+
+const ECHO: &str = "200 OK\nCache-Control: max-age=100\n\n";
+
+fn echo() -> Origin {
+    Origin::by(|seen| format!("{ECHO}{}", seen.target))
+}
+
+#[test]
+fn parameters_that_do_not_count_are_neither_stored_apart_nor_sent_to_the_origin() {
+    let rules = "[[site.rule]]\nquery = { drop = ['@tracking', 'v'], sort = true }\n\
+                 [[site.rule]]\nmatch = { path = '/kept' }\nquery = { keep = ['id'] }\n\
+                 [[site.rule]]\nmatch = { path = '/none' }\nquery = 'drop'\n";
+    let origin = echo();
+    let larder = with_rules(&origin, rules);
+    assert_eq!(larder.get("/a?b=2&utm_source=x&a=1&v=7").text(), "/a?a=1&b=2");
+    for same in ["/a?a=1&b=2", "/a?b=2&a=1&fbclid=x", "/a?&a=1&&b=2"] {
+        assert!(larder.get(same).is_hit(), "{same}");
+    }
+    assert!(!larder.get("/a?a=2&b=2").is_hit());
+    assert_eq!(larder.get("/kept?x=1&id=2").text(), "/kept?id=2");
+    assert!(larder.get("/kept?id=2&y").is_hit());
+    assert_eq!(larder.get("/none?x").text(), "/none");
+    assert!(larder.get("/none").is_hit());
+}
+
+#[test]
+fn purges_of_any_spelling_reach_what_is_stored_under_another_query() {
+    let larder_site = "purge_from = ['127.0.0.1']\n[[site.rule]]\nquery = { drop = '@tracking' }\n";
+    let origin = echo();
+    let larder = Larder::start(&site(&[&origin], larder_site));
+    larder.get("/a?x=1");
+    assert_eq!(larder.ask("PURGE /a?utm_source=y&x=1").status, 200);
+    assert!(!larder.get("/a?x=1").is_hit());
+    larder.settle();
+    larder.ask_admin("POST /purge?url=http://site.test/a?gclid=1%26x=1&hard\nLarder-Admin: 1");
+    assert!(!larder.get("/a?x=1").is_hit());
+}
+
+#[test]
+fn responses_are_stored_apart_by_fields_and_cookies() {
+    let origin = Origin::by(|seen| {
+        format!("{ECHO}{} {}", seen.field("x-device").unwrap_or("-"), seen.field("cookie").unwrap_or("-"))
+    });
+    let rules = "[[site.rule]]\nmatch = { field = { User-Agent = '*Mobile*' } }\nrequest = { set = { X-Device = 'phone' } }\n\
+                 [[site.rule]]\nmatch = { not = { field = { User-Agent = '*Mobile*' } } }\nrequest = { set = { X-Device = 'desktop' } }\n\
+                 [[site.rule]]\nkey_fields = ['X-Device']\nkey_cookies = ['lang']\nrequest = { cookies = { keep = ['lang'] } }\n";
+    let larder = with_rules(&origin, rules);
+    let phone = "GET /\nUser-Agent: A Mobile B";
+    assert_eq!(larder.ask(phone).text(), "phone -");
+    assert!(larder.ask("GET /\nUser-Agent: Mobile").is_hit());
+    assert_eq!(larder.get("/").text(), "desktop -");
+    assert!(larder.ask("GET /\nX-Device: phone").is_hit());
+    assert_eq!(larder.ask("GET /\nX-Device: phone").text(), "desktop -");
+    assert_eq!(larder.ask("GET /\nCookie: a=1; lang=de").text(), "desktop lang=de");
+    assert!(larder.ask("GET /\nCookie: lang=de; b=2").is_hit());
+    assert!(!larder.ask("GET /\nCookie: lang=en").is_hit());
+}
+
+#[test]
+fn cookies_that_are_dropped_do_not_keep_a_response_from_being_shared() {
+    let origin = Origin::by(|seen| {
+        format!("200 OK\nVary: Cookie\nCache-Control: max-age=100\n\n{}", seen.field("cookie").unwrap_or("-"))
+    });
+    let larder = with_rules(
+        &origin,
+        "[[site.rule]]\nmatch = { extension = 'css' }\nrequest = { remove = 'Cookie' }\n",
+    );
+    assert_eq!(larder.ask("GET /a.css\nCookie: a=1").text(), "-");
+    assert!(larder.ask("GET /a.css\nCookie: a=2").is_hit());
+    assert_eq!(larder.ask("GET /a\nCookie: a=1").text(), "a=1");
+    assert_eq!(larder.ask("GET /a\nCookie: a=2").text(), "a=2");
+}

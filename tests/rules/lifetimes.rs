@@ -1,0 +1,133 @@
+//! What is cached, and for how long.
+
+use serde_json::Value;
+
+use crate::support::{Larder, Origin, site};
+use crate::with_rules;
+
+fn lifetime(larder: &Larder, path: &str) -> Value {
+    let why = larder.ask_admin(&format!("GET /why?url=http://site.test{path}"));
+    serde_json::from_slice::<Value>(&why.body).expect("json")["stored"]["lifetime"].clone()
+}
+
+#[test]
+fn lifetimes_are_replaced_bounded_and_given() {
+    let origin =
+        Origin::by(|seen| match seen.target.trim_start_matches("/bounded").trim_start_matches("/given") {
+            "/none" => "200 OK\n\nx".to_owned(),
+            path => format!("200 OK\nCache-Control: max-age={}\n\nx", path.trim_start_matches('/')),
+        });
+    let rules = "[[site.rule]]\nmatch = { path = '/replaced/*' }\nttl = '7s'\n\
+                 [[site.rule]]\nmatch = { path = '/bounded/*' }\nttl_min = '10s'\nttl_max = '1m'\n\
+                 [[site.rule]]\nmatch = { path = '/given/*' }\nttl_default = '5m'\n";
+    let larder = with_rules(&origin, rules);
+    let cases = [
+        ("/replaced/100", Some(7)),
+        ("/bounded/5", Some(10)),
+        ("/bounded/30", Some(30)),
+        ("/bounded/100", Some(60)),
+        ("/bounded/none", None),
+        ("/given/100", Some(100)),
+        ("/given/none", Some(300)),
+        ("/100", Some(100)),
+        ("/none", None),
+    ];
+    for (path, expected) in cases {
+        larder.get(path);
+        larder.settle();
+        assert_eq!(lifetime(&larder, path).as_u64(), expected, "{path}");
+    }
+}
+
+#[test]
+fn a_lifetime_may_depend_on_the_status_and_on_the_type() {
+    let origin = Origin::by(|seen| match seen.target.as_str() {
+        "/missing" => "404 Not Found\n\nno".to_owned(),
+        "/broken" => "500 Internal Server Error\n\nno".to_owned(),
+        "/page" => "200 OK\nContent-Type: Text/HTML; charset=utf-8\n\nx".to_owned(),
+        _ => "200 OK\n\nx".to_owned(),
+    });
+    let rules = "[[site.rule]]\nttl = { 200 = '1h', 404 = '10s', 5xx = '0s' }\n\
+                 [[site.rule]]\nmatch = { type = 'text/html' }\nttl = '30s'\n";
+    let larder = with_rules(&origin, rules);
+    for (path, expected) in
+        [("/", Some(3600)), ("/missing", Some(10)), ("/page", Some(30)), ("/broken", None)]
+    {
+        larder.get(path);
+        larder.settle();
+        assert_eq!(lifetime(&larder, path).as_u64(), expected, "{path}");
+    }
+}
+
+#[test]
+fn what_is_not_to_be_cached_is_neither_stored_nor_used() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let rules = "[[site.rule]]\nmatch = { path = ['/admin', '/admin/*'] }\ncache = false\n\
+                 [[site.rule]]\nmatch = { cookie = 'session' }\ncache = false\nstop = true\n\
+                 [[site.rule]]\nmatch = { path = '/admin/logo.png' }\ncache = true\n";
+    let larder = with_rules(&origin, rules);
+    for path in ["/admin", "/admin/x", "/%61dmin/x", "//admin/x", "/a/../admin/x"] {
+        for _ in 0..2 {
+            assert!(!larder.get(path).is_hit(), "{path}");
+        }
+    }
+    for path in ["/", "/admin/logo.png", "/administrators"] {
+        larder.get(path);
+        assert!(larder.get(path).is_hit(), "{path}");
+    }
+    assert!(!larder.ask("GET /\nCookie: a=1; session=2").is_hit());
+    assert!(larder.ask("GET /\nCookie: a=1; sessions=2").is_hit());
+}
+
+#[test]
+fn directives_of_the_origin_are_ignored_where_a_rule_says_so() {
+    let origin = Origin::by(|seen| {
+        format!(
+            "200 OK\nCache-Control: {}, max-age=100\nETag: \"a\"\n\nx",
+            seen.target.trim_start_matches('/')
+        )
+    });
+    let larder = with_rules(&origin, "[[site.rule]]\nignore = ['no-cache', 'private']\n");
+    for (path, is_hit) in [("/no-cache", true), ("/private", true), ("/no-store", false)] {
+        larder.get(path);
+        assert_eq!(larder.get(path).is_hit(), is_hit, "{path}");
+    }
+}
+
+#[test]
+fn a_lifetime_by_a_rule_stores_no_cookie_of_one_client() {
+    let origin = Origin::by(|_| "200 OK\nSet-Cookie: session=abcdef\n\nx".to_owned());
+    let rules = "[[site.rule]]\nttl = '1h'\n\
+                 [[site.rule]]\nmatch = { path = '/static/*' }\nresponse = { cookies = 'drop' }\n";
+    let larder = with_rules(&origin, rules);
+    larder.get("/");
+    assert!(!larder.get("/").is_hit());
+    assert_eq!(larder.get("/static/a").field("set-cookie"), None);
+    assert!(larder.get("/static/a").is_hit());
+}
+
+#[test]
+fn a_stale_response_is_used_as_long_as_a_rule_allows() {
+    let origin = Origin::in_order(["200 OK\nETag: \"a\"\n\nx", "503 Service Unavailable\n\nno"]);
+    let rule = "[[site.rule]]\nttl = '0s'\nstale_if_error = '1h'\n";
+    let larder = Larder::start(&site(&[&origin], &format!("stale_if_error = '0s'\n{rule}")));
+    larder.get("/");
+    assert_eq!(larder.get("/").status, 200);
+}
+
+#[test]
+fn why_names_the_rules_that_hold() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let rules = "[[site.rule]]\nname = 'short'\nmatch = { path = '/a' }\nttl = '5s'\n\
+                 [[site.rule]]\nmatch = { path = '/*' }\ncache = false\n";
+    let larder = with_rules(&origin, rules);
+    let why = larder.ask_admin("GET /why?url=http://site.test/a");
+    let why: Value = serde_json::from_slice(&why.body).expect("json");
+    assert_eq!((&why["rules"][0]["name"], &why["rules"][0]["sets"][0]), (&"short".into(), &"ttl".into()));
+    assert!(why["rules"][0]["place"].as_str().is_some_and(|place| place.ends_with("larder.toml:3")), "{why}");
+    assert_eq!(why["rules"][1]["name"], "2");
+    assert_eq!(
+        (&why["decision"]["outcome"], &why["without_rules"]["outcome"]),
+        (&"pass".into(), &"miss".into())
+    );
+}

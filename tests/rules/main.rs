@@ -1,0 +1,17 @@
+//! `[[site.rule]]`: how rules change what is cached, stored apart, changed, answered and refused, as clients and origins see it.
+
+#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod answers;
+mod fields;
+mod keys;
+mod lifetimes;
+
+use support::{Larder, Origin};
+
+/// A site with these rules.
+fn with_rules(origin: &Origin, rules: &str) -> Larder {
+    Larder::start(&support::site(&[origin], rules))
+}
