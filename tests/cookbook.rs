@@ -25,7 +25,7 @@ fn tasks() -> BTreeMap<usize, String> {
     sections.filter_map(task).collect()
 }
 
-/// Answers as the path and query of a request ask for: `status`, `age` (max-age), `cc` (Cache-Control), `type`, `length`; and tells
+/// Answers as the path and query of a request ask for: `status`, `cc` (Cache-Control), `type`, `etag`, `cookie`; and tells
 /// what it was asked.
 fn origin() -> Origin {
     Origin::by(|seen: &Seen| {
@@ -37,6 +37,9 @@ fn origin() -> Origin {
         }
         if let Some(kind) = words.get("type") {
             head += &format!("\nContent-Type: {}", kind.replace('-', "/"));
+        }
+        if let Some(tag) = words.get("etag") {
+            head += &format!("\nETag: \"{tag}\"");
         }
         if words.contains_key("cookie") {
             head += "\nSet-Cookie: session=abcdef";
@@ -120,9 +123,9 @@ const CHECKS: [Check; TASKS] = [
         );
     },
     |larder, origin| {
-        larder.get("/cc:max-age=0");
+        larder.get("/cc:max-age=0/etag:1");
         origin.die();
-        assert_eq!(larder.get("/cc:max-age=0").status, 200);
+        assert_eq!(larder.get("/cc:max-age=0/etag:1").status, 200);
     },
     |larder, _| {
         assert_eq!(lifetime(larder, "/blog/cc:max-age=9"), Some(86_400));
