@@ -233,6 +233,16 @@ mod tests {
         }
     }
 
+    fn ended() -> Ended {
+        let [method, outcome, reason] = ["GET", "miss", "set-cookie"].map(str::to_owned);
+        Ended { ago: 3, method, status: 200, outcome, reason }
+    }
+
+    fn applied() -> AppliedRule {
+        let sets = ["ttl", "query"].map(str::to_owned).into();
+        AppliedRule { name: "assets".to_owned(), place: "larder.toml:7".to_owned(), sets }
+    }
+
     #[test]
     fn an_explanation_says_what_was_decided_and_what_would_help() {
         let reason = |why| Reason::of(why);
@@ -259,11 +269,7 @@ mod tests {
             site: Some("a".to_owned()),
             origins: vec!["http://b".to_owned(), "http://c".to_owned()],
             failing: vec!["http://c".to_owned()],
-            rules: vec![AppliedRule {
-                name: "assets".to_owned(),
-                place: "larder.toml:7".to_owned(),
-                sets: vec!["ttl".to_owned(), "query".to_owned()],
-            }],
+            rules: vec![applied()],
             without_rules: None,
             hints: vec!["the origin may compress".to_owned()],
             decision,
@@ -285,13 +291,7 @@ mod tests {
                 }),
             }),
             answer: Some(answer),
-            last: vec![Ended {
-                ago: 3,
-                method: "GET".to_owned(),
-                status: 200,
-                outcome: "miss".to_owned(),
-                reason: "set-cookie".to_owned(),
-            }],
+            last: vec![ended()],
         };
         let lines = aligned(&rows(&said, 100), 2, "  ");
         let expected = [

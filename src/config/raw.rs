@@ -8,9 +8,10 @@ use larder_proxy::settings::{CertificateFiles, Conditions};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, SiteDraft};
 use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
-use super::rules::{EDITS, MATCH, RULE, RuleDraft, RuleKey};
+use super::rules::{EDITS, MATCH, RULE, RuleKey};
 use crate::cli::words::hint;
 
 /// Reads `text`, which stands in the file called `file`, on top of `draft`. Problems come in the order of their lines.

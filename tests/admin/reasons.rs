@@ -98,9 +98,7 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
-        Why::ByRule => Staged(answered_by_rule),
-        Why::NotByRule => Staged(kept_out_by_rule),
-        Why::AccessDenied => Staged(denied),
+        Why::ByRule | Why::NotByRule | Why::AccessDenied => exercise_rules(why),
         Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
@@ -108,6 +106,14 @@ fn exercise(why: Why) -> Exercise {
         Why::PositionAhead => Staged(ahead),
         Why::OwnedElsewhere => Staged(owned_elsewhere),
     }
+}
+
+fn exercise_rules(why: Why) -> Exercise {
+    Exercise::Staged(match why {
+        Why::ByRule => || by_rule("respond = 404"),
+        Why::NotByRule => || by_rule("match = { status = 200 }\ncache = false"),
+        _ => || by_rule("deny = ['127.0.0.1']"),
+    })
 }
 
 fn judged(method: &Method, status: StatusCode, lines: &[(&'static str, &'static str)]) -> Result<(), Why> {
@@ -146,18 +152,6 @@ fn redirected() -> Value {
 
 fn by_rule(rule: &str) -> Value {
     seen(&Larder::start(&site(&[&Origin::always(FRESH)], &format!("[[site.rule]]\n{rule}"))))
-}
-
-fn answered_by_rule() -> Value {
-    by_rule("respond = 404")
-}
-
-fn kept_out_by_rule() -> Value {
-    by_rule("match = { status = 200 }\ncache = false")
-}
-
-fn denied() -> Value {
-    by_rule("deny = ['127.0.0.1']")
 }
 
 /// What the live log shows of a GET to `larder`, whatever is answered.

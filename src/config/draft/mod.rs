@@ -2,6 +2,7 @@
 
 pub(super) mod cluster;
 pub(super) mod control;
+pub(super) mod rule;
 pub(super) mod statistics;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use larder_proxy::settings::{
 };
 use larder_semantics::storable::Rules;
 
-use super::rules::RuleDraft;
+use self::rule::RuleDraft;
 
 /// What was written, on top of the defaults.
 #[derive(Clone, Debug)]

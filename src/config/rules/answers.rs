@@ -4,8 +4,8 @@ use http::{HeaderValue, StatusCode};
 use larder_proxy::settings::Template;
 use toml::de::DeValue;
 
-use super::draft::{Content, Respond};
 use super::values::{entries, string, unknown};
+use crate::config::draft::rule::{Content, Respond};
 
 /// `"https://www.example.com{uri}"`, or `{ to = .., status = 301 }`.
 pub(super) fn redirect(value: &DeValue<'_>) -> Result<(Template, StatusCode), String> {

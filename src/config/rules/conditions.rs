@@ -2,7 +2,7 @@
 
 use larder_proxy::settings::{Conditions, Pattern};
 
-use super::RuleKey;
+use super::key::RuleKey;
 use super::values::{each, field, named, path_pattern, status, word};
 use crate::config::kinds::{Kind, Size};
 use crate::config::names;

@@ -3,7 +3,7 @@
 use larder_proxy::settings::{CookieFilter, Edits, Pattern};
 use toml::de::DeValue;
 
-use super::RuleKey;
+use super::key::RuleKey;
 use super::values::{each, entries, fields, unknown, written_field};
 
 /// What a rule's `request`, `response` and `reply` say.

@@ -3,10 +3,10 @@
 use larder_proxy::settings::{Ignored, Pattern, Query, TRACKING};
 use toml::de::DeValue;
 
-use super::RuleKey;
 use super::answers::{redirect, respond};
-use super::draft::RuleDraft;
+use super::key::RuleKey;
 use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
+use crate::config::draft::rule::RuleDraft;
 use crate::config::kinds::{Kind, Seconds};
 use crate::config::names;
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use larder_proxy::settings::{Answer, Effects, Rule, SiteRule};
 
-use super::draft::{Content, Respond, RuleDraft};
+use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
 /// Whose rules they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

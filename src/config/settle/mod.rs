@@ -17,11 +17,12 @@ use larder_proxy::settings::{
     UnixSockets,
 };
 
+use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, Listen, Memory, SiteDraft};
 use super::machine;
 use super::names::covers;
 use super::places::show_socket;
-use super::rules::{self, Owner, RuleDraft};
+use super::rules::{self, Owner};
 use super::state::state_directory;
 use crate::cli::admin_token::TOKEN;
 use crate::cli::units::{counted, show_size};

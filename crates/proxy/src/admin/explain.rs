@@ -8,7 +8,8 @@ use super::query::Query;
 use super::{Answer, TEXT, json, response};
 use crate::base::settings::Role;
 use crate::features::inventory;
-use crate::features::why::{self, Question};
+use crate::features::question::Question;
+use crate::features::why;
 use crate::flow::worker::Shared;
 
 /// Answers what `query` asks.

@@ -171,6 +171,7 @@ mod tests {
             host: HostHeader::Preserve,
             rewrite_urls: false,
             rules: Rules::default(),
+            site_rules: Vec::new(),
             only_https: false,
             hsts: None,
             cache: false,

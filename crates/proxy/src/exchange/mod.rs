@@ -15,5 +15,6 @@ pub(crate) mod rulebook;
 pub(crate) mod send;
 pub(crate) mod settled;
 pub(crate) mod sink;
+pub(crate) mod target;
 pub(crate) mod tunnel;
 pub(crate) mod upgrade;

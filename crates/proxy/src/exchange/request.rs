@@ -13,20 +13,20 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::storable::Rules;
 use larder_semantics::{key, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
 use crate::base::networks::host_of;
-use crate::base::settings::{Query, QueryStrings, Role};
+use crate::base::settings::{QueryStrings, Role};
 use crate::counts::span::Trace;
 use crate::exchange::forwarded::is_dropped;
 use crate::exchange::plan::Plan;
-use crate::exchange::route::{Route, SiteNumber};
+use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruled, Ruling};
+use crate::exchange::target::{Address, asked, rule, write_key};
 use crate::http::body::Upload;
-use crate::http::head::{Head, Refusal, Target};
+use crate::http::head::{Head, Refusal};
 use crate::http::names;
 use crate::http::response;
 use crate::http::response::Lines;
@@ -169,148 +169,6 @@ impl Link {
     }
 }
 
-/// A request's target in parts, still borrowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Address<'b> {
-    pub(crate) scheme: &'static str,
-    pub(crate) authority: &'b str,
-    /// As sent: may be empty, or begin with `?`.
-    pub(crate) path: &'b str,
-}
-
-impl<'b> Address<'b> {
-    /// What `target` names, for a client of a listener with this role.
-    ///
-    /// # Errors
-    /// The refusal of a form that means nothing there.
-    pub(crate) fn of(target: Target<'b>, role: Role) -> Result<Self, Refusal> {
-        match (target, role) {
-            (Target::Origin { host, path }, Role::Reverse) => {
-                Ok(Self { scheme: "http", authority: host, path })
-            }
-            (Target::Absolute { scheme, authority, path }, _) => {
-                let scheme = if scheme == "https" { "https" } else { "http" };
-                Ok(Self { scheme, authority, path })
-            }
-            (Target::Asterisk { host }, _) => Ok(Self { scheme: "http", authority: host, path: "*" }),
-            (Target::Authority(authority), Role::Forward) => {
-                Ok(Self { scheme: "https", authority, path: "" })
-            }
-            (Target::Origin { .. }, Role::Forward) => Err(NOT_A_SERVER),
-            (Target::Authority(_), Role::Reverse) => Err(NO_TUNNELS),
-        }
-    }
-}
-
-const NOT_A_SERVER: Refusal = Refusal::bad(
-    "this is a forward proxy, not a web server: set it as your client's proxy \
-     (for example curl -x http://THIS-ADDRESS http://example.com/) instead of opening it",
-);
-const NO_TUNNELS: Refusal =
-    Refusal { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT is for forward proxies" };
-/// Writes the cache key of a target. What forward and reverse listeners fetch is kept apart, as their
-/// clients may reach different origins by one name: the last byte says whose it is.
-/// Of the query, only what counts by `query` is written.
-pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>, query: Option<&Query>) {
-    match query.and_then(|rule| Some((rule, address.path.split_once('?')?))) {
-        Some((rule, (path, query))) => {
-            key::write(key, address.scheme, address.authority.as_bytes(), path.as_bytes());
-            rule.write(query, key);
-        }
-        None => key::write(key, address.scheme, address.authority.as_bytes(), address.path.as_bytes()),
-    }
-    key.push(match role {
-        Role::Forward => FORWARD,
-        Role::Reverse => REVERSE,
-    });
-}
-
-const FORWARD: u8 = b'F';
-const REVERSE: u8 = b'R';
-
-/// The role of the listeners whose clients a key is for.
-pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
-    match *key.last()? {
-        FORWARD => Some(Role::Forward),
-        REVERSE => Some(Role::Reverse),
-        _ => None,
-    }
-}
-
-/// The site of a request for `address` and what its rules make of it, if it has one whose cache may answer without asking.
-pub(crate) fn cached_site<'p>(
-    plan: &'p Plan,
-    role: Role,
-    address: &Address<'_>,
-    (method, client, fields): (&Method, IpAddr, &impl Fields),
-) -> Option<(SiteNumber, Ruled<'p>)> {
-    let (number, rulebook) = match role {
-        Role::Forward => (SiteNumber::FORWARD, &plan.forward),
-        Role::Reverse => {
-            let site = plan.sites.find(address.authority, address.path)?;
-            if site.settings.only_https && address.scheme != "https" {
-                return None;
-            }
-            (site.number, &site.rulebook)
-        }
-    };
-    let ruled = rule(rulebook, address, (method, client, fields));
-    ruled.at_once.then_some((number, ruled))
-}
-
-/// The keys that the URL of `key` has under the rules of its site, apart from that one.
-pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
-    let parts = || {
-        let (role, (_, target)) = (key_role(key)?, key.split_last()?);
-        let (scheme, authority, path) = key::parse(target)?;
-        let scheme = if scheme == "https" { "https" } else { "http" };
-        let (authority, path) = (str::from_utf8(authority).ok()?, str::from_utf8(path).ok()?);
-        Some((role, Address { scheme, authority, path }))
-    };
-    let Some((role, address)) = parts() else { return Vec::new() };
-    let rulebook = match role {
-        Role::Forward => Some(&plan.forward),
-        Role::Reverse => plan.sites.find(address.authority, address.path).map(|site| &site.rulebook),
-    };
-    let mut keys: Vec<Vec<u8>> = Vec::new();
-    for query in rulebook.into_iter().flat_map(Rulebook::queries) {
-        let mut ruled = Vec::with_capacity(key.len());
-        write_key(&mut ruled, role, &address, Some(query));
-        if ruled != key && !keys.contains(&ruled) {
-            keys.push(ruled);
-        }
-    }
-    keys
-}
-
-/// What the rules of a site make of a request for `address`.
-fn rule<'p>(
-    rulebook: &'p Rulebook,
-    address: &Address<'_>,
-    (method, client, fields): (&Method, IpAddr, &impl Fields),
-) -> Ruled<'p> {
-    if rulebook.is_empty() {
-        return Ruled::Kept(rulebook.base());
-    }
-    let (path, query) =
-        address.path.split_once('?').map_or((address.path, None), |(path, query)| (path, Some(query)));
-    rulebook.on_request(&larder_rules::Request {
-        method: method.as_str(),
-        scheme: address.scheme,
-        host: host_of(address.authority),
-        path: &larder_rules::normal_path(if path.is_empty() { "/" } else { path }),
-        query,
-        client,
-        fields,
-    })
-}
-
-/// What a request with these fields asks of a cache with these rules.
-pub(crate) fn asked(fields: &impl Fields, rules: &Rules) -> RequestDirectives {
-    let asked = RequestDirectives::parse(fields);
-    if rules.ignores_reloads { asked.ignoring_reloads() } else { asked }
-}
-
 impl Request {
     /// Makes a borrowed head into a request that outlives the buffer.
     ///
@@ -358,14 +216,7 @@ impl Request {
         let mut fields = collect(head, own_field(&route, &head.method))?;
         let rulebook = route.rulebook(&plan.forward);
         let ruling = rule(rulebook, &address, (&head.method, client.ip(), &fields)).share();
-        let path = match (&ruling.query, path.split_once('?')) {
-            (Some(rule), Some((start, query))) => {
-                let mut path = start.as_bytes().to_vec();
-                rule.write(query, &mut path);
-                String::from_utf8_lossy(&path).into_owned()
-            }
-            _ => path,
-        };
+        let path = counted(&ruling, path);
         let is_edited = !ruling.request.is_empty();
         let unchanged = (is_edited && rulebook.needs_responses()).then(|| Box::new(fields.clone()));
         ruling.request.apply(&mut fields);
@@ -586,6 +437,14 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
             link.forward(Interim { status: head.status, fields: *head.fields });
         }
     }
+}
+
+/// `path` with the part of its query that counts.
+fn counted(ruling: &Ruling, path: String) -> String {
+    let (Some(rule), Some((start, query))) = (&ruling.query, path.split_once('?')) else { return path };
+    let mut counted = start.as_bytes().to_vec();
+    rule.write(query, &mut counted);
+    String::from_utf8_lossy(&counted).into_owned()
 }
 
 /// The fields that travel on: without those of this connection, those that are written again, and those that tell

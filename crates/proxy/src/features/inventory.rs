@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::clock;
 use crate::base::settings::Role;
-use crate::exchange::request::{Address, write_key};
+use crate::exchange::target::{Address, write_key};
 
 /// A stored response. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

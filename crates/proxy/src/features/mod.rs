@@ -8,6 +8,7 @@ pub(crate) mod maintenance;
 pub(crate) mod only_site;
 pub(crate) mod purge;
 pub(crate) mod purge_method;
+pub(crate) mod question;
 pub(crate) mod redirect;
 pub(crate) mod rules;
 pub(crate) mod validator;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use larder_semantics::key;
 
 use crate::base::settings::Role;
-use crate::exchange::request::key_role;
+use crate::exchange::target::key_role;
 use crate::flow::worker::Shared;
 
 /// The origins, such as `http://docs.example`, of the URLs of the only site, or of the sites that share hosts and differ in their

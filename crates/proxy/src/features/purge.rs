@@ -23,7 +23,7 @@ use crate::cache::reclaim::Counted;
 use crate::cluster::acknowledge::Nodes;
 use crate::cluster::scopes;
 use crate::exchange::plan::Plan;
-use crate::exchange::request::{Address, ruled_keys};
+use crate::exchange::target::{Address, ruled_keys};
 use crate::features::inventory;
 use crate::flow::worker::Shared;
 

@@ -14,8 +14,8 @@ use crate::base::settings::{AccessLog, Door, Role};
 use crate::counts::span::Trace;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
-use crate::exchange::request::Address;
 use crate::exchange::route::{FORWARD, SiteNumber, first_segment};
+use crate::exchange::target::Address;
 use crate::http::head::{Head, Target};
 use crate::net::tls::client_certificates::ClientIdentity;
 
