@@ -132,7 +132,7 @@ impl Conditions {
             && self.length.as_ref().is_none_or(fits)
             && self.response_field.hold(|named| named.is_in(response.fields))
             && self.not.as_ref().is_none_or(|not| {
-                !not.need_response() || !(not.hold_for(request) && not.hold_with(request, response))
+                !(not.need_response() && not.hold_for(request) && not.hold_with(request, response))
             })
     }
 

@@ -7,7 +7,7 @@ use larder_rules::{Conditions, Named, Names, Pattern, Request, Response, Rule, R
 use proptest::prelude::*;
 
 fn patterns(texts: &'static str) -> impl Strategy<Value = Vec<Pattern>> {
-    prop::collection::vec(texts.prop_map(|text| Pattern::parse(&text).unwrap()), 0..3)
+    prop::collection::vec(texts.prop_map(|text| Pattern::parse(&text).expect("a pattern")), 0..3)
 }
 
 fn words(words: &'static [&'static str]) -> impl Strategy<Value = Vec<Box<str>>> {
@@ -34,7 +34,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     (about_request, about_response).prop_map(|(request, (status, response_field, length))| {
         let (path, extension, host, method, client, (query, field, cookie)) = request;
         let network = |(last, length)| {
-            ipnet::Ipv4Net::new(Ipv4Addr::new(10, 0, 0, last), length).unwrap().trunc().into()
+            ipnet::Ipv4Net::new(Ipv4Addr::new(10, 0, 0, last), length).expect("a network").trunc().into()
         };
         Conditions {
             path,
@@ -65,10 +65,13 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
 fn fields(names: &[(String, String)], cookies: &[(String, String)]) -> HeaderMap {
     let mut map = HeaderMap::new();
     for (name, value) in names {
-        map.append(HeaderName::try_from(name).unwrap(), HeaderValue::try_from(value).unwrap());
+        map.append(
+            HeaderName::try_from(name).expect("a name"),
+            HeaderValue::try_from(value).expect("a value"),
+        );
     }
     let cookies: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    map.insert("cookie", HeaderValue::try_from(cookies.join("; ")).unwrap());
+    map.insert("cookie", HeaderValue::try_from(cookies.join("; ")).expect("cookies"));
     map
 }
 

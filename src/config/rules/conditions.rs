@@ -13,25 +13,37 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         name: "path",
         values: "list of paths",
         about: "the path without its query; `*` stands for any characters, `~` begins a regular expression",
-        set: |own, value| Ok(own.path = each(value, path_pattern)?),
+        set: |own, value| {
+            own.path = each(value, path_pattern)?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "extension",
         values: "list of extensions",
         about: "the extension of the path's last segment, such as \"css\", in any case",
-        set: |own, value| Ok(own.extension = each(value, extension)?),
+        set: |own, value| {
+            own.extension = each(value, extension)?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "host",
         values: "list of hosts",
         about: "the host without its port; `*` and `~` as for path",
-        set: |own, value| Ok(own.host = each(value, Pattern::parse_folding)?),
+        set: |own, value| {
+            own.host = each(value, Pattern::parse_folding)?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "method",
         values: "list of methods",
         about: "the method, such as \"GET\"",
-        set: |own, value| Ok(own.method = each(value, method)?),
+        set: |own, value| {
+            own.method = each(value, method)?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "scheme",
@@ -39,32 +51,45 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         about: "the scheme by which the client asks",
         set: |own, value| {
             let scheme = |text: &str| word(text, &[("http", "http"), ("https", "https")]).map(Box::from);
-            Ok(own.scheme = each(value, scheme)?)
+            own.scheme = each(value, scheme)?;
+            Ok(())
         },
     },
     RuleKey {
         name: "client",
         values: "list of networks",
         about: "the client's address",
-        set: |own, value| Ok(own.client = each(value, names::network)?.into_iter().collect()),
+        set: |own, value| {
+            own.client = each(value, names::network)?.into_iter().collect();
+            Ok(())
+        },
     },
     RuleKey {
         name: "query",
         values: "names, or a table of names and values",
         about: "parameters of the query: one of these names, or all of these names with one of their values each",
-        set: |own, value| Ok(own.query = named(value, |name| Ok(name.into()))?),
+        set: |own, value| {
+            own.query = named(value, |name| Ok(name.into()))?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "field",
         values: "names, or a table of names and values",
         about: "fields of the request, in the same way",
-        set: |own, value| Ok(own.field = named(value, field)?),
+        set: |own, value| {
+            own.field = named(value, field)?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "cookie",
         values: "names, or a table of names and values",
         about: "cookies of the request, in the same way",
-        set: |own, value| Ok(own.cookie = named(value, |name| Ok(name.into()))?),
+        set: |own, value| {
+            own.cookie = named(value, |name| Ok(name.into()))?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "status",
@@ -82,7 +107,10 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         name: "type",
         values: "list of media types",
         about: "the media type of the response without parameters; `*` and `~` as for path",
-        set: |own, value| Ok(own.content_type = each(value, Pattern::parse_folding)?),
+        set: |own, value| {
+            own.content_type = each(value, Pattern::parse_folding)?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "min_length",
@@ -90,7 +118,8 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         about: "the least length of the response; one of unknown length does not match",
         set: |own, value| {
             let least: u64 = SIZE.read(value)?;
-            Ok(own.length = Some(least..=own.length.as_ref().map_or(u64::MAX, |range| *range.end())))
+            own.length = Some(least..=own.length.as_ref().map_or(u64::MAX, |range| *range.end()));
+            Ok(())
         },
     },
     RuleKey {
@@ -99,14 +128,18 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         about: "the largest length of the response; one of unknown length does not match",
         set: |own, value| {
             let most: u64 = SIZE.read(value)?;
-            Ok(own.length = Some(own.length.as_ref().map_or(0, |range| *range.start())..=most))
+            own.length = Some(own.length.as_ref().map_or(0, |range| *range.start())..=most);
+            Ok(())
         },
     },
     RuleKey {
         name: "response_field",
         values: "names, or a table of names and values",
         about: "fields of the response, as for query",
-        set: |own, value| Ok(own.response_field = named(value, field)?),
+        set: |own, value| {
+            own.response_field = named(value, field)?;
+            Ok(())
+        },
     },
 ];
 

@@ -12,25 +12,37 @@ pub(crate) const EDITS: &[RuleKey<Edits>] = &[
         name: "remove",
         values: "list of field names",
         about: "fields that are removed",
-        set: |own, value| Ok(own.remove = each(value, written_field)?),
+        set: |own, value| {
+            own.remove = each(value, written_field)?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "cookies",
         values: "\"drop\", or { keep = [names] } or { drop = [names] }",
         about: "cookies that are kept or dropped; `*` and `~` as for path",
-        set: |own, value| Ok(own.cookies = Some(cookies(value)?)),
+        set: |own, value| {
+            own.cookies = Some(cookies(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "set",
         values: "table of fields and values",
         about: "fields that get these values, in place of those that they have",
-        set: |own, value| Ok(own.set = fields(value)?),
+        set: |own, value| {
+            own.set = fields(value)?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "add",
         values: "table of fields and values",
         about: "fields that are added to those that there are",
-        set: |own, value| Ok(own.add = fields(value)?),
+        set: |own, value| {
+            own.add = fields(value)?;
+            Ok(())
+        },
     },
 ];
 

@@ -16,19 +16,28 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         name: "name",
         values: "text",
         about: "name of the rule in explanations and statistics; without it, its number",
-        set: |rule, value| Ok(rule.name = Some(string(value)?)),
+        set: |rule, value| {
+            rule.name = Some(string(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "stop",
         values: "true or false",
         about: "if the rule holds, no later rule applies",
-        set: |rule, value| Ok(rule.stop = flag(value)?),
+        set: |rule, value| {
+            rule.stop = flag(value)?;
+            Ok(())
+        },
     },
     RuleKey {
         name: "cache",
         values: "true or false",
         about: "false: nothing is stored, and nothing stored is used; true: undoes that of an earlier rule",
-        set: |rule, value| Ok(rule.effects.cache = Some(flag(value)?)),
+        set: |rule, value| {
+            rule.effects.cache = Some(flag(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "ttl",
@@ -46,49 +55,73 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         name: "ttl_default",
         values: "duration",
         about: "lifetime of responses for which the origin sets none",
-        set: |rule, value| Ok(rule.effects.lifetimes.default = Some(Seconds.read(value)?)),
+        set: |rule, value| {
+            rule.effects.lifetimes.default = Some(Seconds.read(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "ttl_min",
         values: "duration",
         about: "least lifetime of responses that have one",
-        set: |rule, value| Ok(rule.effects.lifetimes.least = Some(Seconds.read(value)?)),
+        set: |rule, value| {
+            rule.effects.lifetimes.least = Some(Seconds.read(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "ttl_max",
         values: "duration",
         about: "longest lifetime of responses",
-        set: |rule, value| Ok(rule.effects.lifetimes.most = Some(Seconds.read(value)?)),
+        set: |rule, value| {
+            rule.effects.lifetimes.most = Some(Seconds.read(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "stale_while_revalidate",
         values: "duration",
         about: "as the site's key of this name",
-        set: |rule, value| Ok(rule.effects.stale_while_revalidate = Some(Seconds.read(value)?)),
+        set: |rule, value| {
+            rule.effects.stale_while_revalidate = Some(Seconds.read(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "stale_if_error",
         values: "duration",
         about: "as the site's key of this name",
-        set: |rule, value| Ok(rule.effects.stale_if_error = Some(Seconds.read(value)?)),
+        set: |rule, value| {
+            rule.effects.stale_if_error = Some(Seconds.read(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "ignore",
         values: "list of: no-cache no-store private must-revalidate",
         about: "directives of the origin's Cache-Control that have no effect, against RFC 9111",
-        set: |rule, value| Ok(rule.effects.ignored = Some(ignored(value)?)),
+        set: |rule, value| {
+            rule.effects.ignored = Some(ignored(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "query",
         values: "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted",
         about: "parameters of the query that count, for the cache and for origins; \"@tracking\" stands for those of advertisements",
-        set: |rule, value| Ok(rule.effects.query = Some(query(value)?)),
+        set: |rule, value| {
+            rule.effects.query = Some(query(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "key_fields",
         values: "list of field names",
         about: "request fields by whose values responses are stored apart, as if Vary named them",
-        set: |rule, value| Ok(rule.key_fields = Some(each(value, |name| field(name).map(String::from))?)),
+        set: |rule, value| {
+            rule.key_fields = Some(each(value, |name| field(name).map(String::from))?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "key_cookies",
@@ -96,32 +129,45 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         about: "cookies by whose values responses are stored apart",
         set: |rule, value| {
             let cookie = |name: &str| names::token(name).map(|name| format!("cookie:{name}"));
-            Ok(rule.key_cookies = Some(each(value, cookie)?))
+            rule.key_cookies = Some(each(value, cookie)?);
+            Ok(())
         },
     },
     RuleKey {
         name: "redirect",
         values: "URL, or { to = URL, status = 301 }",
         about: "redirects to this URL; {uri} {path} {query} {host} {scheme} and {1} to {9} (the stars of match.path) stand for parts of the request",
-        set: |rule, value| Ok(rule.redirect = Some(redirect(value)?)),
+        set: |rule, value| {
+            rule.redirect = Some(redirect(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "respond",
         values: "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path",
         about: "answers without asking an origin",
-        set: |rule, value| Ok(rule.respond = Some(respond(value)?)),
+        set: |rule, value| {
+            rule.respond = Some(respond(value)?);
+            Ok(())
+        },
     },
     RuleKey {
         name: "allow",
         values: "list of networks",
         about: "clients that are served; others are refused (403)",
-        set: |rule, value| Ok(rule.effects.allow = Some(each(value, names::network)?.into_iter().collect())),
+        set: |rule, value| {
+            rule.effects.allow = Some(each(value, names::network)?.into_iter().collect());
+            Ok(())
+        },
     },
     RuleKey {
         name: "deny",
         values: "list of networks",
         about: "clients that are refused (403)",
-        set: |rule, value| Ok(rule.effects.deny = Some(each(value, names::network)?.into_iter().collect())),
+        set: |rule, value| {
+            rule.effects.deny = Some(each(value, names::network)?.into_iter().collect());
+            Ok(())
+        },
     },
 ];
 
@@ -130,7 +176,8 @@ const TRACKERS: &str = "@tracking";
 
 fn ignored(value: &DeValue<'_>) -> Result<Ignored, String> {
     let mut ignored = Ignored::default();
-    let words: [(&str, fn(&mut Ignored)); 4] = [
+    type Directive = (&'static str, fn(&mut Ignored));
+    let words: [Directive; 4] = [
         ("no-cache", |own| own.no_cache = true),
         ("no-store", |own| own.no_store = true),
         ("private", |own| own.private = true),

@@ -28,8 +28,10 @@ fn of_rules(rules: &[SiteRule]) -> Vec<String> {
     warnings
 }
 
-/// What it does to ignore a directive.
-const IGNORED: [(fn(&Ignored) -> bool, &str); 4] = [
+/// Whether a directive is ignored, and what that does.
+type Harm = (fn(&Ignored) -> bool, &'static str);
+
+const IGNORED: [Harm; 4] = [
     (|own| own.private, "\"private\" gives one user's response to others, if the origin means it"),
     (|own| own.no_store, "\"no-store\" stores what the origin wants to be stored nowhere"),
     (|own| own.no_cache, "\"no-cache\" serves responses that the origin wants to be asked about each time"),
