@@ -98,7 +98,7 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
-        Why::ByRule | Why::NotByRule | Why::AccessDenied => exercise_rules(why),
+        Why::ByRule | Why::NotByRule | Why::AccessDenied | Why::RateLimited => exercise_rules(why),
         Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
@@ -112,6 +112,7 @@ fn exercise_rules(why: Why) -> Exercise {
     Exercise::Staged(match why {
         Why::ByRule => || by_rule("respond = 404"),
         Why::NotByRule => || by_rule("match = { status = 200 }\ncache = false"),
+        Why::RateLimited => limited,
         _ => || by_rule("deny = ['127.0.0.1']"),
     })
 }
@@ -152,6 +153,13 @@ fn redirected() -> Value {
 
 fn by_rule(rule: &str) -> Value {
     seen(&Larder::start(&site(&[&Origin::always(FRESH)], &format!("[[site.rule]]\n{rule}"))))
+}
+
+fn limited() -> Value {
+    let origin = Origin::always(FRESH);
+    let larder = Larder::with_site(&[&origin], "[[site.rule]]\nlimit = { requests = '1/h' }");
+    larder.get("/");
+    seen(&larder)
 }
 
 /// What the live log shows of a GET to `larder`, whatever is answered.

@@ -8,6 +8,7 @@ mod answers;
 mod fields;
 mod keys;
 mod lifetimes;
+mod limits;
 
 use support::{Larder, Origin};
 

@@ -217,6 +217,9 @@ reasons! {
     AccessDenied "access-denied" "configuration"
         "a rule of the configuration does not serve this client"
         "allow and deny in the site's rules name clients; larder why names the rule";
+    RateLimited "rate-limited" "RFC 6585 4"
+        "the request is beyond a limit that a rule of the configuration sets"
+        "a larger limit in the site's rules; Retry-After tells the client when to come again";
     OnlyHttps "only-https" "RFC 9110 4.2.2"
         "the site is served over TLS only, and the request came without it"
         "https = \"serve\" in [[site]] answers such requests";

@@ -5,6 +5,7 @@ use toml::de::DeValue;
 
 use super::answers::{redirect, respond};
 use super::key::RuleKey;
+use super::limits::limits;
 use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::kinds::{Kind, Seconds};
@@ -166,6 +167,16 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         about: "clients that are refused (403)",
         set: |rule, value| {
             rule.effects.deny = Some(each(value, names::network)?.into_iter().collect());
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "limit",
+        values: "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables",
+        about: "so many requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", or all); others get 429. \
+                count = \"misses\": only those count for which an origin is asked",
+        set: |rule, value| {
+            rule.effects.limits = Some(limits(value)?);
             Ok(())
         },
     },

@@ -5,6 +5,7 @@ mod conditions;
 mod edits;
 mod key;
 mod keys;
+mod limits;
 mod settle;
 mod values;
 mod warnings;

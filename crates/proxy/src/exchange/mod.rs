@@ -5,6 +5,7 @@ pub(crate) mod client_cert;
 pub(crate) mod edits;
 pub(crate) mod forwarded;
 pub(crate) mod gateways;
+pub(crate) mod limits;
 pub(crate) mod passes;
 pub(crate) mod plan;
 pub(crate) mod position;

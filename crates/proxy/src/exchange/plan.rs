@@ -31,8 +31,13 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
-        let sites = Sites::new(&settings.sites, accounts, gateways);
-        let forward = Rulebook::new(&settings.forward.site_rules, &settings.forward.rules, true);
+        Self::after(None, settings, accounts, gateways)
+    }
+
+    fn after(old: Option<&Self>, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
+        let sites = Sites::new(&settings.sites, accounts, gateways, old.map(|old| &old.sites));
+        let (rules, caching) = (&settings.forward.site_rules, &settings.forward.rules);
+        let forward = Rulebook::new(rules, caching, true, old.map(|old| &old.forward));
         let banner = Banner::new(&settings.name, settings.x_cache);
         let secure = secure_banners(&sites, &banner);
         let concurrency = Arc::new(ConcurrencyLimit::new(settings.limits.in_flight, settings.limits.queue));
@@ -46,7 +51,7 @@ impl Plan {
         let (old, new) = (&self.settings.limits, &settings.limits);
         let same_gate = (old.in_flight, old.queue) == (new.in_flight, new.queue);
         let (version, passes) = (self.version + 1, self.passes.clone());
-        let mut next = Self { version, passes, ..Self::new(settings, accounts, gateways) };
+        let mut next = Self { version, passes, ..Self::after(Some(self), settings, accounts, gateways) };
         if same_gate {
             next.concurrency = Arc::clone(&self.concurrency);
         }

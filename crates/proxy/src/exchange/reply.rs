@@ -22,6 +22,7 @@ use crate::base::settings::{Edits, Hsts};
 use crate::exchange::route::SiteNumber;
 use crate::http::names::POSITION;
 use crate::http::response::Lines;
+use crate::net::limiter::InProgress;
 use crate::origin::{Download, Upgraded};
 
 /// A reply.
@@ -47,6 +48,8 @@ pub struct Reply {
     pub length: Option<u64>,
     /// The content.
     pub content: Content,
+    /// The limits against which the request counts until this is sent.
+    pub(crate) entered: Option<Box<[InProgress]>>,
     /// The connection ends with this reply.
     pub close: bool,
 }
@@ -159,6 +162,7 @@ impl Reply {
             outcome,
             length: None,
             content: Content::None,
+            entered: None,
             close: false,
         }
     }
@@ -202,6 +206,13 @@ impl Reply {
             Source::Fill(head) => head.fields.view().contains(name),
             Source::Answer(lines) => lines.contains(name),
             Source::Fields(fields) => fields.contains_key(name),
+        }
+    }
+
+    /// Notes that it is sent; a tunnel goes on.
+    pub(crate) fn is_sent(&mut self) {
+        if !matches!(self.content, Content::Tunnel(_)) {
+            self.entered = None;
         }
     }
 

@@ -21,6 +21,7 @@ use crate::base::networks::host_of;
 use crate::base::settings::{QueryStrings, Role};
 use crate::counts::span::Trace;
 use crate::exchange::forwarded::is_dropped;
+use crate::exchange::limits::Entered;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruled, Ruling};
@@ -80,6 +81,8 @@ pub(crate) struct Request {
     pub(crate) asked_for_certificate: bool,
     /// A try of it that got no answer may have reached an origin.
     pub(crate) lost_try: AtomicBool,
+    /// The limits against which it counts.
+    pub(crate) entered: Entered,
 }
 
 /// Sums the times that origins take until they begin to answer.
@@ -262,6 +265,7 @@ impl Request {
             trace: None,
             asked_for_certificate: false,
             lost_try: AtomicBool::new(false),
+            entered: Entered::default(),
         })
     }
 
@@ -426,6 +430,7 @@ impl Request {
             forbids_guess: self.forbids_guess,
             asked_for_certificate: self.asked_for_certificate,
             lost_try: AtomicBool::new(false),
+            entered: Entered::default(),
         }
     }
 }

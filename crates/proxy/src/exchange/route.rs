@@ -74,14 +74,16 @@ pub(crate) enum Route {
 }
 
 impl Sites {
-    /// The sites, which go on counting where others of their names ended.
-    pub(crate) fn new(sites: &[Site], accounts: &Accounts, gateways: &Gateways) -> Self {
+    /// The sites, which go on counting where others of their names ended; of limits, those of `old`.
+    pub(crate) fn new(sites: &[Site], accounts: &Accounts, gateways: &Gateways, old: Option<&Self>) -> Self {
         gateways.retain(sites);
         let mut opened = vec![accounts.open(""), accounts.open(FORWARD)];
         let state = |site: &Site| {
             let number = SiteNumber(opened.len());
             opened.push(accounts.open(&site.name));
-            let rulebook = Rulebook::new(&site.site_rules, &site.rules, site.cache);
+            let before = old.and_then(|old| old.all.iter().find(|other| other.settings.name == site.name));
+            let before = before.map(|before| &before.rulebook);
+            let rulebook = Rulebook::new(&site.site_rules, &site.rules, site.cache, before);
             let tags = gateways.open(site);
             let (settings, pool, self_named) = (site.clone(), Pool::new(site), OnceLock::new());
             Arc::new(SiteState { settings, pool, number, rulebook, tags, self_named })

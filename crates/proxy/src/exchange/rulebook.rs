@@ -11,13 +11,16 @@ use larder_rules::{Fields, Numbers, RuleSet};
 use larder_semantics::storable::Rules;
 
 use crate::base::settings::Networks;
-use crate::base::settings::{Answer, Edits, Effects, Query, SiteRule};
+use crate::base::settings::{Answer, Counted, Edits, Effects, Limit, Query, SiteRule};
+use crate::net::limiter::Limiter;
 
 /// Rules, compiled.
 #[derive(Debug)]
 pub(crate) struct Rulebook {
     set: RuleSet,
     rules: Vec<SiteRule>,
+    /// The limits of each rule.
+    limiters: Vec<Limiters>,
     /// Where no rule holds.
     base: Arc<Ruling>,
     /// Where one does, by its number.
@@ -25,6 +28,9 @@ pub(crate) struct Rulebook {
     /// Where several do.
     several: RwLock<HashMap<Numbers, Arc<Ruling>, foldhash::fast::FixedState>>,
 }
+
+/// The limits of a rule; none: it sets none.
+type Limiters = Option<Arc<[Arc<Limiter>]>>;
 
 /// Combinations that are kept; further ones are put together each time.
 const KEPT: usize = 4_096;
@@ -49,6 +55,7 @@ pub(crate) struct Ruling {
     pub(crate) answer: Option<Arc<Answer>>,
     pub(crate) allow: Option<Networks>,
     pub(crate) deny: Option<Networks>,
+    pub(crate) limits: Arc<[Arc<Limiter>]>,
 }
 
 /// A ruling for as long as it is looked at.
@@ -58,16 +65,20 @@ pub(crate) enum Ruled<'b> {
 }
 
 impl Rulebook {
-    /// The rules of a site with this caching; `caches`: at all.
-    pub(crate) fn new(rules: &[SiteRule], caching: &Rules, caches: bool) -> Self {
-        let base = Ruling::new(Numbers::new(), &Effects::default(), caching, caches);
+    /// The rules of a site with this caching; `caches`: at all. Limits that are in `old`, too, go on counting.
+    pub(crate) fn new(rules: &[SiteRule], caching: &Rules, caches: bool, old: Option<&Self>) -> Self {
+        let base = Ruling::new(Numbers::new(), &Effects::default(), &None, caching, caches);
+        let mut kept = Vec::new();
+        let limiters: Vec<_> = rules.iter().map(|rule| limiters(rule, old, &mut kept)).collect();
         let one = |(number, rule): (usize, &SiteRule)| {
-            Arc::new(Ruling::new(Numbers::from_slice(&[number as u16]), &rule.effects, caching, caches))
+            let numbers = Numbers::from_slice(&[number as u16]);
+            Arc::new(Ruling::new(numbers, &rule.effects, &limiters[number], caching, caches))
         };
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),
+            limiters,
             several: RwLock::default(),
             rules: rules.to_vec(),
         }
@@ -134,7 +145,9 @@ impl Rulebook {
         for rule in numbers.iter().filter_map(|number| self.rule(*number)) {
             effects.extend(&rule.effects);
         }
-        let ruling = Arc::new(Ruling::new(numbers.clone(), &effects, &self.base.caching, self.base.caches));
+        let limits = numbers.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
+        let (caching, caches) = (&self.base.caching, self.base.caches);
+        let ruling = Arc::new(Ruling::new(numbers.clone(), &effects, &limits, caching, caches));
         let mut kept = self.several.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT {
             kept.insert(numbers, Arc::clone(&ruling));
@@ -143,8 +156,27 @@ impl Rulebook {
     }
 }
 
+/// The limits of `rule`: those that a rule of its name has in `old`, as far as they are the same. `kept` are the
+/// numbers of the old rules whose limits another rule has already.
+fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> Limiters {
+    let limits = rule.effects.limits.as_ref()?;
+    let old = old.and_then(|old| {
+        let mut numbered = old.rules.iter().zip(&old.limiters).enumerate();
+        let (at, (_, limiters)) = numbered.find(|(at, (other, limiters))| {
+            other.name == rule.name && limiters.is_some() && !kept.contains(at)
+        })?;
+        kept.push(at);
+        limiters.clone()
+    });
+    let limiter = |(at, limit): (usize, &Limit)| {
+        let same = old.as_ref().and_then(|old| old.get(at)).filter(|old| old.limit == *limit);
+        same.map_or_else(|| Arc::new(Limiter::new(limit.clone())), Arc::clone)
+    };
+    Some(limits.iter().enumerate().map(limiter).collect())
+}
+
 impl Ruling {
-    fn new(numbers: Numbers, effects: &Effects, site: &Rules, caches: bool) -> Self {
+    fn new(numbers: Numbers, effects: &Effects, limits: &Limiters, site: &Rules, caches: bool) -> Self {
         let caching = Rules {
             lifetimes: effects.lifetimes,
             ignored: effects.ignored.unwrap_or(site.ignored),
@@ -154,7 +186,11 @@ impl Ruling {
             ..site.clone()
         };
         let caches = caches && effects.cache != Some(false);
-        let is_free = effects.answer.is_none() && effects.allow.is_none() && effects.deny.is_none();
+        let limits = limits.clone().unwrap_or_default();
+        let is_free = effects.answer.is_none()
+            && effects.allow.is_none()
+            && effects.deny.is_none()
+            && limits.iter().all(|limiter| limiter.limit.counted == Counted::Misses);
         Self {
             numbers,
             at_once: caches && !caching.validated && is_free,
@@ -168,6 +204,7 @@ impl Ruling {
             answer: effects.answer.clone(),
             allow: effects.allow.clone(),
             deny: effects.deny.clone(),
+            limits,
         }
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use larder_tags::Pools;
 
 use super::{etag_gateway, purge_method, redirect, rules, validator};
+use crate::base::settings::Counted;
 use crate::exchange::client_cert;
+use crate::exchange::limits;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -18,6 +20,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     let mut reply = answer(worker, plan, &mut request).await;
     reply.outcome.origin_time = request.origin.sum();
     reply.site = request.route.number();
+    reply.entered = request.entered.take();
     reply.edits.clone_from(&request.ruling.reply);
     if request.asked_for_certificate {
         client_cert::keep_from_client_caches(&mut reply);
@@ -37,6 +40,9 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     }
     if let Some(reply) = rules::refuse(request) {
         return reply;
+    }
+    if let Err(reply) = limits::enter(request, Counted::All) {
+        return *reply;
     }
     // Before it waits for a fetch that waits for it.
     if let Err(error) = passes::refuse_loop(plan, request) {

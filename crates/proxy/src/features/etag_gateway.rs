@@ -13,7 +13,9 @@ use larder_semantics::status::Why;
 use larder_tags::{Asked, Pools, Ticket, Verdict};
 
 use crate::base::outcome::{Kind, Outcome};
+use crate::base::settings::Counted;
 use crate::cluster::change::Change;
+use crate::exchange::limits;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
@@ -39,7 +41,15 @@ pub(crate) async fn serve(
 ) -> Reply {
     let authority = authority(request);
     let target = request.path.as_bytes();
-    let is_plain = is_plain(request, !request.content.is_empty());
+    let has_content = !request.content.is_empty();
+    let is_hit = || foresee(pools, request, has_content).0 == Kind::Hit;
+    if limits::has_limits(request, Counted::Misses)
+        && !is_hit()
+        && let Err(reply) = limits::enter(request, Counted::Misses)
+    {
+        return *reply;
+    }
+    let is_plain = is_plain(request, has_content);
     let asked = match request.method == Method::GET && !is_plain {
         true => Asked::Pass(pools.pass(&request.method, target)),
         false => pools.ask(&request.method, authority.as_bytes(), target, &request.fields),

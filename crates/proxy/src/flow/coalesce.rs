@@ -85,7 +85,7 @@ impl Context<'_> {
             }
         }
         let fetching = Fetching::Alone(fills.now_for(request.hash));
-        fetch::fetch(*self, request, fetching, why, (stored, looked)).await
+        fetch::for_client(*self, request, fetching, why, (stored, looked)).await
     }
 
     /// Fetches for all who follow, unless something is stored by now, here or on the cluster's engine.
@@ -107,7 +107,7 @@ impl Context<'_> {
             writer.settle(Verdict::Stored(entry));
             return reply;
         }
-        fetch::fetch(*self, request, Fetching::Leads(Box::new(writer)), why, (stored, looked)).await
+        fetch::for_client(*self, request, Fetching::Leads(Box::new(writer)), why, (stored, looked)).await
     }
 
     /// The reply to a request that has waited for another's fetch as long as it may, or whose client has left.

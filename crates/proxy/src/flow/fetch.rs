@@ -21,8 +21,10 @@ use larder_store::fill::{Epoch, FillWriter, Head, Kept, Reader, Verdict};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
+use crate::base::settings::Counted;
 use crate::cache::doubt::Doubt;
 use crate::cluster::tier::Tier;
+use crate::exchange::limits;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::fetching::Fetching;
@@ -36,6 +38,20 @@ use crate::origin::{Download, OriginError};
 
 /// How long a URL whose answer could not be stored is remembered, in seconds.
 const MARK: u32 = 120;
+
+/// [`fetch`] for a client, whose limits may not let it ask an origin. Then those who follow go on without it.
+pub(crate) async fn for_client(
+    cx: Context<'_>,
+    request: &Request,
+    fetching: Fetching,
+    why: Why,
+    stored: (Option<Entry>, Epoch),
+) -> Reply {
+    match limits::enter(request, Counted::Misses) {
+        Ok(()) => fetch(cx, request, fetching, why, stored).await,
+        Err(reply) => *reply,
+    }
+}
 
 /// Fetches for `request` and the followers of `fetching`. `stored` is the response that the tiers had, and `looked` when.
 pub(crate) async fn fetch(

@@ -59,7 +59,7 @@ impl Context<'_> {
             match fills.join_reload(&request.key, &signature, arrived) {
                 Reloading::Writer(writer) => {
                     let fetching = Fetching::Leads(Box::new(writer));
-                    return fetch::fetch(*self, request, fetching, why, stored).await;
+                    return fetch::for_client(*self, request, fetching, why, stored).await;
                 }
                 // It began before this request came, of which there are only so many.
                 Reloading::Wait(reader) => {
@@ -77,7 +77,7 @@ impl Context<'_> {
                         return reply;
                     }
                     let fetching = Fetching::Alone(fills.now_for(request.hash));
-                    return fetch::fetch(*self, request, fetching, why, stored).await;
+                    return fetch::for_client(*self, request, fetching, why, stored).await;
                 }
             }
         }

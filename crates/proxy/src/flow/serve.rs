@@ -19,10 +19,11 @@ use larder_store::{Entry, Joined, Resident};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
-use crate::base::settings::Role;
+use crate::base::settings::{Counted, Role};
 use crate::cache::Cache;
 use crate::cluster::{Cluster, lease, session};
 use crate::exchange::client_cert;
+use crate::exchange::limits;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
@@ -101,11 +102,19 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     }
     let ruling = Arc::clone(&request.ruling);
     let Some(rules) = ruling.caching() else {
+        if let Err(reply) = limits::enter(request, Counted::Misses) {
+            return *reply;
+        }
         return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
     };
     let cx = Context { worker, plan, rules };
     let why = passes(request, !request.content.is_empty());
     request.asks_peers = why.is_none() && asks_peers(worker.shared.cluster.as_deref(), cx.rules, request);
+    if why.is_some()
+        && let Err(reply) = limits::enter(request, Counted::Misses)
+    {
+        return *reply;
+    }
     match why {
         // In boxes: what most requests do not need would make the state of all larger.
         Some(why) => Box::pin(pass::through(worker, plan, request, why)).await,
@@ -207,7 +216,7 @@ impl Context<'_> {
         let by_owner = request.is_reload() && request.asks_peers && !request.asked.no_cache;
         let for_itself = by_owner || reload::is_for_itself(&self.worker.cache, request);
         if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
-            return fetch::fetch(*self, request, Fetching::Alone(looked), why, (stored, looked)).await;
+            return fetch::for_client(*self, request, Fetching::Alone(looked), why, (stored, looked)).await;
         }
         if request.is_reload() {
             return Box::pin(self.reload(request, why, (stored, looked), held.resident)).await;
@@ -223,6 +232,9 @@ impl Context<'_> {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
             Found::Ask(why, _) => why,
         };
+        if let Err(reply) = limits::enter(request, Counted::Misses) {
+            return *reply;
+        }
         pass::head(*self, request, why, held.entry).await
     }
 

@@ -49,5 +49,6 @@ pub(super) async fn answer(
     framing.keep_alive &= !reply.close && !reply.ends_with_connection(framing);
     let banner = plan.banner_of(&reply, || is_secure);
     let sent = send(writing, &mut reply, framing, banner).await;
+    reply.is_sent();
     (reply, sent)
 }

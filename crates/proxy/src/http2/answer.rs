@@ -153,5 +153,6 @@ async fn reply(
     }
     let banner = plan.banner_of(&reply, || is_secure);
     let sent = stream.reply(&mut reply, head_only, banner).await;
+    reply.is_sent();
     (reply, sent)
 }

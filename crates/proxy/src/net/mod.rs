@@ -5,6 +5,7 @@ pub(crate) mod deadline;
 pub mod guard;
 pub(crate) mod input;
 pub(crate) mod io;
+pub(crate) mod limiter;
 pub mod own;
 pub(crate) mod pace;
 pub mod proxy_protocol;

@@ -7,6 +7,8 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use larder_rules::{Networks, Pattern, Query, Rule};
 use larder_semantics::lifetimes::{Ignored, Lifetimes};
 
+use super::limit::Limit;
+
 /// A rule.
 #[derive(Clone, Debug)]
 pub struct SiteRule {
@@ -49,6 +51,8 @@ pub struct Effects {
     pub allow: Option<Networks>,
     /// Clients that are refused.
     pub deny: Option<Networks>,
+    /// Limits, all of which hold.
+    pub limits: Option<Vec<Limit>>,
 }
 
 /// Changes to field lines, in this order.
@@ -237,6 +241,7 @@ impl Effects {
             ("respond", matches!(self.answer.as_deref(), Some(Answer::Content { .. }))),
             ("allow", self.allow.is_some()),
             ("deny", self.deny.is_some()),
+            ("limit", self.limits.is_some()),
         ];
         each.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
     }
@@ -261,6 +266,7 @@ impl Effects {
         replace(&mut self.answer, &later.answer);
         replace(&mut self.allow, &later.allow);
         replace(&mut self.deny, &later.deny);
+        replace(&mut self.limits, &later.limits);
         self.request.extend(&later.request);
         self.response.extend(&later.response);
         self.reply.extend(&later.reply);

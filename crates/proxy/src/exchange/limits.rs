@@ -1,0 +1,137 @@
+//! The limits that rules set: counts requests against them, and refuses those beyond.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use http::{HeaderValue, StatusCode, header};
+use larder_semantics::status::Why;
+
+use crate::base::networks::host_of;
+use crate::base::outcome::{Kind, Outcome};
+use crate::base::settings::{Counted, LimitBy};
+use crate::exchange::reply::{Reply, Source};
+use crate::exchange::request::Request;
+use crate::net::limiter::{Beyond, Holder, InProgress, Limiter};
+
+/// The limits against which a request counts until its reply is sent.
+#[derive(Debug, Default)]
+pub(crate) struct Entered(Mutex<Vec<InProgress>>);
+
+impl Entered {
+    /// Takes them out; `None` if there is none.
+    pub(crate) fn take(&self) -> Option<Box<[InProgress]>> {
+        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        (!all.is_empty()).then(|| all.into())
+    }
+
+    fn extend(&self, new: Vec<InProgress>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
+    }
+}
+
+/// Whether `request` has limits against which such requests count. One that another node sends on was counted there.
+pub(crate) fn has_limits(request: &Request, counted: Counted) -> bool {
+    !request.by_peer && request.ruling.limits.iter().any(|limiter| limiter.limit.counted == counted)
+}
+
+/// Counts `request` against its limits for such requests.
+///
+/// # Errors
+/// The refusal (429) if it is beyond one of them; then it counts against none.
+pub(crate) fn enter(request: &Request, counted: Counted) -> Result<(), Box<Reply>> {
+    if !has_limits(request, counted) {
+        return Ok(());
+    }
+    let now = Instant::now();
+    let (mut taken, mut entered): (Vec<(&Limiter, Holder)>, Vec<InProgress>) = Default::default();
+    for limiter in request.ruling.limits.iter().filter(|limiter| limiter.limit.counted == counted) {
+        let holder = holder(limiter, request);
+        match limiter.enter(holder, now) {
+            Ok(in_progress) => {
+                taken.push((limiter, holder));
+                entered.extend(in_progress);
+            }
+            Err(beyond) => {
+                taken.into_iter().for_each(|(limiter, holder)| limiter.give_back(holder));
+                return Err(Box::new(refusal(limiter, beyond)));
+            }
+        }
+    }
+    request.entered.extend(entered);
+    Ok(())
+}
+
+/// Whose limit it is that `request` counts against.
+fn holder(limiter: &Limiter, request: &Request) -> Holder {
+    match &limiter.limit.by {
+        LimitBy::Client => limiter.holder(network(request.client.ip(), 32, 64)),
+        LimitBy::Network => limiter.holder(network(request.client.ip(), 24, 48)),
+        LimitBy::Host => limiter.holder(host_of(&request.authority).to_ascii_lowercase()),
+        LimitBy::Field(name) => {
+            let fields = request.unchanged.as_deref().unwrap_or(&request.fields);
+            let mut values = fields.get_all(name).iter().map(HeaderValue::as_bytes);
+            limiter.holder((values.next(), values.collect::<Vec<_>>()))
+        }
+        LimitBy::All => limiter.holder(()),
+    }
+}
+
+/// The network of `client`, of so many bits in IPv4 and IPv6.
+fn network(client: IpAddr, bits4: u32, bits6: u32) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> (32 - bits4) << (32 - bits4)).into(),
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() >> (128 - bits6) << (128 - bits6)).into()
+        }
+    }
+}
+
+fn refusal(limiter: &Limiter, beyond: Beyond) -> Reply {
+    let limit = &limiter.limit;
+    let by = match &limit.by {
+        LimitBy::Client => "for each client",
+        LimitBy::Network => "for each network",
+        LimitBy::Host => "for each host",
+        LimitBy::Field(_) => "for each value of a field",
+        LimitBy::All => "for all clients together",
+    };
+    let (most, seconds) = match (beyond, limit.rate, limit.concurrent) {
+        (Beyond::Rate(wait), Some(rate), _) => {
+            (rate.to_string(), wait.as_nanos().div_ceil(1_000_000_000).max(1))
+        }
+        (_, _, most) => (format!("{} at once", most.unwrap_or(0)), 1),
+    };
+    let text = format!("429: a rule of this proxy allows {most} {by}; try again in {seconds} s\n");
+    let outcome = Outcome::forwarded(Kind::Refused, Why::RateLimited);
+    let mut reply = Reply::text(StatusCode::TOO_MANY_REQUESTS, text, outcome);
+    if let (Source::Fields(fields), Ok(seconds)) =
+        (&mut reply.fields, HeaderValue::try_from(seconds.to_string()))
+    {
+        fields.insert(header::RETRY_AFTER, seconds);
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_are_one_client() {
+        for (one, other, of_client, of_network) in [
+            ("10.0.0.1", "10.0.0.2", false, true),
+            ("10.0.0.1", "::ffff:10.0.0.1", true, true),
+            ("10.0.0.1", "10.0.1.1", false, false),
+            ("2001:db8::1", "2001:db8::ffff:1", true, true),
+            ("2001:db8::1", "2001:db8:0:1::1", false, true),
+            ("2001:db8::1", "2001:db8:1::1", false, false),
+        ] {
+            let same = |bits4, bits6| {
+                let [one, other] = [one, other].map(|text| network(text.parse().unwrap(), bits4, bits6));
+                one == other
+            };
+            assert_eq!((same(32, 64), same(24, 48)), (of_client, of_network), "{one} {other}");
+        }
+    }
+}

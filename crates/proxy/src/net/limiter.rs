@@ -1,0 +1,272 @@
+//! Counts requests against a limit: tokens in a bucket for each holder, and requests in progress.
+//!
+//! A bucket is the moment at which it is full again (the generic cell rate algorithm), so it needs no timer, and a
+//! full one needs no memory. There are at most 65,536, of 16 bytes each: when all are in use, the fullest of a part of
+//! them is given up, whose holder has the least to gain by that.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::base::settings::{Limit, Rate};
+
+const SHARDS: usize = 256;
+/// The most buckets of a shard.
+const OF_A_SHARD: usize = 256;
+
+/// The rate of a limit, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refill {
+    /// The time in which a token comes.
+    interval: u64,
+    /// The time in which an empty bucket becomes full.
+    depth: u64,
+}
+
+/// A limit, and what counts against it; shared by all workers.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    pub(crate) limit: Limit,
+    refill: Option<Refill>,
+    /// Keyed: a client must not choose whose bucket its own field falls into.
+    hasher: RandomState,
+    epoch: Instant,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    buckets: Vec<Bucket>,
+    /// Holders, and how many of their requests are in progress.
+    in_progress: Vec<(Holder, u32)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    holder: Holder,
+    /// In nanoseconds.
+    full_at: u64,
+}
+
+/// Whose requests share a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder(u64);
+
+/// A request in progress that counts against a limit until this is dropped.
+#[derive(Debug)]
+pub(crate) struct InProgress {
+    limiter: Arc<Limiter>,
+    holder: Holder,
+}
+
+/// Why a request is beyond a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beyond {
+    /// The next token comes after this time.
+    Rate(Duration),
+    /// As many as may be are in progress.
+    Concurrent,
+}
+
+impl Refill {
+    pub(crate) fn new(rate: Rate) -> Self {
+        let period = u64::try_from(rate.period.as_nanos()).unwrap_or(u64::MAX);
+        let interval = period.div_ceil(u64::from(rate.requests.max(1))).max(1);
+        Self { interval, depth: interval.saturating_mul(u64::from(rate.burst.max(1))) }
+    }
+
+    /// When a bucket that is full at `full_at` will be full again if a token is taken at `now`.
+    ///
+    /// # Errors
+    /// After which time there will be a token.
+    pub(crate) fn take(self, full_at: u64, now: u64) -> Result<u64, u64> {
+        let full_at = full_at.max(now).saturating_add(self.interval);
+        match (full_at - now).saturating_sub(self.depth) {
+            0 => Ok(full_at),
+            wait => Err(wait),
+        }
+    }
+}
+
+impl Limiter {
+    pub(crate) fn new(limit: Limit) -> Self {
+        Self {
+            refill: limit.rate.map(Refill::new),
+            limit,
+            hasher: RandomState::new(),
+            epoch: Instant::now(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// The holder that `key` stands for.
+    pub(crate) fn holder(&self, key: impl Hash) -> Holder {
+        Holder(self.hasher.hash_one(key))
+    }
+
+    /// Counts a request of `holder`; with what stands for it as long as it is in progress, if that is limited.
+    ///
+    /// # Errors
+    /// The part of the limit that it is beyond; then it does not count.
+    pub(crate) fn enter(self: &Arc<Self>, holder: Holder, at: Instant) -> Result<Option<InProgress>, Beyond> {
+        let now = at.saturating_duration_since(self.epoch).as_nanos() as u64;
+        let mut shard = self.shard(holder);
+        let most = self.limit.concurrent;
+        if most.is_some_and(|most| shard.in_progress_of(holder) >= most) {
+            return Err(Beyond::Concurrent);
+        }
+        if let Some(refill) = self.refill {
+            shard.take(refill, holder, now).map_err(|wait| Beyond::Rate(Duration::from_nanos(wait)))?;
+        }
+        Ok(most.map(|_| {
+            shard.begin(holder);
+            InProgress { limiter: Arc::clone(self), holder }
+        }))
+    }
+
+    /// Gives a token back to the bucket from which it was taken.
+    pub(crate) fn give_back(&self, holder: Holder) {
+        let Some(refill) = self.refill else { return };
+        let mut shard = self.shard(holder);
+        if let Some(bucket) = shard.buckets.iter_mut().find(|bucket| bucket.holder == holder) {
+            bucket.full_at = bucket.full_at.saturating_sub(refill.interval);
+        }
+    }
+
+    fn shard(&self, holder: Holder) -> MutexGuard<'_, Shard> {
+        self.shards[holder.0 as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shard {
+    fn take(&mut self, refill: Refill, holder: Holder, now: u64) -> Result<(), u64> {
+        if let Some(bucket) = self.buckets.iter_mut().find(|bucket| bucket.holder == holder) {
+            bucket.full_at = refill.take(bucket.full_at, now)?;
+            return Ok(());
+        }
+        let bucket = Bucket { holder, full_at: refill.take(now, now)? };
+        let is_crowded = self.buckets.len() >= OF_A_SHARD;
+        match self.buckets.iter_mut().min_by_key(|bucket| bucket.full_at) {
+            Some(fullest) if is_crowded || fullest.full_at <= now => *fullest = bucket,
+            _ => self.buckets.push(bucket),
+        }
+        Ok(())
+    }
+
+    fn in_progress_of(&self, holder: Holder) -> u32 {
+        self.in_progress.iter().find(|(of, _)| *of == holder).map_or(0, |(_, count)| *count)
+    }
+
+    fn begin(&mut self, holder: Holder) {
+        match self.in_progress.iter_mut().find(|(of, _)| *of == holder) {
+            Some((_, count)) => *count += 1,
+            None => self.in_progress.push((holder, 1)),
+        }
+    }
+
+    fn end(&mut self, holder: Holder) {
+        let Some(at) = self.in_progress.iter().position(|(of, _)| *of == holder) else { return };
+        self.in_progress[at].1 -= 1;
+        if self.in_progress[at].1 == 0 {
+            self.in_progress.swap_remove(at);
+        }
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.limiter.shard(self.holder).end(self.holder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::base::settings::{Counted, LimitBy};
+
+    const BUCKETS: usize = SHARDS * OF_A_SHARD;
+
+    fn rate(requests: u32, period: Duration, burst: u32) -> Rate {
+        Rate { requests, period, burst }
+    }
+
+    fn limiter(rate: Option<Rate>, concurrent: Option<u32>) -> Arc<Limiter> {
+        Arc::new(Limiter::new(Limit { rate, concurrent, by: LimitBy::Client, counted: Counted::All }))
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_one_in_each_interval() {
+        let limiter = limiter(Some(rate(10, Duration::from_secs(1), 3)), None);
+        let (holder, start) = (limiter.holder("a"), limiter.epoch);
+        let at = |millis| limiter.enter(holder, start + Duration::from_millis(millis)).map(drop);
+        let wait = |millis| Err(Beyond::Rate(Duration::from_millis(millis)));
+        assert_eq!([at(0), at(0), at(0), at(0)], [Ok(()), Ok(()), Ok(()), wait(100)]);
+        assert_eq!([at(99), at(100), at(150), at(300)], [wait(1), Ok(()), wait(50), Ok(())]);
+        assert_eq!(limiter.enter(limiter.holder("b"), start).map(drop), Ok(()), "others have their own");
+        limiter.give_back(holder);
+        assert_eq!(limiter.enter(holder, start + Duration::from_millis(300)).map(drop), Ok(()));
+    }
+
+    #[test]
+    fn so_many_are_in_progress_at_once() {
+        let limiter = limiter(None, Some(2));
+        let (holder, now) = (limiter.holder("a"), Instant::now());
+        let mut held = [limiter.enter(holder, now), limiter.enter(holder, now)];
+        assert_eq!(limiter.enter(holder, now).map(drop), Err(Beyond::Concurrent));
+        assert!(limiter.enter(limiter.holder("b"), now).is_ok());
+        held[0] = Ok(None);
+        assert!(limiter.enter(holder, now).is_ok());
+        drop(held);
+        assert!(limiter.shards.iter().all(|shard| shard.lock().unwrap().in_progress.is_empty()));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_emptiest_buckets_stay() {
+        let limiter = limiter(Some(rate(1, Duration::from_secs(60), 5)), None);
+        let (greedy, start) = (limiter.holder("greedy"), limiter.epoch);
+        (0..5).for_each(|_| assert!(limiter.enter(greedy, start).is_ok()));
+        for number in 0..2 * BUCKETS {
+            assert!(limiter.enter(limiter.holder(number), start).is_ok());
+        }
+        let buckets = || limiter.shards.iter().map(|shard| shard.lock().unwrap().buckets.len());
+        assert!(buckets().all(|count| count <= OF_A_SHARD));
+        assert!(limiter.enter(greedy, start).is_err(), "it is still empty");
+        // Full buckets make room: no more memory is taken.
+        let (before, later) = (buckets().sum::<usize>(), start + Duration::from_secs(3_600));
+        (0..BUCKETS).for_each(|number| drop(limiter.enter(limiter.holder((number, 1)), later)));
+        assert!(buckets().sum::<usize>() <= before.max(BUCKETS));
+    }
+
+    proptest! {
+        #[test]
+        fn in_any_window_no_more_pass_than_the_burst_and_the_rate(
+            requests in 1u32..1_000, period in 1u64..10_000_000, burst in 1u32..50,
+            pauses in prop::collection::vec(0u64..50_000, 1..400),
+        ) {
+            let refill = Refill::new(rate(requests, Duration::from_nanos(period), burst));
+            let (mut now, mut full_at, mut passed) = (0, 0, Vec::new());
+            for pause in pauses {
+                now += pause;
+                match refill.take(full_at, now) {
+                    Ok(next) => {
+                        full_at = next;
+                        passed.push(now);
+                    }
+                    Err(wait) => {
+                        prop_assert!(refill.take(full_at, now + wait - 1).is_err(), "not before");
+                        prop_assert!(refill.take(full_at, now + wait).is_ok(), "but then");
+                    }
+                }
+            }
+            for (first, from) in passed.iter().enumerate() {
+                for (last, to) in passed.iter().enumerate().skip(first) {
+                    let by_rate = u128::from(to - from) * u128::from(requests) / u128::from(period);
+                    prop_assert!((last - first + 1) as u128 <= u128::from(burst) + by_rate);
+                }
+            }
+        }
+    }
+}

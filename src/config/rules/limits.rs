@@ -1,0 +1,145 @@
+//! Limits of rules: `"10/s"`, and who shares them.
+
+use std::time::Duration;
+
+use http::HeaderName;
+use larder_proxy::settings::{Counted, Limit, LimitBy, Rate};
+use toml::de::{DeTable, DeValue};
+
+use super::values::{entries, string, unknown, word};
+use crate::cli::units::parse_duration;
+use crate::config::kinds::{Count, Kind};
+use crate::config::names;
+
+const KEYS: [&str; 5] = ["requests", "burst", "concurrent", "by", "count"];
+const FIELD: &str = "field:";
+const MOST: Count = Count(1..=1_000_000);
+
+/// One limit, or a list of them.
+pub(super) fn limits(value: &DeValue<'_>) -> Result<Vec<Limit>, String> {
+    let table = |value: &DeValue<'_>| match value.as_table() {
+        Some(table) => limit(table),
+        None => Err(format!(
+            "expected a table such as {{ requests = \"10/s\", by = \"client\" }}, got type {}",
+            value.type_str()
+        )),
+    };
+    match value.as_array() {
+        Some(items) => items.iter().map(|item| table(item.get_ref())).collect(),
+        None => Ok(vec![table(value)?]),
+    }
+}
+
+fn limit(table: &DeTable<'_>) -> Result<Limit, String> {
+    let (mut rate, mut burst) = (None, None);
+    let mut limit = Limit { rate: None, concurrent: None, by: LimitBy::Client, counted: Counted::All };
+    for (key, value) in entries(table) {
+        match key {
+            "requests" => rate = Some(requests(&string(value)?)?),
+            "burst" => burst = Some(MOST.read(value)?),
+            "concurrent" => limit.concurrent = Some(MOST.read(value)?),
+            "by" => limit.by = by(&string(value)?)?,
+            "count" => {
+                limit.counted = word(&string(value)?, &[("all", Counted::All), ("misses", Counted::Misses)])?;
+            }
+            _ => return Err(unknown(key, &KEYS)),
+        }
+    }
+    limit.rate = match (rate, burst) {
+        (None, Some(_)) => return Err("burst needs requests, such as requests = \"10/s\"".to_owned()),
+        (None, None) if limit.concurrent.is_none() => {
+            return Err("it has neither requests, such as \"10/s\", nor concurrent".to_owned());
+        }
+        (rate, burst) => {
+            rate.map(|(requests, period)| Rate { requests, period, burst: burst.unwrap_or(requests) })
+        }
+    };
+    Ok(limit)
+}
+
+fn requests(text: &str) -> Result<(u32, Duration), String> {
+    let wrong = || format!("'{}' is no rate such as \"10/s\", \"100/m\" or \"1000/h\"", text.escape_debug());
+    let (count, period) = text.split_once('/').ok_or_else(wrong)?;
+    let count =
+        count.trim().parse().ok().filter(|count| (1..=1_000_000).contains(count)).ok_or_else(wrong)?;
+    let period = period.trim();
+    let period = if period.starts_with(|first: char| first.is_ascii_digit()) {
+        period.to_owned()
+    } else {
+        format!("1{period}")
+    };
+    let period = parse_duration(&period).map_err(|_| wrong())?;
+    let fits = !period.is_zero() && period <= Duration::from_secs(86_400);
+    fits.then_some((count, period)).ok_or_else(wrong)
+}
+
+fn by(text: &str) -> Result<LimitBy, String> {
+    if let Some(name) = text.strip_prefix(FIELD) {
+        let name = names::field_name(name)?;
+        let name =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is no field name"))?;
+        return Ok(LimitBy::Field(name));
+    }
+    let words = ["client", "network", "host", "all"];
+    let meanings = [LimitBy::Client, LimitBy::Network, LimitBy::Host, LimitBy::All];
+    let known: Vec<_> = words.into_iter().zip(0..).collect();
+    let at: usize = word(text, &known).map_err(|error| format!("{error}, or \"field:NAME\""))?;
+    Ok(meanings[at].clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Limit>, String> {
+        let text = format!("limit = {text}");
+        let document = DeTable::parse(&text).expect("TOML");
+        limits(document.get_ref().get("limit").expect("a key").get_ref())
+    }
+
+    #[test]
+    fn limits_are_read_with_their_defaults() {
+        let rate =
+            |requests, seconds, burst| Some(Rate { requests, period: Duration::from_secs(seconds), burst });
+        let limit = |rate, concurrent, by, counted| Limit { rate, concurrent, by, counted };
+        for (text, expected) in [
+            ("{ requests = '10/s' }", limit(rate(10, 1, 10), None, LimitBy::Client, Counted::All)),
+            (
+                "{ requests = '5/10s', by = 'network' }",
+                limit(rate(5, 10, 5), None, LimitBy::Network, Counted::All),
+            ),
+            (
+                "{ requests = '1/m', burst = 3, count = 'misses', by = 'all' }",
+                limit(rate(1, 60, 3), None, LimitBy::All, Counted::Misses),
+            ),
+            ("{ concurrent = 5, by = 'host' }", limit(None, Some(5), LimitBy::Host, Counted::All)),
+            (
+                "{ concurrent = 5, by = 'field:X-Key' }",
+                limit(None, Some(5), LimitBy::Field(HeaderName::from_static("x-key")), Counted::All),
+            ),
+        ] {
+            assert_eq!(read(text), Ok(vec![expected]), "{text}");
+        }
+        assert_eq!(read("[{ requests = '1/s' }, { concurrent = 1 }]").map(|limits| limits.len()), Ok(2));
+    }
+
+    #[test]
+    fn what_is_no_limit_is_named() {
+        for (text, error) in [
+            ("7", "expected a table such as { requests = \"10/s\", by = \"client\" }, got type integer"),
+            ("{ by = 'client' }", "it has neither requests, such as \"10/s\", nor concurrent"),
+            ("{ burst = 3, concurrent = 1 }", "burst needs requests, such as requests = \"10/s\""),
+            ("{ requests = '10' }", "'10' is no rate such as \"10/s\", \"100/m\" or \"1000/h\""),
+            ("{ requests = '0/s' }", "'0/s' is no rate such as \"10/s\", \"100/m\" or \"1000/h\""),
+            ("{ requests = '5/0s' }", "'5/0s' is no rate such as \"10/s\", \"100/m\" or \"1000/h\""),
+            ("{ rate = '1/s' }", "unknown key 'rate'; known: requests burst concurrent by count"),
+            (
+                "{ concurrent = 1, by = 'cleint' }",
+                "unknown word 'cleint'; did you mean 'client'?; known: client network host all, or \"field:NAME\"",
+            ),
+            ("{ concurrent = 0 }", "0 is not a number from 1 to 1000000"),
+        ] {
+            assert_eq!(read(text), Err(error.to_owned()), "{text}");
+        }
+    }
+}
