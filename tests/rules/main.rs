@@ -5,6 +5,7 @@
 mod support;
 
 mod answers;
+mod expectations;
 mod fields;
 mod keys;
 mod lifetimes;

@@ -32,6 +32,6 @@ pub use base::error::Error;
 pub use base::settings::Settings;
 pub use base::{explanation, findings, settings};
 pub use exchange::arrival::Arrival;
-pub use features::inventory;
+pub use features::{foresee, inventory};
 pub use observe::access::examine as examine_access_log;
 pub use server::listen::{Control, Front, Server};

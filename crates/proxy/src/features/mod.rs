@@ -2,6 +2,7 @@
 
 pub(crate) mod dispatch;
 pub(crate) mod etag_gateway;
+pub mod foresee;
 mod hints;
 pub mod inventory;
 pub(crate) mod maintenance;

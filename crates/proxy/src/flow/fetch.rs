@@ -136,6 +136,13 @@ pub(crate) struct Keeping {
     signature: Vec<u8>,
 }
 
+impl Keeping {
+    /// How long the response is fresh, in seconds.
+    pub(crate) fn lifetime(&self) -> u32 {
+        self.freshness.lifetime
+    }
+}
+
 /// An answer from the origin, and what it is about.
 struct Fetched<'f> {
     cx: Context<'f>,

@@ -1,5 +1,8 @@
 //! `larder check`: whether `larder serve` would accept the same arguments, and what it would run.
 
+mod expectations;
+
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
@@ -17,6 +20,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   larder check --config larder.toml
   larder check --origin http://127.0.0.1:3000 --memory 4GiB
+  larder check --config larder.toml --test tests.toml
+      whether the config does what is expected of it, without a connection
   larder check --example > larder.toml";
 
 /// What `check` validates, or prints instead.
@@ -28,6 +33,9 @@ pub(crate) struct Check {
     /// Print a reference in Markdown: of the config's keys, or of the metrics
     #[arg(long, value_name = "PAGE", num_args = 0..=1, default_missing_value = "config", exclusive = true)]
     reference: Option<Reference>,
+    /// Compare the config with the expectations in this file (docs/rules.md)
+    #[arg(long, value_name = "FILE")]
+    test: Option<PathBuf>,
     /// What would run.
     #[command(flatten)]
     run: Run,
@@ -66,6 +74,10 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     }
     for warning in config::warnings(&settings).into_iter().chain(unusable(&settings)) {
         eprintln!("larder: warning: {warning}");
+    }
+    if let Some(path) = &check.test {
+        let count = expectations::run(path, settings).map_err(|found| Failure::Failed(found.join("\n")))?;
+        say(&format!("{:<8} {}", "tests", counted(count as u64, "passed", "passed")));
     }
     Ok(())
 }

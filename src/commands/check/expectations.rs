@@ -1,0 +1,162 @@
+//! `larder check --test`: the user's own expectations of what a config does, compared with what it would do.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use larder_proxy::Settings;
+use larder_proxy::foresee::{Asked, Foreseen, Foresight};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::cli::units::{parse_duration, show_duration};
+
+/// A file of expectations.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    test: Vec<Spanned<Test>>,
+}
+
+/// A request, the origin's answer, and what is expected.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Test {
+    /// `GET http://site/path`.
+    request: String,
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+    client: Option<IpAddr>,
+    origin: Option<Answer>,
+    expect: Expected,
+}
+
+/// What the origin answers.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    status: u16,
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+}
+
+/// What is expected; what is left out may be anything.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    rules: Option<Vec<String>>,
+    url: Option<String>,
+    outcome: Option<String>,
+    reason: Option<String>,
+    status: Option<u16>,
+    lifetime: Option<String>,
+    /// Fields of the request as the origin sees them; empty text: not there.
+    #[serde(default)]
+    sends: BTreeMap<String, String>,
+    /// Fields of the reply; empty text: not there.
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+}
+
+/// Compares what is in the file at `path` with what `settings` do, and gives the number of tests.
+///
+/// # Errors
+/// What cannot be read, or each difference, one line each.
+pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Vec<String>> {
+    let shown = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).map_err(|error| vec![format!("cannot read {shown}: {error}")])?;
+    let line = |start: usize| {
+        1 + text.as_bytes()[..start.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
+    };
+    let file: File = toml::from_str(&text).map_err(|error| {
+        let place = error.span().map_or(1, |span| line(span.start));
+        vec![format!("{shown}:{place}: {}", error.message().replace('\n', "; "))]
+    })?;
+    if file.test.is_empty() {
+        return Err(vec![format!("{shown}: there is no [[test]] in it")]);
+    }
+    let foresight = Foresight::new(settings);
+    let mut differences = Vec::new();
+    for test in &file.test {
+        let place = format!("{shown}:{}", line(test.span().start));
+        let test = test.get_ref();
+        let found =
+            asked(test).and_then(|asked| foresight.of(&asked)).and_then(|found| compare(test, &found));
+        match found {
+            Ok(different) => {
+                differences.extend(different.iter().map(|what| format!("{place}: {}: {what}", test.request)))
+            }
+            Err(why) => differences.push(format!("{place}: {}: {why}", test.request)),
+        }
+    }
+    if differences.is_empty() { Ok(file.test.len()) } else { Err(differences) }
+}
+
+fn asked(test: &Test) -> Result<Asked, String> {
+    let (method, url) = test.request.split_once(' ').unwrap_or(("GET", &test.request));
+    let method = method.parse::<Method>().map_err(|_| format!("'{}' is no method", method.escape_debug()))?;
+    let answer = match &test.origin {
+        None => None,
+        Some(Answer { status, fields: lines }) => {
+            let status = StatusCode::from_u16(*status).map_err(|_| format!("{status} is no status code"))?;
+            Some((status, fields(lines)?))
+        }
+    };
+    Ok(Asked {
+        url: url.trim().to_owned(),
+        method,
+        fields: fields(&test.fields)?,
+        client: test.client,
+        answer,
+    })
+}
+
+fn fields(lines: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
+    let mut map = HeaderMap::new();
+    for (name, value) in lines {
+        let field = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
+        let (name, value) = field
+            .ok_or_else(|| format!("'{}: {}' is no field", name.escape_debug(), value.escape_debug()))?;
+        map.append(name, value);
+    }
+    Ok(map)
+}
+
+/// What differs, each in a few words.
+fn compare(test: &Test, found: &Foreseen) -> Result<Vec<String>, String> {
+    let Expected { rules, url, outcome, reason, status, lifetime, sends, fields } = &test.expect;
+    let mut differences = Vec::new();
+    let mut compare = |what: &str, expected: Option<String>, found: String| {
+        if let Some(expected) = expected.filter(|expected| *expected != found) {
+            differences.push(format!("{what} is {found}, expected {expected}"));
+        }
+    };
+    let none = || "none".to_owned();
+    let list = |rules: &[String]| if rules.is_empty() { none() } else { rules.join(", ") };
+    compare("the list of rules", rules.as_deref().map(list), list(&found.rules));
+    compare("the url", url.clone(), found.url.clone());
+    compare("the outcome", outcome.clone(), found.outcome.to_owned());
+    compare("the reason", reason.clone(), found.reason.map_or_else(none, str::to_owned));
+    compare(
+        "the status",
+        status.map(|status| status.to_string()),
+        found.status.map_or_else(none, |status| status.to_string()),
+    );
+    let seconds = |seconds: u32| show_duration(std::time::Duration::from_secs(seconds.into()));
+    let expected = lifetime.as_deref().map(parse_duration).transpose()?;
+    compare("the lifetime", expected.map(show_duration), found.lifetime.map_or_else(none, seconds));
+    for (whose, expected, found) in
+        [("the origin", sends, &found.sent), ("the client", fields, &found.replied)]
+    {
+        for (name, value) in expected {
+            let all: Vec<_> =
+                found.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+            let shown = |text: &str| if text.is_empty() { "absent".to_owned() } else { format!("'{text}'") };
+            compare(&format!("{name} for {whose}"), Some(shown(value)), shown(&all.join(", ")));
+        }
+    }
+    Ok(differences)
+}
