@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::engine::Engine;
-use crate::nodes::{asked, cluster, node, peer_address, three, wait_for};
+use crate::nodes::{asked, cluster, config, node, peer_address, three, wait_for};
 use crate::support::{Answer, Client, Gate, Larder, Origin, eventually};
 
 pub(crate) const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\nbody";
@@ -48,6 +48,25 @@ fn each_key_is_fetched_once_for_all() {
         assert_eq!(origin.count_of(&path), 1, "{path}");
     }
     assert!(nodes.iter().all(|node| asked(node, "asked") > 0 && asked(node, "failed") == 0));
+}
+
+#[test]
+fn rules_change_requests_and_replies_at_one_node_only() {
+    let engine = Engine::start();
+    let origin = Origin::by(|seen| {
+        format!("{PAGE}{}", seen.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-add")).count())
+    });
+    let rule = "[[site.rule]]\nrequest = { add = { X-Add = 'a' } }\nreply = { add = { X-Reply = 'b' } }\n";
+    let start = |name| Larder::start(&format!("{}{rule}", config(&engine.url(), &origin, name, "")));
+    let nodes = ["a", "b", "c"].map(start);
+    wait_for(&nodes, &["a", "b", "c"]);
+    for path in paths(10) {
+        for node in &nodes {
+            let response = node.get(&path);
+            let replies = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-reply"));
+            assert_eq!((response.text(), replies.count()), ("body1", 1), "{path}");
+        }
+    }
 }
 
 #[test]

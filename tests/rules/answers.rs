@@ -9,14 +9,14 @@ fn redirects_take_parts_of_the_request() {
     let rules = "[[site.rule]]\nmatch = { path = '/old/*' }\nredirect = { to = '/new/{1}{query}', status = 301 }\n\
                  [[site.rule]]\nmatch = { path = '~^/u/([0-9]+)/(.*)$' }\nredirect = '/users?id={1}&page={2}'\n\
                  [[site.rule]]\nmatch = { host = 'example.test' }\nredirect = { to = 'https://www.{host}{uri}', status = 308 }\n\
-                 [[site.rule]]\nmatch = { path = '/up*' }\nredirect = '{1}'\n";
+                 [[site.rule]]\nmatch = { path = '/up*' }\nredirect = '/{1}'\n";
     let larder = with_rules(&origin, rules);
     let cases = [
         ("GET /old/a/b?c=1", 301, "/new/a/b?c=1"),
         ("GET /old/a%20b", 301, "/new/a%20b"),
         ("GET /u/17/x", 302, "/users?id=17&page=x"),
         ("GET /up//evil.test", 302, "/evil.test"),
-        ("GET /up/%5Cevil.test", 302, "/%5Cevil.test"),
+        ("GET /up/%5Cevil.test", 302, "/evil.test"),
     ];
     for (request, status, location) in cases {
         let answer = larder.ask(request);
@@ -70,6 +70,21 @@ fn clients_are_served_by_their_networks() {
         let answer = ask(path, client);
         assert_eq!(answer.status, status, "{path} {client}: {}", answer.text());
     }
+}
+
+#[test]
+fn clients_that_are_refused_get_no_answer_of_our_own_either() {
+    let origin = Origin::always("200 OK\n\nx");
+    let rules = "[[site.rule]]\nmatch = { path = '/closed*' }\nallow = ['10.0.0.0/8']\n\
+                 [[site.rule]]\nrequest = { set = { X-Origin-Key = 'secret' } }\n";
+    let larder = with_rules(&origin, rules);
+    for method in ["TRACE", "OPTIONS"] {
+        let status = |path| larder.ask(&format!("{method} {path}\nMax-Forwards: 0")).status;
+        assert_eq!(status("/closed"), 403, "{method}");
+        assert_ne!(status("/"), 403, "{method}");
+    }
+    let traced = larder.ask("TRACE /\nMax-Forwards: 0\nX-Own: 1");
+    assert!(traced.text().contains("x-own: 1") && !traced.text().contains("secret"), "{}", traced.text());
 }
 
 #[test]

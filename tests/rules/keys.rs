@@ -61,6 +61,24 @@ fn responses_are_stored_apart_by_fields_and_cookies() {
 }
 
 #[test]
+fn rules_that_store_apart_add_up_and_hold_for_all_requests_of_a_path() {
+    let origin = Origin::by(|seen| {
+        let shown = ["x-a", "cookie"].map(|name| seen.field(name).unwrap_or("-"));
+        format!("{ECHO}{}", shown.join("|"))
+    });
+    let rules = "[[site.rule]]\nkey_fields = 'X-A'\nstop = true\n[[site.rule]]\nkey_cookies = 'c'\n";
+    let larder = with_rules(&origin, rules);
+    for (fields, content) in
+        [("", "-|-"), ("\nX-A: 1", "1|-"), ("\nCookie: c=1", "-|c=1"), ("\nX-A: 1\nCookie: c=1", "1|c=1")]
+    {
+        for is_hit in [false, true] {
+            let answer = larder.ask(&format!("GET /{fields}"));
+            assert_eq!((answer.is_hit(), answer.text()), (is_hit, content), "{fields}");
+        }
+    }
+}
+
+#[test]
 fn cookies_that_are_dropped_do_not_keep_a_response_from_being_shared() {
     let origin = Origin::by(|seen| {
         format!("200 OK\nVary: Cookie\nCache-Control: max-age=100\n\n{}", seen.field("cookie").unwrap_or("-"))

@@ -101,6 +101,22 @@ impl Conditions {
             || self.not.as_ref().is_some_and(|not| not.need_response())
     }
 
+    /// Whether all of them are about scheme, host and path, so that all requests with one cache key fulfil them or none does.
+    pub fn are_about_resource(&self) -> bool {
+        !self.need_response()
+            && self.method.is_empty()
+            && self.client.is_empty()
+            && [&self.query, &self.field, &self.cookie].iter().all(|names| names.each.is_empty())
+            && self.not.as_ref().is_none_or(|not| not.are_about_resource())
+    }
+
+    /// Whether some of them are about the path.
+    pub fn look_at_path(&self) -> bool {
+        !self.path.is_empty()
+            || !self.extension.is_empty()
+            || self.not.as_ref().is_some_and(|not| not.look_at_path())
+    }
+
     /// Whether those about the request hold. Conditions of `not` that need the response may still hold.
     pub fn hold_for<F: Fields>(&self, request: &Request<'_, F>) -> bool {
         let is_in =

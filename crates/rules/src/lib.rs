@@ -17,7 +17,7 @@ mod trie;
 
 pub use conditions::{Conditions, Fields, Named, Names, Request, Response};
 pub use networks::Networks;
-pub use path::normal as normal_path;
+pub use path::{has_dot_segments, normal as normal_path};
 pub use pattern::Pattern;
 pub use query::{Query, TRACKING};
 pub use set::{Numbers, Rule, RuleSet};

@@ -4,19 +4,19 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-/// The path that conditions are compared with: percent-encoded characters decoded, segments `.` and `..` resolved, and
-/// repeated slashes as one. So a rule for `/admin/*` also holds for `/%61dmin/x`, `//admin/x` and `/a/../admin/x`, which an
-/// origin may take for the same.
+/// The path that conditions are compared with: percent-encoded characters decoded, backslashes as slashes, segments `.` and
+/// `..` resolved, and repeated slashes as one. So a rule for `/admin/*` also holds for `/%61dmin/x`, `//admin/x` and
+/// `/a/../admin/x`, which an origin may take for the same.
 pub fn normal(path: &str) -> Cow<'_, [u8]> {
     let bytes = path.as_bytes();
-    let is_plain = |pair: &[u8]| !matches!(pair, [b'%', _] | [b'/', b'/' | b'.']);
-    if bytes.windows(2).all(is_plain) && bytes.last() != Some(&b'%') {
+    let is_plain = |pair: &[u8]| !matches!(pair, [b'%' | b'\\', _] | [b'/', b'/' | b'.']);
+    if bytes.windows(2).all(is_plain) && !matches!(bytes.last(), Some(b'%' | b'\\')) {
         return Cow::Borrowed(bytes);
     }
     let decoded: Vec<u8> = percent_decode(bytes).collect();
     let mut segments: Vec<&[u8]> = Vec::new();
     let mut ends_open = false;
-    for segment in decoded.split(|byte| *byte == b'/') {
+    for segment in segments_of(&decoded) {
         ends_open = matches!(segment, b"" | b"." | b"..");
         match segment {
             b"" | b"." => {}
@@ -33,6 +33,17 @@ pub fn normal(path: &str) -> Cow<'_, [u8]> {
         normal.push(b'/');
     }
     Cow::Owned(normal)
+}
+
+/// Whether a path has segments `.` or `..`, encoded or not. Clients resolve them before they ask (RFC 3986 section 5.2.4), and
+/// origins differ in what they take them for.
+pub fn has_dot_segments(path: &str) -> bool {
+    let decoded: Cow<'_, [u8]> = percent_decode(path.as_bytes()).into();
+    segments_of(&decoded).any(|segment| matches!(segment, b"." | b".."))
+}
+
+fn segments_of(decoded: &[u8]) -> impl Iterator<Item = &[u8]> {
+    decoded.split(|byte| matches!(byte, b'/' | b'\\'))
 }
 
 /// The extension of the last segment, without its dot; `None` without one.
@@ -58,6 +69,7 @@ mod tests {
             ("/a/../admin/./x", "/admin/x"),
             ("/a/%2e%2e/admin/x", "/admin/x"),
             ("/..%2fadmin", "/admin"),
+            ("/a%5c..\\admin\\", "/admin/"),
             ("/a/..", "/"),
             ("/a/.", "/a/"),
             ("/a//", "/a/"),
@@ -68,6 +80,16 @@ mod tests {
         ];
         for (path, expected) in cases {
             assert_eq!(String::from_utf8_lossy(&normal(path)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn dot_segments_are_found_in_each_spelling() {
+        for path in ["/a/../b", "/.", "/%2e%2E/x", "/a%2f..", "/a\\..\\b"] {
+            assert!(has_dot_segments(path), "{path}");
+        }
+        for path in ["/", "/.well-known/x", "/a..b/...", "/a/..;/b", "*"] {
+            assert!(!has_dot_segments(path), "{path}");
         }
     }
 

@@ -19,8 +19,6 @@ pub(crate) struct RuleDraft {
     /// All but the keys below.
     pub(crate) effects: Effects,
     pub(crate) ttl_by_status: Vec<(RangeInclusive<u16>, u32)>,
-    pub(crate) key_fields: Option<Vec<String>>,
-    pub(crate) key_cookies: Option<Vec<String>>,
     pub(crate) redirect: Option<(Template, StatusCode)>,
     pub(crate) respond: Option<Respond>,
 }

@@ -23,13 +23,23 @@ pub(super) fn redirect(value: &DeValue<'_>) -> Result<(Template, StatusCode), St
     Ok((to.ok_or("it has no 'to', the URL that it leads to")?, status))
 }
 
+/// The URL of a redirect. No part of a request may become its host, or a part of that.
 fn location(value: &DeValue<'_>) -> Result<Template, String> {
     let text = string(value)?;
-    let is_text = text.bytes().all(|byte| byte.is_ascii_graphic());
-    let begins = ["/", "{", "http://", "https://"].iter().any(|start| text.starts_with(start));
-    match is_text && begins {
-        true => Template::parse(&text),
-        false => Err(format!("'{}' is no URL: begin it with '/', http:// or https://", text.escape_debug())),
+    let shown = text.escape_debug();
+    let authority = ["http://", "https://", "{scheme}://"].iter().find_map(|start| text.strip_prefix(start));
+    let own = ["/", "{uri}", "{path}"].iter().any(|start| text.starts_with(start));
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) || !(own || authority.is_some()) {
+        return Err(format!(
+            "'{shown}' is no URL of a redirect: begin it with '/', {{uri}}, {{path}}, http:// or https://"
+        ));
+    }
+    let host = authority.unwrap_or("/").split(['/', '?', '#']).next().unwrap_or_default();
+    // `{uri}` and `{path}` begin with a slash, and so end the host.
+    let host = host.split_once("{uri}").or_else(|| host.split_once("{path}")).map_or(host, |(host, _)| host);
+    match host.replace("{host}", "").contains(['{', '}', '@', '\\']) {
+        true => Err(format!("'{shown}': of a request, only {{host}} may stand in the host of a redirect")),
+        false => Template::parse(&text),
     }
 }
 

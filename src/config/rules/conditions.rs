@@ -137,7 +137,7 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         values: "names, or a table of names and values",
         about: "fields of the response, as for query",
         set: |own, value| {
-            own.response_field = named(value, field)?;
+            own.response_field = named(value, |name| names::field_name(name).map(Box::from))?;
             Ok(())
         },
     },

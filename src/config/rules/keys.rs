@@ -120,7 +120,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         values: "list of field names",
         about: "request fields by whose values responses are stored apart, as if Vary named them",
         set: |rule, value| {
-            rule.key_fields = Some(each(value, |name| field(name).map(String::from))?);
+            rule.effects.apart.extend(each(value, |name| field(name).map(String::from))?);
             Ok(())
         },
     },
@@ -130,7 +130,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         about: "cookies by whose values responses are stored apart",
         set: |rule, value| {
             let cookie = |name: &str| names::token(name).map(|name| format!("cookie:{name}"));
-            rule.key_cookies = Some(each(value, cookie)?);
+            rule.effects.apart.extend(each(value, cookie)?);
             Ok(())
         },
     },

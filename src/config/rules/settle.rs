@@ -48,6 +48,9 @@ fn settle_one(draft: &RuleDraft, number: usize) -> Result<Vec<SiteRule>, String>
             "'{key}' takes effect before there is a response: match nothing of the response, or write it in another rule"
         ));
     }
+    if !effects.apart.is_empty() && !draft.conditions.are_about_resource() {
+        return Err("key_fields and key_cookies hold for all requests of a path: match only path, extension, host and scheme".to_owned());
+    }
     if let Some(answer) = &effects.answer
         && let Answer::Redirect { location, .. } = &**answer
         && location.stars() > 0
@@ -80,10 +83,6 @@ fn settle_one(draft: &RuleDraft, number: usize) -> Result<Vec<SiteRule>, String>
 
 fn effects(draft: &RuleDraft) -> Result<Effects, String> {
     let mut effects = draft.effects.clone();
-    if draft.key_fields.is_some() || draft.key_cookies.is_some() {
-        let (fields, cookies) = (draft.key_fields.iter().flatten(), draft.key_cookies.iter().flatten());
-        effects.apart = Some(fields.chain(cookies).cloned().collect());
-    }
     effects.answer = match (&draft.redirect, &draft.respond) {
         (Some(_), Some(_)) => return Err("redirect and respond: write one of them".to_owned()),
         (Some((location, status)), None) => {

@@ -2,8 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use larder_proxy::exchange::forwarded::is_dropped;
 use larder_proxy::settings::{Named, Names, Pattern};
+use larder_semantics::storable::is_hop_by_hop;
 use toml::de::{DeTable, DeValue};
 
 use crate::cli::words::hint;
@@ -86,7 +88,14 @@ pub(super) fn entries<'t>(table: &'t DeTable<'_>) -> impl Iterator<Item = (&'t s
 
 /// The name of a field that rules may look at.
 pub(super) fn field(text: &str) -> Result<Box<str>, String> {
-    names::field_name(text).map(Box::from)
+    let name = names::field_name(text)?;
+    match name.as_str() {
+        "host" => Err("the host is in match.host".to_owned()),
+        _ if is_dropped(&name) || is_hop_by_hop(&HeaderMap::new())(name.as_bytes()) => {
+            Err(format!("'{name}' is not seen by rules: it is for this proxy only"))
+        }
+        _ => Ok(name.into()),
+    }
 }
 
 /// Status codes: `404`, `"5xx"` or `"500-503"`.

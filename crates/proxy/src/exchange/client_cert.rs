@@ -6,6 +6,7 @@ use std::iter;
 use http::{HeaderName, HeaderValue, header};
 use larder_semantics::fields::{Fields, members};
 
+use super::arrival::Asker;
 use super::reply::{Reply, Source};
 use super::request::Request;
 use crate::base::settings::{Edits, Role};
@@ -22,14 +23,10 @@ pub(crate) fn names_client(fields: &impl Fields) -> bool {
     ["authorization", CLIENT_CERT].iter().any(|name| fields.contains(name))
 }
 
-/// The fields by which a request on a listener of `role` selects what is stored: those of its head, but for what only the
-/// connection can tell.
-pub(crate) fn selecting<'h>(
-    lines: &'h Lines<'h>,
-    role: Role,
-    identity: Option<&'h ClientIdentity>,
-) -> Selecting<'h> {
-    let field = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field);
+/// The fields by which a request of `asker` selects what is stored: those of its head, but for what only the connection
+/// can tell.
+pub(crate) fn selecting<'h>(lines: &'h Lines<'h>, asker: &Asker<'h>) -> Selecting<'h> {
+    let field = asker.identity.filter(|_| asker.role == Role::Reverse).and_then(ClientIdentity::field);
     Selecting { lines, field, edits: None }
 }
 
@@ -68,7 +65,7 @@ impl Fields for Selecting<'_> {
 impl Request {
     /// The same with what its client has shown where certificates are asked for. Only origins of sites are told; servers that a
     /// forward proxy asks are not.
-    pub(crate) fn shown(mut self, role: Role, identity: Option<&ClientIdentity>) -> Self {
+    pub(super) fn shown(mut self, role: Role, identity: Option<&ClientIdentity>) -> Self {
         self.asked_for_certificate = identity.is_some();
         if let Some(field) = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field) {
             self.fields.insert(HeaderName::from_static(CLIENT_CERT), field.clone());

@@ -33,6 +33,15 @@ impl Edits {
         }
     }
 
+    /// Changes the fields of a 304. They take the place of those of a stored response that was changed already, so nothing is
+    /// added that the 304 does not have.
+    pub(crate) fn apply_to_news(&self, news: &mut HeaderMap) {
+        let kept = news.iter().filter(|(name, value)| self.keep(name.as_str().as_bytes(), value.as_bytes()));
+        let added = self.add.iter().filter(|(name, _)| news.contains_key(name));
+        let written = self.set.iter().chain(added).map(|(name, value)| (name, value));
+        *news = kept.chain(written).map(|(name, value)| (name.clone(), value.clone())).collect();
+    }
+
     /// Changes the lines of a reply, which begin at `start` of `out`.
     pub(crate) fn apply_behind(&self, out: &mut Vec<u8>, start: usize) {
         let lines = out.split_off(start);

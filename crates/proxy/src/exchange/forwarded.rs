@@ -77,7 +77,7 @@ struct Told<'b> {
 }
 
 /// Whether a request field of this name is never forwarded.
-pub(crate) fn is_dropped(name: &str) -> bool {
+pub fn is_dropped(name: &str) -> bool {
     let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
     // CGI makes one variable of X-Forwarded-Host and X_Forwarded_Host; some servers do so with other characters, too.
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');

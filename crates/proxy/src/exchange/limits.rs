@@ -7,11 +7,11 @@ use std::time::Instant;
 use http::{HeaderValue, StatusCode, header};
 use larder_semantics::status::Why;
 
-use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Counted, LimitBy};
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
+use crate::exchange::target::ruled_host;
 use crate::net::limiter::{Beyond, Holder, InProgress, Limiter};
 
 /// The limits against which a request counts until its reply is sent.
@@ -67,9 +67,9 @@ fn holder(limiter: &Limiter, request: &Request) -> Holder {
     match &limiter.limit.by {
         LimitBy::Client => limiter.holder(network(request.client.ip(), 32, 64)),
         LimitBy::Network => limiter.holder(network(request.client.ip(), 24, 48)),
-        LimitBy::Host => limiter.holder(host_of(&request.authority).to_ascii_lowercase()),
+        LimitBy::Host => limiter.holder(ruled_host(&request.authority).to_ascii_lowercase()),
         LimitBy::Field(name) => {
-            let fields = request.unchanged.as_deref().unwrap_or(&request.fields);
+            let fields = request.unchanged.as_deref().map_or(&request.fields, |unchanged| &unchanged.fields);
             let mut values = fields.get_all(name).iter().map(HeaderValue::as_bytes);
             limiter.holder((values.next(), values.collect::<Vec<_>>()))
         }

@@ -3,7 +3,7 @@
 pub mod arrival;
 pub(crate) mod client_cert;
 pub(crate) mod edits;
-pub(crate) mod forwarded;
+pub mod forwarded;
 pub(crate) mod gateways;
 pub(crate) mod limits;
 pub(crate) mod passes;

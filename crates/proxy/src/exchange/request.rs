@@ -17,15 +17,15 @@ use larder_semantics::{key, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
-use crate::base::networks::host_of;
-use crate::base::settings::{QueryStrings, Role};
+use crate::base::settings::QueryStrings;
 use crate::counts::span::Trace;
+use crate::exchange::arrival::Asker;
 use crate::exchange::forwarded::is_dropped;
 use crate::exchange::limits::Entered;
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
-use crate::exchange::rulebook::{Rulebook, Ruled, Ruling};
-use crate::exchange::target::{Address, asked, rule, write_key};
+use crate::exchange::rulebook::{Rulebook, Ruling};
+use crate::exchange::target::{Address, RuledRequest, asked, rule, ruled_host, unruled, write_key};
 use crate::http::body::Upload;
 use crate::http::head::{Head, Refusal};
 use crate::http::names;
@@ -55,8 +55,10 @@ pub(crate) struct Request {
     pub(crate) route: Route,
     /// What the rules of its site make of it.
     pub(crate) ruling: Arc<Ruling>,
-    /// The fields before rules have changed them, if rules have, and others need them.
-    pub(crate) unchanged: Option<Box<HeaderMap>>,
+    /// The fields and cookies by which rules store its response apart, as `larder_semantics::vary` names them.
+    pub(crate) apart: Vec<String>,
+    /// As the client has sent it, if rules have changed it, and others look at it.
+    pub(crate) unchanged: Option<Box<Unchanged>>,
     pub(crate) client: SocketAddr,
     /// The values of `Upgrade`.
     pub(crate) upgrade: Option<HeaderValue>,
@@ -83,6 +85,14 @@ pub(crate) struct Request {
     pub(crate) lost_try: AtomicBool,
     /// The limits against which it counts.
     pub(crate) entered: Entered,
+}
+
+/// A request before rules have changed it.
+#[derive(Clone, Debug)]
+pub(crate) struct Unchanged {
+    pub(crate) fields: HeaderMap,
+    /// Path and query.
+    pub(crate) path: String,
 }
 
 /// Sums the times that origins take until they begin to answer.
@@ -181,10 +191,9 @@ impl Request {
         head: &Head<'_>,
         memory: &Memory,
         plan: &Plan,
-        role: Role,
-        client: SocketAddr,
+        asker: &Asker<'_>,
     ) -> Result<Self, Refusal> {
-        Self::take_under(head, memory, plan, (role, client), rule)
+        Self::take_under(head, memory, plan, asker, rule)
     }
 
     /// The same as if there were no rules.
@@ -195,18 +204,17 @@ impl Request {
         head: &Head<'_>,
         memory: &Memory,
         plan: &Plan,
-        role: Role,
-        client: SocketAddr,
+        asker: &Asker<'_>,
     ) -> Result<Self, Refusal> {
-        Self::take_under(head, memory, plan, (role, client), |rulebook, _, _| Ruled::Kept(rulebook.base()))
+        Self::take_under(head, memory, plan, asker, |rulebook, _, _| unruled(rulebook))
     }
 
     fn take_under(
         head: &Head<'_>,
         memory: &Memory,
         plan: &Plan,
-        (role, client): (Role, SocketAddr),
-        rule: impl for<'p> FnOnce(&'p Rulebook, &Address<'_>, (&Method, IpAddr, &HeaderMap)) -> Ruled<'p>,
+        &Asker { role, address: client, identity, by_peer }: &Asker<'_>,
+        rule: impl for<'p> FnOnce(&'p Rulebook, &Address<'_>, (&Method, IpAddr, &HeaderMap)) -> RuledRequest<'p>,
     ) -> Result<Self, Refusal> {
         let address = Address::of(head.target, role)?;
         let Address { scheme, authority, path } = address;
@@ -218,11 +226,20 @@ impl Request {
         };
         let mut fields = collect(head, own_field(&route, &head.method))?;
         let rulebook = route.rulebook(&plan.forward);
-        let ruling = rule(rulebook, &address, (&head.method, client.ip(), &fields)).share();
-        let path = counted(&ruling, path);
-        let is_edited = !ruling.request.is_empty();
-        let unchanged = (is_edited && rulebook.needs_responses()).then(|| Box::new(fields.clone()));
-        ruling.request.apply(&mut fields);
+        if rulebook.is_evaded_by(&path) {
+            return Err(DOT_SEGMENTS);
+        }
+        let RuledRequest { ruled, apart } = rule(rulebook, &address, (&head.method, client.ip(), &fields));
+        let ruling = ruled.share();
+        let counted = counted(&ruling, &path);
+        let edits = Some(&ruling.request).filter(|edits| !by_peer && !edits.is_empty());
+        let is_looked_at = rulebook.needs_responses() || ruling.limits_by_field();
+        let unchanged = (is_looked_at && (edits.is_some() || counted != path))
+            .then(|| Box::new(Unchanged { fields: fields.clone(), path }));
+        let path = counted;
+        if let Some(edits) = edits {
+            edits.apply(&mut fields);
+        }
         // Other protocols (h2c) would carry requests past everything that is checked here.
         let websocket = |protocol: &&[u8]| protocol.eq_ignore_ascii_case(b"websocket");
         let upgrade = head.fields.first("upgrade").filter(|protocol| head.upgrade && websocket(protocol));
@@ -236,7 +253,7 @@ impl Request {
             }
             _ => authority.to_owned(),
         };
-        Ok(Self {
+        let request = Self {
             method: head.method.clone(),
             version: head.version,
             scheme,
@@ -252,13 +269,14 @@ impl Request {
             key,
             route,
             ruling,
+            apart,
             unchanged,
             client,
             upgrade,
             content: Upload::Empty,
             link: None,
             origin: Stopwatch::default(),
-            by_peer: false,
+            by_peer,
             awaited: None,
             asks_peers: false,
             query: plan.settings.statistics.query,
@@ -266,7 +284,8 @@ impl Request {
             asked_for_certificate: false,
             lost_try: AtomicBool::new(false),
             entered: Entered::default(),
-        })
+        };
+        Ok(request.shown(role, identity))
     }
 
     /// What the rules of its site make of it and of a response of this status, length and with these fields.
@@ -279,19 +298,28 @@ impl Request {
         if !rulebook.needs_responses() {
             return Arc::clone(&self.ruling);
         }
-        let (path, query) =
-            self.path.split_once('?').map_or((&*self.path, None), |(path, query)| (path, Some(query)));
+        let (fields_sent, path) = self
+            .unchanged
+            .as_deref()
+            .map_or((&self.fields, &*self.path), |unchanged| (&unchanged.fields, &*unchanged.path));
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         let request = larder_rules::Request {
             method: self.method.as_str(),
             scheme: self.scheme,
-            host: host_of(&self.authority),
+            host: ruled_host(&self.authority),
             path: &larder_rules::normal_path(path),
             query,
             client: self.client.ip(),
-            fields: self.unchanged.as_deref().unwrap_or(&self.fields),
+            fields: fields_sent,
         };
         let response = larder_rules::Response { status: status.as_u16(), length, fields };
         rulebook.on_response(&request, &response).share()
+    }
+
+    /// What the rules of its site make of it and of the stored `entry` after the `news` of a 304 or of an answer to HEAD.
+    pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Arc<Ruling> {
+        let updated = revalidate::update(&entry.fields().to_map(), news);
+        self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
     }
 
     /// Whether it wants a newer response than the stored one.
@@ -416,6 +444,7 @@ impl Request {
             hash: self.hash,
             route: self.route.clone(),
             ruling: Arc::clone(&self.ruling),
+            apart: self.apart.clone(),
             unchanged: self.unchanged.clone(),
             client: self.client,
             upgrade: None,
@@ -444,9 +473,14 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
     }
 }
 
+const DOT_SEGMENTS: Refusal =
+    Refusal::bad("this site has rules for paths: a path may have no segments '.' or '..'");
+
 /// `path` with the part of its query that counts.
-fn counted(ruling: &Ruling, path: String) -> String {
-    let (Some(rule), Some((start, query))) = (&ruling.query, path.split_once('?')) else { return path };
+fn counted(ruling: &Ruling, path: &str) -> String {
+    let (Some(rule), Some((start, query))) = (&ruling.query, path.split_once('?')) else {
+        return path.to_owned();
+    };
     let mut counted = start.as_bytes().to_vec();
     rule.write(query, &mut counted);
     String::from_utf8_lossy(&counted).into_owned()

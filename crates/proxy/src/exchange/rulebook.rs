@@ -7,11 +7,11 @@ use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::HashMap;
-use larder_rules::{Fields, Numbers, RuleSet};
+use larder_rules::{Fields, Numbers, Rule, RuleSet, has_dot_segments};
 use larder_semantics::storable::Rules;
 
 use crate::base::settings::Networks;
-use crate::base::settings::{Answer, Counted, Edits, Effects, Limit, Query, SiteRule};
+use crate::base::settings::{Answer, Counted, Edits, Effects, Limit, LimitBy, Query, SiteRule};
 use crate::net::limiter::Limiter;
 
 /// Rules, compiled.
@@ -19,6 +19,10 @@ use crate::net::limiter::Limiter;
 pub(crate) struct Rulebook {
     set: RuleSet,
     rules: Vec<SiteRule>,
+    /// Those that store responses apart.
+    apart: Apart,
+    /// Some of them are about paths.
+    looks_at_paths: bool,
     /// The limits of each rule.
     limiters: Vec<Limiters>,
     /// Where no rule holds.
@@ -27,6 +31,14 @@ pub(crate) struct Rulebook {
     single: Vec<Arc<Ruling>>,
     /// Where several do.
     several: RwLock<HashMap<Numbers, Arc<Ruling>, foldhash::fast::FixedState>>,
+}
+
+/// Rules that store responses apart by fields and cookies of requests. All that hold add up, and `stop` ends nothing: what
+/// is stored under one key has to be stored apart in one way.
+#[derive(Debug)]
+struct Apart {
+    set: RuleSet,
+    names: Vec<Vec<String>>,
 }
 
 /// The limits of a rule; none: it sets none.
@@ -47,7 +59,6 @@ pub(crate) struct Ruling {
     /// An answer may be given without waiting.
     pub(crate) at_once: bool,
     pub(crate) query: Option<Query>,
-    pub(crate) apart: Vec<String>,
     pub(crate) request: Edits,
     pub(crate) response: Edits,
     /// `None` without any.
@@ -76,6 +87,8 @@ impl Rulebook {
         };
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
+            apart: Apart::new(rules),
+            looks_at_paths: rules.iter().any(|rule| rule.rule.conditions.look_at_path()),
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),
             limiters,
@@ -122,6 +135,27 @@ impl Rulebook {
         self.together(self.set.on_response(request, response))
     }
 
+    /// The fields and cookies of `request`, as `larder_semantics::vary` names them, by which its response is stored apart.
+    pub(crate) fn apart<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Vec<String> {
+        if self.apart.set.is_empty() {
+            return Vec::new();
+        }
+        let mut apart: Vec<String> = Vec::new();
+        for number in self.apart.set.on_request(request) {
+            for name in self.apart.names.get(usize::from(number)).into_iter().flatten() {
+                if !apart.contains(name) {
+                    apart.push(name.clone());
+                }
+            }
+        }
+        apart
+    }
+
+    /// Whether rules are about paths, and a path and query may be another one to an origin than to them.
+    pub(crate) fn is_evaded_by(&self, path: &str) -> bool {
+        self.looks_at_paths && has_dot_segments(path.split('?').next().unwrap_or_default())
+    }
+
     /// Whether rules need the response.
     pub(crate) fn needs_responses(&self) -> bool {
         self.set.needs_responses()
@@ -153,6 +187,17 @@ impl Rulebook {
             kept.insert(numbers, Arc::clone(&ruling));
         }
         ruling
+    }
+}
+
+impl Apart {
+    fn new(rules: &[SiteRule]) -> Self {
+        let apart = || rules.iter().filter(|rule| !rule.effects.apart.is_empty());
+        let rule = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
+        Self {
+            set: RuleSet::new(apart().map(rule).collect()),
+            names: apart().map(|rule| rule.effects.apart.clone()).collect(),
+        }
     }
 }
 
@@ -197,7 +242,6 @@ impl Ruling {
             caching,
             caches,
             query: effects.query.clone(),
-            apart: effects.apart.clone().unwrap_or_default(),
             request: effects.request.clone(),
             response: effects.response.clone(),
             reply: (!effects.reply.is_empty()).then(|| Arc::new(effects.reply.clone())),
@@ -206,6 +250,11 @@ impl Ruling {
             deny: effects.deny.clone(),
             limits,
         }
+    }
+
+    /// Whether requests are limited by their fields.
+    pub(crate) fn limits_by_field(&self) -> bool {
+        self.limits.iter().any(|limiter| matches!(limiter.limit.by, LimitBy::Field(_)))
     }
 
     /// The caching, or `None` where nothing is cached.

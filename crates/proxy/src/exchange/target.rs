@@ -1,8 +1,10 @@
 //! What a request is for: its target, the cache key of that, and what the rules of its site make of it.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
+use larder_rules::normal_path;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
@@ -100,7 +102,15 @@ pub(crate) fn cached_site<'p>(
             (site.number, &site.rulebook)
         }
     };
-    let ruled = rule(rulebook, address, (method, client, fields));
+    if rulebook.is_empty() {
+        return rulebook.base().at_once.then(|| (number, Ruled::Kept(rulebook.base())));
+    }
+    let sent = path_of(address);
+    let path = normal_path(sent);
+    if matches!(path, Cow::Owned(_)) && rulebook.is_evaded_by(sent) {
+        return None;
+    }
+    let ruled = rulebook.on_request(&seen(address, &path, (method, client, fields)));
     ruled.at_once.then_some((number, ruled))
 }
 
@@ -129,26 +139,60 @@ pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
     keys
 }
 
+/// What the rules of a site make of a request.
+pub(super) struct RuledRequest<'p> {
+    pub(super) ruled: Ruled<'p>,
+    /// The fields and cookies by which its response is stored apart.
+    pub(super) apart: Vec<String>,
+}
+
 /// What the rules of a site make of a request for `address`.
 pub(super) fn rule<'p>(
     rulebook: &'p Rulebook,
     address: &Address<'_>,
-    (method, client, fields): (&Method, IpAddr, &impl Fields),
-) -> Ruled<'p> {
+    (method, client, fields): (&Method, IpAddr, &HeaderMap),
+) -> RuledRequest<'p> {
     if rulebook.is_empty() {
-        return Ruled::Kept(rulebook.base());
+        return unruled(rulebook);
     }
-    let (path, query) =
-        address.path.split_once('?').map_or((address.path, None), |(path, query)| (path, Some(query)));
-    rulebook.on_request(&larder_rules::Request {
+    let path = normal_path(path_of(address));
+    let request = seen(address, &path, (method, client, fields));
+    RuledRequest { ruled: rulebook.on_request(&request), apart: rulebook.apart(&request) }
+}
+
+/// What a site makes of any request if its rules are left out.
+pub(super) fn unruled(rulebook: &Rulebook) -> RuledRequest<'_> {
+    RuledRequest { ruled: Ruled::Kept(rulebook.base()), apart: Vec::new() }
+}
+
+/// A request for `address` as rules see it; `path` is its path in normal form.
+fn seen<'r, F: Fields>(
+    address: &'r Address<'_>,
+    path: &'r [u8],
+    (method, client, fields): (&'r Method, IpAddr, &'r F),
+) -> larder_rules::Request<'r, F> {
+    larder_rules::Request {
         method: method.as_str(),
         scheme: address.scheme,
-        host: host_of(address.authority),
-        path: &larder_rules::normal_path(if path.is_empty() { "/" } else { path }),
-        query,
+        host: ruled_host(address.authority),
+        path,
+        query: address.path.split_once('?').map(|(_, query)| query),
         client,
         fields,
-    })
+    }
+}
+
+fn path_of<'b>(address: &Address<'b>) -> &'b str {
+    match address.path.split('?').next() {
+        None | Some("") => "/",
+        Some(path) => path,
+    }
+}
+
+/// The host of `authority` as rules see it: a dot at its end makes no other host of it.
+pub(super) fn ruled_host(authority: &str) -> &str {
+    let host = host_of(authority);
+    host.strip_suffix('.').unwrap_or(host)
 }
 
 /// What a request with these fields asks of a cache with these rules.

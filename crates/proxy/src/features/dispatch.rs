@@ -21,7 +21,9 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     reply.outcome.origin_time = request.origin.sum();
     reply.site = request.route.number();
     reply.entered = request.entered.take();
-    reply.edits.clone_from(&request.ruling.reply);
+    if !request.by_peer {
+        reply.edits.clone_from(&request.ruling.reply);
+    }
     if request.asked_for_certificate {
         client_cert::keep_from_client_caches(&mut reply);
     }
@@ -32,17 +34,17 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
 }
 
 async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
-    if let Some(reply) = pass::answer_ourselves(plan, request) {
-        return reply;
-    }
-    if let Some(reply) = pass::refuse_port(plan, request) {
-        return reply;
-    }
     if let Some(reply) = rules::refuse(request) {
         return reply;
     }
     if let Err(reply) = limits::enter(request, Counted::All) {
         return *reply;
+    }
+    if let Some(reply) = pass::answer_ourselves(plan, request) {
+        return reply;
+    }
+    if let Some(reply) = pass::refuse_port(plan, request) {
+        return reply;
     }
     // Before it waits for a fetch that waits for it.
     if let Err(error) = passes::refuse_loop(plan, request) {

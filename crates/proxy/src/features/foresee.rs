@@ -14,6 +14,7 @@ use larder_store::lines::write_line;
 use crate::base::clock;
 use crate::base::settings::{Role, Settings};
 use crate::counts::accounts::Accounts;
+use crate::exchange::arrival::Asker;
 use crate::exchange::gateways::Gateways;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
@@ -91,7 +92,8 @@ impl Foresight {
         let Parsed::Whole(head, _) = parsed else { return Err("this is no whole request".to_owned()) };
         let role = if plan.settings.sites.is_empty() { Role::Forward } else { Role::Reverse };
         let client = SocketAddr::new(asked.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
-        let request = Request::take(&head, &self.memory, plan, role, client).map_err(refused)?;
+        let asker = Asker { role, address: client, identity: None, by_peer: false };
+        let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;
         Ok(self.decide(&request, head.framing != Framing::Length(0), asked.answer.as_ref()))
     }
 

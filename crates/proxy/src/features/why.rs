@@ -28,6 +28,7 @@ use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{Listener, Role, SiteRule};
 use crate::cluster::{peers, tier};
+use crate::exchange::arrival::Asker;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
@@ -102,8 +103,9 @@ fn run(
         Ok(Parsed::Whole(head, _)) if is_unserved(plan, &head, role, false) => Err(ONLY_TLS),
         Ok(Parsed::Whole(head, _)) => {
             let has_content = head.framing != Framing::Length(0);
-            let unruled = || Request::take_without_rules(&head, memory, plan, role, client).ok();
-            Request::take(&head, memory, plan, role, client).map(|request| {
+            let asker = Asker { role, address: client, identity: None, by_peer: false };
+            let unruled = || Request::take_without_rules(&head, memory, plan, &asker).ok();
+            Request::take(&head, memory, plan, &asker).map(|request| {
                 let without = if request.ruling.numbers.is_empty() { None } else { unruled() };
                 (request, without, has_content)
             })
@@ -304,11 +306,11 @@ impl Run<'_> {
 
     fn decide(&self, held: &Held) -> Decision {
         let request = &self.request;
-        if pass::answer_ourselves(self.plan, request).is_some() {
-            return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::Method) };
-        }
         if rules::refuse(request).is_some() {
             return Decision::of(Kind::Refused, Why::AccessDenied);
+        }
+        if pass::answer_ourselves(self.plan, request).is_some() {
+            return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::Method) };
         }
         if request.ruling.answer.is_some() {
             return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::ByRule) };

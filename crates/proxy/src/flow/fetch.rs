@@ -25,8 +25,10 @@ use crate::base::settings::Counted;
 use crate::cache::doubt::Doubt;
 use crate::cluster::tier::Tier;
 use crate::exchange::limits;
+use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
+use crate::exchange::rulebook::Ruling;
 use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::revalidation::Revalidation;
@@ -89,7 +91,8 @@ pub(crate) async fn fetch(
         };
         // Nodes need not agree what time it is.
         let times = Times { requested: answer.requested, received, by_age: answer.by_peer };
-        let ruling = Arc::clone(&answer.ruling);
+        let confirmed = confirmed(cx.plan, request, &revalidation, &answer);
+        let ruling = Arc::clone(confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling));
         let cx = Context { rules: &ruling.caching, ..cx };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
         let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
@@ -100,13 +103,34 @@ pub(crate) async fn fetch(
         match fetched.understand(&revalidation, &answer) {
             Meaning::AskAgain => revalidation = Revalidation::Whole,
             Meaning::StillGood(entry) => {
-                return fetched.still_good(fetching, entry, &answer.written());
+                let news = confirmed.map_or_else(|| answer.written(), |(_, news)| news);
+                return fetched.still_good(fetching, entry, &news);
             }
             Meaning::StaleInstead(entry) => return fetched.stale(fetching, &entry, Some(answer.status)),
             Meaning::Completes(entry, joined) => return fetched.complete(fetching, answer, entry, joined),
             Meaning::Answer => return fetched.answer(fetching, answer),
         }
     }
+}
+
+/// The fields of a 304 as rules change them, and what they make of the stored response that it confirms. `None` for other
+/// answers.
+fn confirmed(
+    plan: &Plan,
+    request: &Request,
+    revalidation: &Revalidation,
+    answer: &Answer,
+) -> Option<(Arc<Ruling>, HeaderMap)> {
+    let Revalidation::Validate(entry) = revalidation else { return None };
+    if answer.status != StatusCode::NOT_MODIFIED {
+        return None;
+    }
+    let mut news = answer.written();
+    let ruling = request.rule_update(plan, entry, &news);
+    if !answer.by_peer {
+        ruling.response.apply_to_news(&mut news);
+    }
+    Some((ruling, news))
 }
 
 /// What an answer to the request means.
@@ -193,12 +217,13 @@ impl Fetched<'_> {
         let length = ContentRange::of(&*rest.fields)?.complete();
         let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
         fields.remove(header::CONTENT_RANGE);
-        let keeping = self.judge(StatusCode::OK, &fields).ok()?;
+        let ruling = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, &fields));
+        let keeping = self.judge(&ruling.caching, StatusCode::OK, &fields).ok()?;
         Some(Joined { fields, length, keeping })
     }
 
-    fn judge(&self, status: StatusCode, fields: &impl Fields) -> Result<Keeping, Why> {
-        let keeping = judge(self.cx.rules, self.request, status, fields, self.times)?;
+    fn judge(&self, rules: &Rules, status: StatusCode, fields: &impl Fields) -> Result<Keeping, Why> {
+        let keeping = judge(rules, self.request, status, fields, self.times)?;
         Ok(Keeping { freshness: self.doubt.temper(keeping.freshness, fields), ..keeping })
     }
 
@@ -285,7 +310,7 @@ impl Fetched<'_> {
 
     /// Shares and stores the answer if that is allowed; else passes it to this client alone.
     fn answer(&self, fetching: Fetching, answer: Answer) -> Reply {
-        let keeping = match self.judge(answer.status, &*answer.fields) {
+        let keeping = match self.judge(self.cx.rules, answer.status, &*answer.fields) {
             Ok(_) if self.would_spoil(answer.status) => {
                 return self.pass(fetching, Why::ErrorWhileFresh, answer);
             }
@@ -414,7 +439,7 @@ pub(crate) fn judge(
 ) -> Result<Keeping, Why> {
     let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
     let mut signature = Vec::new();
-    vary::write_with(fields, &request.ruling.apart, &request.fields, &mut signature)?;
+    vary::write_with(fields, &request.apart, &request.fields, &mut signature)?;
     if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Head as Revealed};
@@ -68,7 +68,8 @@ pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Option<Reply> 
 fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
     let mut seen =
         format!("TRACE {} HTTP/1.1\r\nVia: 1.1 {}\r\n", request.url(), plan.settings.name).into_bytes();
-    for (name, value) in &request.fields {
+    let is_ours = |name: &HeaderName| request.ruling.request.written(name.as_str()).next().is_some();
+    for (name, value) in request.fields.iter().filter(|(name, _)| !is_ours(name)) {
         let secret = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION].contains(name)
             || name.as_str() == CLIENT_CERT;
         if !secret {
@@ -104,7 +105,7 @@ pub(crate) async fn through(
     let change = Change::of(&worker.shared, request);
     let answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
     let Answer { status, fields, download, requested, ruling, .. } = match answered {
-        Some(Ok(answer)) => answer,
+        Some(Ok(answer)) => answer.for_client(),
         Some(Err(error)) => {
             if let Some(mut change) = change {
                 change.failed(&error);
@@ -255,7 +256,7 @@ fn posted(
     let verdict =
         storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
     let mut signature = Vec::new();
-    let written = vary::write_with(&*fields, &ruling.apart, &request.fields, &mut signature);
+    let written = vary::write_with(&*fields, &request.apart, &request.fields, &mut signature);
     let (Ok(freshness), Ok(())) = (verdict, written) else {
         return upstream::pass_on(false, status, fields, download, outcome);
     };
@@ -290,9 +291,9 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
     let times = Times { requested: answer.requested, received: clock::now(), by_age: false };
     if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
         let writer = cx.worker.cache.fills.alone(&request.key, began);
-        learn(cx, &writer, request, &stored, answer.status, &answer.written(), (times, doubt));
+        learn(cx, &writer, request, &stored, (answer.status, &answer.written()), (times, doubt));
     }
-    let Answer { status, fields, download, .. } = answer;
+    let Answer { status, fields, download, .. } = answer.for_client();
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
     upstream::pass_on(true, status, fields, download, outcome)
 }
@@ -314,8 +315,7 @@ fn learn(
     writer: &FillWriter,
     request: &Request,
     stored: &Entry,
-    status: StatusCode,
-    fields: &HeaderMap,
+    (status, fields): (StatusCode, &HeaderMap),
     (times, doubt): (Times, Doubt),
 ) {
     let store = &cx.worker.cache.store;
@@ -327,10 +327,11 @@ fn learn(
                 && !revalidate::has_same_strong_tag(&stored.fields(), fields) => {}
         Revealed::Stale => drop(store.remove(&request.key)),
         Revealed::Update => {
+            let ruling = request.rule_update(cx.plan, stored, fields);
             let updated = revalidate::update(&stored.fields().to_map(), fields);
-            let get = Method::GET;
-            let fresh = storable::storable(cx.rules, &get, &request.fields, stored.status(), &updated, times);
-            let updated = storable::storable_fields(cx.rules, &updated);
+            let (rules, get, status) = (&ruling.caching, Method::GET, stored.status());
+            let fresh = storable::storable(rules, &get, &request.fields, status, &updated, times);
+            let updated = storable::storable_fields(rules, &updated);
             let entry = fresh.ok().map(|fresh| doubt.temper(fresh, &updated)).and_then(|fresh| {
                 stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh, writer.born())
             });

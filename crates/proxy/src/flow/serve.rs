@@ -4,7 +4,6 @@
 //! reply. Control flow lives here; the rules are in `larder-semantics`, the bytes in
 //! `larder-store`. [`at_once`] is the same flow for what the cache can answer without waiting.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -19,9 +18,10 @@ use larder_store::{Entry, Joined, Resident};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
-use crate::base::settings::{Counted, Role};
+use crate::base::settings::Counted;
 use crate::cache::Cache;
 use crate::cluster::{Cluster, lease, session};
+use crate::exchange::arrival::Asker;
 use crate::exchange::client_cert;
 use crate::exchange::limits;
 use crate::exchange::plan::Plan;
@@ -33,7 +33,6 @@ use crate::flow::fetching::Fetching;
 use crate::flow::worker::Worker;
 use crate::flow::{answer, equivalent, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
-use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::Observers;
 
 /// What the cache answers without waiting.
@@ -49,7 +48,7 @@ pub(crate) fn at_once(
     worker: &Worker,
     plan: &Plan,
     head: &head::Head<'_>,
-    (role, client, identity): (Role, IpAddr, Option<&ClientIdentity>),
+    asker: &Asker<'_>,
     now: u32,
     key: &mut Vec<u8>,
 ) -> Option<Answer> {
@@ -60,10 +59,12 @@ pub(crate) fn at_once(
     if !worker.shared.is_sure() {
         return None;
     }
+    let role = asker.role;
     let address = Address::of(head.target, role).ok()?;
-    let selecting = client_cert::selecting(&head.fields, role, identity);
-    let (site, ruling) = cached_site(plan, role, &address, (&head.method, client, &selecting))?;
-    let (rules, selecting) = (&ruling.caching, selecting.edited(&ruling.request)?);
+    let selecting = client_cert::selecting(&head.fields, asker);
+    let (site, ruling) = cached_site(plan, role, &address, (&head.method, asker.address.ip(), &selecting))?;
+    let rules = &ruling.caching;
+    let selecting = if asker.by_peer { selecting } else { selecting.edited(&ruling.request)? };
     key.clear();
     write_key(key, role, &address, ruling.query.as_ref());
     let store = &worker.cache.store;
@@ -88,8 +89,10 @@ pub(crate) fn at_once(
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
     let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome.from(tier))?;
-    reply.edits.clone_from(&ruling.reply);
-    if identity.is_some() {
+    if !asker.by_peer {
+        reply.edits.clone_from(&ruling.reply);
+    }
+    if asker.identity.is_some() {
         client_cert::keep_from_client_caches(&mut reply);
     }
     Some(Answer { reply: Reply { site, ..reply }, hash })

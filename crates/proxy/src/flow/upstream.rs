@@ -46,6 +46,15 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// The answer as a client gets it that is given nothing else. By rules, a 304 is changed as late as here: they hold for the
+    /// response that it confirms.
+    pub(crate) fn for_client(mut self) -> Self {
+        if !self.by_peer && self.status == StatusCode::NOT_MODIFIED {
+            self.ruling.response.apply_to_lines(&mut self.fields);
+        }
+        self
+    }
+
     /// The fields as the origin has written them, without changes by other nodes.
     pub(crate) fn written(&self) -> HeaderMap {
         let mut fields = self.fields.to_map();
@@ -84,8 +93,14 @@ pub(crate) async fn send(
     let took = begun.elapsed();
     request.origin.add(took);
     let (mut head, download, by_peer) = answered?;
-    let ruling = request.rule_response(plan, (head.status, download.length(), &*head.fields));
-    if !by_peer {
+    let length = match request.method {
+        Method::HEAD => {
+            head.fields.first("content-length").and_then(|length| str::from_utf8(length).ok()?.parse().ok())
+        }
+        _ => download.length(),
+    };
+    let ruling = request.rule_response(plan, (head.status, length, &*head.fields));
+    if !by_peer && head.status != StatusCode::NOT_MODIFIED {
         ruling.response.apply_to_lines(&mut head.fields);
     }
     worker.times.answered(took);

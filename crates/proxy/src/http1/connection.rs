@@ -25,7 +25,7 @@ use super::watch::Watch;
 use crate::base::clock;
 use crate::cluster::peer_request::PeerRequest;
 use crate::cluster::probe;
-use crate::exchange::arrival::{Arrival, is_https};
+use crate::exchange::arrival::{Arrival, Asker, is_https};
 use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
@@ -219,26 +219,27 @@ impl Connection {
             keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
             head_only: head.method == Method::HEAD,
         };
-        let (identity, asker) = (self.identity.as_ref(), (role, client.ip(), self.identity.as_deref()));
-        let at_once = || serve::at_once(&self.worker, plan, &head, asker, now, &mut self.key);
+        let identity = self.identity.as_ref();
+        let asker = Asker { role, address: client, identity: identity.map(Arc::as_ref), by_peer };
+        let at_once = || serve::at_once(&self.worker, plan, &head, &asker, now, &mut self.key);
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
-            let request = Request::take(&head, &self.worker.cache.store.memory, plan, role, client);
+            let request = Request::take(&head, &self.worker.cache.store.memory, plan, &asker);
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Break(match request {
                 Ok(request) => {
                     let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-                    let (mut request, since) = (Box::new(request.shown(role, asker.2)), Instant::now());
-                    (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
+                    let (mut request, since) = (Box::new(request), Instant::now());
+                    (request.trace, request.awaited) = (trace, awaited);
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
             });
         };
         if self.worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(&self.worker, &head, (role, client, asker.2), &reply);
+            validator::check_hit(&self.worker, &head, &asker, &reply);
         }
         let before = self.writing.out.len();
         let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));

@@ -21,7 +21,7 @@ use super::stream::Stream;
 use super::tunnel;
 use crate::base::clock;
 use crate::cluster::peer_request::PeerRequest;
-use crate::exchange::arrival::{Arrival, is_https};
+use crate::exchange::arrival::{Arrival, Asker, is_https};
 use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -359,8 +359,8 @@ impl Desk {
         self.worker.versions.count(head.version);
         let head_only = head.method == Method::HEAD;
         let identity = self.identity.as_ref();
-        let asker = (role, client.ip(), identity.map(Arc::as_ref));
-        let at_once = || serve::at_once(&self.worker, plan, &head, asker, now, &mut self.key);
+        let asker = Asker { role, address: client, identity: identity.map(Arc::as_ref), by_peer };
+        let at_once = || serve::at_once(&self.worker, plan, &head, &asker, now, &mut self.key);
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
             let permit = match self.permit(plan, &head) {
@@ -368,16 +368,16 @@ impl Desk {
                 Err(refusal) => return Err((refusal, memo.map(Box::new))),
             };
             let (delimited, expects) = (head.framing, head.expects_continue);
-            let request = Request::take(&head, &self.worker.cache.store.memory, plan, role, client);
+            let request = Request::take(&head, &self.worker.cache.store.memory, plan, &asker);
             let mut request = match request {
-                Ok(request) => Box::new(request.shown(role, asker.2)),
+                Ok(request) => Box::new(request),
                 Err(refusal) => return Err((refusal, memo.map(Box::new))),
             };
             if head.upgrade {
                 tunnel::shake_hands(&mut request);
             }
             let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-            (request.trace, request.by_peer, request.awaited) = (trace, by_peer, awaited);
+            (request.trace, request.awaited) = (trace, awaited);
             let ask = Ask { request, delimited, expects, head_only, memo, since: since(), permit };
             if let Some(stream) = self.enlist(state, plan, (stream, end)) {
                 tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(ask)));
@@ -385,7 +385,7 @@ impl Desk {
             return Ok(());
         };
         if self.worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(&self.worker, &head, (role, client, asker.2), &reply);
+            validator::check_hit(&self.worker, &head, &asker, &reply);
         }
         let before = state.out.len();
         let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));

@@ -16,6 +16,7 @@ use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::Role;
 use crate::counts::span::Trace;
+use crate::exchange::arrival::Asker;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
@@ -147,18 +148,17 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
         return Err(Refusal::bad("malformed request-target"));
     };
     let mut key = Vec::new();
-    let asker = (Role::Forward, visitor.client.ip(), None);
-    let step = match serve::at_once(&visitor.worker, plan, &read, asker, clock::now(), &mut key) {
+    let asker = Asker { role: Role::Forward, address: visitor.client, identity: None, by_peer: false };
+    let step = match serve::at_once(&visitor.worker, plan, &read, &asker, clock::now(), &mut key) {
         Some(answer) => {
             if visitor.worker.sampler.picks(plan.settings.validate.sample) {
-                let asker = (Role::Forward, visitor.client, None);
-                validator::check_hit(&visitor.worker, &read, asker, &answer.reply);
+                validator::check_hit(&visitor.worker, &read, &asker, &answer.reply);
             }
             Step::Reply(Box::new(answer.reply))
         }
         None => {
             let memory = &visitor.worker.cache.store.memory;
-            let request = Request::take(&read, memory, plan, Role::Forward, visitor.client)?;
+            let request = Request::take(&read, memory, plan, &asker)?;
             Step::Ask(Box::new(Request { trace: trace.clone(), ..request }))
         }
     };

@@ -37,8 +37,9 @@ pub struct Effects {
     pub ignored: Option<Ignored>,
     /// The parameters of queries that count.
     pub query: Option<Query>,
-    /// Fields and cookies of requests by which responses are stored apart, as `larder_semantics::vary` names them.
-    pub apart: Option<Vec<String>>,
+    /// Fields and cookies of requests by which responses are stored apart, as `larder_semantics::vary` names them. Those of
+    /// several rules add up.
+    pub apart: Vec<String>,
     /// Changes to requests before they are looked up and forwarded.
     pub request: Edits,
     /// Changes to responses of origins before they are stored.
@@ -233,7 +234,7 @@ impl Effects {
             ("stale_if_error", self.stale_if_error.is_some()),
             ("ignore", self.ignored.is_some()),
             ("query", self.query.is_some()),
-            ("key_fields, key_cookies", self.apart.is_some()),
+            ("key_fields, key_cookies", !self.apart.is_empty()),
             ("request", !self.request.is_empty()),
             ("response", !self.response.is_empty()),
             ("reply", !self.reply.is_empty()),
@@ -262,7 +263,7 @@ impl Effects {
         replace(&mut self.stale_if_error, &later.stale_if_error);
         replace(&mut self.ignored, &later.ignored);
         replace(&mut self.query, &later.query);
-        replace(&mut self.apart, &later.apart);
+        self.apart.extend(later.apart.iter().cloned());
         replace(&mut self.answer, &later.answer);
         replace(&mut self.allow, &later.allow);
         replace(&mut self.deny, &later.deny);

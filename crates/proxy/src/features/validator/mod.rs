@@ -12,7 +12,6 @@
 
 mod refetch;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use self::refetch::{Content, LARGEST, MARK, Refetched, refetch};
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::Role;
+use crate::exchange::arrival::Asker;
 use crate::exchange::client_cert;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
@@ -33,7 +32,6 @@ use crate::exchange::route::first_segment;
 use crate::flow::serve::{self, Context, Found};
 use crate::flow::worker::{Shared, Worker};
 use crate::http::head::Head;
-use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::validation::record::Verdict;
 
 /// When the cache is asked again, each counted from the time before.
@@ -66,18 +64,13 @@ impl Served {
 
 /// Checks, in the background, a hit that took no waiting.
 #[cold]
-pub(crate) fn check_hit(
-    worker: &Arc<Worker>,
-    head: &Head<'_>,
-    (role, client, identity): (Role, SocketAddr, Option<&ClientIdentity>),
-    reply: &Reply,
-) {
+pub(crate) fn check_hit(worker: &Arc<Worker>, head: &Head<'_>, asker: &Asker<'_>, reply: &Reply) {
     let plan = worker.plan();
     let Some(served) = Served::of(&head.method, &head.fields, reply) else { return };
-    if let Some(permit) = admit(worker, &plan, &client_cert::selecting(&head.fields, role, identity), &served)
-        && let Ok(request) = Request::take(head, &worker.cache.store.memory, &plan, role, client)
+    if let Some(permit) = admit(worker, &plan, &client_cert::selecting(&head.fields, asker), &served)
+        && let Ok(request) = Request::take(head, &worker.cache.store.memory, &plan, asker)
     {
-        let request = request.shown(role, identity).in_background();
+        let request = request.in_background();
         tokio::spawn(Check { worker: Arc::clone(worker), plan, request, served, _permit: permit }.run());
     }
 }

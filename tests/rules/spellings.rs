@@ -1,0 +1,24 @@
+//! Other spellings of a URL do not evade a rule.
+
+use crate::support::Origin;
+use crate::with_rules;
+
+#[test]
+fn a_rule_for_a_path_or_a_host_holds_for_each_spelling_of_it() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let rules = "[[site.rule]]\nmatch = { path = ['/admin', '/admin/*'] }\nrespond = 403\n\
+                 [[site.rule]]\nmatch = { host = 'intern.test' }\nrespond = 403\n";
+    let larder = with_rules(&origin, rules);
+    for path in ["/admin/x", "/%61dmin/x", "//admin//x", "/admin%5cx", "/admin\\x", "\\admin"] {
+        let status = larder.get(path).status;
+        assert!([400, 403].contains(&status), "{path}: {status}");
+    }
+    for path in ["/a/../admin/x", "/a/..%2fadmin", "/admin/.", "/%2e%2e/", "/a\\..\\b"] {
+        assert_eq!(larder.get(path).status, 400, "{path}");
+    }
+    for host in ["intern.test", "intern.test.", "INTERN.test:80"] {
+        assert_eq!(larder.ask(&format!("GET /\nHost: {host}")).status, 403, "{host}");
+    }
+    assert_eq!(larder.get("/.well-known/x").status, 200);
+    assert!(origin.count() == 1, "{}", origin.count());
+}
