@@ -10,6 +10,7 @@ mod fields;
 mod keys;
 mod lifetimes;
 mod limits;
+mod refused;
 mod spellings;
 
 use support::{Larder, Origin};

@@ -1,0 +1,44 @@
+//! Rules with errors: the command says what is wrong, where, and what would do.
+
+use std::process::Command;
+
+/// What `larder check` says of a site with this rule, without the beginning that all lines share.
+fn check(rule: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("larder.toml");
+    let text = format!("[[site]]\norigin = 'http://127.0.0.1:9'\n[[site.rule]]\n{rule}\n");
+    std::fs::write(&config, text).expect("written");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let output = check.arg("check").arg("--config").arg(&config).output().expect("larder runs");
+    let said = String::from_utf8_lossy(&output.stderr).replace(&*config.to_string_lossy(), "larder.toml");
+    (output.status.code(), said)
+}
+
+#[test]
+fn each_error_is_a_line_with_its_place_and_a_remedy() {
+    let cases = [
+        ("tll = '1h'", "larder.toml:4: unknown key 'tll' in [rule]; did you mean 'ttl'?"),
+        (
+            "ttl = '1h'\nmatch = { pth = '/a' }",
+            "larder.toml:5: unknown key 'pth' in [rule.match]; did you mean 'path'?",
+        ),
+        ("cache = false\nmatch = { path = '~(' }", "'(' is not a regular expression: unclosed group"),
+        ("stop = false", "the rule has no effect: add one, such as ttl = \"1h\", or stop = true"),
+        ("deny = '10.0.0.0/33'", "10.0.0.0/33"),
+        ("redirect = '{1}'", "begin it with '/', {uri}, {path}, http:// or https://"),
+        ("redirect = 'https://{1}.example/'\nmatch = { path = '/*' }", "only {host} may stand in the host"),
+        ("redirect = 'https://a.example{query}'", "only {host} may stand in the host"),
+        ("redirect = '/{1}'", "{1} to {9} stand for parts of match.path"),
+        ("key_fields = 'X-A'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
+        ("ttl = '1h'\nmatch = { field = 'X-Forwarded-For' }", "'x-forwarded-for' is not seen by rules"),
+        ("ttl = '1h'\nmatch = { field = 'Host' }", "the host is in match.host"),
+        ("deny = '10.0.0.0/8'\nmatch = { status = 404 }", "'deny' takes effect before there is a response"),
+        ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
+    ];
+    for (rule, expected) in cases {
+        let (code, said) = check(rule);
+        let is_told =
+            said.contains(expected) && said.contains("larder.toml:") && said.trim_end().lines().count() == 1;
+        assert!(is_told && code == Some(2), "{rule}: {code:?} {said}");
+    }
+}
