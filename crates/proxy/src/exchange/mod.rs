@@ -6,6 +6,7 @@ pub(crate) mod edits;
 pub mod forwarded;
 pub(crate) mod gateways;
 pub(crate) mod limits;
+pub(crate) mod link;
 pub(crate) mod passes;
 pub(crate) mod plan;
 pub(crate) mod position;

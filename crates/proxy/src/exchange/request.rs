@@ -4,10 +4,9 @@
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use larder_semantics::directives::RequestDirectives;
@@ -22,6 +21,7 @@ use crate::counts::span::Trace;
 use crate::exchange::arrival::Asker;
 use crate::exchange::forwarded::is_dropped;
 use crate::exchange::limits::Entered;
+use crate::exchange::link::{Interim, Link, Stopwatch};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruling};
@@ -30,7 +30,6 @@ use crate::http::body::Upload;
 use crate::http::head::{Head, Refusal};
 use crate::http::names;
 use crate::http::response;
-use crate::http::response::Lines;
 
 /// A request that memory could not answer at once.
 #[derive(Debug)]
@@ -95,93 +94,6 @@ pub(crate) struct Unchanged {
     pub(crate) path: String,
 }
 
-/// Sums the times that origins take until they begin to answer.
-#[derive(Debug, Default)]
-pub(crate) struct Stopwatch(AtomicU64);
-
-/// A 1xx response on its way to the client.
-#[derive(Debug)]
-pub(crate) struct Interim {
-    pub(crate) status: StatusCode,
-    pub(crate) fields: Lines,
-}
-
-/// What a connection and the flow tell each other while a request waits: interim responses one way, and that the client
-/// has left the other. One task does both.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Link(Arc<Ends>);
-
-#[derive(Debug, Default)]
-struct Ends {
-    interims: Mutex<Vec<Interim>>,
-    /// The client does not understand those of origins.
-    is_plain: bool,
-    has_left: AtomicBool,
-}
-
-/// More than these are dropped: they announce, and the answer itself goes on.
-const INTERIMS: usize = 16;
-
-impl Stopwatch {
-    pub(crate) fn add(&self, time: Duration) {
-        // Who was asked took time, however little.
-        self.0.fetch_add(time.as_nanos().max(1) as u64, Ordering::Relaxed);
-    }
-
-    /// The sum, in microseconds, as far as 32 bits count.
-    pub(crate) fn micros(&self) -> u32 {
-        u32::try_from(self.0.load(Ordering::Relaxed) / 1000).unwrap_or(u32::MAX)
-    }
-
-    /// The sum; `None` if none was asked.
-    pub(crate) fn sum(&self) -> Option<Duration> {
-        Some(Duration::from_nanos(self.0.load(Ordering::Relaxed))).filter(|time| !time.is_zero())
-    }
-}
-
-impl Link {
-    /// For a client that understands interim responses, or not.
-    pub(crate) fn new(http11: bool) -> Self {
-        Self(Arc::new(Ends { is_plain: !http11, ..Ends::default() }))
-    }
-
-    /// An interim response of ours.
-    pub(crate) fn push(&self, interim: Interim) {
-        let mut interims = self.interims();
-        if interims.len() < INTERIMS {
-            interims.push(interim);
-        }
-    }
-
-    /// An interim response of an origin's.
-    pub(crate) fn forward(&self, interim: Interim) {
-        if !self.0.is_plain {
-            self.push(interim);
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.interims().is_empty()
-    }
-
-    pub(crate) fn take(&self) -> Vec<Interim> {
-        std::mem::take(&mut self.interims())
-    }
-
-    fn interims(&self) -> MutexGuard<'_, Vec<Interim>> {
-        self.0.interims.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Says that the client has left. Whatever waits is to be polled again.
-    pub(crate) fn leave(&self) {
-        self.0.has_left.store(true, Ordering::Relaxed);
-    }
-
-    fn has_left(&self) -> bool {
-        self.0.has_left.load(Ordering::Relaxed)
-    }
-}
-
 impl Request {
     /// Makes a borrowed head into a request that outlives the buffer.
     ///
@@ -231,15 +143,7 @@ impl Request {
         }
         let RuledRequest { ruled, apart } = rule(rulebook, &address, (&head.method, client.ip(), &fields));
         let ruling = ruled.share();
-        let counted = counted(&ruling, &path);
-        let edits = Some(&ruling.request).filter(|edits| !by_peer && !edits.is_empty());
-        let is_looked_at = rulebook.needs_responses() || ruling.limits_by_field();
-        let unchanged = (is_looked_at && (edits.is_some() || counted != path))
-            .then(|| Box::new(Unchanged { fields: fields.clone(), path }));
-        let path = counted;
-        if let Some(edits) = edits {
-            edits.apply(&mut fields);
-        }
+        let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, by_peer));
         // Other protocols (h2c) would carry requests past everything that is checked here.
         let websocket = |protocol: &&[u8]| protocol.eq_ignore_ascii_case(b"websocket");
         let upgrade = head.fields.first("upgrade").filter(|protocol| head.upgrade && websocket(protocol));
@@ -471,6 +375,24 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
             link.forward(Interim { status: head.status, fields: *head.fields });
         }
     }
+}
+
+/// Changes a request by its rules: its path with the part of its query that counts, and the request as it was, if others look
+/// at that. Rules have changed the fields of a request of another node already.
+fn change(
+    rulebook: &Rulebook,
+    ruling: &Ruling,
+    path: String,
+    (fields, by_peer): (&mut HeaderMap, bool),
+) -> (String, Option<Box<Unchanged>>) {
+    let counted = counted(ruling, &path);
+    let edits = Some(&ruling.request).filter(|edits| !by_peer && !edits.is_empty());
+    let is_changed = edits.is_some() || counted != path;
+    let is_looked_at = rulebook.needs_responses() || ruling.limits_by_field();
+    let unchanged = is_changed && is_looked_at;
+    let unchanged = unchanged.then(|| Box::new(Unchanged { fields: fields.clone(), path }));
+    edits.into_iter().for_each(|edits| edits.apply(fields));
+    (counted, unchanged)
 }
 
 const DOT_SEGMENTS: Refusal =

@@ -11,8 +11,8 @@ use larder_semantics::storable;
 use larder_store::fill::{self, Ending, Reader};
 use larder_store::{Body, Entry, Extent, Long, Record};
 
+use crate::exchange::link::Interim;
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
-use crate::exchange::request::Interim;
 use crate::exchange::sink::{Direct, Sink};
 use crate::net::io::Writing;
 use crate::origin::{Chunk, Download};

@@ -25,10 +25,8 @@ use crate::base::settings::Counted;
 use crate::cache::doubt::Doubt;
 use crate::cluster::tier::Tier;
 use crate::exchange::limits;
-use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
-use crate::exchange::rulebook::Ruling;
 use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::revalidation::Revalidation;
@@ -91,7 +89,7 @@ pub(crate) async fn fetch(
         };
         // Nodes need not agree what time it is.
         let times = Times { requested: answer.requested, received, by_age: answer.by_peer };
-        let confirmed = confirmed(cx.plan, request, &revalidation, &answer);
+        let confirmed = revalidation.confirmed(cx.plan, request, &answer);
         let ruling = Arc::clone(confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling));
         let cx = Context { rules: &ruling.caching, ..cx };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
@@ -111,26 +109,6 @@ pub(crate) async fn fetch(
             Meaning::Answer => return fetched.answer(fetching, answer),
         }
     }
-}
-
-/// The fields of a 304 as rules change them, and what they make of the stored response that it confirms. `None` for other
-/// answers.
-fn confirmed(
-    plan: &Plan,
-    request: &Request,
-    revalidation: &Revalidation,
-    answer: &Answer,
-) -> Option<(Arc<Ruling>, HeaderMap)> {
-    let Revalidation::Validate(entry) = revalidation else { return None };
-    if answer.status != StatusCode::NOT_MODIFIED {
-        return None;
-    }
-    let mut news = answer.written();
-    let ruling = request.rule_update(plan, entry, &news);
-    if !answer.by_peer {
-        ruling.response.apply_to_news(&mut news);
-    }
-    Some((ruling, news))
 }
 
 /// What an answer to the request means.

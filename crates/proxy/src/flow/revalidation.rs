@@ -1,12 +1,18 @@
 //! The request to the origin for a URL with a stored response: for all of it, a validation, or the part that is missing.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
 use larder_semantics::revalidate;
 use larder_store::Entry;
+
+use crate::exchange::plan::Plan;
+use crate::exchange::request::Request;
+use crate::exchange::rulebook::Ruling;
+use crate::flow::upstream::Answer;
 
 /// How a stored response is revalidated or completed.
 pub(crate) enum Revalidation {
@@ -40,6 +46,26 @@ impl Revalidation {
         let mut fields = own.clone();
         self.ask(&mut fields, wants_part);
         Cow::Owned(fields)
+    }
+
+    /// What rules make of the stored response that a 304 confirms, and the fields of the 304 as they change them. `None` for
+    /// other answers.
+    pub(crate) fn confirmed(
+        &self,
+        plan: &Plan,
+        request: &Request,
+        answer: &Answer,
+    ) -> Option<(Arc<Ruling>, HeaderMap)> {
+        let Self::Validate(entry) = self else { return None };
+        if answer.status != StatusCode::NOT_MODIFIED {
+            return None;
+        }
+        let mut news = answer.written();
+        let ruling = request.rule_update(plan, entry, &news);
+        if !answer.by_peer {
+            ruling.response.apply_to_news(&mut news);
+        }
+        Some((ruling, news))
     }
 
     /// Adds its conditions to the fields that go to the origin.

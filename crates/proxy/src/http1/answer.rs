@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::watch::Watch;
+use crate::exchange::link::Link;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Framing, Reply};
-use crate::exchange::request::{Link, Request};
+use crate::exchange::request::Request;
 use crate::exchange::send::{SendError, send, send_interim};
 use crate::features::dispatch;
 use crate::flow::worker::Worker;

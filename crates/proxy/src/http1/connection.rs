@@ -27,9 +27,10 @@ use crate::cluster::peer_request::PeerRequest;
 use crate::cluster::probe;
 use crate::exchange::arrival::{Arrival, Asker, is_https};
 use crate::exchange::forwarded;
+use crate::exchange::link::{Interim, Link};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
-use crate::exchange::request::{Interim, Link, Request};
+use crate::exchange::request::Request;
 use crate::exchange::send::{GATHER, SendError, gather, send, send_stored};
 use crate::exchange::sink::Direct;
 use crate::features::validator;
@@ -231,8 +232,7 @@ impl Connection {
             return ControlFlow::Break(match request {
                 Ok(request) => {
                     let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-                    let (mut request, since) = (Box::new(request), Instant::now());
-                    (request.trace, request.awaited) = (trace, awaited);
+                    let (request, since) = (Box::new(Request { trace, awaited, ..request }), Instant::now());
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
