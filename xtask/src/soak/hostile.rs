@@ -1,11 +1,11 @@
 //! The hostile clients: each kind is a function that does its harm once, and is repeated until the run is over.
 //!
-//! They share the processors with the proxy, so each pauses now and then: what is measured is what they make the
-//! proxy do, not what they take from it by running.
+//! Elsewhere they have processors of their own. Here they share those of the proxy, so they run at the lowest priority, as
+//! hostile origins do: what is measured is what they make the proxy do, not what they take from it by running.
 
 use super::ordinary::Random;
 use super::server::Ports;
-use super::{Over, content, traps};
+use super::{Over, content, give_way, traps};
 use anyhow::Result;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -56,6 +56,7 @@ pub(super) fn named(name: &str) -> Option<&'static Attack> {
 impl Attack {
     /// Does its harm until the run is over.
     pub(super) fn repeat(&self, number: u64, ports: &Ports, over: &Over) {
+        give_way();
         let mut random = Random(number.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ self.name.len() as u64);
         while !over.is_over() {
             // A proxy that refuses or closes does right.

@@ -160,6 +160,11 @@ impl Soak {
     }
 }
 
+/// Has this thread run when no other one of usual priority wants to. That it may not is no failure.
+fn give_way() {
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
 /// A seed that is another one in each run.
 fn any_seed() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.subsec_nanos());

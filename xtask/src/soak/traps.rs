@@ -1,7 +1,7 @@
 //! The hostile origin: each first part of a path is another way to hurt a proxy. It listens on many addresses of this
 //! machine, as many origins do.
 
-use super::{content, ordinary::Random, request};
+use super::{content, give_way, ordinary::Random, request};
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -29,6 +29,7 @@ pub(super) fn start() -> Result<Traps> {
         (1..=NEIGHBOURS).filter_map(|last| TcpListener::bind((format!("127.0.1.{last}"), port)).ok());
     for listener in std::iter::once(first).chain(others) {
         request::answer_at(listener, |request, stream| {
+            give_way();
             let target = request.target.as_str();
             let path = target
                 .strip_prefix("http://")

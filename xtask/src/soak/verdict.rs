@@ -4,8 +4,8 @@ use super::checks::Summary;
 use super::{ordinary::Seen, server};
 use anyhow::{Result, bail};
 
-/// Microseconds below which the machine's scheduler decides, not the proxy: hostile clients run on the same processors.
-const LEAST_P99: u32 = 5_000;
+/// Microseconds below which the machine's scheduler decides, not the proxy.
+const LEAST_P99: u32 = 500;
 /// Errors that are printed.
 const SHOWN: usize = 10;
 
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn each_promise_can_be_broken() {
         assert!(is_kept(8_000, 16_000, 179, &[]));
-        assert!(is_kept(100, 10_000, 179, &[]), "what the scheduler decides is no fault");
+        assert!(is_kept(100, 1_000, 179, &[]), "what the scheduler decides is no fault");
         assert!(!is_kept(8_000, 16_001, 179, &[]));
         assert!(!is_kept(8_000, 16_000, 180, &[]));
         assert!(!is_kept(8_000, 16_000, 179, &["/p/1: wrong content"]));
