@@ -79,7 +79,7 @@ fn lower_of(name: &[u8]) -> impl Iterator<Item = u8> {
 }
 
 /// A `qvalue` in thousandths (RFC 9110 section 12.4.2).
-fn weight(value: &[u8]) -> Option<u16> {
+pub(crate) fn weight(value: &[u8]) -> Option<u16> {
     let (&unit, rest) = value.split_first()?;
     let decimals = match rest {
         [] => rest,

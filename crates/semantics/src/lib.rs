@@ -3,13 +3,14 @@
 //! In the order of a request's life: [`key`] identifies the target; [`vary`] selects among its variants, and
 //! [`no_vary_search`] finds other URLs with the same response; [`reuse`] decides whether a stored response may be used
 //! ([`directives`], [`freshness`]); [`revalidate`] makes and answers conditional requests; [`storable`] judges the origin's
-//! response; [`invalidate`] and [`groups`] decide what an unsafe request invalidates; [`range`] cuts and joins parts. [`status`] is
-//! the list of reasons, and [`explain`] reports which fields of a response have an effect.
+//! response; [`invalidate`] and [`groups`] decide what an unsafe request invalidates; [`range`] cuts and joins parts; [`coding`]
+//! says which may be compressed. [`status`] is the list of reasons, and [`explain`] reports which fields of a response have an effect.
 //!
 //! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. There is no
 //! clock, no socket and no store here.
 
 mod choices;
+pub mod coding;
 pub mod date;
 pub mod directives;
 pub mod explain;

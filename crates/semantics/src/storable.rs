@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 
+use crate::coding::Compression;
 use crate::directives::{RequestDirectives, ResponseDirectives};
 use crate::fields::{Fields, members};
 use crate::freshness::{Flags, Freshness, Lifetime, is_heuristically_cacheable};
@@ -43,6 +44,8 @@ pub struct Rules {
     pub lifetimes: Lifetimes,
     /// Directives of origins without effect.
     pub ignored: Ignored,
+    /// What is sent to clients in another coding than the origin's.
+    pub compression: Compression,
 }
 
 /// Which `Set-Cookie` fields are stored, and thus sent to all clients. The others go to the client only whose request
@@ -96,6 +99,7 @@ impl Default for Rules {
             stores_nothing: false,
             lifetimes: Lifetimes::default(),
             ignored: Ignored::default(),
+            compression: Compression::default(),
         }
     }
 }

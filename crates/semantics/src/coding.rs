@@ -1,0 +1,367 @@
+//! Content codings (RFC 9110 section 8.4): which a client accepts, and which responses may be sent in another one than the
+//! origin's.
+//!
+//! A cache that compresses is an intermediary that transforms content (section 7.7), so whatever speaks against that
+//! stands: `no-transform`, a coding of the origin's own, and fields about the bytes as they were.
+
+use http::StatusCode;
+
+use crate::fields::{Fields, members, trim};
+
+/// A coding that responses can be compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// RFC 8878.
+    Zstd,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 1952.
+    Gzip,
+}
+
+impl Coding {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
+
+    /// What `Content-Encoding` calls it.
+    pub fn token(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Brotli => "br",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// The coding of this name, in any case.
+    pub fn named(name: &[u8]) -> Option<Self> {
+        match name {
+            name if name.eq_ignore_ascii_case(b"x-gzip") => Some(Self::Gzip),
+            _ => Self::ALL.into_iter().find(|own| name.eq_ignore_ascii_case(own.token().as_bytes())),
+        }
+    }
+}
+
+/// What is compressed, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// The codings to offer, the preferred one first; none: nothing is compressed.
+    pub codings: Vec<Coding>,
+    /// Media types of responses that are worth it.
+    pub types: Vec<MediaRange>,
+    /// Shorter content is not, in bytes.
+    pub min: u64,
+}
+
+/// Types whose content is text, or as redundant as text.
+const TYPES: [&str; 18] = [
+    "text/*",
+    "application/json",
+    "application/*+json",
+    "application/javascript",
+    "application/x-javascript",
+    "application/xml",
+    "application/*+xml",
+    "application/wasm",
+    "application/x-ndjson",
+    "application/graphql",
+    "application/vnd.ms-fontobject",
+    "font/ttf",
+    "font/otf",
+    "image/svg+xml",
+    "image/bmp",
+    "image/x-icon",
+    "image/vnd.microsoft.icon",
+    "model/*+json",
+];
+
+impl Default for Compression {
+    fn default() -> Self {
+        let types = TYPES.into_iter().filter_map(MediaRange::parse).collect();
+        Self { codings: Vec::new(), types, min: 1 << 10 }
+    }
+}
+
+impl Compression {
+    /// Whether anything is compressed.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        !self.codings.is_empty()
+    }
+
+    /// Whether a response with this status and these fields is compressed; `length`: that of its content, if it is known.
+    pub fn applies(&self, status: StatusCode, fields: &impl Fields, length: Option<u64>) -> bool {
+        self.is_on()
+            && length.is_none_or(|length| length >= self.min)
+            && fields.first("content-type").is_some_and(|value| self.has_type(value))
+            && is_changeable(status, fields)
+    }
+
+    fn has_type(&self, content_type: &[u8]) -> bool {
+        let end = memchr::memchr(b';', content_type).unwrap_or(content_type.len());
+        let essence = trim(&content_type[..end]);
+        self.types.iter().any(|range| range.contains(essence))
+    }
+}
+
+/// Some media types: one, or those that begin and end in a certain way, such as `application/*+json`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaRange {
+    before: String,
+    /// `None` without a star.
+    behind: Option<String>,
+}
+
+impl MediaRange {
+    /// Reads a type in which one star may stand for any characters; `None` if it is not one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte);
+        let is_name = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte == b'*' || is_part(byte));
+        let (kind, name) = text.split_once('/')?;
+        if !is_name(kind) || !is_name(name) || text.matches('*').count() > 1 {
+            return None;
+        }
+        let text = text.to_ascii_lowercase();
+        Some(match text.split_once('*') {
+            Some((before, behind)) => Self { before: before.to_owned(), behind: Some(behind.to_owned()) },
+            None => Self { before: text, behind: None },
+        })
+    }
+
+    /// Whether `essence`, a type without parameters in any case, is one of them.
+    fn contains(&self, essence: &[u8]) -> bool {
+        let Some(rest) = essence.get(self.before.len()..) else { return false };
+        essence[..self.before.len()].eq_ignore_ascii_case(self.before.as_bytes())
+            && match &self.behind {
+                None => rest.is_empty(),
+                Some(end) => {
+                    rest.len() >= end.len()
+                        && rest[rest.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+                }
+            }
+    }
+}
+
+impl std::fmt::Display for MediaRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.before)?;
+        self.behind.as_ref().map_or(Ok(()), |behind| write!(f, "*{behind}"))
+    }
+}
+
+/// Fields about the bytes of a response, which are wrong for it in another coding (RFC 9530; RFC 1864; RFC 9421 may sign
+/// any of its fields).
+const ABOUT_BYTES: [&str; 6] =
+    ["content-digest", "repr-digest", "digest", "content-md5", "signature", "signature-input"];
+
+/// Whether a response may be sent in another coding: it is whole, has none, and nothing forbids or contradicts it.
+pub fn is_changeable(status: StatusCode, fields: &impl Fields) -> bool {
+    let is_no_transform = |directive: &[u8]| directive.eq_ignore_ascii_case(b"no-transform");
+    status == StatusCode::OK
+        && !is_coded(fields)
+        && !["cache-control", "cdn-cache-control"]
+            .into_iter()
+            .any(|name| members(fields, name).any(is_no_transform))
+        && !ABOUT_BYTES.into_iter().any(|name| fields.contains(name))
+}
+
+/// Whether a response has a content coding.
+pub fn is_coded(fields: &impl Fields) -> bool {
+    members(fields, "content-encoding").any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+}
+
+/// Whether `Vary` says that a response depends on `Accept-Encoding`, or on anything.
+pub fn varies(fields: &impl Fields) -> bool {
+    members(fields, "vary").any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
+}
+
+/// How much a client wants each coding, in thousandths (RFC 9110 section 12.5.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    weights: [u16; Coding::ALL.len()],
+    /// That of content without a coding, if the client speaks of it.
+    identity: Option<u16>,
+}
+
+impl Accepted {
+    /// What a request accepts. Without `Accept-Encoding` nothing is compressed: clients that say nothing may be unable.
+    /// A member that is malformed counts as absent.
+    pub fn of(request: &impl Fields) -> Self {
+        let (mut accepted, mut named, mut others) = (Self::default(), [false; Coding::ALL.len()], 0);
+        let members = request.lines("accept-encoding").flat_map(|line| line.split(|byte| *byte == b','));
+        for (name, weight) in members.filter_map(weighted) {
+            if let Some(coding) = Coding::named(name) {
+                (accepted.weights[coding as usize], named[coding as usize]) = (weight, true);
+            } else if name == b"*" {
+                others = weight;
+            } else if name.eq_ignore_ascii_case(b"identity") {
+                accepted.identity = Some(weight);
+            }
+        }
+        for (weight, _) in accepted.weights.iter_mut().zip(named).filter(|(_, named)| !named) {
+            *weight = others;
+        }
+        accepted
+    }
+
+    /// The coding of `offered` that the client wants most; of equals, the first. `None` if it wants content without a
+    /// coding, or none of these.
+    pub fn best(&self, offered: impl Iterator<Item = Coding>) -> Option<Coding> {
+        let least = self.identity.unwrap_or(0).max(1);
+        let weight = |coding: Coding| self.weights[coding as usize];
+        offered.filter(|coding| weight(*coding) >= least).fold(None, |best, coding| match best {
+            Some(best) if weight(best) >= weight(coding) => Some(best),
+            _ => Some(coding),
+        })
+    }
+
+    /// Whether content in `coding` may be sent.
+    pub fn takes(&self, coding: Coding) -> bool {
+        self.weights[coding as usize] > 0
+    }
+}
+
+/// A member of `Accept-Encoding` and its weight.
+fn weighted(member: &[u8]) -> Option<(&[u8], u16)> {
+    let Some(at) = memchr::memchr(b';', member) else { return Some((trim(member), 1000)) };
+    match trim(&member[at + 1..]) {
+        [b'q' | b'Q', b'=', value @ ..] => Some((trim(&member[..at]), crate::choices::weight(value)?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Coding::{Brotli, Gzip, Zstd};
+    use super::*;
+    use crate::fields::HeadLines;
+
+    fn accepted(value: &str) -> Accepted {
+        Accepted::of(&HeadLines(format!("Accept-Encoding: {value}\r\n").as_bytes()))
+    }
+
+    #[test]
+    fn the_coding_that_the_client_wants_most_is_chosen_and_of_equals_the_first() {
+        let cases = [
+            ("", None),
+            ("identity", None),
+            ("gzip", Some(Gzip)),
+            ("GZIP", Some(Gzip)),
+            ("x-gzip", Some(Gzip)),
+            ("deflate", None),
+            ("gzip, deflate, br, zstd", Some(Zstd)),
+            ("gzip;q=1.0, br;q=0.9, zstd;q=0.5", Some(Gzip)),
+            ("gzip ; q=0.5 ,br;Q=0.501", Some(Brotli)),
+            ("gzip;q=0", None),
+            ("*", Some(Zstd)),
+            ("*;q=0.5, gzip", Some(Gzip)),
+            ("zstd;q=0, *", Some(Brotli)),
+            ("*;q=0", None),
+            ("identity;q=0, gzip;q=0.1", Some(Gzip)),
+            ("identity;q=0", None),
+            ("identity;q=0.5, gzip;q=0.4", None),
+            ("identity;q=0.5, gzip;q=0.5", Some(Gzip)),
+            ("gzip;q=2, br;q=x, zstd;level=3", None),
+            ("gzip;q=0.0001", None),
+            (",, ;q=1, gzip", Some(Gzip)),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(accepted(value).best([Zstd, Brotli, Gzip].into_iter()), expected, "{value:?}");
+        }
+        assert_eq!(accepted("gzip, br").best([Gzip, Brotli].into_iter()), Some(Gzip), "the site's order");
+        assert_eq!(Accepted::of(&HeadLines(b"")).best(Coding::ALL.into_iter()), None, "no field");
+        let lines = Accepted::of(&HeadLines(b"Accept-Encoding: br;q=0.2\r\nAccept-Encoding: gzip\r\n"));
+        assert_eq!(lines.best(Coding::ALL.into_iter()), Some(Gzip));
+    }
+
+    #[test]
+    fn what_may_not_change_stays_as_it_is() {
+        let cases = [
+            ("", true),
+            ("Content-Encoding: identity\r\n", true),
+            ("Content-Encoding: gzip\r\n", false),
+            ("Content-Encoding: unknown\r\n", false),
+            ("Cache-Control: max-age=5, No-Transform\r\n", false),
+            ("CDN-Cache-Control: no-transform\r\n", false),
+            ("Cache-Control: no-transform-x\r\n", true),
+            ("Content-Digest: sha-256=:x:\r\n", false),
+            ("Repr-Digest: sha-256=:x:\r\n", false),
+            ("Digest: md5=x\r\n", false),
+            ("Content-MD5: x\r\n", false),
+            ("Signature: a=:x:\r\n", false),
+            ("ETag: \"a\"\r\nVary: Cookie\r\n", true),
+        ];
+        for (lines, expected) in cases {
+            let fields = HeadLines(lines.as_bytes());
+            assert_eq!(is_changeable(StatusCode::OK, &fields), expected, "{lines}");
+            assert!(!is_changeable(StatusCode::PARTIAL_CONTENT, &fields));
+            assert!(!is_changeable(StatusCode::NOT_FOUND, &fields));
+        }
+    }
+
+    #[test]
+    fn types_and_lengths_select_what_is_worth_it() {
+        let cases = [
+            ("text/html; charset=utf-8", true),
+            ("TEXT/plain", true),
+            ("text", false),
+            ("application/json", true),
+            ("application/jsonp", false),
+            ("application/ld+json ; profile=x", true),
+            ("application/+json", true),
+            ("image/svg+xml", true),
+            ("image/png", false),
+            ("font/woff2", false),
+            ("", false),
+        ];
+        let compression = Compression { codings: vec![Gzip], ..Compression::default() };
+        for (value, expected) in cases {
+            let lines = format!("Content-Type: {value}\r\n");
+            let fields = HeadLines(lines.as_bytes());
+            assert_eq!(compression.applies(StatusCode::OK, &fields, Some(1024)), expected, "{value}");
+            assert_eq!(compression.applies(StatusCode::OK, &fields, None), expected, "{value}");
+            assert!(!compression.applies(StatusCode::OK, &fields, Some(1023)));
+            assert!(!Compression::default().applies(StatusCode::OK, &fields, None), "off");
+        }
+        assert!(!compression.applies(StatusCode::OK, &HeadLines(b""), None), "no type");
+        for text in ["text", "/", "a/", "*", "*/*", "a/b*c*", "a/b;c", "a/b c", "a/b/c"] {
+            assert_eq!(MediaRange::parse(text), None, "{text}");
+        }
+        for text in TYPES {
+            assert_eq!(MediaRange::parse(text).map(|range| range.to_string()).as_deref(), Some(text));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_chosen_is_offered_and_wanted(
+            value: Vec<u8>,
+            weights in prop::collection::vec((0_usize..5, 0_u16..=1000), 0..6),
+        ) {
+            let names = ["zstd", "br", "gzip", "*", "identity"];
+            let member = |(name, weight): &(usize, u16)| {
+                format!("{};q={}.{:03}", names[*name], weight / 1000, weight % 1000)
+            };
+            let list = weights.iter().map(member).collect::<Vec<_>>().join(",");
+            for line in [&value[..], list.as_bytes()] {
+                let accepted = Accepted::of(&HeadLines(&[b"Accept-Encoding: ", line, b"\r\n"].concat()));
+                let offered = [Gzip, Zstd];
+                if let Some(best) = accepted.best(offered.into_iter()) {
+                    prop_assert!(offered.contains(&best) && accepted.takes(best));
+                    let is_less = |other| accepted.weights[other as usize] <= accepted.weights[best as usize];
+                    prop_assert!(offered.into_iter().all(is_less));
+                    prop_assert!(accepted.identity.is_none_or(|own| own <= accepted.weights[best as usize]));
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_type_or_none(value: Vec<u8>, text: String) {
+            Compression::default().has_type(&value);
+            if let Some(range) = MediaRange::parse(&text) {
+                prop_assert_eq!(MediaRange::parse(&range.to_string()), Some(range));
+            }
+        }
+    }
+}
