@@ -6,10 +6,10 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Larder, Origin, Response, Seen};
+use support::{Larder, Origin, Response, Seen, eventually};
 
 const PAGE: &str = include_str!("../docs/cookbook.md");
-const TASKS: usize = 40;
+const TASKS: usize = 42;
 
 /// What a task's lines have to do, given a larder that runs them.
 type Check = fn(&Larder, &Origin);
@@ -67,6 +67,16 @@ fn lifetime(larder: &Larder, path: &str) -> Option<u64> {
     let why = larder.ask_admin(&format!("GET /why?url=http://site.test{path}"));
     let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
     why["stored"]["lifetime"].as_u64()
+}
+
+/// Whether a browser gets `path` compressed once that is done.
+fn compresses(larder: &Larder, path: &str) -> bool {
+    let request = format!("GET {path}\nAccept-Encoding: gzip, deflate, br, zstd");
+    larder.ask(&request);
+    let first = larder.ask(&request);
+    eventually("the compressor to rest", || (larder.stats()["compression"]["waiting"] == 0).then_some(()));
+    let second = larder.ask(&request);
+    first.field("content-encoding").is_none() && second.field("content-encoding") == Some("zstd")
 }
 
 fn part(answer: &Response, at: usize) -> &str {
@@ -234,6 +244,11 @@ const CHECKS: [Check; TASKS] = [
         larder.get("/cc:max-age=9");
         assert_eq!(larder.ask("PURGE /cc:max-age=9").status, 200);
         assert!(!larder.get("/cc:max-age=9").is_hit());
+    },
+    |larder, _| assert!(compresses(larder, &format!("/type:text-html/cc:max-age=9/{}", "a".repeat(1_024)))),
+    |larder, _| {
+        let path = format!("/type:text-html/cc:max-age=9/{}", "a".repeat(256));
+        assert!(compresses(larder, &path) && !compresses(larder, &format!("/api{path}")));
     },
 ];
 

@@ -8,6 +8,7 @@ use http::uri::Authority;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, PathPrefix, Role};
+use larder_semantics::coding::{Coding, MediaRange};
 
 use super::draft::statistics::DatabasePlace;
 use crate::cli::words::{hint, nearest};
@@ -20,6 +21,10 @@ pub(crate) const ACCESS_LOGS: &[(&str, AccessLog)] = &[
     ("squid", AccessLog::Squid),
     ("json", AccessLog::Json),
 ];
+
+/// The codings that responses can be compressed with.
+pub(crate) const CODINGS: &[(&str, Coding)] =
+    &[("zstd", Coding::Zstd), ("br", Coding::Brotli), ("gzip", Coding::Gzip)];
 
 /// How origins may learn the client's address.
 pub(super) const CLIENT_ADDRESSES: &[(&str, ClientAddress)] = &[
@@ -50,6 +55,13 @@ pub(crate) fn front_name(role: Role, tls: bool) -> &'static str {
         (Role::Forward, false) => "forward",
         (Role::Forward, true) => "forward, TLS",
     }
+}
+
+/// A media type, or several with a star.
+pub(super) fn media_range(text: &str) -> Result<MediaRange, String> {
+    MediaRange::parse(text).ok_or_else(|| {
+        format!("{} is no media type, such as 'text/html', 'text/*' or 'application/*+json'", quoted(text))
+    })
 }
 
 /// `ADDRESS:PORT`, where clients connect.

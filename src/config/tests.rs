@@ -99,6 +99,23 @@ fn values_of_the_wrong_kind() {
 }
 
 #[test]
+fn codings_and_types_that_are_none() {
+    let table: &[Row] = &[
+        (
+            "[forward]\ncompress = ['br', 'gzpi']",
+            "2: forward.compress: unknown word 'gzpi'; did you mean 'gzip'?; known: zstd br gzip",
+        ),
+        (
+            "[forward]\ncompress_types = 'text'",
+            "2: forward.compress_types: 'text' is no media type, such as 'text/html', 'text/*' or 'application/*+json'",
+        ),
+    ];
+    for (text, line) in table {
+        assert_eq!(problems(text, &[]), [*line], "{text}");
+    }
+}
+
+#[test]
 fn unknown_keys_get_the_nearest_name() {
     let table: &[Row] = &[
         ("trheads = 4", "1: unknown key 'trheads' above all tables; did you mean 'threads'?"),

@@ -3,6 +3,7 @@
 //! One table feeds `Cache-Status`, logs, metrics and explanations. A reason is chosen where the decision is made; nothing is
 //! decided here.
 
+use crate::coding::Coding;
 use crate::wire::put_decimal;
 
 macro_rules! reasons {
@@ -316,6 +317,8 @@ pub struct CacheStatus<'a> {
     pub ttl: Option<i64>,
     /// The cache key, printable.
     pub key: Option<&'a str>,
+    /// The coding that the cache has put the content in.
+    pub coding: Option<Coding>,
     /// The reason.
     pub detail: Option<Why>,
 }
@@ -358,6 +361,10 @@ impl CacheStatus<'_> {
         if let Some(key) = self.key {
             out.extend_from_slice(b"; key=");
             put_string(out, key);
+        }
+        if let Some(coding) = self.coding {
+            out.extend_from_slice(b"; coding=");
+            out.extend_from_slice(coding.token().as_bytes());
         }
         if let Some(why) = self.detail {
             out.extend_from_slice(b"; detail=");

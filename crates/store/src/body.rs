@@ -1,4 +1,4 @@
-//! The bytes of a stored response's content.
+//! The bytes of a stored response's content, as the origin sent it and in other codings.
 
 use std::io;
 use std::ops::Range;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::coded::Coded;
 use crate::entry::allocated;
 use crate::{Extent, Record};
 
@@ -29,6 +30,19 @@ pub enum Long {
     File(Arc<Extent>),
     /// On a disk.
     Disk(Arc<Record>),
+    /// In memory, with its coded forms. [`Entry::body`](crate::Entry::body) is the content without them.
+    Coded(Arc<Coded>),
+}
+
+/// Where the bytes of a body are.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'b> {
+    /// In memory.
+    Heap(&'b [u8]),
+    /// In a memory file.
+    File(&'b Arc<Extent>),
+    /// On a disk.
+    Disk(&'b Arc<Record>),
 }
 
 impl Body {
@@ -47,25 +61,53 @@ impl Body {
         Self::Long(Box::new(Long::Disk(record)))
     }
 
+    /// This content, with these forms of it.
+    pub(crate) fn coded(coded: Coded) -> Self {
+        Self::Long(Box::new(Long::Coded(coded.into())))
+    }
+
+    /// Its forms in other codings, if it has been tried to make some.
+    #[inline]
+    pub(crate) fn forms(&self) -> Option<&Coded> {
+        match self {
+            Self::Heap(_) => None,
+            Self::Long(long) => match &**long {
+                Long::Coded(coded) => Some(coded),
+                Long::File(_) | Long::Disk(_) => None,
+            },
+        }
+    }
+
+    /// The content without other forms.
+    #[inline]
+    pub(crate) fn plain(&self) -> &Self {
+        self.forms().map_or(self, Coded::plain)
+    }
+
+    /// Where its bytes are.
+    #[inline]
+    pub fn place(&self) -> Place<'_> {
+        match self {
+            Self::Heap(bytes) => Place::Heap(bytes),
+            Self::Long(long) => match &**long {
+                Long::File(extent) => Place::File(extent),
+                Long::Disk(record) => Place::Disk(record),
+                Long::Coded(coded) => coded.plain().place(),
+            },
+        }
+    }
+
     /// Where on a disk it is, if it is there.
     pub fn record(&self) -> Option<&Arc<Record>> {
-        match self {
-            Self::Long(long) => match &**long {
-                Long::Disk(record) => Some(record),
-                Long::File(_) => None,
-            },
-            Self::Heap(_) => None,
-        }
+        if let Place::Disk(record) = self.place() { Some(record) } else { None }
     }
 
     /// Bytes of content.
     pub fn len(&self) -> u64 {
-        match self {
-            Self::Heap(bytes) => bytes.len() as u64,
-            Self::Long(long) => match &**long {
-                Long::File(extent) => extent.len(),
-                Long::Disk(record) => record.len(),
-            },
+        match self.place() {
+            Place::Heap(bytes) => bytes.len() as u64,
+            Place::File(extent) => extent.len(),
+            Place::Disk(record) => record.len(),
         }
     }
 
@@ -88,16 +130,16 @@ impl Body {
     /// When a file cannot be read, or has not the bytes that were written to it.
     pub fn copy(&self, from: u64, max: usize) -> io::Result<Bytes> {
         let range = self.clamp(from, max);
-        match self {
-            Self::Heap(bytes) => Ok(Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize])),
-            Self::Long(long) => match &**long {
-                Long::File(extent) => {
-                    let mut copy = vec![0; (range.end - range.start) as usize];
-                    extent.read(range.start, &mut copy)?;
-                    Ok(copy.into())
-                }
-                Long::Disk(record) => record.read(range),
-            },
+        match self.place() {
+            Place::Heap(bytes) => {
+                Ok(Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize]))
+            }
+            Place::File(extent) => {
+                let mut copy = vec![0; (range.end - range.start) as usize];
+                extent.read(range.start, &mut copy)?;
+                Ok(copy.into())
+            }
+            Place::Disk(record) => record.read(range),
         }
     }
 
@@ -133,6 +175,7 @@ impl Long {
                 extent.len().next_multiple_of(4096) + allocated(size_of::<Extent>() + 16) as u64
             }
             Self::Disk(_) => allocated(size_of::<Record>() + 16) as u64,
+            Self::Coded(coded) => coded.charge(),
         }
     }
 }

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
-use larder_semantics::{groups, no_vary_search};
+use larder_semantics::{coding, groups, no_vary_search};
 use triomphe::ThinArc;
 
-use crate::Body;
 use crate::lines::{Dates, Lines, LinesRef, Modified, SharedLines};
 use crate::purges::Generation;
+use crate::{Body, Coded};
 
 /// A stored response. Cloning it is one atomic increment.
 #[derive(Clone, Debug)]
@@ -184,15 +184,29 @@ impl Entry {
     /// (RFC 9111 sections 3.2 and 4.3.5).
     pub fn refreshed(&self, fields: &Lines, freshness: Freshness, born: Generation) -> Option<Self> {
         let (key, signature) = (self.key(), self.signature());
-        let (status, cost, body) = (self.status(), self.cost(), self.body().duplicate());
+        let (status, cost) = (self.status(), self.cost());
+        // The content is the same, and so are its other forms; unless the new head says that it is to be left alone.
+        let body = match coding::is_changeable(status, &fields.view()) {
+            true => self.0.header.header.body.duplicate(),
+            false => self.body().duplicate(),
+        };
         Self::new(Parts { key, signature, status, freshness, cost, born, fields, body })
     }
 
     /// The same response as a purge leaves it, that no purge up to `checked` reaches further.
     pub(crate) fn aged(&self, freshness: Freshness, checked: Generation) -> Option<Self> {
+        self.again(self.0.header.header.body.duplicate(), freshness, checked)
+    }
+
+    /// The same response with `body`, which is its content with its forms in other codings.
+    pub(crate) fn with_forms(&self, body: Body) -> Option<Self> {
+        self.again(body, self.freshness(), self.checked())
+    }
+
+    fn again(&self, body: Body, freshness: Freshness, checked: Generation) -> Option<Self> {
         let (old, tail) = (&self.0.header.header, self.tail());
         Self::assemble(Source {
-            body: old.body.duplicate(),
+            body,
             shared: old.shared.clone(),
             checked,
             freshness: Freshness { date: old.date, ..freshness },
@@ -287,15 +301,28 @@ impl Entry {
     }
 
     /// The content.
+    #[inline]
     pub fn body(&self) -> &Body {
-        &self.0.header.header.body
+        self.0.header.header.body.plain()
+    }
+
+    /// The content in other codings, if it has been tried to make some.
+    #[inline]
+    pub fn coded(&self) -> Option<&Coded> {
+        self.0.header.header.body.forms()
+    }
+
+    /// Bytes of content in all forms.
+    pub(crate) fn content(&self) -> u64 {
+        self.body().len() + self.coded().map_or(0, Coded::len)
     }
 
     /// Bytes of memory held, allocator rounding included, without the cache's own bookkeeping and the shared lines,
     /// which their pool counts.
     pub fn charge(&self) -> u64 {
         const COUNTS: usize = 2 * size_of::<usize>();
-        self.body().charge() + allocated(COUNTS + size_of::<Fixed>() + self.0.slice.len()) as u64
+        self.0.header.header.body.charge()
+            + allocated(COUNTS + size_of::<Fixed>() + self.0.slice.len()) as u64
     }
 
     fn has(&self, mark: u8) -> bool {

@@ -7,6 +7,7 @@
 
 pub mod arena;
 pub mod body;
+pub mod coded;
 pub mod disks;
 pub mod entry;
 pub mod equivalents;
@@ -19,7 +20,8 @@ pub mod reclaim;
 pub mod store;
 
 pub use arena::{Arena, Extent};
-pub use body::{Body, Long};
+pub use body::{Body, Long, Place};
+pub use coded::Coded;
 pub use disks::{DiskTier, Disks, Drive, Record};
 pub use entry::Entry;
 pub use equivalents::Equivalents;

@@ -83,7 +83,7 @@ impl Resident {
     }
 
     fn content(&self) -> u64 {
-        self.variants().iter().map(|entry| entry.body().len()).sum()
+        self.variants().iter().map(Entry::content).sum()
     }
 
     fn cost(&self) -> u32 {
@@ -276,6 +276,34 @@ impl Memory {
         self.note_dropped(&dropped);
     }
 
+    /// Puts `new`, the same response with more content, in the place of `old` if that is still stored. False if it is not,
+    /// or if so much cannot be stored: then `old` stays.
+    pub(crate) fn grow(&self, old: &Entry, new: &Entry) -> bool {
+        let (hash, mut dropped) = (self.hash(old.key()), Vec::new());
+        let mut shard = self.shard(hash);
+        let Some(kept) =
+            shard.peek(hash).filter(|kept| kept.resident.variants().iter().any(|own| own.is(old)))
+        else {
+            return false;
+        };
+        let before =
+            Kept { resident: kept.resident.clone(), used: kept.used.clone(), hits: kept.hits.clone() };
+        let grown = before.resident.variants().iter().map(|own| if own.is(old) { new } else { own });
+        let grown = Resident::of(grown.cloned().collect());
+        let grows =
+            before.resident.charge() + new.charge().saturating_sub(old.charge()) <= self.largest() / 2;
+        let is_stored = grows && {
+            self.leave(&mut **shard, hash, grown, &mut dropped);
+            shard.peek(hash).is_some()
+        };
+        if grows && !is_stored {
+            self.place(&mut **shard, hash, before, &mut dropped);
+        }
+        drop(shard);
+        self.note_dropped(&dropped);
+        is_stored
+    }
+
     /// Puts what `leaves` makes of each response stored under `key` in its place.
     pub(crate) fn change(&self, key: &[u8], leaves: impl Fn(&Entry) -> Option<Entry>) {
         let (hash, mut dropped) = (self.hash(key), Vec::new());
@@ -385,12 +413,15 @@ impl Memory {
             shard.validate()?;
             let mut wrong = None;
             shard.for_each(&mut |hash, kept| {
-                if kept.resident.variants().iter().any(|entry| self.hash(entry.key()) != hash) {
-                    wrong = Some(hash);
-                }
+                let mut variants = kept.resident.variants().iter();
+                let fault = variants.find_map(|entry| match self.hash(entry.key()) == hash {
+                    true => entry.coded()?.validate().err(),
+                    false => Some("it is stored under another key's hash".to_owned()),
+                });
+                wrong = wrong.take().or(fault.map(|fault| format!("resident {hash:016x}: {fault}")));
             });
-            if let Some(hash) = wrong {
-                return Err(format!("resident {hash:016x} is stored under another key's hash"));
+            if let Some(wrong) = wrong {
+                return Err(wrong);
             }
         }
         Ok(())

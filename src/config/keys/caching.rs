@@ -3,8 +3,8 @@
 use larder_semantics::storable::Rules;
 
 use super::key::{Key, key};
-use super::values::{COOKIES, FIELD, RELOADS};
-use crate::config::kinds::{Flag, Kind, List, Percent, Seconds, Words};
+use super::values::{CODING, COOKIES, FIELD, MEDIA_RANGE, RELOADS};
+use crate::config::kinds::{Flag, Kind, List, Percent, Seconds, Size, Words};
 
 /// What both a `[[site]]` and `[forward]` say of caching.
 pub(crate) const CACHING: &[Key<Rules>] = &[
@@ -57,4 +57,17 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         stores_posts,
         "store responses to POST with a lifetime and their own URL in Content-Location, for later GETs (RFC 9110 9.3.3)"
     ),
+    key!(
+        "compress",
+        List(CODING),
+        compression.codings,
+        "codings in which stored responses are sent to clients that accept them, the preferred one first; none: as the origin sent them (docs/compression.md)"
+    ),
+    key!(
+        "compress_types",
+        List(MEDIA_RANGE),
+        compression.types,
+        "media types of responses that are compressed; one * stands for any characters"
+    ),
+    key!("compress_min", Size(0..=1 << 30), compression.min, "shorter content is not compressed"),
 ];

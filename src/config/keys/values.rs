@@ -8,6 +8,7 @@ use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, ClientAddress, HostHeader, Hsts, Origin, PathPrefix, Times, Token,
 };
+use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::storable::Cookies;
 
 use crate::config::draft::Listen;
@@ -60,6 +61,9 @@ pub(super) const TIMES: Text<Times> = Text {
 };
 pub(super) const COOKIES: Choice<Cookies> =
     Choice(&[("short", Cookies::Short), ("all", Cookies::All), ("none", Cookies::None)]);
+pub(super) const CODING: Choice<Coding> = Choice(names::CODINGS);
+pub(super) const MEDIA_RANGE: Text<MediaRange> =
+    Text { words: "media type", parse: names::media_range, show: MediaRange::to_string };
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> = Text {

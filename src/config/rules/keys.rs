@@ -1,6 +1,7 @@
 //! The keys of a rule besides `match`, `request`, `response` and `reply`.
 
 use larder_proxy::settings::{Ignored, Pattern, Query, TRACKING};
+use larder_semantics::coding::Coding;
 use toml::de::DeValue;
 
 use super::answers::{redirect, respond};
@@ -135,6 +136,15 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         },
     },
     RuleKey {
+        name: "compress",
+        values: "list of: zstd br gzip, or false",
+        about: "codings in which stored responses are sent to clients that accept them, the preferred one first; false: as the origin sent them",
+        set: |rule, value| {
+            rule.effects.compress = Some(codings(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
         name: "redirect",
         values: "URL, or { to = URL, status = 301 }",
         about: "redirects to this URL; {uri} {path} {query} {host} {scheme} and {1} to {9} (the stars of match.path) stand for parts of the request",
@@ -181,6 +191,14 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         },
     },
 ];
+
+fn codings(value: &DeValue<'_>) -> Result<Vec<Coding>, String> {
+    match value.as_bool() {
+        Some(false) => Ok(Vec::new()),
+        Some(true) => Err("write the codings, such as [\"zstd\", \"br\", \"gzip\"]".to_owned()),
+        None => each(value, |text| word(text, names::CODINGS)),
+    }
+}
 
 /// Stands for the names of all parameters that only track users.
 const TRACKERS: &str = "@tracking";

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use larder_semantics::coding::Coding;
 use larder_semantics::status::{CacheStatus, Forward, Why};
 use larder_stats::outcome;
 
@@ -22,6 +23,8 @@ pub struct Outcome {
     pub tier: Tier,
     /// How long origins took until they began to answer; `None` if none was asked.
     pub origin_time: Option<Duration>,
+    /// The coding in which a stored response is sent, if it came without one.
+    pub coding: Option<Coding>,
 }
 
 /// Where a stored response was found.
@@ -110,6 +113,7 @@ impl Outcome {
             ttl: Some(ttl),
             tier: Tier::Memory,
             origin_time: None,
+            coding: None,
         }
     }
 
@@ -123,6 +127,7 @@ impl Outcome {
             ttl: None,
             tier: Tier::Memory,
             origin_time: None,
+            coding: None,
         }
     }
 
@@ -169,6 +174,7 @@ impl Outcome {
             collapsed: self.kind == Kind::Coalesced,
             ttl: self.ttl,
             key: None,
+            coding: self.coding,
             detail: (!obvious).then_some(self.why),
         }
     }

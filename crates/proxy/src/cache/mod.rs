@@ -1,5 +1,6 @@
 //! What is stored and being fetched, and what was purged.
 
+pub(crate) mod compressor;
 pub(crate) mod doubt;
 pub(crate) mod reclaim;
 
@@ -7,6 +8,7 @@ use std::sync::Arc;
 
 use larder_store::{Arena, Disks, Fills, HitForMiss, Memory, Store};
 
+use self::compressor::Compressor;
 use self::doubt::Doubts;
 use self::reclaim::Reclaim;
 use crate::base::error::Error;
@@ -28,6 +30,8 @@ pub(crate) struct Cache {
     pub(crate) gateways: Gateways,
     /// Purges that are to free room.
     pub(crate) reclaim: Reclaim,
+    /// Forms of stored responses to be made.
+    pub(crate) compressor: Compressor,
 }
 
 impl Cache {
@@ -45,8 +49,8 @@ impl Cache {
         let reclaim = Reclaim::default();
         reclaim.set_rate(settings.schedule.rate);
         let gateways = Gateways::new(Settled::take(settings));
-        let (hit_for_miss, doubts) = (HitForMiss::default(), Doubts::default());
-        Ok(Arc::new(Self { store, fills, hit_for_miss, doubts, gateways, reclaim }))
+        let (hit_for_miss, doubts, compressor) = <_>::default();
+        Ok(Arc::new(Self { store, fills, hit_for_miss, doubts, gateways, reclaim, compressor }))
     }
 
     /// Obeys `new` settings from now on.

@@ -27,6 +27,8 @@ pub(crate) struct Counters {
     bytes: [AtomicU64; ENDS],
     reasons: [AtomicU64; REASONS],
     origin_bytes: AtomicU64,
+    coded: AtomicU64,
+    saved: AtomicU64,
 }
 
 /// Counts at one moment, summed over workers, and over sites if so wanted.
@@ -37,6 +39,8 @@ pub(crate) struct Counts {
     reasons: [u64; REASONS],
     /// Bytes of content that origins sent.
     pub(crate) origin_bytes: u64,
+    coded: u64,
+    saved: u64,
 }
 
 /// What counts say in the words of `/stats`.
@@ -72,6 +76,10 @@ pub(crate) struct Totals {
     pub(crate) bytes_from_cache: u64,
     /// Bytes of content that origins sent.
     pub(crate) origin_bytes: u64,
+    /// Replies with stored content that this proxy had compressed.
+    pub(crate) compressed: u64,
+    /// Bytes by which they were shorter than without.
+    pub(crate) bytes_saved: u64,
 }
 
 /// Requests that ended in the same way.
@@ -86,13 +94,15 @@ pub(crate) struct Ends {
 
 impl Default for Counters {
     fn default() -> Self {
-        Self { requests: zeros(), bytes: zeros(), reasons: zeros(), origin_bytes: AtomicU64::new(0) }
+        let [origin_bytes, coded, saved] = zeros();
+        Self { requests: zeros(), bytes: zeros(), reasons: zeros(), origin_bytes, coded, saved }
     }
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { requests: [0; ENDS], bytes: [0; ENDS], reasons: [0; REASONS], origin_bytes: 0 }
+        let (requests, bytes, reasons) = ([0; ENDS], [0; ENDS], [0; REASONS]);
+        Self { requests, bytes, reasons, origin_bytes: 0, coded: 0, saved: 0 }
     }
 }
 
@@ -110,15 +120,23 @@ impl Counters {
     pub(crate) fn received(&self, bytes: u64) {
         add(&self.origin_bytes, bytes);
     }
+
+    /// Counts a reply whose content was compressed here, and is shorter by `saved` bytes.
+    pub(crate) fn compressed(&self, saved: u64) {
+        add(&self.saved, saved);
+        add(&self.coded, 1);
+    }
 }
 
 impl Counts {
     pub(crate) fn add(&mut self, counters: &Counters) {
-        let Counters { requests, bytes, reasons, origin_bytes } = counters;
+        let Counters { requests, bytes, reasons, origin_bytes, coded, saved } = counters;
         sum(&mut self.requests, requests);
         sum(&mut self.bytes, bytes);
         sum(&mut self.reasons, reasons);
         self.origin_bytes += origin_bytes.load(Ordering::Relaxed);
+        self.coded += coded.load(Ordering::Relaxed);
+        self.saved += saved.load(Ordering::Relaxed);
     }
 
     /// What was counted since `earlier`, which is no later.
@@ -128,6 +146,8 @@ impl Counts {
         take(&mut since.bytes, &earlier.bytes);
         take(&mut since.reasons, &earlier.reasons);
         since.origin_bytes = self.origin_bytes.saturating_sub(earlier.origin_bytes);
+        since.coded = self.coded.saturating_sub(earlier.coded);
+        since.saved = self.saved.saturating_sub(earlier.saved);
         since
     }
 
@@ -147,7 +167,8 @@ impl Counts {
     }
 
     pub(crate) fn totals(&self) -> Totals {
-        let mut totals = Totals { origin_bytes: self.origin_bytes, ..Totals::default() };
+        let (origin_bytes, compressed, bytes_saved) = (self.origin_bytes, self.coded, self.saved);
+        let mut totals = Totals { origin_bytes, compressed, bytes_saved, ..Totals::default() };
         self.ends().for_each(|ends| totals.add(&ends));
         totals
     }

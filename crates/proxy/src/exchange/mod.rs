@@ -7,6 +7,7 @@ pub mod forwarded;
 pub(crate) mod gateways;
 pub(crate) mod limits;
 pub(crate) mod link;
+pub(crate) mod negotiated;
 pub(crate) mod passes;
 pub(crate) mod plan;
 pub(crate) mod position;

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use larder_semantics::coding::Coding;
 use larder_semantics::date;
 use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
@@ -19,7 +20,9 @@ use larder_store::{Entry, LinesRef};
 use crate::base::clock;
 use crate::base::outcome::Outcome;
 use crate::base::settings::{Edits, Hsts};
+use crate::exchange::negotiated::Negotiated;
 use crate::exchange::route::SiteNumber;
+use crate::http::head::Head as Request;
 use crate::http::names::POSITION;
 use crate::http::response::Lines;
 use crate::net::limiter::InProgress;
@@ -38,6 +41,8 @@ pub struct Reply {
     pub content_range: Option<ContentRange>,
     /// Field lines for this client only.
     pub extra: Option<Box<HeaderMap>>,
+    /// How it depends on the codings that its client accepts.
+    pub(crate) negotiated: Negotiated,
     /// Changes by rules to its field lines.
     pub(crate) edits: Option<Arc<Edits>>,
     /// Which site it is of.
@@ -79,6 +84,8 @@ pub enum Content {
     /// Bytes of the stored response that the fields come from: from the first position up to and not
     /// including the second.
     Stored(u64, u64),
+    /// That stored response's content in another coding.
+    Coded(Coding),
     /// Several pieces, one after the other (`multipart/byteranges`).
     Pieces(Vec<Piece>),
     /// A response on its way into the cache.
@@ -123,6 +130,17 @@ pub struct Framing {
     pub head_only: bool,
 }
 
+impl Framing {
+    /// For the reply to a request; `stays`: connections are not being ended.
+    pub(crate) fn of(request: &Request<'_>, stays: bool) -> Self {
+        Self {
+            http11: request.version == Version::HTTP_11,
+            keep_alive: request.keep_alive && stays,
+            head_only: request.method == Method::HEAD,
+        }
+    }
+}
+
 /// The lines by which a proxy names itself in every reply, ready to be copied.
 #[derive(Clone, Debug)]
 pub struct Banner {
@@ -157,6 +175,7 @@ impl Reply {
             age: None,
             content_range: None,
             extra: None,
+            negotiated: Negotiated::default(),
             edits: None,
             site: SiteNumber::NONE,
             outcome,
@@ -209,6 +228,16 @@ impl Reply {
         }
     }
 
+    /// The same for a client that gets content as the origin sent it: another node, or an RPC client.
+    pub(crate) fn unnegotiated(mut self) -> Self {
+        if let (Content::Coded(_), Source::Entry(entry)) = (&self.content, &self.fields) {
+            let len = entry.body().len();
+            (self.length, self.content) = (Some(len), Content::Stored(0, len));
+        }
+        (self.negotiated, self.outcome.coding) = (Negotiated::default(), None);
+        self
+    }
+
     /// Notes that it is sent; a tunnel goes on.
     pub(crate) fn is_sent(&mut self) {
         if !matches!(self.content, Content::Tunnel(_)) {
@@ -257,6 +286,9 @@ impl Reply {
     pub(crate) fn write_lines(&self, out: &mut Vec<u8>, banner: &Banner) {
         let start = out.len();
         self.write_fields(out);
+        if self.negotiated.varies() {
+            self.negotiated.apply_behind(out, start, self.is_bodiless());
+        }
         if let Some(edits) = &self.edits {
             edits.apply_behind(out, start);
         }

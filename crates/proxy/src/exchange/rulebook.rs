@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::HashMap;
 use larder_rules::{Fields, Numbers, Rule, RuleSet, has_dot_segments};
+use larder_semantics::coding::Compression;
 use larder_semantics::storable::Rules;
 
 use crate::base::settings::Networks;
@@ -220,6 +221,11 @@ fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> L
     Some(limits.iter().enumerate().map(limiter).collect())
 }
 
+fn compression(effects: &Effects, site: &Rules) -> Compression {
+    let codings = effects.compress.as_ref().unwrap_or(&site.compression.codings);
+    Compression { codings: codings.clone(), ..site.compression.clone() }
+}
+
 impl Ruling {
     fn new(numbers: Numbers, effects: &Effects, limits: &Limiters, site: &Rules, caches: bool) -> Self {
         let caching = Rules {
@@ -228,6 +234,7 @@ impl Ruling {
             stores_nothing: effects.cache == Some(false),
             stale_while_revalidate: effects.stale_while_revalidate.unwrap_or(site.stale_while_revalidate),
             stale_if_error: effects.stale_if_error.unwrap_or(site.stale_if_error),
+            compression: compression(effects, site),
             ..site.clone()
         };
         let caches = caches && effects.cache != Some(false);

@@ -9,7 +9,7 @@ use std::task::Poll;
 use http::HeaderMap;
 use larder_semantics::storable;
 use larder_store::fill::{self, Ending, Reader};
-use larder_store::{Body, Entry, Extent, Long, Record};
+use larder_store::{Body, Extent, Place, Record};
 
 use crate::exchange::link::Interim;
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
@@ -57,9 +57,13 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
     match (&reply.content, &reply.fields) {
         (Content::None, _) => Some(&[]),
         (Content::Bytes(bytes), _) => Some(bytes),
-        (Content::Stored(from, to), Source::Entry(entry)) => match entry.body() {
-            Body::Heap(bytes) => bytes.get(*from as usize..*to as usize),
-            Body::Long(_) => None,
+        (Content::Stored(from, to), Source::Entry(entry)) => match entry.body().place() {
+            Place::Heap(bytes) => bytes.get(*from as usize..*to as usize),
+            Place::File(_) | Place::Disk(_) => None,
+        },
+        (Content::Coded(coding), Source::Entry(entry)) => match entry.coded()?.form(*coding)?.place() {
+            Place::Heap(bytes) => Some(bytes),
+            Place::File(_) | Place::Disk(_) => None,
         },
         _ => None,
     }
@@ -114,19 +118,23 @@ pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Res
 pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(), SendError> {
     match (&reply.content, &reply.fields) {
         (Content::Bytes(bytes), _) => sink.bytes(bytes).await,
-        (Content::Stored(from, to), Source::Entry(entry)) => stored(sink, entry, *from, *to).await,
+        (Content::Stored(from, to), Source::Entry(entry)) => stored(sink, entry.body(), *from, *to).await,
+        (Content::Coded(coding), Source::Entry(entry)) => {
+            match entry.coded().and_then(|coded| coded.form(*coding)) {
+                Some(form) => stored(sink, form, 0, form.len()).await,
+                None => Err(SendError::Truncated(format!("there is no {} form", coding.token()))),
+            }
+        }
         (Content::Pieces(pieces), _) => all(sink, pieces).await,
         _ => Ok(()),
     }
 }
 
-async fn stored(sink: &mut impl Sink, entry: &Entry, from: u64, to: u64) -> Result<(), SendError> {
-    match entry.body() {
-        Body::Heap(bytes) => sink.bytes(&bytes[from as usize..to as usize]).await,
-        Body::Long(long) => match &**long {
-            Long::File(extent) => file(sink, extent, from, to - from).await,
-            Long::Disk(record) => recorded(sink, record, from, to).await,
-        },
+async fn stored(sink: &mut impl Sink, body: &Body, from: u64, to: u64) -> Result<(), SendError> {
+    match body.place() {
+        Place::Heap(bytes) => sink.bytes(&bytes[from as usize..to as usize]).await,
+        Place::File(extent) => file(sink, extent, from, to - from).await,
+        Place::Disk(record) => recorded(sink, record, from, to).await,
     }
 }
 
@@ -158,7 +166,7 @@ async fn all(sink: &mut impl Sink, pieces: &[Piece]) -> Result<(), SendError> {
     for piece in pieces {
         match piece {
             Piece::Bytes(bytes) => sink.bytes(bytes).await?,
-            Piece::Stored(entry, from, to) => stored(sink, entry, *from, *to).await?,
+            Piece::Stored(entry, from, to) => stored(sink, entry.body(), *from, *to).await?,
         }
     }
     Ok(())
@@ -180,7 +188,7 @@ async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendEr
         match piece {
             fill::Piece::Bytes(bytes) => sink.bytes(&bytes).await?,
             fill::Piece::File(extent, from, len) => file(sink, &extent, from, len).await?,
-            fill::Piece::Stored(entry, from, len) => stored(sink, &entry, from, from + len).await?,
+            fill::Piece::Stored(entry, from, len) => stored(sink, entry.body(), from, from + len).await?,
             fill::Piece::End(Ending::Complete) => return Ok(()),
             fill::Piece::End(Ending::Truncated) => {
                 return Err(SendError::Truncated("the origin stopped in the middle".to_owned()));

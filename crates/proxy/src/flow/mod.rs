@@ -10,6 +10,7 @@ pub(crate) mod fetch;
 pub(crate) mod fetching;
 pub(crate) mod fill_task;
 pub(crate) mod follow;
+pub(crate) mod forms;
 pub(crate) mod generated_etag;
 pub(crate) mod pass;
 pub(crate) mod reload;

@@ -31,7 +31,7 @@ use crate::exchange::target::{Address, asked, cached_site, write_key};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::worker::Worker;
-use crate::flow::{answer, equivalent, pass, reload};
+use crate::flow::{answer, equivalent, forms, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
 use crate::observe::Observers;
 
@@ -89,6 +89,9 @@ pub(crate) fn at_once(
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
     let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome.from(tier))?;
+    if rules.compression.is_on() && !asker.by_peer {
+        forms::choose(&worker.cache, &rules.compression, &selecting, &mut reply);
+    }
     if !asker.by_peer {
         reply.edits.clone_from(&ruling.reply);
     }

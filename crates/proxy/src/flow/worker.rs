@@ -325,7 +325,11 @@ impl Worker {
     }
 
     fn count(&self, plan: &Plan, ended: &Ended) {
-        plan.sites.account(ended.site).of(self.number).record(&ended.outcome, ended.bytes);
+        let counters = plan.sites.account(ended.site).of(self.number);
+        counters.record(&ended.outcome, ended.bytes);
+        if let Some(saved) = ended.saved {
+            counters.compressed(saved);
+        }
     }
 
     /// Whether somebody wants to be told of each request.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use http::{Method, StatusCode, Version};
+use http::StatusCode;
 use larder_stats::Sheet;
 
 use super::answer::answer;
@@ -215,11 +215,7 @@ impl Connection {
         let now = clock::now();
         let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
         self.worker.versions.count(head.version);
-        let framing = Framing {
-            http11: head.version == Version::HTTP_11,
-            keep_alive: head.keep_alive && !self.worker.shared.is_draining(),
-            head_only: head.method == Method::HEAD,
-        };
+        let framing = Framing::of(&head, !self.worker.shared.is_draining());
         let identity = self.identity.as_ref();
         let asker = Asker { role, address: client, identity: identity.map(Arc::as_ref), by_peer };
         let at_once = || serve::at_once(&self.worker, plan, &head, &asker, now, &mut self.key);

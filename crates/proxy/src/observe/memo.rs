@@ -13,7 +13,7 @@ use crate::base::outcome::Outcome;
 use crate::base::settings::{AccessLog, Door, Role};
 use crate::counts::span::Trace;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::Reply;
+use crate::exchange::reply::{Reply, Source};
 use crate::exchange::route::{FORWARD, SiteNumber, first_segment};
 use crate::exchange::target::Address;
 use crate::http::head::{Head, Target};
@@ -78,13 +78,21 @@ pub(crate) struct Ended {
     pub(crate) age: Option<u32>,
     /// Bytes sent.
     pub(crate) bytes: u64,
+    /// Bytes by which content that was compressed here is shorter.
+    pub(crate) saved: Option<u64>,
 }
 
 impl Ended {
     /// With `reply`, of which `bytes` bytes were sent.
     pub(crate) fn by(reply: &Reply, bytes: u64) -> Self {
         let Reply { site, outcome, age, .. } = *reply;
-        Self { status: reply.status.as_u16(), site, outcome, age, bytes }
+        // A reply to HEAD has the length only.
+        let sent = reply.length.filter(|length| outcome.coding.is_some() && *length <= bytes);
+        let saved = match (&reply.fields, sent) {
+            (Source::Entry(entry), Some(sent)) => Some(entry.body().len().saturating_sub(sent)),
+            _ => None,
+        };
+        Self { status: reply.status.as_u16(), site, outcome, age, bytes, saved }
     }
 }
 

@@ -283,7 +283,7 @@ mod tests {
         url.clone_into(&mut memo.target);
         Seen {
             memo,
-            ended: Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes },
+            ended: Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes, saved: None },
             took: Duration::ZERO,
         }
     }

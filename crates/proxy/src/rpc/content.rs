@@ -128,7 +128,8 @@ impl<'r> Pieces<'r> {
                     Some(Piece::Stored(entry, from, to)) => read(entry, *from, to - from).await.map(Some),
                 }
             }
-            Content::None | Content::Tunnel(_) => Ok(None),
+            // No reply to these clients is coded by us (`Reply::unnegotiated`).
+            Content::None | Content::Tunnel(_) | Content::Coded(_) => Ok(None),
         }
     }
 

@@ -112,7 +112,8 @@ async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
             (failure.status, encoder.failure(&failure))
         }
     };
-    let ended = Ended { status, site: SiteNumber::FORWARD, outcome, age, bytes: answer.len() as u64 };
+    let (site, bytes) = (SiteNumber::FORWARD, answer.len() as u64);
+    let ended = Ended { status, site, outcome, age, bytes, saved: None };
     visitor.record(&plan, begun, &ended, memo);
     answer
 }

@@ -79,7 +79,7 @@ fn reader(coding: Coding, input: &Bytes) -> io::Result<Box<dyn Read + '_>> {
     Ok(match coding {
         Coding::Gzip => Box::new(MultiGzDecoder::new(&input[..])),
         Coding::Deflate => Box::new(Inflating::new(input)),
-        Coding::Brotli => Box::new(brotli_decompressor::Decompressor::new(&input[..], BLOCK)),
+        Coding::Brotli => Box::new(brotli::Decompressor::new(&input[..], BLOCK)),
         Coding::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(&input[..])?;
             decoder.window_log_max(ZSTD_WINDOW)?;

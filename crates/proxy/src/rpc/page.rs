@@ -79,7 +79,9 @@ pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look
     loop {
         let mut reply = match step {
             Step::Reply(reply) => reply,
-            Step::Ask(request) => Box::new(dispatch::serve(&visitor.worker, plan, request).await),
+            Step::Ask(request) => {
+                Box::new(dispatch::serve(&visitor.worker, plan, request).await.unnegotiated())
+            }
         };
         // A call is a hit only if no redirect on its way asked an origin.
         let times =
@@ -154,7 +156,7 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
             if visitor.worker.sampler.picks(plan.settings.validate.sample) {
                 validator::check_hit(&visitor.worker, &read, &asker, &answer.reply);
             }
-            Step::Reply(Box::new(answer.reply))
+            Step::Reply(Box::new(answer.reply.unnegotiated()))
         }
         None => {
             let memory = &visitor.worker.cache.store.memory;

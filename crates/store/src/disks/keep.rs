@@ -12,7 +12,7 @@ use super::meta::{self, Meta, head_key, page_key, variant_key};
 use super::{Disks, Drive, read};
 use crate::body::SENDFILE_FROM;
 use crate::fill::Head;
-use crate::{Body, Entry};
+use crate::{Body, Entry, Place as At};
 
 /// Bytes of a body that are handed over at once.
 const PIECE: usize = 256 << 10;
@@ -104,7 +104,7 @@ impl Disks {
     /// Stores `entry`, a response whose head has changed or that was put together, if that can be done without
     /// waiting. False if [`keep`](Self::keep) has to do it.
     pub(crate) fn keep_at_once(&self, entry: &Entry) -> bool {
-        let Body::Heap(content) = entry.body() else { return false };
+        let At::Heap(content) = entry.body().place() else { return false };
         if !entry.signature().is_empty() {
             return false;
         }

@@ -5,6 +5,7 @@ use std::thread;
 
 use fastrand::Rng;
 use larder_evict::{By, Capacity, Spec};
+use larder_semantics::coding::Coding;
 use larder_store::{Arena, Body, Entry, Memory};
 
 use super::{assert_genuine, content, entry, find, store};
@@ -26,6 +27,19 @@ fn body(rng: &mut Rng, arena: &Arena, key: &[u8], version: u64) -> Body {
     Body::file(Arc::new(extent))
 }
 
+/// Adds a form of any shorter length, or the note that there is none.
+fn add_form(memory: &Memory, rng: &mut Rng, stored: &Entry) {
+    let coding = Coding::ALL[rng.usize(..Coding::ALL.len())];
+    let form = Some(rng.u64(..stored.body().len().max(1))).filter(|len| *len < stored.body().len());
+    let form = form.map(|len| Body::Heap(vec![7; len as usize].into()));
+    let is_kept = memory.add_form(stored, coding, form);
+    let after = memory.peek(stored.key(), memory.hash(stored.key()));
+    let variants = after.iter().flat_map(|resident| resident.variants());
+    for entry in variants.filter(|entry| is_kept && entry.signature() == stored.signature()) {
+        assert_genuine(entry, stored.key());
+    }
+}
+
 fn work(memory: &Memory, arena: &Arena, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     for version in 0..3_000 {
@@ -42,6 +56,12 @@ fn work(memory: &Memory, arena: &Arena, seed: u64) {
                 memory.put(entry(&key, signature, version, body(&mut rng, arena, &key, version)), None);
                 let variants = memory.peek(&key, hash).map_or(0, |resident| resident.variants().len());
                 assert!(variants <= 3, "{variants} variants");
+            }
+            9 if rng.bool() => {
+                let stored = memory.peek(&key, hash);
+                if let Some(stored) = stored.as_ref().and_then(|resident| rng.choice(resident.variants())) {
+                    add_form(memory, &mut rng, stored);
+                }
             }
             _ => {
                 memory.remove(&key);
@@ -121,4 +141,35 @@ fn a_look_through_all_meets_each_once_and_takes_out_what_is_there_yet() {
     assert!(left.eq((0..MANY).filter(|n| n % 4 != 2)));
     assert!(looked >= MANY);
     assert_eq!(store.memory.validate(), Ok(()));
+}
+
+#[test]
+fn forms_are_charged_and_go_with_their_response() {
+    let capacity = Capacity { by: By::Bytes, amount: 400_000 };
+    let memory = Memory::new(capacity, &Spec::parse("lru").expect("it is one"), 3);
+    let of_len = |version, len| entry(&key(1), b"", version, Body::Heap(vec![1; len].into()));
+    let stored = || find(&memory, &key(1)).expect("stored").variants()[0].clone();
+    let form = |len| Some(Body::Heap(vec![2; len].into()));
+    assert!(memory.put(of_len(0, 50_000), None));
+    let (plain, bytes) = (stored(), memory.usage().bytes);
+    assert!(memory.add_form(&plain, Coding::Gzip, form(20_000)));
+    let coded = stored();
+    assert!((20_000..21_500).contains(&(memory.usage().bytes - bytes)) && coded.charge() > plain.charge());
+    assert!(
+        coded.coded().is_some_and(|coded| coded.form(Coding::Gzip).is_some_and(|form| form.len() == 20_000))
+    );
+    assert_eq!((coded.body().len(), memory.usage().content), (50_000, 70_000));
+    assert!(!memory.add_form(&plain, Coding::Brotli, form(1)), "it is not stored any more as it was");
+    assert!(memory.add_form(&coded, Coding::Brotli, None), "the note that there is no use in it");
+    let noted = stored();
+    let tried = |coding| noted.coded().is_some_and(|coded| coded.is_tried(coding));
+    assert_eq!(Coding::ALL.map(tried), [false, true, true]);
+    // More than a single response may take.
+    assert!(memory.put(of_len(1, 160_000), None));
+    let large = stored();
+    assert!(large.coded().is_none() && !memory.add_form(&large, Coding::Gzip, form(100_000)));
+    assert!(stored().coded().is_none());
+    assert_eq!((memory.validate(), memory.usage().content), (Ok(()), 160_000));
+    memory.remove(&key(1));
+    assert_eq!((memory.usage().bytes, memory.usage().content), (0, 0));
 }

@@ -83,6 +83,24 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_memory_file_refusals_total" []
         "Large bodies that were not stored, since the system limited the memory file."
         |moment, to| to.put(&[], moment.stats.memory_file_refusals)),
+    metric!(Counter "larder_compressed_forms_total" []
+        "Forms of stored responses that were made by compression."
+        |moment, to| to.put(&[], moment.stats.compression.forms)),
+    metric!(Counter "larder_compressed_form_bytes_total" ["when"]
+    "Bytes of the contents from which these forms were made, before and after."
+    |moment, to| {
+        to.put(&["before"], moment.stats.compression.bytes_before);
+        to.put(&["after"], moment.stats.compression.bytes_after);
+    }),
+    metric!(Counter "larder_compression_dropped_total" []
+        "Forms that were not made because too many waited."
+        |moment, to| to.put(&[], moment.stats.compression.dropped)),
+    metric!(Counter "larder_compressed_replies_total" []
+        "Replies with stored content that was compressed here."
+        |moment, to| to.put(&[], moment.stats.totals.compressed)),
+    metric!(Counter "larder_compression_saved_bytes_total" []
+        "Bytes by which these replies were shorter."
+        |moment, to| to.put(&[], moment.stats.totals.bytes_saved)),
     metric!(Gauge "larder_connections" []
         "Connections of clients that are open."
         |moment, to| to.put(&[], moment.stats.connections)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use larder_rules::{Networks, Pattern, Query, Rule};
+use larder_semantics::coding::Coding;
 use larder_semantics::lifetimes::{Ignored, Lifetimes};
 
 use super::limit::Limit;
@@ -46,6 +47,8 @@ pub struct Effects {
     pub response: Edits,
     /// Changes to each reply.
     pub reply: Edits,
+    /// The codings in which stored responses are sent, the preferred one first.
+    pub compress: Option<Vec<Coding>>,
     /// The answer in place of the cache's or an origin's.
     pub answer: Option<Arc<Answer>>,
     /// Clients that are served; `None`: all.
@@ -238,6 +241,7 @@ impl Effects {
             ("request", !self.request.is_empty()),
             ("response", !self.response.is_empty()),
             ("reply", !self.reply.is_empty()),
+            ("compress", self.compress.is_some()),
             ("redirect", matches!(self.answer.as_deref(), Some(Answer::Redirect { .. }))),
             ("respond", matches!(self.answer.as_deref(), Some(Answer::Content { .. }))),
             ("allow", self.allow.is_some()),
@@ -264,6 +268,7 @@ impl Effects {
         replace(&mut self.ignored, &later.ignored);
         replace(&mut self.query, &later.query);
         self.apart.extend(later.apart.iter().cloned());
+        replace(&mut self.compress, &later.compress);
         replace(&mut self.answer, &later.answer);
         replace(&mut self.allow, &later.allow);
         replace(&mut self.deny, &later.deny);

@@ -246,7 +246,7 @@ mod tests {
     }
 
     fn ended(outcome: Outcome, status: u16) -> Ended {
-        Ended { status, site: SiteNumber::NONE, outcome, age: None, bytes: 99 }
+        Ended { status, site: SiteNumber::NONE, outcome, age: None, bytes: 99, saved: None }
     }
 
     fn memo(target: &str) -> Memo {

@@ -1,0 +1,307 @@
+//! Makes the coded forms of stored responses, one after the other, on a thread of low priority.
+//!
+//! No request waits for a form: a client that wants one which is not there gets the content as it is, and the form is put on
+//! the list. The thread lives as long as the list has something. What finds no place on it is asked for again by a later
+//! hit.
+
+use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::{collections::VecDeque, thread};
+
+use larder_semantics::coding::Coding;
+use larder_store::{Body, Entry, coded};
+use serde::Serialize;
+
+use super::Cache;
+
+/// Forms that may wait.
+const MOST: usize = 64;
+/// The longest content that is compressed, in bytes: it is in memory twice for as long as that takes.
+pub(crate) const LONGEST: u64 = 16 << 20;
+/// A form is worth its room if it is shorter by a part of this many.
+const WORTH: u64 = 10;
+/// Each form is made once and sent often, so that it may take more time than compression on the fly.
+const LEVEL_OF_ZSTD: i32 = 12;
+const LEVEL_OF_BROTLI: i32 = 7;
+const LEVEL_OF_GZIP: u32 = 8;
+/// The window of brotli as a power of two, that of zstd being within the 8 MiB that browsers have (RFC 9659).
+const WINDOW: i32 = 22;
+/// How much the threads that serve requests go before.
+const NICE: i32 = 10;
+
+/// The forms to be made.
+#[derive(Default)]
+pub(crate) struct Compressor {
+    list: Mutex<List>,
+    figures: Figures,
+}
+
+#[derive(Default)]
+struct List {
+    /// The first is being made, if the thread lives.
+    waiting: VecDeque<Job>,
+    is_under_way: bool,
+}
+
+/// What the compressor has done.
+#[derive(Default)]
+struct Figures {
+    forms: AtomicU64,
+    before: AtomicU64,
+    after: AtomicU64,
+    useless: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// What the compressor has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Compressed {
+    /// Forms made.
+    pub(crate) forms: u64,
+    /// Bytes of the contents of which they were made.
+    pub(crate) bytes_before: u64,
+    /// Bytes of these forms.
+    pub(crate) bytes_after: u64,
+    /// Forms that were hardly shorter, or for which there was no room.
+    pub(crate) useless: u64,
+    /// Forms that found no place on the list.
+    pub(crate) dropped: u64,
+    /// Forms on the list, that being made included.
+    pub(crate) waiting: usize,
+}
+
+/// The form of a stored response that is wanted.
+#[derive(Clone, PartialEq, Eq)]
+struct Job {
+    key: Box<[u8]>,
+    signature: Box<[u8]>,
+    coding: Coding,
+}
+
+impl Job {
+    fn is(&self, entry: &Entry, coding: Coding) -> bool {
+        self.coding == coding && *self.key == *entry.key() && *self.signature == *entry.signature()
+    }
+
+    /// The response, if it is stored and no such form of it has been made yet.
+    fn entry(&self, cache: &Cache) -> Option<Entry> {
+        let memory = &cache.store.memory;
+        let resident = memory.peek(&self.key, memory.hash(&self.key))?;
+        let mut variants = resident.variants().iter();
+        let entry = variants.find(|entry| entry.signature() == &*self.signature)?;
+        let is_tried = entry.coded().is_some_and(|coded| coded.is_tried(self.coding));
+        (!is_tried).then(|| entry.clone())
+    }
+}
+
+impl Compressor {
+    /// Puts the form of `entry` in `coding` on the list. Never waits: if others are looking at the list, a later hit will
+    /// ask again.
+    pub(crate) fn want(&self, cache: &Arc<Cache>, entry: &Entry, coding: Coding) {
+        if entry.body().len() > LONGEST {
+            return;
+        }
+        let mut list = match self.list.try_lock() {
+            Ok(list) => list,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if list.waiting.iter().any(|job| job.is(entry, coding)) {
+            return;
+        }
+        if list.waiting.len() >= MOST {
+            self.figures.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        list.waiting.push_back(Job { key: entry.key().into(), signature: entry.signature().into(), coding });
+        if !list.is_under_way {
+            let cache = Arc::clone(cache);
+            let thread = thread::Builder::new().name("compress".to_owned());
+            match thread.spawn(move || cache.compressor.run(&cache)) {
+                Ok(_) => list.is_under_way = true,
+                Err(error) => {
+                    tracing::debug!("nothing is compressed: {error}");
+                    list.waiting.clear();
+                }
+            }
+        }
+    }
+
+    /// What was done so far.
+    pub(crate) fn figures(&self) -> Compressed {
+        let Figures { forms, before, after, useless, dropped } = &self.figures;
+        let [forms, bytes_before, bytes_after, useless, dropped] =
+            [forms, before, after, useless, dropped].map(|count| count.load(Ordering::Relaxed));
+        let waiting = self.list().waiting.len();
+        Compressed { forms, bytes_before, bytes_after, useless, dropped, waiting }
+    }
+
+    fn run(&self, cache: &Cache) {
+        if let Err(error) = rustix::process::nice(NICE) {
+            tracing::debug!("compression runs at the priority of requests: {error}");
+        }
+        let _ended = Ended(self);
+        while let Some(job) = self.next() {
+            if let Some(entry) = job.entry(cache) {
+                self.make(cache, &entry, job.coding);
+            }
+            self.list().waiting.pop_front();
+        }
+    }
+
+    /// The next form to be made; none: the thread ends.
+    fn next(&self) -> Option<Job> {
+        let mut list = self.list();
+        let job = list.waiting.front().cloned();
+        list.is_under_way = job.is_some();
+        job
+    }
+
+    fn make(&self, cache: &Cache, entry: &Entry, coding: Coding) {
+        let (len, memory) = (entry.body().len(), &cache.store.memory);
+        let form = encode(coding, entry.body(), len - len / WORTH)
+            .and_then(|bytes| bytes.map(|bytes| body(cache, bytes)).transpose());
+        let form = form.unwrap_or_else(|error| {
+            tracing::debug!("no {} form of a response: {error}", coding.token());
+            None
+        });
+        let made = form.as_ref().map(Body::len);
+        let (figures, is_made) = (&self.figures, made.is_some());
+        if is_made && memory.add_form(entry, coding, form) {
+            figures.forms.fetch_add(1, Ordering::Relaxed);
+            figures.before.fetch_add(len, Ordering::Relaxed);
+            figures.after.fetch_add(made.unwrap_or_default(), Ordering::Relaxed);
+        } else if memory.add_form(entry, coding, None) {
+            figures.useless.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets a later hit start another thread if this one panics.
+struct Ended<'c>(&'c Compressor);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            *self.0.list() = List::default();
+        }
+    }
+}
+
+fn body(cache: &Cache, bytes: Vec<u8>) -> io::Result<Body> {
+    coded::body_of(bytes, |len| cache.fills.arena().extent(Some(len)))
+}
+
+/// The content of `body` in `coding`; `None` if that is more than `most` bytes.
+fn encode(coding: Coding, body: &Body, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut content = Content { body, at: 0 };
+    let mut out = Bounded { bytes: Vec::new(), most: most as usize, is_full: false };
+    match encode_into(coding, &mut content, &mut out) {
+        Ok(()) if !out.is_full => {
+            out.bytes.shrink_to_fit();
+            Ok(Some(out.bytes))
+        }
+        Err(error) if !out.is_full => Err(error),
+        _ => Ok(None),
+    }
+}
+
+fn encode_into(coding: Coding, content: &mut Content<'_>, out: &mut Bounded) -> io::Result<()> {
+    match coding {
+        Coding::Zstd => {
+            let mut encoder = zstd::stream::write::Encoder::new(out, LEVEL_OF_ZSTD)?;
+            encoder.set_pledged_src_size(Some(content.body.len()))?;
+            io::copy(content, &mut encoder)?;
+            encoder.finish()?;
+        }
+        Coding::Brotli => {
+            let params = brotli::enc::BrotliEncoderParams {
+                quality: LEVEL_OF_BROTLI,
+                lgwin: WINDOW,
+                size_hint: content.body.len() as usize,
+                ..Default::default()
+            };
+            brotli::BrotliCompress(content, out, &params)?;
+        }
+        Coding::Gzip => {
+            let level = flate2::Compression::new(LEVEL_OF_GZIP);
+            let mut encoder = flate2::write::GzEncoder::new(out, level);
+            io::copy(content, &mut encoder)?;
+            encoder.finish()?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a body from its beginning to its end.
+struct Content<'b> {
+    body: &'b Body,
+    at: u64,
+}
+
+impl Read for Content<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.body.copy(self.at, buffer.len())?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+}
+
+/// Takes so many bytes, and refuses more.
+struct Bounded {
+    bytes: Vec<u8>,
+    most: usize,
+    is_full: bool,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.is_full |= self.bytes.len() + bytes.len() > self.most;
+        if self.is_full {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(coding: Coding, bytes: &[u8]) -> Vec<u8> {
+        let mut whole = Vec::new();
+        match coding {
+            Coding::Zstd => zstd::stream::read::Decoder::new(bytes).unwrap().read_to_end(&mut whole),
+            Coding::Brotli => brotli::Decompressor::new(bytes, 4096).read_to_end(&mut whole),
+            Coding::Gzip => flate2::read::GzDecoder::new(bytes).read_to_end(&mut whole),
+        }
+        .unwrap();
+        whole
+    }
+
+    #[test]
+    fn a_form_is_the_content_again_once_decoded_or_is_not_worth_it() {
+        for coding in Coding::ALL {
+            for len in [1, 1000, 200_000] {
+                let text: Vec<u8> = (0..len).map(|at: u32| b"some text "[at as usize % 10]).collect();
+                let body = Body::Heap(text.clone().into());
+                let form = encode(coding, &body, u64::from(len) + 100).unwrap().unwrap();
+                assert_eq!(decode(coding, &form), text, "{coding:?} of {len} bytes");
+            }
+            let noise: Vec<u8> = (0..5000).map(|_| fastrand::u8(..)).collect();
+            let form = encode(coding, &Body::Heap(noise.into()), 4500).unwrap();
+            assert_eq!(form, None, "{coding:?} of noise");
+        }
+    }
+}

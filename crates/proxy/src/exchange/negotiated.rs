@@ -1,0 +1,93 @@
+//! How a reply depends on `Accept-Encoding` where responses are compressed, and the field lines that say so.
+//!
+//! Stored lines are those of the origin's response. A reply whose response has other forms adds `Vary`, in whichever form it
+//! is; a coded one also names its coding, and weakens a strong entity-tag: the bytes are not those that the origin tagged, but
+//! the representation means the same (RFC 9110 section 8.8.1). So the tag that a client has of any form is good for a
+//! conditional request to this cache and to the origin, and no byte range is taken from one form for another.
+
+use larder_semantics::coding::Coding;
+
+/// How a reply depends on the codings that its client accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Negotiated {
+    varies: bool,
+    /// The origin's `Vary` says so already.
+    is_said: bool,
+    coding: Option<Coding>,
+}
+
+impl Negotiated {
+    /// For a response that is sent in `coding` to this client; `is_said`: its `Vary` names `Accept-Encoding` already.
+    pub(crate) fn new(coding: Option<Coding>, is_said: bool) -> Self {
+        Self { varies: true, is_said, coding }
+    }
+
+    /// Whether any line changes.
+    #[inline]
+    pub(crate) fn varies(self) -> bool {
+        self.varies
+    }
+
+    /// Changes the lines of a reply, which begin at `start` of `out`. Without content, as in a 304, no coding is named.
+    pub(crate) fn apply_behind(self, out: &mut Vec<u8>, start: usize, is_bodiless: bool) {
+        if let Some(coding) = self.coding {
+            weaken(out, start);
+            if !is_bodiless {
+                out.extend_from_slice(b"Content-Encoding: ");
+                out.extend_from_slice(coding.token().as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        if !self.is_said {
+            out.extend_from_slice(b"Vary: Accept-Encoding\r\n");
+        }
+    }
+}
+
+/// Makes the entity-tag of the lines from `start` on a weak one.
+fn weaken(out: &mut Vec<u8>, start: usize) {
+    const NAME: &[u8] = b"etag:";
+    let mut at = start;
+    while let Some(line) = out.get(at..).filter(|rest| !rest.is_empty()) {
+        if line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)) {
+            let value = line[NAME.len()..].trim_ascii_start();
+            let tag = at + line.len() - value.len();
+            if value.starts_with(b"\"") {
+                out.splice(tag..tag, *b"W/");
+            }
+            return;
+        }
+        at += memchr::memchr(b'\n', line).map_or(line.len(), |end| end + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(before: &str, coding: Option<Coding>, is_said: bool, is_bodiless: bool) -> String {
+        let mut out = b"ETag: \"not a line of this reply\"\r\n".to_vec();
+        let start = out.len();
+        out.extend_from_slice(before.as_bytes());
+        Negotiated::new(coding, is_said).apply_behind(&mut out, start, is_bodiless);
+        String::from_utf8(out.split_off(start)).unwrap()
+    }
+
+    #[test]
+    fn a_coded_form_names_its_coding_and_has_a_weak_tag() {
+        let gzip = Some(Coding::Gzip);
+        let whole = "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n";
+        let cases = [
+            ("ETag: \"a\"\r\nX: 1\r\n", "ETag: W/\"a\"\r\nX: 1\r\n"),
+            ("X-ETag: \"a\"\r\netag:\"a\"\r\n", "X-ETag: \"a\"\r\netag:W/\"a\"\r\n"),
+            ("X: 1\r\nETag: W/\"a\"\r\n", "X: 1\r\nETag: W/\"a\"\r\n"),
+            ("ETag: bare\r\n", "ETag: bare\r\n"),
+            ("", ""),
+        ];
+        for (before, after) in cases {
+            assert_eq!(lines(before, gzip, false, false), format!("{after}{whole}"));
+            assert_eq!(lines(before, gzip, true, true), after, "a 304 of what varies anyway");
+            assert_eq!(lines(before, None, false, false), format!("{before}Vary: Accept-Encoding\r\n"));
+        }
+    }
+}

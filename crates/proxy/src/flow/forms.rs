@@ -1,0 +1,91 @@
+//! Which form of a stored response a client gets: as the origin sent it, or in a coding that it accepts.
+//!
+//! This is decided last, when the reply is there, and changes nothing that was decided before: entity-tags of coded forms
+//! are weak, so that conditions hold for all forms alike, and ranges are those of the content as it is.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use larder_semantics::coding::{Accepted, Coding, Compression, varies};
+use larder_semantics::fields::Fields;
+use larder_store::Entry;
+
+use crate::cache::Cache;
+use crate::exchange::negotiated::Negotiated;
+use crate::exchange::reply::{Content, Reply, Source};
+
+/// Puts the form that the client of `request` wants in the place of `reply`'s content, if it is there, and notes that the
+/// reply depends on what it accepts.
+pub(crate) fn choose(
+    cache: &Arc<Cache>,
+    compression: &Compression,
+    request: &impl Fields,
+    reply: &mut Reply,
+) {
+    let (entry, is_range) = match &reply.fields {
+        Source::Entry(entry) => (entry, reply.content_range.is_some()),
+        Source::NotModified(entry) => (entry, false),
+        Source::Fill(_) | Source::Answer(_) | Source::Fields(_) => {
+            return reply.negotiated = arriving(compression, reply);
+        }
+    };
+    let is_compressed = || compression.applies(entry.status(), &entry.fields(), Some(entry.body().len()));
+    if entry.coded().is_none() && !is_compressed() {
+        return;
+    }
+    let is_said = varies(&entry.fields());
+    let coding = if is_range { None } else { form(cache, compression, request, entry) };
+    if let (Some(coding), Content::Stored(..)) = (coding, &reply.content) {
+        reply.length = entry.coded().and_then(|coded| coded.form(coding)).map(|form| form.len());
+        reply.content = Content::Coded(coding);
+        reply.outcome.coding = Some(coding);
+    }
+    reply.negotiated = Negotiated::new(coding, is_said);
+}
+
+/// The coding of the form that the client wants most of those that are there. What it would rather have is made for the
+/// next.
+fn form(
+    cache: &Arc<Cache>,
+    compression: &Compression,
+    request: &impl Fields,
+    entry: &Entry,
+) -> Option<Coding> {
+    let accepted = Accepted::of(request);
+    let offered = || compression.codings.iter().copied();
+    let is_made = |coding: &Coding| entry.coded().is_some_and(|coded| coded.form(*coding).is_some());
+    let is_tried = |coding: &Coding| entry.coded().is_some_and(|coded| coded.is_tried(*coding));
+    let best = accepted.best(offered().filter(|coding| is_made(coding) || !is_tried(coding)))?;
+    if is_made(&best) {
+        return Some(best);
+    }
+    cache.compressor.want(cache, entry, best);
+    accepted.best(offered().filter(is_made))
+}
+
+/// A response on its way into the cache goes to its client as it is. Later ones may get other forms.
+fn arriving(compression: &Compression, reply: &Reply) -> Negotiated {
+    // Of the whole response: a condition or a range of this client's changes nothing for others.
+    let is_part = reply.status == StatusCode::PARTIAL_CONTENT;
+    let status =
+        if is_part || reply.status == StatusCode::NOT_MODIFIED { StatusCode::OK } else { reply.status };
+    let length = reply.length.filter(|_| !is_part);
+    match &reply.fields {
+        Source::Fill(head) => noted(compression, head.status, &head.fields.view(), head.length),
+        Source::Answer(lines) if reply.outcome.stored => noted(compression, status, &**lines, length),
+        Source::Fields(fields) if reply.outcome.stored => noted(compression, status, &**fields, length),
+        _ => Negotiated::default(),
+    }
+}
+
+fn noted(
+    compression: &Compression,
+    status: StatusCode,
+    fields: &impl Fields,
+    length: Option<u64>,
+) -> Negotiated {
+    match compression.applies(status, fields, length) {
+        true => Negotiated::new(None, varies(fields)),
+        false => Negotiated::default(),
+    }
+}

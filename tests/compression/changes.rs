@@ -1,0 +1,75 @@
+//! What happens to the forms when what is stored changes, and what rules say of them.
+
+use crate::support::{Larder, Origin, site};
+use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};
+
+#[test]
+fn a_purge_reaches_all_forms() {
+    let origin =
+        Origin::by(|seen| page(&format!("Cache-Tag: t\nX-Number: {}\n", seen.number), 5_000 + seen.number));
+    let larder = compressing(&origin, "");
+    for (number, purge) in ["url=http://site.test/&hard", "tag=t&hard", "tag=t"].into_iter().enumerate() {
+        larder.get("/");
+        let answer = coded(&larder, "/", "br");
+        assert_eq!(decode("br", &answer.body), text(5_000 + number));
+        assert_eq!(larder.ask_admin(&format!("POST /purge?{purge}\nLarder-Admin: 1")).status, 200, "{purge}");
+        let number = number + 1;
+        let answer = accepting(&larder, "/", "br");
+        assert_eq!(answer.field("x-number"), Some(&*number.to_string()), "{purge}");
+        assert_eq!(
+            (answer.text(), answer.field("content-encoding")),
+            (&*text(5_000 + number), None),
+            "{purge}"
+        );
+    }
+}
+
+#[test]
+fn forms_count_towards_the_memory_and_go_with_their_responses() {
+    let origin = Origin::by(|seen| page("", 20_000 + seen.target.len()));
+    let larder =
+        Larder::start(&format!("[memory]\nsize = '2MiB'\n{}", site(&[&origin], "compress = 'gzip'")));
+    larder.get("/0");
+    let before = larder.stat("bytes_stored");
+    let form = coded(&larder, "/0", "gzip").body.len() as u64;
+    let grown = larder.stat("bytes_stored") - before;
+    assert!((form..form + 300).contains(&grown), "{grown} for {form}");
+    for n in 0..200 {
+        accepting(&larder, &format!("/{n}"), "gzip");
+        accepting(&larder, &format!("/{n}"), "gzip");
+    }
+    rest(&larder);
+    assert!(larder.stat("evictions") > 0 && larder.stat("bytes_stored") <= 2 << 20);
+    assert_eq!(larder.ask_admin("POST /purge?all&hard\nLarder-Admin: 1").status, 200);
+    larder.wait_for("objects", 0);
+}
+
+#[test]
+fn rules_say_what_is_compressed_and_how() {
+    let origin = Origin::by(|_| page("", 5_000));
+    let rules = "compress = ['br', 'gzip']\n\
+                 [[site.rule]]\nmatch = { path = '/raw/*' }\ncompress = false\n\
+                 [[site.rule]]\nmatch = { path = '/old/*' }\ncompress = 'gzip'\n";
+    let larder = Larder::start(&site(&[&origin], rules));
+    assert!(stays_plain(&larder, "/raw/a"));
+    assert_eq!(all(&larder.get("/raw/a"), "vary").len(), 0);
+    for (path, coding) in [("/old/a", "gzip"), ("/new/a", "br")] {
+        larder.get(path);
+        coded(&larder, path, coding);
+        rest(&larder);
+        assert_eq!(accepting(&larder, path, "br, gzip").field("content-encoding"), Some(coding), "{path}");
+    }
+}
+
+#[test]
+fn the_forward_proxy_compresses_too_and_a_reload_ends_it() {
+    let origin = Origin::by(|_| page("", 5_000));
+    let larder = Larder::start("[forward]\nallow_private = true\ncompress = ['gzip']\n");
+    let url = origin.url();
+    let ask =
+        || crate::support::Client::to(larder.forward).ask(&format!("GET {url}/\nAccept-Encoding: gzip"));
+    crate::support::eventually("a coded form", || ask().field("content-encoding").map(drop));
+    larder.reload("[forward]\nallow_private = true\n");
+    crate::support::eventually("the reload", || ask().field("content-encoding").is_none().then_some(()));
+    assert_eq!(all(&ask(), "vary").len(), 0);
+}

@@ -1,0 +1,67 @@
+//! Tags, conditions and ranges of what has several forms.
+
+use crate::support::Origin;
+use crate::{accepting, all, coded, compressing, decode, page, text};
+
+#[test]
+fn the_tag_of_a_coded_form_is_weak_and_any_form_is_confirmed_by_any_tag() {
+    let origin = Origin::by(|_| page("ETag: \"a\"\n", 5_000));
+    let larder = compressing(&origin, "");
+    assert_eq!(larder.get("/").field("etag"), Some("\"a\""));
+    let answer = coded(&larder, "/", "gzip");
+    assert_eq!(answer.field("etag"), Some("W/\"a\""));
+    for (accepted, own) in [("gzip", "W/\"a\""), ("identity", "\"a\"")] {
+        for tag in ["\"a\"", "W/\"a\"", "\"b\", W/\"a\"", "*"] {
+            let request = format!("GET /\nAccept-Encoding: {accepted}\nIf-None-Match: {tag}");
+            let answer = larder.ask(&request);
+            assert_eq!((answer.status, answer.field("etag")), (304, Some(own)), "{request}");
+            assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
+            assert_eq!(all(&answer, "content-encoding").len() + all(&answer, "content-length").len(), 0);
+        }
+        let other = larder.ask(&format!("GET /\nAccept-Encoding: {accepted}\nIf-None-Match: \"b\""));
+        assert_eq!(other.status, 200);
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn the_origin_is_asked_with_its_own_tag_and_its_304_keeps_the_forms() {
+    let origin = Origin::by(|seen| match seen.field("if-none-match") {
+        None => page("ETag: \"a\"\n", 5_000).replace("max-age=1000", "max-age=1000\nAge: 1000"),
+        Some("\"a\"") => "304 Not Modified\nETag: \"a\"\nCache-Control: max-age=1000\nX-New: yes".to_owned(),
+        Some(other) => format!("500 X\n\n{other}"),
+    });
+    let larder = compressing(&origin, "stale_while_revalidate = '1h'");
+    larder.get("/");
+    // Stale from the beginning: each request finds it, and one of them brings the 304.
+    let answer = coded(&larder, "/", "br");
+    assert_eq!(decode("br", &answer.body), text(5_000));
+    larder.settle();
+    let request = "GET /\nAccept-Encoding: br\nIf-None-Match: W/\"a\"";
+    assert_eq!(larder.ask(request).status, 304);
+    let answer = accepting(&larder, "/", "br");
+    assert_eq!((answer.field("content-encoding"), answer.field("x-new")), (Some("br"), Some("yes")));
+    assert_eq!(answer.cache(), "hit; coding=br");
+    assert_eq!(larder.stats()["compression"]["forms"].as_u64(), Some(1));
+}
+
+#[test]
+fn ranges_are_those_of_the_content_as_it_is() {
+    let origin = Origin::by(|_| page("ETag: \"a\"\n", 5_000));
+    let larder = compressing(&origin, "");
+    larder.get("/");
+    coded(&larder, "/", "gzip");
+    let part = larder.ask("GET /\nAccept-Encoding: gzip\nRange: bytes=5-9");
+    assert_eq!((part.status, part.text()), (206, &text(10)[5..]));
+    assert_eq!([part.field("content-encoding"), part.field("etag")], [None, Some("\"a\"")]);
+    assert_eq!(
+        [part.field("vary"), part.field("content-range")],
+        [Some("Accept-Encoding"), Some("bytes 5-9/5000")]
+    );
+    let same = larder.ask("GET /\nAccept-Encoding: gzip\nRange: bytes=5-9\nIf-Range: \"a\"");
+    assert_eq!((same.status, same.field("content-encoding")), (206, None));
+    // Who has a part of the coded form gets all of it.
+    let other = larder.ask("GET /\nAccept-Encoding: gzip\nRange: bytes=5-9\nIf-Range: W/\"a\"");
+    assert_eq!((other.status, other.field("content-encoding")), (200, Some("gzip")));
+    assert_eq!(decode("gzip", &other.body), text(5_000));
+}
