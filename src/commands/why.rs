@@ -118,6 +118,9 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     if let Some(url) = stored.as_ref().and_then(|stored| stored.url.as_ref()) {
         row("stored for", format!("{url}, which No-Vary-Search makes equivalent"));
     }
+    for (coding, bytes) in stored.iter().flat_map(|stored| &stored.forms) {
+        row("compressed", format!("{coding}, {}", about_size(*bytes)));
+    }
     for (name, value) in stored.iter().flat_map(|stored| &stored.vary) {
         let value = value.as_ref().map_or_else(|| "not sent".to_owned(), |value| format!("'{value}'"));
         row("varies by", format!("{name}: {value}"));

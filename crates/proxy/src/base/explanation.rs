@@ -85,6 +85,9 @@ pub struct Stored {
     pub validator: bool,
     /// The request fields it was selected by: `null` for those that were not sent.
     pub vary: BTreeMap<String, Option<String>>,
+    /// Bytes of content in the codings that it has been compressed with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub forms: BTreeMap<String, u64>,
 }
 
 /// What the second tier of a cluster has for the request.

@@ -16,7 +16,7 @@ use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times};
 use larder_semantics::vary;
-use larder_store::Entry;
+use larder_store::{Coded, Entry};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -471,6 +471,12 @@ fn stored(request: &Request, rules: &Rules, entry: &Entry, tier: Tier) -> Stored
         validator: freshness.flags.contains(Flags::VALIDATOR),
         vary: vary::fields(entry.signature())
             .map(|(name, value)| (name.to_owned(), value.map(text)))
+            .collect(),
+        forms: entry
+            .coded()
+            .into_iter()
+            .flat_map(Coded::forms)
+            .map(|(coding, form)| (coding.token().to_owned(), form.len()))
             .collect(),
     }
 }
