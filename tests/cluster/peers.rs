@@ -51,6 +51,30 @@ fn each_key_is_fetched_once_for_all() {
 }
 
 #[test]
+fn nodes_hand_each_other_content_without_a_coding() {
+    const LINES: &str = "200 OK\nCache-Control: max-age=60\nContent-Type: text/html\nETag: \"a\"\n\n";
+    let (engine, origin) = (Engine::start(), Origin::by(|_| LINES.to_owned() + &"again and ".repeat(500)));
+    let start =
+        |name| Larder::start(&format!("{}compress = 'gzip'\n", config(&engine.url(), &origin, name, "")));
+    let nodes = ["a", "b"].map(start);
+    wait_for(&nodes, &["a", "b"]);
+    let [one, other] = nodes;
+    let path = path_of(&one, &other);
+    let ask = |node: &Larder| node.ask(&format!("GET {path}\nAccept-Encoding: gzip"));
+    let first = ask(&other);
+    assert_eq!([first.field("vary"), first.field("etag")], [Some("Accept-Encoding"), Some("\"a\"")]);
+    eventually("a form at the owner", || ask(&one).field("content-encoding").map(drop));
+    let before = one.stat("compressed");
+    for _ in 0..3 {
+        let answer = ask(&other);
+        assert_eq!(one.stat("compressed"), before, "what a node asks for is not compressed");
+        let weak = answer.field("content-encoding").map_or("\"a\"", |_| "W/\"a\"");
+        assert_eq!([answer.field("vary"), answer.field("etag")], [Some("Accept-Encoding"), Some(weak)]);
+    }
+    assert_eq!(origin.count_of(&path), 1);
+}
+
+#[test]
 fn rules_change_requests_and_replies_at_one_node_only() {
     let engine = Engine::start();
     let origin = Origin::by(|seen| {

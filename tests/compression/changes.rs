@@ -62,6 +62,39 @@ fn rules_say_what_is_compressed_and_how() {
 }
 
 #[test]
+fn rules_on_the_response_decide_too() {
+    let origin = Origin::by(|seen| match seen.target.as_str() {
+        "/odd" => page("", 5_000).replace("text/html", "application/x-odd"),
+        "/data" => page("", 5_000).replace("text/html", "application/json"),
+        _ => page("", 5_000),
+    });
+    let rules = "compress_types = ['text/*', 'application/*']\n\
+                 [[site.rule]]\nmatch = { type = 'application/*' }\ncompress = ['gzip', 'br']\n\
+                 [[site.rule]]\nmatch = { type = 'application/json', max_length = '1MiB' }\ncompress = false\n";
+    let larder = Larder::start(&site(&[&origin], rules));
+    larder.get("/odd");
+    assert_eq!(decode("gzip", &coded(&larder, "/odd", "gzip").body), text(5_000));
+    for path in ["/", "/data"] {
+        assert!(stays_plain(&larder, path), "{path}");
+        assert_eq!(all(&larder.get(path), "vary").len(), 0, "{path}");
+    }
+}
+
+#[test]
+fn why_tells_of_the_forms() {
+    let origin = Origin::by(|_| page("ETag: \"a\"\n", 5_000));
+    let larder = compressing(&origin, "");
+    larder.get("/");
+    let form = coded(&larder, "/", "br").body.len() as u64;
+    let why = || -> serde_json::Value {
+        let why = larder.ask_admin("GET /why?url=http://site.test/");
+        serde_json::from_slice(&why.body).expect("json")
+    };
+    assert_eq!(why()["stored"]["forms"], serde_json::json!({ "br": form }));
+    assert_eq!(why()["stored"]["bytes"], 5_000);
+}
+
+#[test]
 fn the_forward_proxy_compresses_too_and_a_reload_ends_it() {
     let origin = Origin::by(|_| page("", 5_000));
     let larder = Larder::start("[forward]\nallow_private = true\ncompress = ['gzip']\n");

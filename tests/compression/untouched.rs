@@ -4,7 +4,7 @@ use flate2::Compression;
 use flate2::read::GzEncoder;
 use std::io::Read;
 
-use crate::support::{Answer, Origin};
+use crate::support::{Answer, Larder, Origin};
 use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};
 
 #[test]
@@ -43,10 +43,15 @@ fn what_is_not_worth_it_or_may_not_change_stays_as_it_is() {
     assert!(accepting(&larder, "/noise", "gzip, br").field("vary").is_some());
 }
 
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut coded = Vec::new();
+    GzEncoder::new(bytes, Compression::best()).read_to_end(&mut coded).expect("coded");
+    coded
+}
+
 #[test]
 fn what_the_origin_compressed_is_stored_and_served_as_before() {
-    let mut gzip = Vec::new();
-    GzEncoder::new(text(5_000).as_bytes(), Compression::best()).read_to_end(&mut gzip).expect("coded");
+    let gzip = gzip(text(5_000).as_bytes());
     let origin = Origin::answering(move |seen| {
         let wants = seen.field("accept-encoding").is_some_and(|value| value.contains("gzip"));
         let head =
@@ -70,4 +75,41 @@ fn what_the_origin_compressed_is_stored_and_served_as_before() {
     assert_eq!((decode("br", &answer.body), answer.field("etag")), (text(5_000), Some("W/\"a\"")));
     assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
     assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn a_coding_of_the_origin_is_undone_for_the_few_who_do_not_accept_it() {
+    let (page, bomb) = (gzip(text(5_000).as_bytes()), gzip(&vec![0; (8 << 20) + 1]));
+    let origin = Origin::answering(move |seen| {
+        let head = "200 OK\nContent-Type: text/html\nCache-Control: max-age=100\nETag: \"a\"\nContent-Encoding: gzip";
+        Answer::with_body(head, if seen.target == "/bomb" { &bomb } else { &page })
+    });
+    let larder = compressing(&origin, "");
+    for _ in 0..2 {
+        let answer = accepting(&larder, "/", "gzip");
+        assert_eq!((decode("gzip", &answer.body), answer.field("etag")), (text(5_000), Some("\"a\"")));
+        assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
+    }
+    // No part either: it may have the beginning without the coding.
+    for fields in ["", "\nAccept-Encoding: br", "\nRange: bytes=5-9", "\nRange: bytes=5-9\nIf-Range: W/\"a\""]
+    {
+        let answer = larder.ask(&format!("GET /{fields}"));
+        assert_eq!((answer.status, answer.text(), answer.is_hit()), (200, &*text(5_000), true), "{fields}");
+        let lines = ["content-encoding", "content-range", "etag", "vary"].map(|name| answer.field(name));
+        assert_eq!(lines, [None, None, Some("W/\"a\""), Some("Accept-Encoding")]);
+    }
+    let head = larder.ask("HEAD /");
+    assert_eq!([head.field("content-encoding"), head.field("etag")], [None, Some("W/\"a\"")]);
+    let unchanged = larder.ask("GET /\nIf-None-Match: W/\"a\"");
+    assert_eq!((unchanged.status, unchanged.field("etag")), (304, Some("W/\"a\"")));
+    let part = larder.ask("GET /\nRange: bytes=0-1\nAccept-Encoding: gzip");
+    assert_eq!((part.status, &part.body[..]), (206, &[0x1f, 0x8b][..]));
+    // What would be too long goes out as it is.
+    larder.get("/bomb");
+    let answer = larder.get("/bomb");
+    assert_eq!((answer.is_hit(), answer.field("content-encoding")), (true, Some("gzip")));
+    assert_eq!(origin.count(), 2);
+    let without = Larder::before(&origin);
+    without.get("/");
+    assert_eq!(without.get("/").field("content-encoding"), Some("gzip"));
 }

@@ -155,9 +155,20 @@ const ABOUT_BYTES: [&str; 6] =
 
 /// Whether a response may be sent in another coding: it is whole, has none, and nothing forbids or contradicts it.
 pub fn is_changeable(status: StatusCode, fields: &impl Fields) -> bool {
+    !is_coded(fields) && is_free(status, fields)
+}
+
+/// The coding that may be undone for clients that do not accept it.
+pub fn undoable(status: StatusCode, fields: &impl Fields) -> Option<Coding> {
+    let mut codings = members(fields, "content-encoding");
+    let coding = codings.next().and_then(Coding::named)?;
+    (codings.next().is_none() && is_free(status, fields)).then_some(coding)
+}
+
+/// Whether a whole response may be transformed at all.
+fn is_free(status: StatusCode, fields: &impl Fields) -> bool {
     let is_no_transform = |directive: &[u8]| directive.eq_ignore_ascii_case(b"no-transform");
     status == StatusCode::OK
-        && !is_coded(fields)
         && !["cache-control", "cdn-cache-control"]
             .into_iter()
             .any(|name| members(fields, name).any(is_no_transform))
@@ -298,6 +309,27 @@ mod tests {
             assert!(!is_changeable(StatusCode::PARTIAL_CONTENT, &fields));
             assert!(!is_changeable(StatusCode::NOT_FOUND, &fields));
         }
+    }
+
+    #[test]
+    fn one_known_coding_may_be_undone() {
+        let cases = [
+            ("Content-Encoding: gzip\r\n", Some(Gzip)),
+            ("Content-Encoding: X-GZIP\r\n", Some(Gzip)),
+            ("Content-Encoding: br\r\n", Some(Brotli)),
+            ("Content-Encoding: deflate\r\n", None),
+            ("Content-Encoding: br, gzip\r\n", None),
+            ("Content-Encoding: br\r\nContent-Encoding: gzip\r\n", None),
+            ("Content-Encoding: identity\r\n", None),
+            ("Content-Encoding: gzip\r\nCache-Control: no-transform\r\n", None),
+            ("Content-Encoding: gzip\r\nContent-Digest: sha-256=:x:\r\n", None),
+            ("", None),
+        ];
+        for (lines, expected) in cases {
+            assert_eq!(undoable(StatusCode::OK, &HeadLines(lines.as_bytes())), expected, "{lines}");
+        }
+        let gzip = HeadLines(b"Content-Encoding: gzip\r\n");
+        assert_eq!(undoable(StatusCode::PARTIAL_CONTENT, &gzip), None);
     }
 
     #[test]

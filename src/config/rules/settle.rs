@@ -116,7 +116,7 @@ fn content(respond: &Respond) -> Result<Answer, String> {
 }
 
 /// The keys that may take effect when the response is there.
-const WITH_RESPONSE: [&str; 9] = [
+const WITH_RESPONSE: [&str; 10] = [
     "cache",
     "ttl",
     "ttl_default",
@@ -125,6 +125,7 @@ const WITH_RESPONSE: [&str; 9] = [
     "stale_while_revalidate",
     "stale_if_error",
     "ignore",
+    "compress",
     "response",
 ];
 

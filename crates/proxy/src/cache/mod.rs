@@ -7,6 +7,7 @@ pub(crate) mod reclaim;
 use std::sync::Arc;
 
 use larder_store::{Arena, Disks, Fills, HitForMiss, Memory, Store};
+use tokio::sync::Semaphore;
 
 use self::compressor::Compressor;
 use self::doubt::Doubts;
@@ -32,7 +33,12 @@ pub(crate) struct Cache {
     pub(crate) reclaim: Reclaim,
     /// Forms of stored responses to be made.
     pub(crate) compressor: Compressor,
+    /// Room for contents whose codings are undone for clients.
+    pub(crate) undoing: Arc<Semaphore>,
 }
+
+/// Contents without their codings that are held at once.
+const UNDONE: usize = 8;
 
 impl Cache {
     /// An empty one, which takes its disks in use.
@@ -50,7 +56,8 @@ impl Cache {
         reclaim.set_rate(settings.schedule.rate);
         let gateways = Gateways::new(Settled::take(settings));
         let (hit_for_miss, doubts, compressor) = <_>::default();
-        Ok(Arc::new(Self { store, fills, hit_for_miss, doubts, gateways, reclaim, compressor }))
+        let undoing = Arc::new(Semaphore::new(UNDONE));
+        Ok(Arc::new(Self { store, fills, hit_for_miss, doubts, gateways, reclaim, compressor, undoing }))
     }
 
     /// Obeys `new` settings from now on.

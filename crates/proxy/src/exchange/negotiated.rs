@@ -6,6 +6,8 @@
 //! conditional request to this cache and to the origin, and no byte range is taken from one form for another.
 
 use larder_semantics::coding::Coding;
+use larder_semantics::fields::HeadLines;
+use larder_store::lines::write_line;
 
 /// How a reply depends on the codings that its client accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,12 +16,19 @@ pub(crate) struct Negotiated {
     /// The origin's `Vary` says so already.
     is_said: bool,
     coding: Option<Coding>,
+    /// The origin's coding is undone.
+    is_undone: bool,
 }
 
 impl Negotiated {
     /// For a response that is sent in `coding` to this client; `is_said`: its `Vary` names `Accept-Encoding` already.
     pub(crate) fn new(coding: Option<Coding>, is_said: bool) -> Self {
-        Self { varies: true, is_said, coding }
+        Self { varies: true, is_said, coding, is_undone: false }
+    }
+
+    /// The same without the origin's coding.
+    pub(crate) fn undone(self) -> Self {
+        Self { is_undone: true, ..self }
     }
 
     /// Whether any line changes.
@@ -30,6 +39,15 @@ impl Negotiated {
 
     /// Changes the lines of a reply, which begin at `start` of `out`. Without content, as in a 304, no coding is named.
     pub(crate) fn apply_behind(self, out: &mut Vec<u8>, start: usize, is_bodiless: bool) {
+        if self.is_undone {
+            let lines = out.split_off(start);
+            for (name, value) in HeadLines(&lines).iter() {
+                if !name.eq_ignore_ascii_case(b"content-encoding") {
+                    write_line(out, name, value);
+                }
+            }
+            weaken(out, start);
+        }
         if let Some(coding) = self.coding {
             weaken(out, start);
             if !is_bodiless {
@@ -89,5 +107,8 @@ mod tests {
             assert_eq!(lines(before, gzip, true, true), after, "a 304 of what varies anyway");
             assert_eq!(lines(before, None, false, false), format!("{before}Vary: Accept-Encoding\r\n"));
         }
+        let mut out = b"Content-Encoding: br\r\nETag: \"a\"\r\nX: 1\r\n".to_vec();
+        Negotiated::new(None, true).undone().apply_behind(&mut out, 0, false);
+        assert_eq!(out, b"ETag: W/\"a\"\r\nX: 1\r\n");
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Rulebook {
     looks_at_paths: bool,
     /// The limits of each rule.
     limiters: Vec<Limiters>,
+    /// Rules say by the response whether it is compressed.
+    compresses_by_response: bool,
     /// Where no rule holds.
     base: Arc<Ruling>,
     /// Where one does, by its number.
@@ -70,6 +72,14 @@ pub(crate) struct Ruling {
     pub(crate) limits: Arc<[Arc<Limiter>]>,
 }
 
+/// What a site says itself.
+struct SiteRules<'s> {
+    caching: &'s Rules,
+    caches: bool,
+    /// No answer may be given without waiting.
+    waits: bool,
+}
+
 /// A ruling for as long as it is looked at.
 pub(crate) enum Ruled<'b> {
     Kept(&'b Arc<Ruling>),
@@ -79,17 +89,21 @@ pub(crate) enum Ruled<'b> {
 impl Rulebook {
     /// The rules of a site with this caching; `caches`: at all. Limits that are in `old`, too, go on counting.
     pub(crate) fn new(rules: &[SiteRule], caching: &Rules, caches: bool, old: Option<&Self>) -> Self {
-        let base = Ruling::new(Numbers::new(), &Effects::default(), &None, caching, caches);
+        let compresses_by_response =
+            rules.iter().any(|rule| rule.effects.compress.is_some() && rule.rule.conditions.need_response());
+        let site = SiteRules { caching, caches, waits: compresses_by_response };
+        let base = Ruling::new(Numbers::new(), &Effects::default(), &None, &site);
         let mut kept = Vec::new();
         let limiters: Vec<_> = rules.iter().map(|rule| limiters(rule, old, &mut kept)).collect();
         let one = |(number, rule): (usize, &SiteRule)| {
             let numbers = Numbers::from_slice(&[number as u16]);
-            Arc::new(Ruling::new(numbers, &rule.effects, &limiters[number], caching, caches))
+            Arc::new(Ruling::new(numbers, &rule.effects, &limiters[number], &site))
         };
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
             apart: Apart::new(rules),
             looks_at_paths: rules.iter().any(|rule| rule.rule.conditions.look_at_path()),
+            compresses_by_response,
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),
             limiters,
@@ -162,6 +176,11 @@ impl Rulebook {
         self.set.needs_responses()
     }
 
+    /// Whether rules say by the response whether it is compressed.
+    pub(crate) fn compresses_by_response(&self) -> bool {
+        self.compresses_by_response
+    }
+
     fn together(&self, numbers: Numbers) -> Ruled<'_> {
         match &numbers[..] {
             [] => Ruled::Kept(&self.base),
@@ -182,7 +201,8 @@ impl Rulebook {
         }
         let limits = numbers.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
         let (caching, caches) = (&self.base.caching, self.base.caches);
-        let ruling = Arc::new(Ruling::new(numbers.clone(), &effects, &limits, caching, caches));
+        let site = SiteRules { caching, caches, waits: self.compresses_by_response };
+        let ruling = Arc::new(Ruling::new(numbers.clone(), &effects, &limits, &site));
         let mut kept = self.several.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT {
             kept.insert(numbers, Arc::clone(&ruling));
@@ -227,7 +247,8 @@ fn compression(effects: &Effects, site: &Rules) -> Compression {
 }
 
 impl Ruling {
-    fn new(numbers: Numbers, effects: &Effects, limits: &Limiters, site: &Rules, caches: bool) -> Self {
+    fn new(numbers: Numbers, effects: &Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
+        let SiteRules { caching: site, caches, waits } = *site;
         let caching = Rules {
             lifetimes: effects.lifetimes,
             ignored: effects.ignored.unwrap_or(site.ignored),
@@ -245,7 +266,7 @@ impl Ruling {
             && limits.iter().all(|limiter| limiter.limit.counted == Counted::Misses);
         Self {
             numbers,
-            at_once: caches && !caching.validated && is_free,
+            at_once: caches && !caching.validated && is_free && !waits,
             caching,
             caches,
             query: effects.query.clone(),

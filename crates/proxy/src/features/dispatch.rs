@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_tags::Pools;
 
-use super::{etag_gateway, purge_method, redirect, rules, validator};
+use super::{etag_gateway, negotiate, purge_method, redirect, rules, validator};
 use crate::base::settings::Counted;
 use crate::exchange::client_cert;
 use crate::exchange::limits;
@@ -13,7 +13,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::worker::Worker;
-use crate::flow::{forms, pass, serve};
+use crate::flow::{pass, serve};
 
 /// The reply to any request.
 pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Reply {
@@ -21,7 +21,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     reply.outcome.origin_time = request.origin.sum();
     reply.site = request.route.number();
     reply.entered = request.entered.take();
-    negotiate(worker, &request, &mut reply);
+    negotiate::form(worker, plan, &request, &mut reply).await;
     if !request.by_peer {
         reply.edits.clone_from(&request.ruling.reply);
     }
@@ -32,16 +32,6 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
         validator::check(worker, plan, &request, &reply);
     }
     reply
-}
-
-/// Chooses the form of a stored response. What a node asks for is for it to compress.
-fn negotiate(worker: &Worker, request: &Request, reply: &mut Reply) {
-    if let Some(rules) = request.ruling.caching()
-        && rules.compression.is_on()
-        && !request.by_peer
-    {
-        forms::choose(&worker.cache, &rules.compression, &request.fields, reply);
-    }
 }
 
 async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {

@@ -6,41 +6,53 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use larder_semantics::coding::{Accepted, Coding, Compression, varies};
+use larder_semantics::coding::{Accepted, Coding, Compression, undoable, varies};
 use larder_semantics::fields::Fields;
-use larder_store::Entry;
+use larder_store::{Body, Entry};
 
 use crate::cache::Cache;
 use crate::exchange::negotiated::Negotiated;
 use crate::exchange::reply::{Content, Reply, Source};
 
 /// Puts the form that the client of `request` wants in the place of `reply`'s content, if it is there, and notes that the
-/// reply depends on what it accepts.
+/// reply depends on what it accepts. Returns the coding of content that the client does not accept and that may be
+/// undone.
 pub(crate) fn choose(
     cache: &Arc<Cache>,
     compression: &Compression,
     request: &impl Fields,
     reply: &mut Reply,
-) {
+) -> Option<Coding> {
     let (entry, is_range) = match &reply.fields {
         Source::Entry(entry) => (entry, reply.content_range.is_some()),
         Source::NotModified(entry) => (entry, false),
         Source::Fill(_) | Source::Answer(_) | Source::Fields(_) => {
-            return reply.negotiated = arriving(compression, reply);
+            reply.negotiated = arriving(compression, reply);
+            return None;
         }
     };
-    let is_compressed = || compression.applies(entry.status(), &entry.fields(), Some(entry.body().len()));
-    if entry.coded().is_none() && !is_compressed() {
-        return;
+    let fields = entry.fields();
+    if entry.coded().is_none() && !compression.applies(entry.status(), &fields, Some(entry.body().len())) {
+        let coding = undoable(entry.status(), &fields)?;
+        reply.negotiated = Negotiated::new(None, varies(&fields));
+        if Accepted::of(request).takes(coding) {
+            return None;
+        }
+        let is_without_content = matches!(reply.fields, Source::NotModified(_));
+        if is_without_content {
+            reply.negotiated = reply.negotiated.undone();
+        }
+        return Some(coding).filter(|_| !is_without_content);
     }
-    let is_said = varies(&entry.fields());
+    let is_said = varies(&fields);
     let coding = if is_range { None } else { form(cache, compression, request, entry) };
     if let (Some(coding), Content::Stored(..)) = (coding, &reply.content) {
-        reply.length = entry.coded().and_then(|coded| coded.form(coding)).map(|form| form.len());
+        reply.length = entry.coded().and_then(|coded| coded.form(coding)).map(Body::len);
         reply.content = Content::Coded(coding);
         reply.outcome.coding = Some(coding);
     }
     reply.negotiated = Negotiated::new(coding, is_said);
+    None
 }
 
 /// The coding of the form that the client wants most of those that are there. What it would rather have is made for the
@@ -84,7 +96,7 @@ fn noted(
     fields: &impl Fields,
     length: Option<u64>,
 ) -> Negotiated {
-    match compression.applies(status, fields, length) {
+    match compression.applies(status, fields, length) || undoable(status, fields).is_some() {
         true => Negotiated::new(None, varies(fields)),
         false => Negotiated::default(),
     }

@@ -89,8 +89,11 @@ pub(crate) fn at_once(
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
     let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome.from(tier))?;
-    if rules.compression.is_on() && !asker.by_peer {
-        forms::choose(&worker.cache, &rules.compression, &selecting, &mut reply);
+    if rules.compression.is_on()
+        && !asker.by_peer
+        && forms::choose(&worker.cache, &rules.compression, &selecting, &mut reply).is_some()
+    {
+        return None;
     }
     if !asker.by_peer {
         reply.edits.clone_from(&ruling.reply);
