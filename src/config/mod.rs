@@ -63,7 +63,8 @@ pub(crate) fn load(path: Option<&Path>, flags: &Flags) -> Result<Settings, Confi
     }
 }
 
-fn explain(error: &io::Error) -> String {
+/// Why a file cannot be read.
+pub(crate) fn explain(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "no such file".to_owned(),
         ErrorKind::PermissionDenied => "permission denied".to_owned(),

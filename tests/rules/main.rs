@@ -5,6 +5,7 @@
 mod support;
 
 mod answers;
+mod domains;
 mod expectations;
 mod fields;
 mod keys;

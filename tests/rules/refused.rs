@@ -33,6 +33,7 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("ttl = '1h'\nmatch = { field = 'X-Forwarded-For' }", "'x-forwarded-for' is not seen by rules"),
         ("ttl = '1h'\nmatch = { field = 'Host' }", "the host is in match.host"),
         ("deny = '10.0.0.0/8'\nmatch = { status = 404 }", "'deny' takes effect before there is a response"),
+        ("deny = '0.0.0.0/0'\nmatch = { domains = 'none.txt' }", "cannot read none.txt: no such file"),
         ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
     ];
     for (rule, expected) in cases {

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 pub use larder_semantics::fields::Fields;
 use percent_encoding::percent_decode;
 
+use crate::domains::Domains;
 use crate::networks::Networks;
 use crate::path::extension;
 use crate::pattern::Pattern;
@@ -19,6 +21,8 @@ pub struct Conditions {
     pub extension: Vec<Box<str>>,
     /// The host without its port, lower case.
     pub host: Vec<Pattern>,
+    /// Lists of domains, one of which has the host.
+    pub domains: Vec<Arc<Domains>>,
     /// The method.
     pub method: Vec<Box<str>>,
     /// `http` or `https`.
@@ -126,6 +130,7 @@ impl Conditions {
             && one_matches(&self.path, request.path)
             && self.has_extension(request.path)
             && one_matches(&self.host, request.host.as_bytes())
+            && (self.domains.is_empty() || self.domains.iter().any(|domains| domains.contains(request.host)))
             && (self.client.is_empty() || self.client.contains(request.client))
             && self.query.hold(|named| named.is_in_query(request.query))
             && self.field.hold(|named| named.is_in(request.fields))

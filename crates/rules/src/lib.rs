@@ -7,6 +7,7 @@
 //! extensions finds the few rules that can hold. A request costs no allocation if its path needs no decoding.
 
 mod conditions;
+mod domains;
 mod networks;
 mod path;
 mod pattern;
@@ -16,6 +17,7 @@ mod set;
 mod trie;
 
 pub use conditions::{Conditions, Fields, Named, Names, Request, Response};
+pub use domains::{BadDomain, Domains, LARGEST_LIST};
 pub use networks::Networks;
 pub use path::{has_dot_segments, normal as normal_path};
 pub use pattern::Pattern;

@@ -1,6 +1,7 @@
 //! `larder serve`: binds, prints its addresses, and turns signals into reloads, drains and stops.
 
 mod logging;
+mod watch;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -16,6 +17,7 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
+use self::watch::Watch;
 use crate::allocator;
 use crate::cli::{Failure, say};
 use crate::config::flags::Run;
@@ -61,25 +63,39 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
         say(&format!("to try it: {}", trusting(&file, &server, &settings)));
     }
     let (sender, control) = unbounded_channel();
-    let watched = run.clone();
+    let files = Watch::default();
+    files.replace(&settings);
+    let (watched, watch) = (run.clone(), files.clone());
     thread::Builder::new()
         .name("signals".to_owned())
-        .spawn(move || obey(signals, &settings, &watched, &sender))
+        .spawn(move || obey(signals, &settings, (&watched, &watch), &sender))
         .map_err(|error| Failure::Failed(format!("cannot watch signals: {error}")))?;
+    files.start().map_err(|error| Failure::Failed(format!("cannot watch files: {error}")))?;
     server.run(control).map_err(|error| Failure::Failed(error.to_string()))
 }
 
 /// Turns signals into what the server understands, for as long as the process lives.
-fn obey(mut signals: Signals, running: &Settings, run: &Run, sender: &UnboundedSender<Control>) {
+fn obey(
+    mut signals: Signals,
+    running: &Settings,
+    (run, files): (&Run, &Watch),
+    sender: &UnboundedSender<Control>,
+) {
     let mut draining = false;
     for signal in signals.forever() {
         let control = match signal {
             // The write also fails, with the error that the file is too large.
             SIGXFSZ => continue,
-            SIGHUP => match reload(running, run) {
-                Some(settings) => Control::Reload(Box::new(settings)),
-                None => Control::Reopen,
-            },
+            SIGHUP => {
+                files.note();
+                match reload(running, run) {
+                    Some(settings) => {
+                        files.replace(&settings);
+                        Control::Reload(Box::new(settings))
+                    }
+                    None => Control::Reopen,
+                }
+            }
             _ if draining => Control::Stop,
             _ => {
                 info!("finishing the requests in progress; a second signal stops at once");

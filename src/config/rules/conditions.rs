@@ -3,6 +3,7 @@
 use larder_proxy::settings::{Conditions, Pattern};
 
 use super::key::RuleKey;
+use super::lists::domains;
 use super::values::{each, field, named, path_pattern, status, word};
 use crate::config::kinds::{Kind, Size};
 use crate::config::names;
@@ -33,6 +34,15 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         about: "the host without its port; `*` and `~` as for path",
         set: |own, value| {
             own.host = each(value, Pattern::parse_folding)?;
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "domains",
+        values: "list of files",
+        about: "files with domains, a million if need be, one on each line or as in a hosts file: the host is one of them, or below one",
+        set: |own, value| {
+            own.domains = each(value, domains)?;
             Ok(())
         },
     },

@@ -6,6 +6,7 @@ mod edits;
 mod key;
 mod keys;
 mod limits;
+mod lists;
 mod settle;
 mod values;
 mod warnings;

@@ -1,6 +1,7 @@
 //! From the rules of a site as they were written to those in force: combinations of keys, files, and what never holds.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -63,6 +64,7 @@ fn settle_one(draft: &RuleDraft, number: usize) -> Result<Vec<SiteRule>, String>
         place: draft.place.clone(),
         rule: Rule { conditions, stop },
         effects,
+        files: files(draft),
     };
     let mut rules = Vec::new();
     for (status, seconds) in &draft.ttl_by_status {
@@ -79,6 +81,17 @@ fn settle_one(draft: &RuleDraft, number: usize) -> Result<Vec<SiteRule>, String>
         rules.push(rule(draft.conditions.clone(), effects, draft.stop));
     }
     Ok(rules)
+}
+
+/// The files that a rule names.
+fn files(draft: &RuleDraft) -> Vec<PathBuf> {
+    let not = draft.conditions.not.iter().flat_map(|not| &not.domains);
+    let lists = draft.conditions.domains.iter().chain(not).map(|domains| PathBuf::from(domains.source()));
+    let content = draft.respond.iter().filter_map(|respond| match &respond.content {
+        Content::File(path) => Some(path.clone()),
+        Content::Text(_) => None,
+    });
+    lists.chain(content).collect()
 }
 
 fn effects(draft: &RuleDraft) -> Result<Effects, String> {

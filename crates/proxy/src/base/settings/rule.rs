@@ -1,5 +1,6 @@
 //! Rules of a site or of the forward proxy: when they hold, and what they do.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,6 +22,8 @@ pub struct SiteRule {
     pub rule: Rule,
     /// What it does.
     pub effects: Effects,
+    /// Files that it was read from besides the config. A change of one is a reason to read the config again.
+    pub files: Vec<PathBuf>,
 }
 
 /// What a rule does. What it says nothing about stays as the site, or an earlier rule, has it.

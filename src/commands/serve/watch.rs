@@ -1,0 +1,76 @@
+//! Files that rules name: when one changes, the config is read again, as after SIGHUP.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{io, thread};
+
+use larder_proxy::Settings;
+use larder_proxy::base::file_version::FileVersion;
+use signal_hook::consts::SIGHUP;
+use signal_hook::low_level::raise;
+use tracing::info;
+
+/// How often files are looked at. One that changes has to be the same for as long: it may still be written.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The files in force.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch(Arc<Mutex<Versions>>);
+
+type Versions = BTreeMap<PathBuf, Option<FileVersion>>;
+
+impl Watch {
+    /// Notes the present versions, before the config and its files are read again: what changes from here on is a change.
+    pub(super) fn note(&self) {
+        let mut known = self.lock();
+        *known = versions(known.keys().map(PathBuf::as_path));
+    }
+
+    /// Watches the files of `settings`, which have been read, in place of all others.
+    pub(super) fn replace(&self, settings: &Settings) {
+        let mut known = self.lock();
+        let version = |path: &Path| known.get(path).copied().unwrap_or_else(|| FileVersion::of(path));
+        *known = files(settings).map(|path| (path.to_owned(), version(path))).collect();
+    }
+
+    /// Looks for changes as long as the process lives.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(super) fn start(self) -> io::Result<()> {
+        thread::Builder::new().name("files".to_owned()).spawn(move || self.run())?;
+        Ok(())
+    }
+
+    fn run(&self) {
+        let mut last = self.lock().clone();
+        loop {
+            thread::sleep(EVERY);
+            let known = self.lock().clone();
+            let now = versions(known.keys().map(PathBuf::as_path));
+            let changed = now.iter().find(|(path, version)| known.get(*path) != Some(version));
+            if let Some((path, _)) = changed.filter(|_| now == last) {
+                info!("{} has changed", path.display());
+                // That a signal cannot be raised has no cause here.
+                let _ = raise(SIGHUP);
+            }
+            last = now;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Versions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn files(settings: &Settings) -> impl Iterator<Item = &Path> {
+    let sites = settings.sites.iter().flat_map(|site| &site.site_rules);
+    let rules = sites.chain(&settings.forward.site_rules);
+    rules.flat_map(|rule| &rule.files).map(PathBuf::as_path)
+}
+
+fn versions<'p>(paths: impl Iterator<Item = &'p Path>) -> Versions {
+    paths.map(|path| (path.to_owned(), FileVersion::of(path))).collect()
+}

@@ -1,0 +1,41 @@
+//! Lists of domains in files.
+
+use std::fs;
+
+use crate::support::{Client, Larder, Origin, site};
+
+#[test]
+fn a_list_of_domains_closes_the_way_to_them_until_it_changes() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let folder = tempfile::tempdir().expect("a folder");
+    let list = folder.path().join("blocked.txt");
+    fs::write(&list, "# advertisements\nads.test\n0.0.0.0 tracker.test\n").expect("written");
+    let rule =
+        format!("[[site.rule]]\nmatch = {{ domains = '{}' }}\nrespond = 403\n", list.to_string_lossy());
+    let larder = Larder::start(&site(&[&origin], &rule));
+    let status = |host: &str| larder.ask(&format!("GET /\nHost: {host}")).status;
+    assert_eq!(["ads.test", "A.Ads.test.:80", "tracker.test"].map(status), [403; 3]);
+    assert_eq!(["badads.test", "other.test"].map(status), [200; 2]);
+    fs::write(&list, "other.test\n").expect("written");
+    larder.wait_for_log("config reloaded");
+    assert_eq!((status("ads.test"), status("other.test")), (200, 403));
+    fs::write(&list, "other.test\nno domain\n").expect("written");
+    larder.wait_for_log("blocked.txt:2: 'no domain' is no domain, and no line of a hosts file");
+    assert_eq!((status("ads.test"), status("other.test")), (200, 403));
+}
+
+#[test]
+fn tunnels_to_listed_domains_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let list = folder.path().join("blocked.txt");
+    fs::write(&list, "ads.test\n").expect("written");
+    let rule =
+        format!("[[forward.rule]]\nmatch = {{ domains = '{}' }}\nrespond = 403\n", list.to_string_lossy());
+    let larder = Larder::start(&rule);
+    for request in ["CONNECT www.ads.test:443", "GET http://ads.test/"] {
+        let host = request.split(' ').nth(1).expect("a target").trim_start_matches("http://");
+        let answer =
+            Client::to(larder.forward).ask(&format!("{request}\nHost: {}", host.trim_end_matches('/')));
+        assert_eq!(answer.status, 403, "{request}");
+    }
+}
