@@ -19,6 +19,7 @@ pub(crate) mod self_signed;
 mod settle;
 mod state;
 mod summary;
+mod unreadable;
 mod warnings;
 
 #[cfg(test)]
@@ -26,7 +27,6 @@ mod tests;
 
 use std::fmt::{self, Display};
 use std::fs;
-use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use larder_proxy::Settings;
@@ -36,6 +36,7 @@ use draft::Draft;
 pub(crate) use draft::statistics::DatabasePlace;
 use flags::Flags;
 pub(crate) use summary::{needs_restart, summary};
+use unreadable::explain;
 pub(crate) use warnings::warnings;
 
 /// All that is wrong with a config, one line each.
@@ -60,17 +61,6 @@ pub(crate) fn load(path: Option<&Path>, flags: &Flags) -> Result<Settings, Confi
             let problem = format!("cannot read {}: {}", path.display(), explain(&error));
             Err(ConfigError { problems: vec![problem] })
         }
-    }
-}
-
-/// Why a file cannot be read.
-pub(crate) fn explain(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => "no such file".to_owned(),
-        ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        ErrorKind::IsADirectory => "it is a directory".to_owned(),
-        ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
-        _ => error.to_string(),
     }
 }
 

@@ -112,6 +112,8 @@ fn reloads_at_the_same_time_share_the_next_fetch() {
     larder.get("/");
     larder.get("/hit");
     let mut clients: Vec<Client> = (0..20).map(|_| larder.client()).collect();
+    // All connections are known to their workers.
+    clients.iter_mut().for_each(|client| assert!(client.ask("GET /hit").is_hit()));
     for client in &mut clients {
         client.send("GET /\nCache-Control: no-cache");
     }

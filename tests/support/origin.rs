@@ -2,8 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::net::{self, AddressFamily, SocketType};
 
 use super::{Gate, Line, PATIENCE, eventually, first, message, parts, says};
 
@@ -18,6 +21,8 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     connections: Mutex<Vec<TcpStream>>,
     dead: AtomicBool,
+    /// Has the port of an origin that is dead, so that no other program gets it.
+    grave: Mutex<Option<OwnedFd>>,
 }
 
 /// A request as it arrived.
@@ -174,7 +179,15 @@ impl Origin {
         for connection in locked(&self.shared.connections).drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
-        eventually("a dead origin", || TcpStream::connect(self.address).is_err().then_some(()));
+        eventually("a dead origin", || {
+            // The connection has the listener look whether it is to end.
+            drop(TcpStream::connect(self.address));
+            let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+            net::sockopt::set_socket_reuseaddr(&socket, true).expect("an option");
+            net::bind(&socket, &self.address).ok()?;
+            *locked(&self.shared.grave) = Some(socket);
+            Some(())
+        });
     }
 }
 

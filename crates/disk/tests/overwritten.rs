@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use larder_disk::{Directory, Disk, File, Files, Options, Stamp};
-use rustix::fs::{Advice, fadvise};
-use support::{Folder, body, store, text};
+use support::{Folder, body, leave_memory, store, text};
 
 const OBJECTS: usize = 12;
 const ROUNDS: usize = 8;
@@ -273,7 +272,7 @@ fn what_has_left_memory_is_verified_again() {
     let disk = silent(&folder, false, Duration::from_secs(3600));
     overwrite(&folder, &disk);
     let found = disk.find(b"k", 1, 0).unwrap();
-    fadvise(found.body.span().file.unwrap(), 0, None, Advice::DontNeed).unwrap();
+    leave_memory(&found.body);
     assert!(!found.body.is_at_hand(0..found.body.len()) && !found.body.is_verified());
     assert!(matches!(send(&disk, b"k"), Sent::Missing));
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use larder_proxy::settings::{Domains, LARGEST_LIST};
 
-use crate::config::explain;
+use crate::config::unreadable::explain;
 
 /// The domains in the file at `path`.
 pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use larder_disk::{About, Directory, Disk, Event, OpenError, Options};
+use larder_disk::{About, Body, Directory, Disk, Event, OpenError, Options};
+use rustix::fs::{Advice, fadvise};
 
 /// A folder that goes when this does, and what the store in it reported.
 pub(crate) struct Folder {
@@ -97,6 +98,19 @@ pub(crate) fn store(disk: &Disk, key: &[u8], body: &[u8], now: u32) {
     let mut writer = disk.put(key, b"meta", about(body.len() as u64, now)).unwrap();
     assert!(writer.write(body) && writer.finish());
     disk.sync().unwrap();
+}
+
+/// Has the pages of `body` leave memory. The system may need some of them for a moment.
+pub(crate) fn leave_memory(body: &Body) {
+    let begin = Instant::now();
+    loop {
+        fadvise(body.span().file.unwrap(), 0, None, Advice::DontNeed).unwrap();
+        if !body.is_at_hand(0..body.len()) {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "still in memory");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Waits until a scan in the background has ended.
