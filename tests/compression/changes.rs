@@ -1,6 +1,6 @@
 //! What happens to the forms when what is stored changes, and what rules say of them.
 
-use crate::support::{Larder, Origin, site};
+use crate::support::{Client, Larder, Origin, eventually, site};
 use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};
 
 #[test]
@@ -81,6 +81,29 @@ fn rules_on_the_response_decide_too() {
 }
 
 #[test]
+fn what_comes_back_from_a_disk_is_compressed_again() {
+    let origin = Origin::by(|_| page("ETag: \"a\"\n", 5_000));
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = format!("[[disk]]\npath = '{}'\nsize = '64MiB'\n", directory.path().display());
+    let config = disk + &site(&[&origin], "compress = 'gzip'");
+    let mut larder = Larder::start(&config);
+    larder.get("/");
+    let form = coded(&larder, "/", "gzip").body;
+    eventually("it is on the disk", || {
+        (larder.stats()["disks"][0]["stored"].as_u64() > Some(0)).then_some(())
+    });
+    larder.signal(rustix::process::Signal::TERM);
+    assert!(larder.ended().success());
+    let larder = Larder::start(&config);
+    eventually("a disk in use", || (larder.stats()["disks"][0]["state"] == "ready").then_some(()));
+    let first = accepting(&larder, "/", "gzip");
+    assert_eq!((first.text(), first.field("etag")), (&*text(5_000), Some("\"a\"")));
+    assert_eq!(first.field("vary"), Some("Accept-Encoding"));
+    assert_eq!(coded(&larder, "/", "gzip").body, form);
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
 fn why_tells_of_the_forms() {
     let origin = Origin::by(|_| page("ETag: \"a\"\n", 5_000));
     let larder = compressing(&origin, "");
@@ -99,10 +122,9 @@ fn the_forward_proxy_compresses_too_and_a_reload_ends_it() {
     let origin = Origin::by(|_| page("", 5_000));
     let larder = Larder::start("[forward]\nallow_private = true\ncompress = ['gzip']\n");
     let url = origin.url();
-    let ask =
-        || crate::support::Client::to(larder.forward).ask(&format!("GET {url}/\nAccept-Encoding: gzip"));
-    crate::support::eventually("a coded form", || ask().field("content-encoding").map(drop));
+    let ask = || Client::to(larder.forward).ask(&format!("GET {url}/\nAccept-Encoding: gzip"));
+    eventually("a coded form", || ask().field("content-encoding").map(drop));
     larder.reload("[forward]\nallow_private = true\n");
-    crate::support::eventually("the reload", || ask().field("content-encoding").is_none().then_some(()));
+    eventually("the reload", || ask().field("content-encoding").is_none().then_some(()));
     assert_eq!(all(&ask(), "vary").len(), 0);
 }

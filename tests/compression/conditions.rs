@@ -1,7 +1,7 @@
 //! Tags, conditions and ranges of what has several forms.
 
 use crate::support::Origin;
-use crate::{accepting, all, coded, compressing, decode, page, text};
+use crate::{accepting, all, coded, compressing, decode, page, rest, text};
 
 #[test]
 fn the_tag_of_a_coded_form_is_weak_and_any_form_is_confirmed_by_any_tag() {
@@ -42,7 +42,27 @@ fn the_origin_is_asked_with_its_own_tag_and_its_304_keeps_the_forms() {
     let answer = accepting(&larder, "/", "br");
     assert_eq!((answer.field("content-encoding"), answer.field("x-new")), (Some("br"), Some("yes")));
     assert_eq!(answer.cache(), "hit; coding=br");
+    rest(&larder);
     assert_eq!(larder.stats()["compression"]["forms"].as_u64(), Some(1));
+}
+
+#[test]
+fn a_304_that_forbids_them_ends_the_forms() {
+    let origin = Origin::by(|seen| match seen.field("if-none-match") {
+        None => page("ETag: \"a\"\n", 5_000),
+        Some(_) => "304 Not Modified\nETag: \"a\"\nCache-Control: max-age=1000, no-transform".to_owned(),
+    });
+    let larder = compressing(&origin, "");
+    larder.get("/");
+    coded(&larder, "/", "gzip");
+    larder.ask_admin("POST /purge?url=http://site.test/\nLarder-Admin: 1");
+    for cache in ["fwd=stale", "hit"] {
+        let answer = accepting(&larder, "/", "gzip");
+        assert!(answer.cache().starts_with(cache), "{answer:?}");
+        assert_eq!((answer.text(), answer.field("etag")), (&*text(5_000), Some("\"a\"")));
+        assert_eq!(["content-encoding", "vary"].map(|name| answer.field(name)), [None, None]);
+    }
+    assert_eq!(origin.count(), 2);
 }
 
 #[test]
@@ -58,6 +78,9 @@ fn ranges_are_those_of_the_content_as_it_is() {
         [part.field("vary"), part.field("content-range")],
         [Some("Accept-Encoding"), Some("bytes 5-9/5000")]
     );
+    let parts = larder.ask("GET /\nAccept-Encoding: gzip\nRange: bytes=0-1, 5-9");
+    let fields = ["content-encoding", "etag", "vary"].map(|name| parts.field(name));
+    assert_eq!((parts.status, fields), (206, [None, Some("\"a\""), Some("Accept-Encoding")]));
     let same = larder.ask("GET /\nAccept-Encoding: gzip\nRange: bytes=5-9\nIf-Range: \"a\"");
     assert_eq!((same.status, same.field("content-encoding")), (206, None));
     // Who has a part of the coded form gets all of it.

@@ -28,6 +28,7 @@ fn each_coding_is_made_once_in_the_background_and_the_first_client_does_not_wait
         assert_eq!((plain.cache().as_str(), plain.field("vary")), ("hit", Some("Accept-Encoding")));
     }
     assert_eq!(origin.count(), 2);
+    rest(&larder);
     let stats = larder.stats();
     assert_eq!(stats["compression"]["forms"].as_u64(), Some(6), "{stats}");
     assert!(stats["bytes_saved"].as_u64() > Some(3 * 290_000), "{stats}");
@@ -74,6 +75,26 @@ fn until_the_best_form_is_there_another_one_that_is_serves() {
     assert_eq!(accepting(&larder, "/", "br, gzip;q=0.9").field("content-encoding"), Some("gzip"));
     rest(&larder);
     assert_eq!(accepting(&larder, "/", "br, gzip;q=0.9").field("content-encoding"), Some("br"));
+}
+
+/// Text that is half as long once it is compressed: too long for one write, and so in a memory file.
+#[test]
+fn long_forms_are_sent_as_long_bodies_are() {
+    let noise: String = (0..400_000).map(|_| format!("{:x}", fastrand::u8(..16))).collect();
+    let expected = noise.clone();
+    let origin = Origin::by(move |_| page("ETag: \"a\"\n", 0) + &noise);
+    let larder = compressing(&origin, "");
+    larder.get("/");
+    for coding in ["gzip", "br", "zstd"] {
+        let answer = coded(&larder, "/", coding);
+        assert!((150_000..300_000).contains(&answer.body.len()), "{} bytes", answer.body.len());
+        assert!(decode(coding, &answer.body) == expected, "{coding}");
+        let mut client = Client::new(&larder);
+        client.authority = "site.test".to_owned();
+        client.ask(1, "GET", "/", &[("accept-encoding", coding)]);
+        assert!(client.response(1).body == answer.body, "{coding}");
+    }
+    assert!(larder.get("/").text() == expected);
 }
 
 #[test]

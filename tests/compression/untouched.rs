@@ -4,7 +4,7 @@ use flate2::Compression;
 use flate2::read::GzEncoder;
 use std::io::Read;
 
-use crate::support::{Answer, Larder, Origin};
+use crate::support::{Answer, Larder, Origin, eventually};
 use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};
 
 #[test]
@@ -112,4 +112,29 @@ fn a_coding_of_the_origin_is_undone_for_the_few_who_do_not_accept_it() {
     let without = Larder::before(&origin);
     without.get("/");
     assert_eq!(without.get("/").field("content-encoding"), Some("gzip"));
+}
+
+#[test]
+fn contents_without_their_coding_are_few_at_a_time() {
+    let page = gzip(&vec![0; 8 << 20]);
+    let origin = Origin::answering(move |_| {
+        Answer::with_body(
+            "200 OK\nContent-Type: text/html\nCache-Control: max-age=100\nContent-Encoding: gzip",
+            &page,
+        )
+    });
+    let larder = compressing(&origin, "");
+    larder.get("/");
+    let begin = |_| {
+        let mut client = larder.client();
+        client.send("GET /");
+        (client.head().field("content-encoding").map(str::to_owned), client)
+    };
+    // Nobody reads on, so that all of it is held.
+    let clients: Vec<_> = (0..8).map(begin).collect();
+    assert!(clients.iter().all(|(coding, _)| coding.is_none()));
+    let (coding, _client) = begin(8);
+    assert_eq!(coding.as_deref(), Some("gzip"));
+    drop(clients);
+    eventually("a place", || begin(9).0.is_none().then_some(()));
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use larder_semantics::coding::Coding;
+use larder_semantics::coding::{self, Coding};
 
 use crate::entry::allocated;
 use crate::{Body, Entry, Extent, Memory};
@@ -16,12 +16,20 @@ pub struct Coded {
     plain: Body,
     /// Without a body: it is not worth it.
     forms: Vec<(Coding, Option<Body>)>,
+    /// The response's `Vary` names `Accept-Encoding` itself.
+    varies: bool,
 }
 
 impl Coded {
     /// The content without a coding.
     pub(crate) fn plain(&self) -> &Body {
         &self.plain
+    }
+
+    /// Whether the `Vary` of the response names `Accept-Encoding`, or anything: it was read once for all hits.
+    #[inline]
+    pub fn varies(&self) -> bool {
+        self.varies
     }
 
     /// The content in `coding`, if there is such a form.
@@ -51,7 +59,7 @@ impl Coded {
         let others = others.filter(|(own, _)| *own != coding);
         let forms = others.map(|(own, body)| (*own, body.as_ref().map(Body::duplicate)));
         let forms: Vec<_> = forms.chain([(coding, form)]).collect();
-        Self { plain: entry.body().duplicate(), forms }
+        Self { plain: entry.body().duplicate(), forms, varies: coding::varies(&entry.fields()) }
     }
 
     pub(crate) fn charge(&self) -> u64 {

@@ -185,8 +185,10 @@ impl Entry {
     pub fn refreshed(&self, fields: &Lines, freshness: Freshness, born: Generation) -> Option<Self> {
         let (key, signature) = (self.key(), self.signature());
         let (status, cost) = (self.status(), self.cost());
-        // The content is the same, and so are its other forms; unless the new head says that it is to be left alone.
-        let body = match coding::is_changeable(status, &fields.view()) {
+        // The content is the same, and so are its other forms; unless the new head says something else about them.
+        let view = fields.view();
+        let varies = || self.coded().is_none_or(|coded| coded.varies() == coding::varies(&view));
+        let body = match coding::is_changeable(status, &view) && varies() {
             true => self.0.header.header.body.duplicate(),
             false => self.body().duplicate(),
         };

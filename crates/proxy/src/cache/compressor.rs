@@ -95,6 +95,21 @@ impl Job {
     }
 }
 
+impl List {
+    /// Adds a form, unless it is there already. False if there is no place.
+    fn add(&mut self, entry: &Entry, coding: Coding) -> bool {
+        if self.waiting.iter().any(|job| job.is(entry, coding)) {
+            return true;
+        }
+        let has_room = self.waiting.len() < MOST;
+        if has_room {
+            let (key, signature) = (entry.key().into(), entry.signature().into());
+            self.waiting.push_back(Job { key, signature, coding });
+        }
+        has_room
+    }
+}
+
 impl Compressor {
     /// Puts the form of `entry` in `coding` on the list. Never waits: if others are looking at the list, a later hit will
     /// ask again.
@@ -107,15 +122,9 @@ impl Compressor {
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        if list.waiting.iter().any(|job| job.is(entry, coding)) {
-            return;
-        }
-        if list.waiting.len() >= MOST {
+        if !list.add(entry, coding) {
             self.figures.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        list.waiting.push_back(Job { key: entry.key().into(), signature: entry.signature().into(), coding });
-        if !list.is_under_way {
+        } else if !list.is_under_way {
             let cache = Arc::clone(cache);
             let thread = thread::Builder::new().name("compress".to_owned());
             match thread.spawn(move || cache.compressor.run(&cache)) {
@@ -277,7 +286,35 @@ impl Write for Bounded {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, StatusCode};
+    use larder_semantics::freshness::Freshness;
+    use larder_store::entry::Parts;
+    use larder_store::{Generation, LinePool};
+
     use super::*;
+
+    fn entry(number: usize) -> Entry {
+        let fields = LinePool::default().keep(&HeaderMap::new(), 0);
+        let (key, body) = (number.to_string().into_bytes(), Body::empty());
+        let (signature, status, cost, born) = (&[][..], StatusCode::OK, 0, Generation::default());
+        let freshness = Freshness::default();
+        Entry::new(Parts { key: &key, signature, status, freshness, cost, born, fields: &fields, body })
+            .unwrap()
+    }
+
+    #[test]
+    fn a_form_waits_once_and_so_many_forms_at_most() {
+        let mut list = List::default();
+        for number in 0..MOST / 2 {
+            for coding in [Coding::Gzip, Coding::Brotli, Coding::Gzip] {
+                assert!(list.add(&entry(number), coding));
+            }
+        }
+        assert_eq!(list.waiting.len(), MOST);
+        assert!(list.add(&entry(0), Coding::Gzip), "it waits already");
+        assert!(!list.add(&entry(0), Coding::Zstd) && !list.add(&entry(MOST), Coding::Gzip));
+        assert_eq!(list.waiting.len(), MOST);
+    }
 
     fn decode(coding: Coding, bytes: &[u8]) -> Vec<u8> {
         let mut whole = Vec::new();

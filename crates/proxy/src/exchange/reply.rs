@@ -105,6 +105,16 @@ pub enum Piece {
     Stored(Entry, u64, u64),
 }
 
+impl Piece {
+    /// The stored response that it is of.
+    pub(crate) fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Stored(entry, ..) => Some(entry),
+            Self::Bytes(_) => None,
+        }
+    }
+}
+
 /// The other end of a connection that leaves HTTP.
 pub enum Tunnel {
     /// The origin agreed to change protocols (101).

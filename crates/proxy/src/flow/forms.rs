@@ -8,11 +8,12 @@ use std::sync::Arc;
 use http::StatusCode;
 use larder_semantics::coding::{Accepted, Coding, Compression, undoable, varies};
 use larder_semantics::fields::Fields;
-use larder_store::{Body, Entry};
+use larder_store::{Body, Coded, Entry};
 
+use crate::base::outcome::Tier;
 use crate::cache::Cache;
 use crate::exchange::negotiated::Negotiated;
-use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::reply::{Content, Piece, Reply, Source};
 
 /// Puts the form that the client of `request` wants in the place of `reply`'s content, if it is there, and notes that the
 /// reply depends on what it accepts. Returns the coding of content that the client does not accept and that may be
@@ -23,10 +24,12 @@ pub(crate) fn choose(
     request: &impl Fields,
     reply: &mut Reply,
 ) -> Option<Coding> {
-    let (entry, is_range) = match &reply.fields {
-        Source::Entry(entry) => (entry, reply.content_range.is_some()),
-        Source::NotModified(entry) => (entry, false),
-        Source::Fill(_) | Source::Answer(_) | Source::Fields(_) => {
+    let (entry, is_range) = match (&reply.fields, &reply.content) {
+        (Source::Entry(entry), _) => (entry, reply.content_range.is_some()),
+        (Source::NotModified(entry), _) => (entry, false),
+        // Several ranges of one response.
+        (_, Content::Pieces(pieces)) => (pieces.iter().find_map(Piece::entry)?, true),
+        _ => {
             reply.negotiated = arriving(compression, reply);
             return None;
         }
@@ -44,8 +47,13 @@ pub(crate) fn choose(
         }
         return Some(coding).filter(|_| !is_without_content);
     }
-    let is_said = varies(&fields);
-    let coding = if is_range { None } else { form(cache, compression, request, entry) };
+    let is_said = entry.coded().map_or_else(|| varies(&fields), Coded::varies);
+    // What memory does not have can have no other form there.
+    let is_resident = reply.outcome.tier == Tier::Memory && entry.body().record().is_none();
+    let coding = match is_range {
+        true => None,
+        false => form(is_resident.then_some(cache), compression, request, entry),
+    };
     if let (Some(coding), Content::Stored(..)) = (coding, &reply.content) {
         reply.length = entry.coded().and_then(|coded| coded.form(coding)).map(Body::len);
         reply.content = Content::Coded(coding);
@@ -56,9 +64,9 @@ pub(crate) fn choose(
 }
 
 /// The coding of the form that the client wants most of those that are there. What it would rather have is made for the
-/// next.
+/// next, in `cache`.
 fn form(
-    cache: &Arc<Cache>,
+    cache: Option<&Arc<Cache>>,
     compression: &Compression,
     request: &impl Fields,
     entry: &Entry,
@@ -71,7 +79,9 @@ fn form(
     if is_made(&best) {
         return Some(best);
     }
-    cache.compressor.want(cache, entry, best);
+    if let Some(cache) = cache {
+        cache.compressor.want(cache, entry, best);
+    }
     accepted.best(offered().filter(is_made))
 }
 
