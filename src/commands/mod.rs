@@ -8,6 +8,7 @@ mod experiment;
 mod fetch;
 mod live;
 mod log;
+mod passwd;
 mod purge;
 mod serve;
 mod simulate;
@@ -68,6 +69,9 @@ pub(crate) enum Command {
     /// Invalidate or remove stored responses
     #[command(after_help = purge::EXAMPLES)]
     Purge(purge::Purge),
+    /// Set the password of a user for rules
+    #[command(after_help = passwd::EXAMPLES)]
+    Passwd(passwd::Passwd),
     /// Show cluster nodes and their state
     #[command(after_help = cluster::EXAMPLES)]
     Cluster(cluster::Line),
@@ -105,6 +109,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Log(log) => log::run(&log),
         Command::Top(top) => top::run(&top),
         Command::Purge(purge) => purge::run(&purge),
+        Command::Passwd(passwd) => passwd::run(&passwd),
         Command::Cluster(line) => cluster::run(&line),
         Command::Cache(line) => cache::run(&line),
         Command::Fetch(fetch) => fetch::run(&fetch),

@@ -33,6 +33,7 @@ const MODIFIED: &str = "200 OK\nLast-Modified: Mon, 02 Jan 2006 15:04:05 GMT";
 const VARIES: &str = "200 OK\nCache-Control: max-age=100\nVary: V";
 const GROUPED: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nCache-Groups: \"g\"";
 const NO_CACHE: &str = "200 OK\nCache-Control: no-cache\nETag: \"1\"";
+const COOKIE: &str = "200 OK\nSet-Cookie: a=b\nLast-Modified: Mon, 02 Jan 2006 15:04:05 GMT";
 const PART: &str =
     "206 Partial Content\nContent-Range: bytes 0-1/10\nCache-Control: max-age=100\nETag: \"1\"\n\nab";
 const ROUND: &str = "GET\nVia: 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder";
@@ -67,9 +68,7 @@ fn exercise(why: Why) -> Exercise {
         Why::ResponseNoStore => Asked(&["200 OK\nCache-Control: no-store"], &["GET"]),
         Why::Private => Asked(&["200 OK\nCache-Control: private, max-age=100"], &["GET"]),
         Why::Authorization => Asked(&[FRESH], &["GET\nAuthorization: Basic eDp5"]),
-        Why::SetCookie => {
-            Asked(&["200 OK\nSet-Cookie: a=b\nLast-Modified: Mon, 02 Jan 2006 15:04:05 GMT"], &["GET"])
-        }
+        Why::SetCookie => Asked(&[COOKIE], &["GET"]),
         Why::CookieGuess => Asked(&[MODIFIED], &["GET\nCookie: a=b"]),
         Why::VaryAny => Asked(&["200 OK\nCache-Control: max-age=100\nVary: *"], &["GET"]),
         Why::NoFreshness => Asked(&["200 OK"], &["GET"]),
@@ -98,7 +97,8 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
-        Why::ByRule | Why::NotByRule | Why::AccessDenied | Why::RateLimited => exercise_rules(why),
+        Why::ByRule | Why::NotByRule | Why::RateLimited => exercise_rules(why),
+        Why::AccessDenied | Why::Unauthorized => exercise_rules(why),
         Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
@@ -113,6 +113,7 @@ fn exercise_rules(why: Why) -> Exercise {
         Why::ByRule => || by_rule("respond = 404"),
         Why::NotByRule => || by_rule("match = { status = 200 }\ncache = false"),
         Why::RateLimited => limited,
+        Why::Unauthorized => || by_rule("users = '/dev/null'"),
         _ => || by_rule("deny = ['127.0.0.1']"),
     })
 }

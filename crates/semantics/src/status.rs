@@ -112,6 +112,9 @@ reasons! {
         "the configuration excludes this request from the cache"
         "cache = true for the site; a GET with content or Upgrade is never cached";
 
+    Unauthorized "unauthorized" "configuration"
+        "a rule of the configuration asks for a password or a token, and the request has none that is right"
+        "larder why names the rule; larder passwd sets a password";
     ByRule "by-rule" "configuration"
         "a rule of the configuration answers this request"
         "larder why names the rule";

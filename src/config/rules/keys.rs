@@ -1,5 +1,7 @@
 //! The keys of a rule besides `match`, `request`, `response` and `reply`.
 
+use std::sync::Arc;
+
 use larder_proxy::settings::{Ignored, Pattern, Query, TRACKING};
 use larder_semantics::coding::Coding;
 use toml::de::DeValue;
@@ -7,6 +9,7 @@ use toml::de::DeValue;
 use super::answers::{redirect, respond};
 use super::key::RuleKey;
 use super::limits::limits;
+use super::lists::{tokens, users};
 use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::kinds::{Kind, Seconds};
@@ -181,6 +184,33 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         },
     },
     RuleKey {
+        name: "users",
+        values: "file, or false",
+        about: "asks for the password of a user in this file, which larder passwd writes (401; 407 of the forward proxy); false: asks for none",
+        set: |rule, value| {
+            rule.effects.users = Some(file_or_false(value)?.map(|path| users(&path)).transpose()?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "tokens",
+        values: "file, or false",
+        about: "asks for a bearer token in this file, or for the password of a user; a line is a token, or a name and a token",
+        set: |rule, value| {
+            rule.effects.tokens = Some(file_or_false(value)?.map(|path| tokens(&path)).transpose()?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "realm",
+        values: "text",
+        about: "what clients show when they ask for the password",
+        set: |rule, value| {
+            rule.effects.realm = Some(realm(&string(value)?)?);
+            Ok(())
+        },
+    },
+    RuleKey {
         name: "limit",
         values: "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables",
         about: "so many requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", or all); others get 429. \
@@ -191,6 +221,22 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         },
     },
 ];
+
+fn realm(text: &str) -> Result<Arc<str>, String> {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'));
+    match is_plain {
+        true => Ok(text.into()),
+        false => Err("expected visible ASCII without quotation marks and backslashes".to_owned()),
+    }
+}
+
+/// The file that a key names; `None` for `false`.
+fn file_or_false(value: &DeValue<'_>) -> Result<Option<String>, String> {
+    match value.as_bool() {
+        Some(false) => Ok(None),
+        _ => string(value).map(Some),
+    }
+}
 
 fn codings(value: &DeValue<'_>) -> Result<Vec<Coding>, String> {
     match value.as_bool() {

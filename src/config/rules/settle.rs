@@ -91,7 +91,9 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
         Content::File(path) => Some(path.clone()),
         Content::Text(_) => None,
     });
-    lists.chain(content).collect()
+    let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
+    let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
+    lists.chain(content).chain(users).chain(tokens).collect()
 }
 
 fn effects(draft: &RuleDraft) -> Result<Effects, String> {

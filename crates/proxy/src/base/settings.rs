@@ -16,6 +16,7 @@ pub(crate) mod place;
 mod rule;
 mod statistics;
 mod token;
+mod users;
 mod validate;
 
 use std::net::{IpAddr, SocketAddr};
@@ -45,6 +46,8 @@ pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::rule::{Answer, CookieFilter, Edits, Effects, Placeholder, SiteRule, Template};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
+pub(crate) use self::users::Print;
+pub use self::users::{BadLine, Tokens, Users};
 pub use self::validate::Validate;
 use crate::base::networks::near;
 pub use crate::base::path_prefix::PathPrefix;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
@@ -56,6 +56,8 @@ pub(crate) struct Request {
     pub(crate) ruling: Arc<Ruling>,
     /// The fields and cookies by which rules store its response apart, as `larder_semantics::vary` names them.
     pub(crate) apart: Vec<String>,
+    /// The credentials that its rules want, and that go no further.
+    pub(crate) credentials: Option<HeaderValue>,
     /// As the client has sent it, if rules have changed it, and others look at it.
     pub(crate) unchanged: Option<Box<Unchanged>>,
     pub(crate) client: SocketAddr,
@@ -128,8 +130,7 @@ impl Request {
         &Asker { role, address: client, identity, by_peer }: &Asker<'_>,
         rule: impl for<'p> FnOnce(&'p Rulebook, &Address<'_>, (&Method, IpAddr, &HeaderMap)) -> RuledRequest<'p>,
     ) -> Result<Self, Refusal> {
-        let address = Address::of(head.target, role)?;
-        let Address { scheme, authority, path } = address;
+        let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
         let route = plan.sites.route(role, authority, path)?;
         let path = match path.as_bytes().first() {
             None => "/".to_owned(),
@@ -143,11 +144,11 @@ impl Request {
         }
         let RuledRequest { ruled, apart } = rule(rulebook, &address, (&head.method, client.ip(), &fields));
         let ruling = ruled.share();
+        let credentials = match ruling.wanted.is_some() && !by_peer {
+            true => credentials(head, &route, &mut fields),
+            false => None,
+        };
         let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, by_peer));
-        // Other protocols (h2c) would carry requests past everything that is checked here.
-        let websocket = |protocol: &&[u8]| protocol.eq_ignore_ascii_case(b"websocket");
-        let upgrade = head.fields.first("upgrade").filter(|protocol| head.upgrade && websocket(protocol));
-        let upgrade = upgrade.and_then(|protocol| HeaderValue::from_bytes(protocol).ok());
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
         let authority = match key::parse(&key) {
@@ -174,9 +175,10 @@ impl Request {
             route,
             ruling,
             apart,
+            credentials,
             unchanged,
             client,
-            upgrade,
+            upgrade: upgrade(head),
             content: Upload::Empty,
             link: None,
             origin: Stopwatch::default(),
@@ -349,6 +351,7 @@ impl Request {
             route: self.route.clone(),
             ruling: Arc::clone(&self.ruling),
             apart: self.apart.clone(),
+            credentials: None,
             unchanged: self.unchanged.clone(),
             client: self.client,
             upgrade: None,
@@ -393,6 +396,23 @@ fn change(
     let unchanged = unchanged.then(|| Box::new(Unchanged { fields: fields.clone(), path }));
     edits.into_iter().for_each(|edits| edits.apply(fields));
     (counted, unchanged)
+}
+
+/// The protocol to which a request may change. Others (h2c) would carry requests past everything that is checked here.
+fn upgrade(head: &Head<'_>) -> Option<HeaderValue> {
+    let protocol = head.fields.first("upgrade").filter(|_| head.upgrade)?;
+    HeaderValue::from_bytes(protocol).ok().filter(|_| protocol.eq_ignore_ascii_case(b"websocket"))
+}
+
+/// Takes the credentials for this proxy out of a request; `None` without any, or with several.
+fn credentials(head: &Head<'_>, route: &Route, fields: &mut HeaderMap) -> Option<HeaderValue> {
+    if let Route::Anywhere = route {
+        let mut lines = head.fields.lines("proxy-authorization");
+        let line = lines.next().filter(|_| lines.next().is_none())?;
+        return HeaderValue::from_bytes(line).ok();
+    }
+    let is_one = fields.get_all(header::AUTHORIZATION).iter().count() == 1;
+    fields.remove(header::AUTHORIZATION).filter(|_| is_one)
 }
 
 const DOT_SEGMENTS: Refusal =

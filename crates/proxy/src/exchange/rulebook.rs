@@ -12,7 +12,9 @@ use larder_semantics::coding::Compression;
 use larder_semantics::storable::Rules;
 
 use crate::base::settings::Networks;
-use crate::base::settings::{Answer, Counted, Edits, Effects, Limit, LimitBy, Query, SiteRule};
+use crate::base::settings::{
+    Answer, Counted, Edits, Effects, Limit, LimitBy, Query, SiteRule, Tokens, Users,
+};
 use crate::net::limiter::Limiter;
 
 /// Rules, compiled.
@@ -69,7 +71,18 @@ pub(crate) struct Ruling {
     pub(crate) answer: Option<Arc<Answer>>,
     pub(crate) allow: Option<Networks>,
     pub(crate) deny: Option<Networks>,
+    /// What a request has to show.
+    pub(crate) wanted: Option<Wanted>,
     pub(crate) limits: Arc<[Arc<Limiter>]>,
+}
+
+/// Passwords and tokens, one of which a request has to show.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) users: Option<Arc<Users>>,
+    pub(crate) tokens: Option<Arc<Tokens>>,
+    /// The realm that clients are told.
+    pub(crate) realm: Option<Arc<str>>,
 }
 
 /// What a site says itself.
@@ -246,6 +259,14 @@ fn compression(effects: &Effects, site: &Rules) -> Compression {
     Compression { codings: codings.clone(), ..site.compression.clone() }
 }
 
+impl Wanted {
+    fn of(effects: &Effects) -> Option<Self> {
+        let (users, tokens) = (effects.users.clone().flatten(), effects.tokens.clone().flatten());
+        let is_wanted = users.is_some() || tokens.is_some();
+        is_wanted.then(|| Self { users, tokens, realm: effects.realm.clone() })
+    }
+}
+
 impl Ruling {
     fn new(numbers: Numbers, effects: &Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
         let SiteRules { caching: site, caches, waits } = *site;
@@ -260,9 +281,11 @@ impl Ruling {
         };
         let caches = caches && effects.cache != Some(false);
         let limits = limits.clone().unwrap_or_default();
+        let wanted = Wanted::of(effects);
         let is_free = effects.answer.is_none()
             && effects.allow.is_none()
             && effects.deny.is_none()
+            && wanted.is_none()
             && limits.iter().all(|limiter| limiter.limit.counted == Counted::Misses);
         Self {
             numbers,
@@ -276,6 +299,7 @@ impl Ruling {
             answer: effects.answer.clone(),
             allow: effects.allow.clone(),
             deny: effects.deny.clone(),
+            wanted,
             limits,
         }
     }

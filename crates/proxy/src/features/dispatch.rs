@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_tags::Pools;
 
-use super::{etag_gateway, negotiate, purge_method, redirect, rules, validator};
+use super::{credentials, etag_gateway, negotiate, purge_method, redirect, rules, validator};
 use crate::base::settings::Counted;
 use crate::exchange::client_cert;
 use crate::exchange::limits;
@@ -39,6 +39,11 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
         return reply;
     }
     if let Err(reply) = limits::enter(request, Counted::All) {
+        return *reply;
+    }
+    if request.ruling.wanted.is_some()
+        && let Err(reply) = Box::pin(credentials::check(request)).await
+    {
         return *reply;
     }
     if let Some(reply) = pass::answer_ourselves(plan, request) {

@@ -103,7 +103,7 @@ impl Foresight {
         has_content: bool,
         answer: Option<&(StatusCode, HeaderMap)>,
     ) -> Foreseen {
-        if let Some(reply) = rules::refuse(request) {
+        if let Some(reply) = rules::foresee_refusal(request) {
             return self.own(request, "refused", &reply);
         }
         if let Some(reply) = rules::answer(&self.plan, request) {

@@ -11,6 +11,7 @@ use crate::base::settings::{Answer, Placeholder, Template};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
+use crate::features::credentials;
 
 /// The refusal of a client that the rules for `request` do not serve.
 pub(crate) fn refuse(request: &Request) -> Option<Reply> {
@@ -23,6 +24,12 @@ pub(crate) fn refuse(request: &Request) -> Option<Reply> {
     let outcome = Outcome::forwarded(Kind::Refused, Why::AccessDenied);
     let text = "403: a rule of this proxy does not serve this client\n".to_owned();
     Some(Reply::text(StatusCode::FORBIDDEN, text, outcome))
+}
+
+/// The refusal of a request that the rules do not serve, or that lacks the credentials that they want: for explanations, as
+/// passwords are verified in this thread.
+pub(crate) fn foresee_refusal(request: &Request) -> Option<Reply> {
+    refuse(request).or_else(|| credentials::lacks(request).then(|| *credentials::refusal(request)))
 }
 
 /// The answer of a rule for `request`, if one has any.

@@ -306,8 +306,8 @@ impl Run<'_> {
 
     fn decide(&self, held: &Held) -> Decision {
         let request = &self.request;
-        if rules::refuse(request).is_some() {
-            return Decision::of(Kind::Refused, Why::AccessDenied);
+        if let Some(reply) = rules::foresee_refusal(request) {
+            return Decision::of(reply.outcome.kind, reply.outcome.why);
         }
         if pass::answer_ourselves(self.plan, request).is_some() {
             return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::Method) };

@@ -10,6 +10,7 @@ use larder_semantics::coding::Coding;
 use larder_semantics::lifetimes::{Ignored, Lifetimes};
 
 use super::limit::Limit;
+use super::users::{Tokens, Users};
 
 /// A rule.
 #[derive(Clone, Debug)]
@@ -58,6 +59,12 @@ pub struct Effects {
     pub allow: Option<Networks>,
     /// Clients that are refused.
     pub deny: Option<Networks>,
+    /// Users, one of whose passwords a request has to show; `Some(None)`: it need not, whatever earlier rules say.
+    pub users: Option<Option<Arc<Users>>>,
+    /// Tokens, one of which it has to show, or else a password of `users`.
+    pub tokens: Option<Option<Arc<Tokens>>>,
+    /// The realm that clients are told.
+    pub realm: Option<Arc<str>>,
     /// Limits, all of which hold.
     pub limits: Option<Vec<Limit>>,
 }
@@ -249,6 +256,9 @@ impl Effects {
             ("respond", matches!(self.answer.as_deref(), Some(Answer::Content { .. }))),
             ("allow", self.allow.is_some()),
             ("deny", self.deny.is_some()),
+            ("users", self.users.is_some()),
+            ("tokens", self.tokens.is_some()),
+            ("realm", self.realm.is_some()),
             ("limit", self.limits.is_some()),
         ];
         each.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
@@ -275,6 +285,9 @@ impl Effects {
         replace(&mut self.answer, &later.answer);
         replace(&mut self.allow, &later.allow);
         replace(&mut self.deny, &later.deny);
+        replace(&mut self.users, &later.users);
+        replace(&mut self.tokens, &later.tokens);
+        replace(&mut self.realm, &later.realm);
         replace(&mut self.limits, &later.limits);
         self.request.extend(&later.request);
         self.response.extend(&later.response);

@@ -1,0 +1,165 @@
+//! Requests that need a user's password or a token (RFC 7617, RFC 6750), because their rules say so.
+//!
+//! A password takes long to verify, by intention. So few are verified at once, others wait for a while, and those that were
+//! right are remembered for some minutes by a keyed hash.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderValue, StatusCode, header};
+use larder_semantics::status::Why;
+use tokio::sync::Semaphore;
+
+use crate::base::outcome::{Kind, Outcome};
+use crate::base::settings::Print;
+use crate::exchange::reply::{Reply, Source};
+use crate::exchange::request::Request;
+use crate::exchange::route::Route;
+use crate::exchange::rulebook::Wanted;
+
+/// Passwords that are verified at once, and requests that wait for it.
+const AT_ONCE: usize = 2;
+const WAITING: usize = 64;
+/// How long they wait.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a password that was right is remembered, and how many of them are.
+const REMEMBERED: Duration = Duration::from_secs(300);
+const MOST_REMEMBERED: usize = 4_096;
+
+static VERIFYING: Semaphore = Semaphore::const_new(AT_ONCE);
+static WAIT: AtomicUsize = AtomicUsize::new(0);
+static RIGHT: Mutex<Option<HashMap<Print, Instant>>> = Mutex::new(None);
+
+/// What a request shows.
+enum Shown<'r> {
+    Password(String, Vec<u8>),
+    Token(&'r [u8]),
+    Nothing,
+}
+
+/// Whether the credentials of `request` are those that its rules want, if they want any.
+///
+/// # Errors
+/// The refusal: 401, or 407 of a forward proxy; 503 when too many passwords are being verified.
+pub(crate) async fn check(request: &Request) -> Result<(), Box<Reply>> {
+    let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !request.by_peer) else { return Ok(()) };
+    match shown(request) {
+        Shown::Token(token) if wanted.has_token(token) => Ok(()),
+        Shown::Password(name, password) => {
+            let Some(users) = wanted.users.as_ref() else { return Err(refusal(request)) };
+            let print = users.print(&name, &password);
+            if is_remembered(&print) {
+                return Ok(());
+            }
+            let users = Arc::clone(users);
+            match verify(move || users.are(&name, &password)).await {
+                Some(true) => {
+                    remember(print);
+                    Ok(())
+                }
+                Some(false) => Err(refusal(request)),
+                None => Err(busy()),
+            }
+        }
+        Shown::Token(_) | Shown::Nothing => Err(refusal(request)),
+    }
+}
+
+/// Whether `request` lacks what its rules want; passwords are verified in this thread.
+pub(crate) fn lacks(request: &Request) -> bool {
+    let Some(wanted) = &request.ruling.wanted else { return false };
+    match shown(request) {
+        Shown::Token(token) => !wanted.has_token(token),
+        Shown::Password(name, password) => {
+            wanted.users.as_ref().is_none_or(|users| !users.are(&name, &password))
+        }
+        Shown::Nothing => true,
+    }
+}
+
+impl Wanted {
+    fn has_token(&self, token: &[u8]) -> bool {
+        self.tokens.as_ref().is_some_and(|tokens| tokens.name_of(token).is_some())
+    }
+}
+
+fn shown(request: &Request) -> Shown<'_> {
+    let value = request.credentials.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
+    let space = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
+    let (scheme, rest) = value.split_at(space);
+    let rest = rest.trim_ascii();
+    if scheme.eq_ignore_ascii_case(b"bearer") {
+        return Shown::Token(rest);
+    }
+    let pair = || {
+        let mut decoded = STANDARD.decode(rest).ok()?;
+        let colon = decoded.iter().position(|byte| *byte == b':')?;
+        let password = decoded.split_off(colon + 1);
+        decoded.truncate(colon);
+        Some(Shown::Password(String::from_utf8(decoded).ok()?, password))
+    };
+    match scheme.eq_ignore_ascii_case(b"basic") {
+        true => pair().unwrap_or(Shown::Nothing),
+        false => Shown::Nothing,
+    }
+}
+
+/// What `password` says, after its turn; `None` if that does not come.
+async fn verify(password: impl FnOnce() -> bool + Send + 'static) -> Option<bool> {
+    let waits = WAIT.fetch_add(1, Ordering::Relaxed) < WAITING;
+    let turn = match waits {
+        true => tokio::time::timeout(PATIENCE, VERIFYING.acquire()).await.ok().and_then(Result::ok),
+        false => None,
+    };
+    WAIT.fetch_sub(1, Ordering::Relaxed);
+    let _turn = turn?;
+    tokio::task::spawn_blocking(password).await.ok()
+}
+
+fn is_remembered(print: &Print) -> bool {
+    let right = RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
+    right.as_ref().and_then(|right| right.get(print)).is_some_and(|since| since.elapsed() < REMEMBERED)
+}
+
+fn remember(print: Print) {
+    let mut right = RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
+    let right = right.get_or_insert_default();
+    if right.len() >= MOST_REMEMBERED {
+        right.retain(|_, since| since.elapsed() < REMEMBERED);
+    }
+    if right.len() < MOST_REMEMBERED {
+        right.insert(print, Instant::now());
+    }
+}
+
+/// The refusal of a request without the credentials that its rules want.
+pub(crate) fn refusal(request: &Request) -> Box<Reply> {
+    let (status, name) = match request.route {
+        Route::Anywhere => (StatusCode::PROXY_AUTHENTICATION_REQUIRED, header::PROXY_AUTHENTICATE),
+        Route::Site(_) => (StatusCode::UNAUTHORIZED, header::WWW_AUTHENTICATE),
+    };
+    let text = format!("{}: a rule of this proxy asks for a password or a token\n", status.as_str());
+    let mut reply = Reply::text(status, text, Outcome::forwarded(Kind::Refused, Why::Unauthorized));
+    let Some(wanted) = &request.ruling.wanted else { return Box::new(reply) };
+    let realm = wanted.realm.as_deref().unwrap_or("larder");
+    let challenges = [
+        wanted.users.as_ref().map(|_| format!("Basic realm=\"{realm}\", charset=\"UTF-8\"")),
+        wanted.tokens.as_ref().map(|_| format!("Bearer realm=\"{realm}\"")),
+    ];
+    let values =
+        challenges.into_iter().flatten().filter_map(|challenge| HeaderValue::try_from(challenge).ok());
+    if let Source::Fields(fields) = &mut reply.fields {
+        values.for_each(|value| _ = fields.append(name.clone(), value));
+    }
+    Box::new(reply)
+}
+
+fn busy() -> Box<Reply> {
+    let text = "503: too many passwords are being verified; try again in 1 s\n".to_owned();
+    let outcome = Outcome::forwarded(Kind::Refused, Why::Unauthorized);
+    Box::new(Reply::text(StatusCode::SERVICE_UNAVAILABLE, text, outcome))
+}

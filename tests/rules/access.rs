@@ -1,0 +1,150 @@
+//! Passwords and tokens that rules ask for.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::support::{Client, Larder, Origin, site};
+
+/// The password `open sesame`, as `htpasswd -B -C 4` writes it.
+const BEA: &str = "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n";
+
+fn passwd(file: &Path, arguments: &[&str], password: &str) -> Output {
+    let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
+    larder.arg("passwd").arg(file).args(arguments).stdin(Stdio::piped());
+    let mut larder = larder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("larder runs");
+    // It may not read what it does not need.
+    let _ = writeln!(larder.stdin.take().expect("its input"), "{password}");
+    larder.wait_with_output().expect("it ends")
+}
+
+fn basic(name: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
+}
+
+#[test]
+fn a_password_opens_a_part_of_a_site_whose_responses_are_shared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let users = folder.path().join("users");
+    fs::write(&users, format!("# users\n{BEA}")).expect("written");
+    assert!(passwd(&users, &["ann"], "secret").status.success());
+    let origin = Origin::by(|seen| {
+        let is_told = seen.field("authorization").is_some();
+        format!("200 OK\nCache-Control: max-age=100\n\n{} {is_told}", seen.number)
+    });
+    let rules = format!(
+        "[[site.rule]]\nmatch = {{ path = '/intern*' }}\nusers = '{}'\nrealm = 'Intern'\n\
+         [[site.rule]]\nmatch = {{ path = '/intern/open' }}\nusers = false\n",
+        users.display()
+    );
+    let larder = Larder::start(&site(&[&origin], &rules));
+    let ask = |path: &str, shown: &str| larder.ask(&format!("GET {path}\nAuthorization: {shown}"));
+    let refused = larder.get("/intern");
+    assert_eq!(refused.status, 401);
+    assert_eq!(refused.field("www-authenticate"), Some("Basic realm=\"Intern\", charset=\"UTF-8\""));
+    assert_eq!(refused.field("cache-status"), Some("Larder; detail=unauthorized"));
+    for (name, password, is_hit) in
+        [("ann", "secret", false), ("bea", "open sesame", true), ("ann", "secret", true)]
+    {
+        let answer = ask("/intern", &basic(name, password));
+        assert_eq!((answer.status, answer.text(), answer.is_hit()), (200, "0 false", is_hit), "{name}");
+    }
+    for shown in [
+        basic("ann", "Secret"),
+        basic("eve", "secret"),
+        basic("ann", ""),
+        "Basic !".to_owned(),
+        "Bearer secret".to_owned(),
+        "Basic".to_owned(),
+        format!("{}\nAuthorization: {}", basic("ann", "secret"), basic("eve", "x")),
+    ] {
+        assert_eq!(ask("/intern", &shown).status, 401, "{shown}");
+    }
+    assert_eq!((larder.get("/intern/open").status, larder.get("/").status), (200, 200));
+    assert!(passwd(&users, &["ann", "--delete"], "").status.success());
+    larder.wait_for_log("config reloaded");
+    assert_eq!(ask("/intern", &basic("ann", "secret")).status, 401);
+    assert_eq!(ask("/intern", &basic("bea", "open sesame")).status, 200);
+}
+
+#[test]
+fn a_token_opens_an_api() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tokens = folder.path().join("tokens");
+    fs::write(&tokens, "0123456789abcdef\napp fedcba9876543210\n").expect("written");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let larder =
+        Larder::start(&site(&[&origin], &format!("[[site.rule]]\ntokens = '{}'\n", tokens.display())));
+    for (shown, status) in [
+        ("Bearer 0123456789abcdef", 200),
+        ("bearer fedcba9876543210", 200),
+        ("Bearer 0123456789abcdeg", 401),
+        ("Bearer", 401),
+    ] {
+        let answer = larder.ask(&format!("GET /\nAuthorization: {shown}"));
+        assert_eq!(answer.status, status, "{shown}");
+    }
+    assert_eq!(larder.get("/").field("www-authenticate"), Some("Bearer realm=\"larder\""));
+}
+
+#[test]
+fn the_forward_proxy_asks_for_a_password_for_tunnels_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let users = folder.path().join("users");
+    fs::write(&users, BEA).expect("written");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let (target, port) = (origin.address, origin.address.port());
+    let forward = format!("[forward]\nallow_private = true\nports = '1-65535'\nconnect_ports = [{port}]\n");
+    let larder = Larder::start(&format!("{forward}[[forward.rule]]\nusers = '{}'\n", users.display()));
+    let right = format!("\nProxy-Authorization: {}", basic("bea", "open sesame"));
+    let own = format!("\nAuthorization: {}", basic("bea", "open sesame"));
+    for request in
+        [format!("GET http://{target}/\nHost: {target}"), format!("CONNECT {target}\nHost: {target}")]
+    {
+        let ask = |more: &str| Client::to(larder.forward).ask(&format!("{request}{more}"));
+        let refused = ask(&own);
+        assert_eq!(refused.status, 407, "{request}");
+        assert!(refused.field("proxy-authenticate").is_some_and(|value| value.starts_with("Basic ")));
+        assert_eq!(ask(&right).status, 200, "{request}");
+    }
+    assert_eq!(origin.last().field("proxy-authorization"), None);
+}
+
+#[test]
+fn passwords_are_written_for_the_owner_alone_and_errors_name_the_line() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let users = folder.path().join("users");
+    let said = |output: &Output| {
+        String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+    };
+    for (arguments, password, expected) in [
+        (&["ann"][..], "one", "added ann"),
+        (&["ann"], "two", "changed ann"),
+        (&["bea"], "", "the password is empty"),
+        (&["a:b"], "x", "'a:b' is no user name"),
+        (&["eve", "--delete"], "", "has no user 'eve'"),
+        (&["ann", "--delete"], "", "deleted ann"),
+    ] {
+        let output = passwd(&users, arguments, password);
+        assert!(said(&output).contains(expected), "{arguments:?}: {}", said(&output));
+    }
+    assert_eq!(fs::metadata(&users).expect("a file").permissions().mode() & 0o777, 0o600);
+    fs::write(&users, "# users\nann:secret\n").expect("written");
+    let config = folder.path().join("larder.toml");
+    let text = "[[site]]\norigin = 'http://127.0.0.1:9'\n[[site.rule]]\nusers = 'users'\n";
+    fs::write(&config, text).expect("written");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let output =
+        check.args(["check", "--config", "larder.toml"]).current_dir(&folder).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        said(&output).contains("larder.toml:4: rule.users: users:2: the hash is neither"),
+        "{}",
+        said(&output)
+    );
+}
