@@ -46,6 +46,7 @@ use crate::cache::compressor::Compressed;
 use crate::counts::counters::Totals;
 use crate::counts::histogram::Latency;
 use crate::exchange::gateways::Holdings;
+use crate::exchange::rule_counts::RuleReport;
 use crate::features::maintenance::{self, Done};
 use crate::flow::worker::Shared;
 use crate::net::tls;
@@ -178,6 +179,11 @@ impl Disk {
 }
 
 impl Stats {
+    /// The rules of all sites, with the sites' names.
+    fn rules(&self) -> impl Iterator<Item = (&str, &RuleReport)> {
+        self.sites.iter().flat_map(|site| site.rules.iter().map(|rule| (&*site.site, rule)))
+    }
+
     /// The origins of all sites, with the sites' names.
     fn origins(&self) -> impl Iterator<Item = (&str, &sites::Origin)> {
         self.sites.iter().flat_map(|site| site.origins.iter().map(|origin| (&*site.site, origin)))

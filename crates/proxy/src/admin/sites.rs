@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::counts::counters::Totals;
-use crate::exchange::route::SiteState;
+use crate::exchange::route::{FORWARD, SiteState};
+use crate::exchange::rule_counts::RuleReport;
 use crate::flow::worker::Shared;
 
 /// The figures of one site.
@@ -18,6 +19,9 @@ pub(super) struct Site {
     byte_hit_ratio: f64,
     /// None for a site that the config no longer has.
     pub(super) origins: Vec<Origin>,
+    /// Its rules and what they held for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) rules: Vec<RuleReport>,
 }
 
 /// How an origin is.
@@ -49,6 +53,11 @@ pub(super) fn report(shared: &Shared) -> Vec<Site> {
             validated_hit_ratio: totals.validated_hit_ratio(),
             byte_hit_ratio: totals.byte_hit_ratio(),
             origins: state.map(|state| origins(state)).unwrap_or_default(),
+            rules: match state {
+                Some(state) => state.rulebook.report(),
+                None if &**account.site() == FORWARD => plan.forward.report(),
+                None => Vec::new(),
+            },
         })
     });
     sites.collect()

@@ -14,6 +14,7 @@ pub(crate) mod position;
 pub mod reply;
 pub(crate) mod request;
 pub mod route;
+pub(crate) mod rule_counts;
 pub(crate) mod rulebook;
 pub(crate) mod send;
 pub(crate) mod settled;

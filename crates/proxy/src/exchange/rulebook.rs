@@ -15,6 +15,7 @@ use crate::base::settings::Networks;
 use crate::base::settings::{
     Answer, Counted, Edits, Effects, Limit, LimitBy, Query, SiteRule, Tokens, Users,
 };
+use crate::exchange::rule_counts::{RuleCounts, RuleReport};
 use crate::net::limiter::Limiter;
 
 /// Rules, compiled.
@@ -28,6 +29,7 @@ pub(crate) struct Rulebook {
     looks_at_paths: bool,
     /// The limits of each rule.
     limiters: Vec<Limiters>,
+    counts: RuleCounts,
     /// Rules say by the response whether it is compressed.
     compresses_by_response: bool,
     /// Where no rule holds.
@@ -120,6 +122,7 @@ impl Rulebook {
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),
             limiters,
+            counts: RuleCounts::new(rules, old.map(|old| (&old.rules[..], &old.counts))),
             several: RwLock::default(),
             rules: rules.to_vec(),
         }
@@ -177,6 +180,17 @@ impl Rulebook {
             }
         }
         apart
+    }
+
+    /// The counts of requests by rules.
+    #[inline]
+    pub(crate) fn counts(&self) -> &RuleCounts {
+        &self.counts
+    }
+
+    /// The rules and their counts.
+    pub(crate) fn report(&self) -> Vec<RuleReport> {
+        self.counts.report(&self.rules)
     }
 
     /// Whether rules are about paths, and a path and query may be another one to an origin than to them.

@@ -91,7 +91,7 @@ pub(crate) fn cached_site<'p>(
     role: Role,
     address: &Address<'_>,
     (method, client, fields): (&Method, IpAddr, &impl Fields),
-) -> Option<(SiteNumber, Ruled<'p>)> {
+) -> Option<(SiteNumber, &'p Rulebook, Ruled<'p>)> {
     let (number, rulebook) = match role {
         Role::Forward => (SiteNumber::FORWARD, &plan.forward),
         Role::Reverse => {
@@ -103,7 +103,7 @@ pub(crate) fn cached_site<'p>(
         }
     };
     if rulebook.is_empty() {
-        return rulebook.base().at_once.then(|| (number, Ruled::Kept(rulebook.base())));
+        return rulebook.base().at_once.then(|| (number, rulebook, Ruled::Kept(rulebook.base())));
     }
     let sent = path_of(address);
     let path = normal_path(sent);
@@ -111,7 +111,7 @@ pub(crate) fn cached_site<'p>(
         return None;
     }
     let ruled = rulebook.on_request(&seen(address, &path, (method, client, fields)));
-    ruled.at_once.then_some((number, ruled))
+    ruled.at_once.then_some((number, rulebook, ruled))
 }
 
 /// The keys that the URL of `key` has under the rules of its site, apart from that one.

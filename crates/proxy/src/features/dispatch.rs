@@ -23,6 +23,8 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     reply.entered = request.entered.take();
     negotiate::form(worker, plan, &request, &mut reply).await;
     if !request.by_peer {
+        let rulebook = request.route.rulebook(&plan.forward);
+        rulebook.counts().count(&request.ruling.numbers, &reply.outcome);
         reply.edits.clone_from(&request.ruling.reply);
     }
     if request.asked_for_certificate {

@@ -62,7 +62,8 @@ pub(crate) fn at_once(
     let role = asker.role;
     let address = Address::of(head.target, role).ok()?;
     let selecting = client_cert::selecting(&head.fields, asker);
-    let (site, ruling) = cached_site(plan, role, &address, (&head.method, asker.address.ip(), &selecting))?;
+    let (site, rulebook, ruling) =
+        cached_site(plan, role, &address, (&head.method, asker.address.ip(), &selecting))?;
     let rules = &ruling.caching;
     let selecting = if asker.by_peer { selecting } else { selecting.edited(&ruling.request)? };
     key.clear();
@@ -97,6 +98,7 @@ pub(crate) fn at_once(
     }
     if !asker.by_peer {
         reply.edits.clone_from(&ruling.reply);
+        rulebook.counts().count(&ruling.numbers, &reply.outcome);
     }
     if asker.identity.is_some() {
         client_cert::keep_from_client_caches(&mut reply);

@@ -100,6 +100,8 @@ pub(crate) async fn send(
         _ => download.length(),
     };
     let ruling = request.rule_response(plan, (head.status, length, &*head.fields));
+    let rulebook = request.route.rulebook(&plan.forward);
+    rulebook.counts().count_response(&ruling.numbers, &request.ruling.numbers);
     if !by_peer && head.status != StatusCode::NOT_MODIFIED {
         ruling.response.apply_to_lines(&mut head.fields);
     }

@@ -16,6 +16,10 @@ use crate::cluster::invalidations::Report as Invalidations;
 use crate::cluster::members::Standing;
 use crate::cluster::tier::Report as SecondTier;
 use crate::counts::counters::Ends;
+use crate::exchange::rule_counts::RuleReport;
+
+/// Rules whose counts are shown: each is four lines.
+const MOST_RULES: usize = 1_000;
 
 macro_rules! metric {
     ($kind:ident $name:literal [$($label:literal),*] $about:literal $collect:expr) => {
@@ -41,6 +45,15 @@ pub(super) const METRICS: &[Metric] = &[
             counts.reasons().for_each(|(why, requests)| to.put(&[site, why.token()], requests));
         }
     }),
+    metric!(Counter "larder_rule_requests_total" ["site", "rule", "outcome"]
+        "Requests for which a rule held: hit, answered by a rule, refused, or other. The first 1,000 rules."
+    |moment, to| moment.stats.rules().take(MOST_RULES).for_each(|(site, rule)| {
+        let RuleReport { name, requests, hits, answered, refused, .. } = rule;
+        let other = requests.saturating_sub(hits + answered + refused);
+        for (outcome, number) in [("hit", *hits), ("answered", *answered), ("refused", *refused), ("other", other)] {
+            to.put(&[site, name, outcome], number);
+        }
+    })),
     metric!(Counter "larder_origin_received_bytes_total" ["site"]
         "Bytes of content that origins sent."
         |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.origin_bytes))),

@@ -5,7 +5,8 @@ import { count, hitRatio, percent, size, span } from "./format.js";
 import { Table } from "./table.js";
 
 const REASONS = 12;
-let sites = null, reasons = null;
+const RULES = 50;
+let sites = null, reasons = null, rules = null;
 
 function name(cell, { site, origins }) {
   const marks = origins.map(({ address, healthy, failures, down_seconds: down }) => make("span", { class: `origin ${healthy ? "well" : "ill"}` },
@@ -55,6 +56,27 @@ export function show(stats) {
       } },
     ],
   });
+  showRules((stats.sites ?? []).flatMap((site) => (site.rules ?? []).map((rule) => ({ ...rule, site: site.site }))));
   const all = Object.entries(stats.reasons ?? {}).sort(([, a], [, b]) => b - a);
   reasons.show(all.slice(0, REASONS).map(([reason, requests]) => ({ reason, requests, share: requests / stats.requests })));
+}
+
+/** The rules of all sites, where there are any. */
+function showRules(rows) {
+  byId("rules-card").hidden = rows.length === 0;
+  if (rows.length === 0) return;
+  rules ??= new Table(byId("rules"), {
+    caption: "Rules and the requests for which they held",
+    none: "no rules",
+    key: (row) => `${row.site} ${row.place}`,
+    columns: [
+      { title: "Rule", text: (row) => `${row.site}: ${row.name}`, class: "wrap" },
+      { title: "Place", text: (row) => row.place, class: "wide" },
+      { title: "Requests", text: (row) => count(row.requests), class: "n" },
+      { title: "Hits", text: (row) => count(row.hits), class: "n" },
+      { title: "Answered", text: (row) => count(row.answered), class: "n wide" },
+      { title: "Refused", text: (row) => count(row.refused), class: "n wide" },
+    ],
+  });
+  rules.show(rows.slice(0, RULES));
 }
