@@ -88,6 +88,38 @@ fn redirects(larder: &Larder, request: &str, status: u16, location: &str) {
     assert_eq!((answer.status, answer.field("location")), (status, Some(location)), "{request}");
 }
 
+/// The checks of the tasks that are not among the first, by number.
+const MORE: &[(usize, Check)] = &[
+    (46, |larder, origin| {
+        assert_eq!(
+            [larder.get("/status:404").text(), larder.get("/status:500").text()],
+            ["<p>404", "<p>5xx"]
+        );
+        origin.die();
+        let down = larder.get("/");
+        assert_eq!((down.status, down.text()), (502, "<p>5xx"));
+    }),
+    (47, |larder, origin| {
+        let asked = "OPTIONS /api/a\nAccess-Control-Request-Method: PUT\nOrigin: https://";
+        let allowed = |answer: &Response| answer.field("access-control-allow-origin").map(str::to_owned);
+        let preflight = larder.ask(&format!("{asked}app.example"));
+        assert_eq!((preflight.status, preflight.text(), origin.count()), (200, "", 0));
+        assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, POST, PUT, DELETE"));
+        assert_eq!(allowed(&preflight).as_deref(), Some("https://app.example"));
+        assert_eq!(allowed(&larder.ask(&format!("{asked}other.example"))), None);
+        for (host, expected) in [("app.example", Some("https://app.example")), ("other.example", None)] {
+            let answer = larder.ask(&format!("GET /api/cc:max-age=9\nOrigin: https://{host}"));
+            assert_eq!((allowed(&answer).as_deref(), answer.field("vary")), (expected, Some("Origin")));
+            assert_eq!(answer.is_hit(), expected.is_none());
+        }
+    }),
+    (48, |larder, _| {
+        let answer = larder.get("/");
+        assert_eq!(answer.field("content-security-policy"), Some("frame-ancestors 'self'"));
+        assert_eq!(answer.field("referrer-policy"), Some("strict-origin-when-cross-origin"));
+    }),
+];
+
 const CHECKS: [Check; TASKS] = [
     |larder, _| assert_eq!([lifetime(larder, "/static/a"), lifetime(larder, "/a")], [Some(86_400), None]),
     |larder, _| {
@@ -255,11 +287,17 @@ const CHECKS: [Check; TASKS] = [
 #[test]
 fn each_task_is_done_by_its_lines() {
     let tasks = tasks();
-    assert_eq!(tasks.keys().copied().collect::<Vec<_>>(), (1..=TASKS).collect::<Vec<_>>());
-    for ((number, lines), check) in tasks.iter().zip(CHECKS) {
+    let checks: BTreeMap<_, _> = (1..).zip(CHECKS).chain(MORE.iter().copied()).collect();
+    assert_eq!(tasks.keys().collect::<Vec<_>>(), checks.keys().collect::<Vec<_>>());
+    let errors = tempfile::tempdir().expect("a folder");
+    for (name, text) in [("404.html", "<p>404"), ("sorry.html", "<p>5xx")] {
+        std::fs::write(errors.path().join(name), text).expect("written");
+    }
+    for ((number, lines), check) in tasks.iter().zip(checks.values()) {
         eprintln!("task {number}");
         let origin = origin();
         let lines = lines.replace("127.0.0.1:3000", &origin.address.to_string());
+        let lines = lines.replace("/srv/errors", &errors.path().display().to_string());
         check(&Larder::start(&format!("trust = '127.0.0.1'\n{lines}")), &origin);
     }
 }

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 /// Compares `config` with `tests`.
-fn check(config: &str, tests: &str) -> Output {
+pub(crate) fn check(config: &str, tests: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("larder.toml"), config).expect("written");
     std::fs::write(folder.path().join("tests.toml"), tests).expect("written");

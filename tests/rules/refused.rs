@@ -34,6 +34,8 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("ttl = '1h'\nmatch = { field = 'Host' }", "the host is in match.host"),
         ("deny = '10.0.0.0/8'\nmatch = { status = 404 }", "'deny' takes effect before there is a response"),
         ("deny = '0.0.0.0/0'\nmatch = { domains = 'none.txt' }", "cannot read none.txt: no such file"),
+        ("error_page = { 404 = 'none.html' }", "cannot read none.html: no such file"),
+        ("error_page = { 3xx = 'a' }", "'3xx': pages are for errors, which are 400 to 599"),
         ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
     ];
     for (rule, expected) in cases {

@@ -21,6 +21,7 @@ pub(crate) struct RuleDraft {
     pub(crate) ttl_by_status: Vec<(RangeInclusive<u16>, u32)>,
     pub(crate) redirect: Option<(Template, StatusCode)>,
     pub(crate) respond: Option<Respond>,
+    pub(crate) error_pages: Vec<(RangeInclusive<u16>, PathBuf)>,
 }
 
 /// An answer with content.
@@ -34,6 +35,8 @@ pub(crate) struct Respond {
 /// Where the content of an answer is.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
+    /// The status in words.
+    Status,
     Text(String),
     File(PathBuf),
 }

@@ -46,10 +46,7 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
 /// A status code, or a table with `status`, `type`, and `body` or `file`.
 pub(super) fn respond(value: &DeValue<'_>) -> Result<Respond, String> {
     let Some(table) = value.as_table() else {
-        let status = any_status(value)?;
-        let reason = status.canonical_reason().unwrap_or_default();
-        let content = Content::Text(format!("{} {reason}\n", status.as_str()));
-        return Ok(Respond { status, content_type: None, content });
+        return Ok(Respond { status: any_status(value)?, content_type: None, content: Content::Status });
     };
     let mut respond =
         Respond { status: StatusCode::OK, content_type: None, content: Content::Text(String::new()) };

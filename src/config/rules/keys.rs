@@ -7,6 +7,7 @@ use larder_semantics::coding::Coding;
 use toml::de::DeValue;
 
 use super::answers::{redirect, respond};
+use super::files::error_pages;
 use super::key::RuleKey;
 use super::limits::limits;
 use super::lists::{tokens, users};
@@ -162,6 +163,15 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         about: "answers without asking an origin",
         set: |rule, value| {
             rule.respond = Some(respond(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "error_page",
+        values: "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }",
+        about: "files in place of the content of errors, the origin's and this proxy's own; those of several rules add up",
+        set: |rule, value| {
+            rule.error_pages = error_pages(value)?;
             Ok(())
         },
     },

@@ -3,6 +3,7 @@
 mod answers;
 mod conditions;
 mod edits;
+mod files;
 mod key;
 mod keys;
 mod limits;

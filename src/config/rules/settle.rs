@@ -1,13 +1,13 @@
 //! From the rules of a site as they were written to those in force: combinations of keys, files, and what never holds.
 
-use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderValue;
-use larder_proxy::settings::{Answer, Effects, Rule, SiteRule};
+use larder_proxy::settings::{Answer, Effects, Page, Pages, Rule, SiteRule};
 
+use super::files;
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
 /// Whose rules they are.
@@ -16,9 +16,6 @@ pub(crate) enum Owner {
     Site,
     Forward,
 }
-
-/// The largest content of an answer, in bytes: it is kept in memory.
-const LARGEST: u64 = 4 << 20;
 
 /// The rules that `drafts` stand for, or what is wrong with them, one line each.
 pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>, Vec<String>> {
@@ -89,11 +86,12 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let lists = draft.conditions.domains.iter().chain(not).map(|domains| PathBuf::from(domains.source()));
     let content = draft.respond.iter().filter_map(|respond| match &respond.content {
         Content::File(path) => Some(path.clone()),
-        Content::Text(_) => None,
+        Content::Text(_) | Content::Status => None,
     });
+    let pages = draft.error_pages.iter().map(|(_, path)| path.clone());
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
     let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
-    lists.chain(content).chain(users).chain(tokens).collect()
+    lists.chain(content).chain(users).chain(tokens).chain(pages).collect()
 }
 
 fn effects(draft: &RuleDraft) -> Result<Effects, String> {
@@ -107,27 +105,23 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
         (None, None) => None,
     }
     .map(Arc::new);
+    let page = |(statuses, path): &(RangeInclusive<u16>, PathBuf)| {
+        let (content, content_type) = files::read(path)?;
+        Ok(Page { statuses: statuses.clone(), content_type, content })
+    };
+    effects.pages = Pages::new(draft.error_pages.iter().map(page).collect::<Result<_, String>>()?);
     Ok(effects)
 }
 
 fn content(respond: &Respond) -> Result<Answer, String> {
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     let (content, guess) = match &respond.content {
-        Content::Text(text) => (Bytes::from(text.clone()), plain),
-        Content::File(path) => {
-            let shown = path.display();
-            let length = fs::metadata(path).map_err(|error| format!("cannot read {shown}: {error}"))?.len();
-            if length > LARGEST {
-                return Err(format!("{shown} is larger than 4MiB, which answers of rules may have"));
-            }
-            let bytes = fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-            let is_html = path.extension().is_some_and(|end| end == "html" || end == "htm");
-            let guess = if is_html { HeaderValue::from_static("text/html; charset=utf-8") } else { plain };
-            (bytes.into(), guess)
-        }
+        Content::Status => (format!("{}\n", respond.status).into(), files::plain()),
+        Content::Text(text) => (Bytes::from(text.clone()), files::plain()),
+        Content::File(path) => files::read(path)?,
     };
+    let is_default = matches!(respond.content, Content::Status);
     let content_type = respond.content_type.clone().unwrap_or(guess);
-    Ok(Answer::Content { status: respond.status, content_type, content })
+    Ok(Answer::Content { status: respond.status, content_type, content, is_default })
 }
 
 /// The keys that may take effect when the response is there.

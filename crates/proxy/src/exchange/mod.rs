@@ -8,6 +8,7 @@ pub(crate) mod gateways;
 pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod negotiated;
+pub(crate) mod pages;
 pub(crate) mod passes;
 pub(crate) mod plan;
 pub(crate) mod position;

@@ -320,7 +320,7 @@ impl Reply {
         }
     }
 
-    fn write_fields(&self, out: &mut Vec<u8>) {
+    pub(super) fn write_fields(&self, out: &mut Vec<u8>) {
         match &self.fields {
             Source::Entry(entry) => write_stored(out, &entry.fields(), self.content_range.is_some()),
             Source::NotModified(entry) => {

@@ -13,7 +13,7 @@ use larder_semantics::storable::Rules;
 
 use crate::base::settings::Networks;
 use crate::base::settings::{
-    Answer, Counted, Edits, Effects, Limit, LimitBy, Query, SiteRule, Tokens, Users,
+    Answer, Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Users,
 };
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
 use crate::net::limiter::Limiter;
@@ -76,6 +76,8 @@ pub(crate) struct Ruling {
     /// What a request has to show.
     pub(crate) wanted: Option<Wanted>,
     pub(crate) limits: Arc<[Arc<Limiter>]>,
+    /// `None` without any.
+    pub(crate) pages: Option<Arc<Pages>>,
 }
 
 /// Passwords and tokens, one of which a request has to show.
@@ -315,6 +317,7 @@ impl Ruling {
             deny: effects.deny.clone(),
             wanted,
             limits,
+            pages: (!effects.pages.is_empty()).then(|| Arc::new(effects.pages.clone())),
         }
     }
 

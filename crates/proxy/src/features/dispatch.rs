@@ -8,6 +8,7 @@ use super::{credentials, etag_gateway, negotiate, purge_method, redirect, rules,
 use crate::base::settings::Counted;
 use crate::exchange::client_cert;
 use crate::exchange::limits;
+use crate::exchange::pages;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -32,6 +33,9 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     }
     if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
         validator::check(worker, plan, &request, &reply);
+    }
+    if !request.by_peer {
+        pages::replace(&request, &mut reply);
     }
     reply
 }

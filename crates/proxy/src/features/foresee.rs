@@ -16,8 +16,9 @@ use crate::base::settings::{Role, Settings};
 use crate::counts::accounts::Accounts;
 use crate::exchange::arrival::Asker;
 use crate::exchange::gateways::Gateways;
+use crate::exchange::pages;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::{Reply, Source};
+use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::exchange::settled::Settled;
 use crate::features::question::Question;
@@ -128,8 +129,7 @@ impl Foresight {
             (None, Ok(keeping)) => ("stored", None, Some(keeping.lifetime())),
             (None, Err(why)) => ("not-stored", Some(why.token()), None),
         };
-        let replied =
-            request.ruling.reply.as_ref().map_or_else(|| fields.clone(), |reply| reply.applied(&fields));
+        let replied = replied(request, *status, fields);
         let rules = self.names(&ruling.numbers, request);
         let status = Some(status.as_u16());
         Foreseen { rules, outcome, reason, status, lifetime, replied, ..self.nothing(request) }
@@ -137,12 +137,10 @@ impl Foresight {
 
     /// A reply of our own.
     fn own(&self, request: &Request, outcome: &'static str, reply: &Reply) -> Foreseen {
-        let fields = match &reply.fields {
-            Source::Fields(fields) => (**fields).clone(),
-            _ => HeaderMap::new(),
+        let replied = match pages::applies(request, reply) {
+            true => replied(request, reply.status, pages::fields(reply)),
+            false => edited(request, pages::fields(reply)),
         };
-        let replied =
-            request.ruling.reply.as_ref().map_or_else(|| fields.clone(), |edits| edits.applied(&fields));
         let (reason, status) = (Some(reply.outcome.why.token()), Some(reply.status.as_u16()));
         Foreseen { outcome, reason, status, replied, ..self.nothing(request) }
     }
@@ -163,6 +161,21 @@ impl Foresight {
     fn names(&self, numbers: &[u16], request: &Request) -> Vec<String> {
         let rulebook = request.route.rulebook(&self.plan.forward);
         numbers.iter().filter_map(|number| Some(rulebook.rule(*number)?.name.clone())).collect()
+    }
+}
+
+/// The fields of an answer of this status, as a client gets them.
+fn replied(request: &Request, status: StatusCode, mut fields: HeaderMap) -> HeaderMap {
+    if let Some(page) = request.ruling.pages.as_ref().and_then(|pages| pages.of(status)) {
+        page.describe(&mut fields);
+    }
+    edited(request, fields)
+}
+
+fn edited(request: &Request, fields: HeaderMap) -> HeaderMap {
+    match &request.ruling.reply {
+        Some(edits) => edits.applied(&fields),
+        None => fields,
     }
 }
 

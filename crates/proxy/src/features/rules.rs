@@ -44,7 +44,9 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
             let text = format!("{}: see {location}\n", status.as_str());
             (*status, HeaderValue::from_static("text/plain; charset=utf-8"), text.into())
         }
-        Answer::Content { status, content_type, content } => (*status, content_type.clone(), content.clone()),
+        Answer::Content { status, content_type, content, .. } => {
+            (*status, content_type.clone(), content.clone())
+        }
     };
     fields.insert(header::CONTENT_TYPE, content_type);
     let length = Some(content.len() as u64);

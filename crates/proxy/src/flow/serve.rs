@@ -97,6 +97,9 @@ pub(crate) fn at_once(
         return None;
     }
     if !asker.by_peer {
+        if ruling.pages.as_ref().is_some_and(|pages| pages.of(reply.status).is_some()) {
+            return None;
+        }
         reply.edits.clone_from(&ruling.reply);
         rulebook.counts().count(&ruling.numbers, &reply.outcome);
     }

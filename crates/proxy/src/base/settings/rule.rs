@@ -10,6 +10,7 @@ use larder_semantics::coding::Coding;
 use larder_semantics::lifetimes::{Ignored, Lifetimes};
 
 use super::limit::Limit;
+use super::pages::Pages;
 use super::users::{Tokens, Users};
 
 /// A rule.
@@ -67,6 +68,8 @@ pub struct Effects {
     pub realm: Option<Arc<str>>,
     /// Limits, all of which hold.
     pub limits: Option<Vec<Limit>>,
+    /// Pages in place of the content of errors.
+    pub pages: Pages,
 }
 
 /// Changes to field lines, in this order.
@@ -109,6 +112,8 @@ pub enum Answer {
         content_type: HeaderValue,
         /// Its content.
         content: Bytes,
+        /// It is only the status in words, since the rule sets no content.
+        is_default: bool,
     },
 }
 
@@ -260,6 +265,7 @@ impl Effects {
             ("tokens", self.tokens.is_some()),
             ("realm", self.realm.is_some()),
             ("limit", self.limits.is_some()),
+            ("error_page", !self.pages.is_empty()),
         ];
         each.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
     }
@@ -289,6 +295,7 @@ impl Effects {
         replace(&mut self.tokens, &later.tokens);
         replace(&mut self.realm, &later.realm);
         replace(&mut self.limits, &later.limits);
+        self.pages.extend(&later.pages);
         self.request.extend(&later.request);
         self.response.extend(&later.response);
         self.reply.extend(&later.reply);

@@ -1,0 +1,69 @@
+//! Pages in place of the content of errors.
+
+use std::ops::RangeInclusive;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+
+/// A page for errors with some status codes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Of 400 to 599.
+    pub statuses: RangeInclusive<u16>,
+    /// Its media type.
+    pub content_type: HeaderValue,
+    /// Its content.
+    pub content: Bytes,
+}
+
+/// Pages by status, the one that counts first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pages(Vec<Page>);
+
+impl Pages {
+    /// These, of which one for fewer status codes goes before others.
+    pub fn new(mut pages: Vec<Page>) -> Self {
+        pages.sort_by_key(|page| page.statuses.clone().count());
+        Self(pages)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The page for this status.
+    pub fn of(&self, status: StatusCode) -> Option<&Page> {
+        self.0.iter().find(|page| page.statuses.contains(&status.as_u16()))
+    }
+
+    /// Adds those of a later rule, which go before these.
+    pub(super) fn extend(&mut self, later: &Self) {
+        self.0.splice(..0, later.0.iter().cloned());
+    }
+}
+
+/// What fields of an answer say about the content that the page replaces.
+const ABOUT_CONTENT: [header::HeaderName; 8] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_LENGTH,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_LOCATION,
+    header::CONTENT_RANGE,
+    header::CONTENT_DISPOSITION,
+    header::ACCEPT_RANGES,
+];
+
+impl Page {
+    /// Makes fields of an answer those of the page.
+    pub(crate) fn describe(&self, fields: &mut HeaderMap) {
+        for name in ABOUT_CONTENT.iter().chain(&[header::ETAG, header::LAST_MODIFIED]) {
+            fields.remove(name);
+        }
+        for digest in ["content-digest", "repr-digest", "digest", "content-md5"] {
+            fields.remove(digest);
+        }
+        fields.insert(header::CONTENT_TYPE, self.content_type.clone());
+    }
+}

@@ -1,0 +1,71 @@
+//! Files whose content rules answer with. They are read with the config, and kept in memory.
+
+use std::fs;
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use http::HeaderValue;
+use toml::de::DeValue;
+
+use super::values::{entries, status_text, string};
+use crate::config::unreadable;
+
+/// The largest file, in bytes.
+const LARGEST: u64 = 4 << 20;
+
+/// Media types by the ends of names.
+const TYPES: [(&str, &str); 15] = [
+    ("html", "text/html; charset=utf-8"),
+    ("htm", "text/html; charset=utf-8"),
+    ("css", "text/css; charset=utf-8"),
+    ("js", "text/javascript; charset=utf-8"),
+    ("json", "application/json"),
+    ("xml", "application/xml"),
+    ("svg", "image/svg+xml"),
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+    ("avif", "image/avif"),
+    ("ico", "image/x-icon"),
+    ("pdf", "application/pdf"),
+];
+
+/// The media type of text.
+pub(super) fn plain() -> HeaderValue {
+    HeaderValue::from_static("text/plain; charset=utf-8")
+}
+
+/// The content of a file, and its media type by the end of its name: text, where it is none of a known type.
+pub(super) fn read(path: &Path) -> Result<(Bytes, HeaderValue), String> {
+    let shown = path.display();
+    let unread = |error: io::Error| format!("cannot read {shown}: {}", unreadable::explain(&error));
+    let about = fs::metadata(path).map_err(unread)?;
+    if !about.is_file() {
+        return Err(format!("{shown} is no file"));
+    }
+    if about.len() > LARGEST {
+        return Err(format!("{shown} is larger than 4MiB, which answers of rules may have"));
+    }
+    let bytes = fs::read(path).map_err(unread)?;
+    let extension = path.extension().map(|end| end.to_string_lossy().to_ascii_lowercase());
+    let known = TYPES.iter().find(|(end, _)| extension.as_deref() == Some(end));
+    Ok((bytes.into(), known.map_or_else(plain, |(_, media)| HeaderValue::from_static(media))))
+}
+
+/// `{ 404 = "404.html", 5xx = "sorry.html" }`.
+pub(super) fn error_pages(value: &DeValue<'_>) -> Result<Vec<(RangeInclusive<u16>, PathBuf)>, String> {
+    let table =
+        value.as_table().ok_or("expected a table such as { 404 = \"404.html\", 5xx = \"sorry.html\" }")?;
+    let page = |(key, value): (&str, &DeValue<'_>)| {
+        let statuses = status_text(key)?;
+        if *statuses.start() < 400 {
+            return Err(format!("'{}': pages are for errors, which are 400 to 599", key.escape_debug()));
+        }
+        Ok((statuses, string(value)?.into()))
+    };
+    entries(table).map(page).collect()
+}

@@ -1,0 +1,87 @@
+//! Pages in place of the content of errors.
+
+use super::expectations::check;
+use crate::support::{Larder, Origin, eventually, site};
+use crate::with_rules;
+
+/// Rules with pages: of the whole site for 404 and 5xx, of `/api/*` for 500 to 503.
+fn rules(folder: &std::path::Path) -> String {
+    let file = |name: &str, text: &str| {
+        std::fs::write(folder.join(name), text).expect("written");
+        folder.join(name).display().to_string()
+    };
+    format!(
+        "[[site.rule]]\nerror_page = {{ 404 = '{}', 5xx = '{}', 403 = '{}' }}\nreply = {{ set = {{ X-Own = 'yes' }} }}\n\
+         [[site.rule]]\nmatch = {{ path = '/api/*' }}\nerror_page = {{ '500-503' = '{}' }}\n\
+         [[site.rule]]\nmatch = {{ path = '/closed' }}\ndeny = ['0.0.0.0/0']\n\
+         [[site.rule]]\nmatch = {{ path = '/git' }}\nrespond = 404\n\
+         [[site.rule]]\nmatch = {{ path = '/own' }}\nrespond = {{ status = 404, body = 'own' }}\n",
+        file("404.html", "<p>not here"),
+        file("sorry.HTM", "<p>sorry"),
+        file("403.txt", "no"),
+        file("error.json", "{}"),
+    )
+}
+
+#[test]
+fn pages_replace_the_content_of_errors_and_what_is_said_about_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let origin = Origin::by(|seen| {
+        let status = seen.target.rsplit('/').next().unwrap_or_default().to_owned();
+        format!(
+            "{status} X\nCache-Control: max-age=100\nContent-Type: text/x\nETag: \"1\"\nContent-Encoding: x\n\
+             Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\nX-Kept: a\n\n{status} of the origin"
+        )
+    });
+    let larder = with_rules(&origin, &rules(folder.path()));
+    for (path, text, kind) in [
+        ("/a/404", "<p>not here", "text/html; charset=utf-8"),
+        ("/a/500", "<p>sorry", "text/html; charset=utf-8"),
+        ("/api/503", "{}", "application/json"),
+        ("/api/504", "<p>sorry", "text/html; charset=utf-8"),
+        ("/a/410", "410 of the origin", "text/x"),
+        ("/closed", "no", "text/plain; charset=utf-8"),
+        ("/git", "<p>not here", "text/html; charset=utf-8"),
+        ("/own", "own", "text/plain; charset=utf-8"),
+    ] {
+        for method in ["GET", "HEAD", "GET"] {
+            let answer = larder.ask(&format!("{method} {path}"));
+            let expected = if method == "HEAD" { "" } else { text };
+            assert_eq!((answer.text(), answer.field("content-type")), (expected, Some(kind)), "{path}");
+            let length = text.len().to_string();
+            assert_eq!(answer.field("content-length"), Some(&*length), "{method} {path}");
+            assert_eq!(answer.field("x-own"), Some("yes"), "{path}");
+            if text.starts_with('<') && path.starts_with("/a") {
+                let gone = ["etag", "content-encoding", "last-modified"].map(|name| answer.field(name));
+                assert_eq!((gone, answer.field("x-kept")), ([None; 3], Some("a")), "{path}");
+            }
+        }
+    }
+    let stored = larder.get("/a/404");
+    assert_eq!((stored.is_hit(), stored.status, stored.text()), (true, 404, "<p>not here"));
+    assert_eq!(larder.ask("POST /a/404\nContent-Length: 0").text(), "<p>not here");
+    origin.die();
+    let down = larder.get("/b");
+    assert_eq!((down.status, down.text()), (502, "<p>sorry"));
+    assert!(down.field("cache-status").is_some_and(|status| status.contains("detail=origin-unreachable")));
+}
+
+#[test]
+fn a_reload_reads_pages_again_and_expectations_know_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let origin = Origin::always("404 Not Found\n\nx");
+    let rules = rules(folder.path());
+    let config = site(&[&origin], &rules);
+    let larder = Larder::start(&config);
+    std::fs::write(folder.path().join("404.html"), "<p>new").expect("written");
+    larder.reload(&config);
+    eventually("the new page", || (larder.get("/").text() == "<p>new").then_some(()));
+    let tests = "[[test]]\nrequest = 'GET http://a/x'\norigin = { status = 404, fields = { ETag = '\"1\"' } }\n\
+                 expect = { status = 404, fields = { Content-Type = 'text/html; charset=utf-8', ETag = '', X-Own = 'yes' } }\n\
+                 [[test]]\nrequest = 'GET http://a/closed'\n\
+                 expect = { outcome = 'refused', fields = { Content-Type = 'text/plain; charset=utf-8' } }\n\
+                 [[test]]\nrequest = 'GET http://a/own'\n\
+                 expect = { outcome = 'answered', fields = { Content-Type = 'text/plain; charset=utf-8' } }\n";
+    let done = check(&config, tests);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
