@@ -6,10 +6,19 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Larder, Origin, Response, Seen, eventually};
+use support::{Client, Larder, Origin, Response, Seen, eventually};
 
 const PAGE: &str = include_str!("../docs/cookbook.md");
 const TASKS: usize = 42;
+
+/// The files that tasks name.
+const FILES: [(&str, &str); 5] = [
+    ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
+    ("tokens.txt", "app 0123456789abcdef\n"),
+    ("blocked.txt", "ads.test\n"),
+    ("404.html", "<p>404"),
+    ("sorry.html", "<p>5xx"),
+];
 
 /// What a task's lines have to do, given a larder that runs them.
 type Check = fn(&Larder, &Origin);
@@ -90,6 +99,31 @@ fn redirects(larder: &Larder, request: &str, status: u16, location: &str) {
 
 /// The checks of the tasks that are not among the first, by number.
 const MORE: &[(usize, Check)] = &[
+    (43, |larder, _| {
+        let statuses = ["", "\nAuthorization: Basic YmVhOm9wZW4gc2VzYW1l", "\nAuthorization: Basic YmVhOng="]
+            .map(|shown| larder.ask(&format!("GET /intern/a{shown}")).status);
+        assert_eq!(statuses, [401, 200, 401]);
+        assert_eq!(larder.get("/").status, 200);
+    }),
+    (44, |larder, _| {
+        let statuses = ["", "\nAuthorization: Bearer 0123456789abcdef", "\nAuthorization: Bearer x"]
+            .map(|shown| larder.ask(&format!("GET /api/a{shown}")).status);
+        assert_eq!(statuses, [401, 200, 401]);
+    }),
+    (45, |larder, _| {
+        let mut client = Client::to(larder.forward);
+        assert_eq!(client.ask("GET http://www.ads.test/\nHost: www.ads.test").status, 403);
+        assert_ne!(client.ask("GET http://other.invalid/\nHost: other.invalid").status, 403);
+    }),
+    (60, |larder, _| {
+        assert_eq!([(); 3].map(|()| larder.get("/search").status), [200, 200, 429]);
+        assert_eq!(larder.ask("GET /search\nX-Forwarded-For: 192.0.2.1").status, 200);
+    }),
+    (61, |larder, _| {
+        larder.get("/cc:max-age=9");
+        let statuses = ["/cc:max-age=9", "/1", "/2", "/cc:max-age=9"].map(|path| larder.get(path).status);
+        assert_eq!(statuses, [200, 200, 429, 200]);
+    }),
     (46, |larder, origin| {
         assert_eq!(
             [larder.get("/status:404").text(), larder.get("/status:500").text()],
@@ -289,15 +323,18 @@ fn each_task_is_done_by_its_lines() {
     let tasks = tasks();
     let checks: BTreeMap<_, _> = (1..).zip(CHECKS).chain(MORE.iter().copied()).collect();
     assert_eq!(tasks.keys().collect::<Vec<_>>(), checks.keys().collect::<Vec<_>>());
-    let errors = tempfile::tempdir().expect("a folder");
-    for (name, text) in [("404.html", "<p>404"), ("sorry.html", "<p>5xx")] {
-        std::fs::write(errors.path().join(name), text).expect("written");
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in FILES {
+        std::fs::write(folder.path().join(name), text).expect("written");
     }
     for ((number, lines), check) in tasks.iter().zip(checks.values()) {
         eprintln!("task {number}");
         let origin = origin();
         let lines = lines.replace("127.0.0.1:3000", &origin.address.to_string());
-        let lines = lines.replace("/srv/errors", &errors.path().display().to_string());
+        let mut lines = lines.replace("/srv/errors/", "");
+        for (name, _) in FILES {
+            lines = lines.replace(name, &folder.path().join(name).to_string_lossy());
+        }
         check(&Larder::start(&format!("trust = '127.0.0.1'\n{lines}")), &origin);
     }
 }
