@@ -152,6 +152,14 @@ const MORE: &[(usize, Check)] = &[
         assert_eq!(answer.field("content-security-policy"), Some("frame-ancestors 'self'"));
         assert_eq!(answer.field("referrer-policy"), Some("strict-origin-when-cross-origin"));
     }),
+    (49, |larder, origin| {
+        let answer = larder.get("/api/users?page=2");
+        assert_eq!(
+            [part(&answer, 0), part(&answer, 1), part(&answer, 2)],
+            ["/v1/users", "page=2", "api.internal"]
+        );
+        assert_eq!((larder.get("/a").status, origin.last().target), (200, "/a".to_owned()));
+    }),
 ];
 
 const CHECKS: [Check; TASKS] = [

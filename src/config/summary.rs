@@ -66,7 +66,14 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
             (None, true) => "",
             (None, false) => ", not cached",
         };
-        ("site", format!("{}: {hosts} from {}{pass}", site.name, origins.join(", ")))
+        let by_rule = site.site_rules.iter().filter(|rule| !rule.effects.upstream.origins.is_empty());
+        let by_rule: String = by_rule
+            .map(|rule| {
+                let origins: Vec<_> = rule.effects.upstream.origins.iter().map(places::show_origin).collect();
+                format!(", by rule {} from {}", rule.name, origins.join(", "))
+            })
+            .collect();
+        ("site", format!("{}: {hosts} from {}{by_rule}{pass}", site.name, origins.join(", ")))
     }));
     rows
 }

@@ -76,7 +76,7 @@ fn to_own_listeners(settings: &Settings) -> Vec<String> {
     let doors = settings.doors.listen.iter().map(|(_, address)| *address);
     let peers = settings.cluster.as_ref().map(|cluster| cluster.listen);
     let own = OwnListeners::new(listen.chain(doors).chain(settings.admin).chain(peers));
-    let all = settings.sites.iter().flat_map(|site| site.origins.iter().map(move |origin| (site, origin)));
+    let all = settings.sites.iter().flat_map(|site| site.all_origins().map(move |origin| (site, origin)));
     let loops = all.filter(|(_, origin)| addresses(origin).into_iter().any(|address| own.have(address)));
     loops
         .map(|(site, origin)| {

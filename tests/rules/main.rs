@@ -13,6 +13,7 @@ mod fields;
 mod keys;
 mod lifetimes;
 mod limits;
+mod origins;
 mod pages;
 mod refused;
 mod spellings;

@@ -36,6 +36,10 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("deny = '0.0.0.0/0'\nmatch = { domains = 'none.txt' }", "cannot read none.txt: no such file"),
         ("error_page = { 404 = 'none.html' }", "cannot read none.html: no such file"),
         ("error_page = { 3xx = 'a' }", "'3xx': pages are for errors, which are 400 to 599"),
+        ("origin = 'http://a'\nmatch = { cookie = 'a' }", "match only path, extension, host and scheme"),
+        ("rewrite = 'a{path}'", "'a{path}' is no path: begin it with '/', {path} or {uri}"),
+        ("rewrite = '/{1}'", "{1} to {9} stand for parts of match.path"),
+        ("origin = 'a'", "write the scheme too, such as 'http://a'"),
         ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
     ];
     for (rule, expected) in cases {

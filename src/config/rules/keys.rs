@@ -11,6 +11,7 @@ use super::files::error_pages;
 use super::key::RuleKey;
 use super::limits::limits;
 use super::lists::{tokens, users};
+use super::origins::{origins, rewrite};
 use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::kinds::{Kind, Seconds};
@@ -163,6 +164,33 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         about: "answers without asking an origin",
         set: |rule, value| {
             rule.respond = Some(respond(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "origin",
+        values: "URL or list of URLs",
+        about: "origins in place of the site's, written as those; for rules of sites that match only path, extension, host and scheme",
+        set: |rule, value| {
+            rule.effects.upstream.origins = origins(value)?;
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "rewrite",
+        values: "path",
+        about: "the path that origins are asked for; placeholders as for redirect; the query is added unless {uri}, {query} or a ? is in it",
+        set: |rule, value| {
+            rule.effects.upstream.rewrite = Some(rewrite(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "host",
+        values: "\"preserve\" or \"origin\" or a host",
+        about: "as the site's key of this name",
+        set: |rule, value| {
+            rule.effects.upstream.host = Some(names::host_header(&string(value)?)?);
             Ok(())
         },
     },

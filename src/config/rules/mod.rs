@@ -8,6 +8,7 @@ mod key;
 mod keys;
 mod limits;
 mod lists;
+mod origins;
 mod settle;
 mod values;
 mod warnings;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_proxy::settings::{Answer, Effects, Page, Pages, Rule, SiteRule};
 
-use super::files;
+use super::{files, origins};
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
 /// Whose rules they are.
@@ -21,7 +21,7 @@ pub(crate) enum Owner {
 pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>, Vec<String>> {
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
     for (at, draft) in drafts.iter().enumerate().filter(|(_, draft)| !draft.is_unread) {
-        match settle_one(draft, at + 1) {
+        match settle_one(draft, at + 1, owner) {
             Ok(found) => rules.extend(found),
             Err(problem) => problems.push(format!("{}: {problem}", draft.place)),
         }
@@ -35,7 +35,7 @@ pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>
 }
 
 /// The rule, and before it one for each lifetime by status.
-fn settle_one(draft: &RuleDraft, number: usize) -> Result<Vec<SiteRule>, String> {
+fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<SiteRule>, String> {
     let effects = effects(draft)?;
     let needs_response = draft.conditions.need_response();
     if effects == Effects::default() && draft.ttl_by_status.is_empty() && !draft.stop {
@@ -49,6 +49,7 @@ fn settle_one(draft: &RuleDraft, number: usize) -> Result<Vec<SiteRule>, String>
     if !effects.apart.is_empty() && !draft.conditions.are_about_resource() {
         return Err("key_fields and key_cookies hold for all requests of a path: match only path, extension, host and scheme".to_owned());
     }
+    origins::check(draft, &effects, owner == Owner::Site)?;
     if let Some(answer) = &effects.answer
         && let Answer::Redirect { location, .. } = &**answer
         && location.stars() > 0

@@ -22,6 +22,11 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
     if role == Role::Tags && !site.cache {
         problem("cache = false and role = \"tags\": a gateway answers from its tags");
     }
+    if role == Role::Tags && site.site_rules.iter().any(|rule| !rule.effects.upstream.is_empty()) {
+        problem(
+            "role = \"tags\": a gateway is before the site's origins only; its rules have no origin, rewrite or host",
+        );
+    }
     if role == Role::Cache && site.control != only_defaults {
         problem("couple, push, and keys that begin with tag (except tag_doubt) need role = \"tags\"");
     } else if !site.control.push && site.control.push_lifetime != Draft::default().push_lifetime {

@@ -6,6 +6,7 @@ use crate::counts::counters::Totals;
 use crate::exchange::route::{FORWARD, SiteState};
 use crate::exchange::rule_counts::RuleReport;
 use crate::flow::worker::Shared;
+use crate::origin::Pool;
 
 /// The figures of one site.
 #[derive(Debug, Serialize)]
@@ -63,12 +64,25 @@ pub(super) fn report(shared: &Shared) -> Vec<Site> {
     sites.collect()
 }
 
+/// One that the site and its rules name counts once for each, and is shown once: as it is where it is worst.
 fn origins(site: &SiteState) -> Vec<Origin> {
-    let origins = site.pool.all().map(|turn| {
+    let mut origins: Vec<Origin> = Vec::new();
+    for turn in site.pools().flat_map(Pool::all) {
         let health = turn.health();
         let (down_seconds, trouble) = health.down.map(|(time, why)| (time.as_secs(), why)).unzip();
-        let (healthy, failures) = (health.is_well, health.failures);
-        Origin { address: turn.origin().to_string(), healthy, failures, down_seconds, trouble }
-    });
-    origins.collect()
+        let (healthy, mut failures) = (health.is_well, health.failures);
+        let address = turn.origin().to_string();
+        match origins.iter_mut().find(|other| other.address == address) {
+            Some(other) if healthy || !other.healthy => other.failures += failures,
+            other => {
+                failures += other.as_ref().map_or(0, |other| other.failures);
+                let origin = Origin { address, healthy, failures, down_seconds, trouble };
+                match other {
+                    Some(other) => *other = origin,
+                    None => origins.push(origin),
+                }
+            }
+        }
+    }
+    origins
 }

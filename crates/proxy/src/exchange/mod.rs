@@ -1,6 +1,7 @@
 //! A request and its reply as the flow sees them, whatever protocol they came by, and the site that they belong to.
 
 pub mod arrival;
+pub(crate) mod chosen;
 pub(crate) mod client_cert;
 pub(crate) mod edits;
 pub mod forwarded;
@@ -10,6 +11,7 @@ pub(crate) mod link;
 pub(crate) mod negotiated;
 pub(crate) mod pages;
 pub(crate) mod passes;
+pub(crate) mod placeholders;
 pub(crate) mod plan;
 pub(crate) mod position;
 pub mod reply;
@@ -23,3 +25,4 @@ pub(crate) mod sink;
 pub(crate) mod target;
 pub(crate) mod tunnel;
 pub(crate) mod upgrade;
+pub(crate) mod upstreams;

@@ -8,6 +8,7 @@ use larder_tags::Pools;
 
 use super::gateways::Gateways;
 use super::rulebook::Rulebook;
+use super::upstreams::Upstreams;
 use crate::base::networks::host_of;
 use crate::base::path_prefix::has_dot_segments;
 use crate::base::settings::{Origin, Role, Site};
@@ -30,6 +31,8 @@ pub(crate) const FORWARD: &str = "forward";
 pub(crate) struct SiteState {
     pub(crate) settings: Site,
     pub(crate) pool: Pool,
+    /// Where rules lead to instead.
+    pub(crate) upstreams: Upstreams,
     pub(crate) number: SiteNumber,
     pub(crate) rulebook: Rulebook,
     /// The pools of a gateway.
@@ -85,13 +88,15 @@ impl Sites {
             let before = before.map(|before| &before.rulebook);
             let rulebook = Rulebook::new(&site.site_rules, &site.rules, site.cache, before);
             let tags = gateways.open(site);
-            let (settings, pool, self_named) = (site.clone(), Pool::new(site), OnceLock::new());
-            Arc::new(SiteState { settings, pool, number, rulebook, tags, self_named })
+            let (settings, pool, self_named) =
+                (site.clone(), Pool::new(&site.origins, site), OnceLock::new());
+            let upstreams = Upstreams::new(site);
+            Arc::new(SiteState { settings, pool, upstreams, number, rulebook, tags, self_named })
         };
         let all = sites.iter().map(state).collect();
         gateways.forget_last_process();
         let is_below = |origin: &Origin| origin.path.as_ref().is_some_and(|path| !path.is_root());
-        let by_path = sites.iter().any(|site| !site.path.is_root() || site.origins.iter().any(is_below));
+        let by_path = sites.iter().any(|site| !site.path.is_root() || site.all_origins().any(is_below));
         Self { all, accounts: opened, by_path }
     }
 
@@ -153,6 +158,11 @@ impl SiteState {
     fn speaks_for(&self, authority: &str) -> bool {
         let hosts = &self.settings.hosts;
         hosts.is_empty() || hosts.iter().any(|pattern| matches(pattern, host_of(authority)))
+    }
+
+    /// All pools of origins, its own first.
+    pub(crate) fn pools(&self) -> impl Iterator<Item = &Pool> {
+        std::iter::once(&self.pool).chain(self.upstreams.pools())
     }
 
     /// The path that `origin` is asked for in place of a client's `path`.

@@ -119,7 +119,9 @@ impl Rulebook {
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
             apart: Apart::new(rules),
-            looks_at_paths: rules.iter().any(|rule| rule.rule.conditions.look_at_path()),
+            looks_at_paths: rules
+                .iter()
+                .any(|rule| rule.rule.conditions.look_at_path() || rule.effects.upstream.changes_paths()),
             compresses_by_response,
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),

@@ -1,13 +1,11 @@
 //! Rules that answer requests: clients who are refused, redirects, and fixed responses.
 
-use std::borrow::Cow;
-
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use larder_rules::normal_path;
 use larder_semantics::status::Why;
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::{Answer, Placeholder, Template};
+use crate::base::settings::{Answer, Template};
+use crate::exchange::placeholders;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
@@ -54,55 +52,9 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     Some(Reply { length, content, ..Reply::new(status, Source::Fields(fields.into()), outcome) })
 }
 
-/// `template` with the parts of `request`. What a client has written never becomes another host.
+/// `template` with the parts of `request`; stars are those in the path of the last rule that has them.
 fn fill(plan: &Plan, request: &Request, template: &Template) -> String {
-    let stars = stars(plan, request);
-    let (path, query) = request.path.split_at(request.path.find('?').unwrap_or(request.path.len()));
-    let value = |placeholder| match placeholder {
-        Placeholder::Uri => Cow::Borrowed(&*request.path),
-        Placeholder::Path => Cow::Borrowed(path),
-        Placeholder::Query => Cow::Borrowed(query),
-        Placeholder::Host => Cow::Borrowed(&*request.authority),
-        Placeholder::Scheme => Cow::Borrowed(request.scheme),
-        Placeholder::Star(number) => Cow::Owned(stars.get(number - 1).cloned().unwrap_or_default()),
-    };
-    let filled = template.fill(value);
-    match filled.starts_with(['/', '\\']) {
-        // Two slashes at the beginning, or a backslash, lead browsers to another host.
-        true => format!("/{}", filled.trim_start_matches(['/', '\\'])),
-        false => filled,
-    }
-}
-
-/// What the stars in the path of the last rule that has them stand for, fit for a URL.
-fn stars(plan: &Plan, request: &Request) -> Vec<String> {
     let rulebook = request.route.rulebook(&plan.forward);
-    let path = request.path.split('?').next().unwrap_or_default();
-    let path = normal_path(path);
     let rules = request.ruling.numbers.iter().rev().filter_map(|number| rulebook.rule(*number));
-    let mut found =
-        rules.flat_map(|rule| &rule.rule.conditions.path).filter_map(|path_of| path_of.captures(&path));
-    let encode = |star: &[u8]| percent_encoding::percent_encode(star, IN_PATH).to_string();
-    found.next().into_iter().flatten().map(encode).collect()
+    placeholders::fill(template, request, rules.flat_map(|rule| &rule.rule.conditions.path))
 }
-
-/// What may stand in a path as it is (RFC 3986 section 3.3).
-const IN_PATH: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'/')
-    .remove(b'!')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'\'')
-    .remove(b'(')
-    .remove(b')')
-    .remove(b'*')
-    .remove(b'+')
-    .remove(b',')
-    .remove(b';')
-    .remove(b'=')
-    .remove(b':')
-    .remove(b'@');

@@ -29,6 +29,7 @@ use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{Listener, Role, SiteRule};
 use crate::cluster::{peers, tier};
 use crate::exchange::arrival::Asker;
+use crate::exchange::chosen;
 use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
@@ -388,28 +389,26 @@ impl Run<'_> {
     }
 
     fn origins(&self) -> Vec<String> {
-        match &self.request.route {
-            Route::Site(site) => site.settings.origins.iter().map(ToString::to_string).collect(),
-            Route::Anywhere => vec![format!("{}://{}", self.request.scheme, self.request.authority)],
-        }
+        let all = chosen::of_request(&self.request)
+            .map(|chosen| chosen.pool.all().map(|turn| turn.origin().to_string()).collect());
+        all.unwrap_or_else(|| vec![format!("{}://{}", self.request.scheme, self.request.authority)])
     }
 
     /// The origins of a site that did not answer when they were asked last.
     fn failing(&self) -> Vec<String> {
-        let Route::Site(site) = &self.request.route else { return Vec::new() };
-        let failing = site.pool.all().filter(Turn::is_failing);
-        failing.map(|turn| turn.origin().to_string()).collect()
+        let all = chosen::of_request(&self.request).into_iter().flat_map(|chosen| chosen.pool.all());
+        all.filter(Turn::is_failing).map(|turn| turn.origin().to_string()).collect()
     }
 
     /// Whether no origin is likely to answer, and a stored response may be used then.
     fn may_fail_over(&self, held: &Held, rules: &Rules) -> bool {
-        let Route::Site(site) = &self.request.route else { return false };
+        let Some(chosen) = chosen::of_request(&self.request) else { return false };
         let stands_in = |entry: &Entry| {
             let freshness = self.request.freshness(entry);
             stale_on_error(&freshness, &self.request.asked, rules, clock::now(), Failure::Unreachable)
         };
         matches!(self.request.method, Method::GET | Method::HEAD)
-            && site.pool.all().all(|turn| turn.is_failing())
+            && chosen.pool.all().all(|turn| turn.is_failing())
             && held.entry.as_ref().is_some_and(stands_in)
     }
 

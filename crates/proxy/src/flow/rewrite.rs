@@ -80,7 +80,7 @@ impl Answered<'_> {
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let request = self.request;
         let own = [(request.scheme, request.authority.as_str()), (scheme_of(self.origin), self.host)];
-        let all = self.site.settings.origins.iter().map(|origin| (scheme_of(origin), origin.host()));
+        let all = self.site.settings.all_origins().map(|origin| (scheme_of(origin), origin.host()));
         let names_it = all.chain(own).any(|named| are_equal(named, (scheme, authority)));
         let path = self.path(path).filter(|_| names_it)?;
         match request.authority.is_empty() {

@@ -16,6 +16,7 @@ use crate::base::outcome::Outcome;
 use crate::base::settings::{ClientAddress, HostHeader};
 use crate::cluster::peers;
 use crate::counts::accounts::Meter;
+use crate::exchange::chosen;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
@@ -191,17 +192,21 @@ async fn to_site(
     fields: &HeaderMap,
     content: &mut Upload,
 ) -> Result<(Head, Box<Download>), OriginError> {
+    let chosen = chosen::of(site, request);
+    if chosen.leads_out() {
+        return Err(leads_out());
+    }
     let repeatable = content.is_empty();
     let (mut tries_left, mut unsent, mut failed) = (site.settings.retries, true, None);
     loop {
-        let turn = site.pool.next(failed);
+        let turn = chosen.pool.next(failed);
         let origin = turn.origin();
-        let host = match &site.settings.host {
+        let host = match chosen.host {
             HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
             HostHeader::Preserve | HostHeader::Origin => origin.host(),
             HostHeader::Set(host) => host,
         };
-        let path = &site.path_at(origin, &request.path);
+        let path = &chosen.path_at(origin, request);
         let to = To { https: origin.https, authority: &origin.authority, host, path };
         let in_progress = turn.begun();
         match once(client, plan, request, fields, content, to).await {
@@ -228,6 +233,17 @@ async fn to_site(
                 tokio::task::yield_now().await;
             }
         }
+    }
+}
+
+fn leads_out() -> OriginError {
+    OriginError {
+        status: StatusCode::BAD_GATEWAY,
+        why: Why::OriginForbidden,
+        detail: "with what the request has in it, the path of a rule's 'rewrite' has segments '.' or '..'"
+            .to_owned(),
+        unsent: true,
+        unconnected: false,
     }
 }
 

@@ -67,9 +67,9 @@ impl Drop for InProgress {
 }
 
 impl Pool {
-    /// The origins of `site`, all thought to be well.
-    pub fn new(site: &Site) -> Self {
-        let origins = site.origins.iter().map(|origin| Member {
+    /// These origins, all thought to be well, as `site` wants to use them.
+    pub fn new(origins: &[Origin], site: &Site) -> Self {
+        let origins = origins.iter().map(|origin| Member {
             origin: origin.clone(),
             in_progress: Arc::default(),
             fails: AtomicU32::new(0),

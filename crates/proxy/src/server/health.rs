@@ -9,7 +9,7 @@ use crate::base::settings::Health;
 use crate::exchange::route::SiteState;
 use crate::flow::worker::Shared;
 use crate::http::body::Upload;
-use crate::origin::{Client, Connector, Outgoing, Turn, connect};
+use crate::origin::{Client, Connector, Outgoing, Pool, Turn, connect};
 
 /// Starts the checks of the plan in force; dropping the set ends them.
 pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
@@ -36,7 +36,7 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
     let mut interval = tokio::time::interval(health.interval);
     loop {
         interval.tick().await;
-        for turn in site.pool.all() {
+        for turn in site.pools().flat_map(Pool::all) {
             let found = look(&client, &turn, &health).await;
             if turn.checked(&found) {
                 let (name, origin) = (&site.settings.name, &turn.origin().authority);

@@ -34,7 +34,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
 fn names(site: &Site) -> impl Iterator<Item = (String, Duration)> {
     let by_name =
         |authority: &&str| socket_of(authority).is_none() && host_of(authority).parse::<IpAddr>().is_err();
-    let authorities = site.origins.iter().map(|origin| origin.authority.as_str()).filter(by_name);
+    let authorities = site.all_origins().map(|origin| origin.authority.as_str()).filter(by_name);
     let hosts = authorities.map(host_of).filter(|host| !host.starts_with('['));
     site.resolve_interval
         .into_iter()

@@ -11,6 +11,7 @@ use larder_semantics::lifetimes::{Ignored, Lifetimes};
 
 use super::limit::Limit;
 use super::pages::Pages;
+use super::upstream::Upstream;
 use super::users::{Tokens, Users};
 
 /// A rule.
@@ -70,6 +71,8 @@ pub struct Effects {
     pub limits: Option<Vec<Limit>>,
     /// Pages in place of the content of errors.
     pub pages: Pages,
+    /// Where requests go, in place of where the site sends them.
+    pub upstream: Upstream,
 }
 
 /// Changes to field lines, in this order.
@@ -189,6 +192,14 @@ impl Template {
         text
     }
 
+    /// Whether it says what becomes of a query.
+    pub fn is_about_query(&self) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::Text(text) => text.contains('?'),
+            Part::Value(placeholder) => matches!(placeholder, Placeholder::Uri | Placeholder::Query),
+        })
+    }
+
     /// The largest number of a star in it; 0 without one.
     pub fn stars(&self) -> usize {
         let star = |part: &Part| match part {
@@ -266,6 +277,9 @@ impl Effects {
             ("realm", self.realm.is_some()),
             ("limit", self.limits.is_some()),
             ("error_page", !self.pages.is_empty()),
+            ("origin", !self.upstream.origins.is_empty()),
+            ("rewrite", self.upstream.rewrite.is_some()),
+            ("host", self.upstream.host.is_some()),
         ];
         each.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
     }
@@ -296,6 +310,7 @@ impl Effects {
         replace(&mut self.realm, &later.realm);
         replace(&mut self.limits, &later.limits);
         self.pages.extend(&later.pages);
+        self.upstream.extend(&later.upstream);
         self.request.extend(&later.request);
         self.response.extend(&later.response);
         self.reply.extend(&later.reply);

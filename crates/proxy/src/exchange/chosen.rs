@@ -1,0 +1,77 @@
+//! Where a request of a site goes: which origins, which path, which `Host`.
+
+use std::borrow::Cow;
+
+use larder_rules::{has_dot_segments, normal_path};
+
+use super::placeholders;
+use super::request::Request;
+use super::route::{Route, SiteState};
+use super::target::ruled_host;
+use crate::base::settings::{HostHeader, Origin};
+use crate::origin::Pool;
+
+/// What the site and its rules have chosen for a request.
+#[derive(Debug)]
+pub(crate) struct Chosen<'s> {
+    pub(crate) site: &'s SiteState,
+    pub(crate) pool: &'s Pool,
+    pub(crate) host: &'s HostHeader,
+    /// The path that a rule has written.
+    path: Option<String>,
+}
+
+/// What is chosen for `request`.
+pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> Chosen<'s> {
+    let mut chosen = Chosen { site, pool: &site.pool, host: &site.settings.host, path: None };
+    if site.upstreams.is_empty() || !request.path.starts_with('/') {
+        return chosen;
+    }
+    let (path, query) = request.path.split_at(request.path.find('?').unwrap_or(request.path.len()));
+    let seen = larder_rules::Request {
+        method: request.method.as_str(),
+        scheme: request.scheme,
+        host: ruled_host(&request.authority),
+        path: &normal_path(path),
+        query: query.strip_prefix('?'),
+        client: request.client.ip(),
+        fields: &request.fields,
+    };
+    let mut rewrite = None;
+    for branch in site.upstreams.on(&seen) {
+        chosen.pool = branch.pool.as_ref().unwrap_or(chosen.pool);
+        chosen.host = branch.upstream.host.as_ref().unwrap_or(chosen.host);
+        rewrite = branch.upstream.rewrite.as_ref().map(|template| (template, &branch.paths)).or(rewrite);
+    }
+    chosen.path = rewrite.map(|(template, paths)| {
+        let mut path = placeholders::fill(template, request, paths);
+        if !template.is_about_query() {
+            path.push_str(query);
+        }
+        path
+    });
+    chosen
+}
+
+/// The same, if it is for a site.
+pub(crate) fn of_request(request: &Request) -> Option<Chosen<'_>> {
+    match &request.route {
+        Route::Site(site) => Some(of(site, request)),
+        Route::Anywhere => None,
+    }
+}
+
+impl Chosen<'_> {
+    /// The path that `origin` is asked for, with the query.
+    pub(crate) fn path_at<'p>(&'p self, origin: &Origin, request: &'p Request) -> Cow<'p, str> {
+        match &self.path {
+            Some(path) => Cow::Borrowed(path),
+            None => self.site.path_at(origin, &request.path),
+        }
+    }
+
+    /// Whether what a client has written leads out of the path that a rule has written.
+    pub(crate) fn leads_out(&self) -> bool {
+        self.path.as_ref().is_some_and(|path| has_dot_segments(path.split('?').next().unwrap_or_default()))
+    }
+}

@@ -1,0 +1,61 @@
+//! What the placeholders of rules stand for in a request.
+
+use std::borrow::Cow;
+
+use larder_rules::{Pattern, normal_path};
+
+use super::request::Request;
+use crate::base::settings::{Placeholder, Template};
+
+/// `template` with the parts of `request`. What a client has written never becomes another host.
+pub(crate) fn fill<'p>(
+    template: &Template,
+    request: &Request,
+    paths: impl IntoIterator<Item = &'p Pattern>,
+) -> String {
+    let stars = stars(request, paths);
+    let (path, query) = request.path.split_at(request.path.find('?').unwrap_or(request.path.len()));
+    let value = |placeholder| match placeholder {
+        Placeholder::Uri => Cow::Borrowed(&*request.path),
+        Placeholder::Path => Cow::Borrowed(path),
+        Placeholder::Query => Cow::Borrowed(query),
+        Placeholder::Host => Cow::Borrowed(&*request.authority),
+        Placeholder::Scheme => Cow::Borrowed(request.scheme),
+        Placeholder::Star(number) => Cow::Owned(stars.get(number - 1).cloned().unwrap_or_default()),
+    };
+    let filled = template.fill(value);
+    match filled.starts_with(['/', '\\']) {
+        // Two slashes at the beginning, or a backslash, lead browsers to another host.
+        true => format!("/{}", filled.trim_start_matches(['/', '\\'])),
+        false => filled,
+    }
+}
+
+/// What the stars of the first of `paths` that matches stand for, fit for a URL.
+fn stars<'p>(request: &Request, paths: impl IntoIterator<Item = &'p Pattern>) -> Vec<String> {
+    let path = normal_path(request.path.split('?').next().unwrap_or_default());
+    let mut found = paths.into_iter().filter_map(|pattern| pattern.captures(&path));
+    let encode = |star: &[u8]| percent_encoding::percent_encode(star, IN_PATH).to_string();
+    found.next().into_iter().flatten().map(encode).collect()
+}
+
+/// What may stand in a path as it is (RFC 3986 section 3.3).
+const IN_PATH: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b':')
+    .remove(b'@');

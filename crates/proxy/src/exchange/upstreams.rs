@@ -1,0 +1,55 @@
+//! Rules that send a part of a site's requests to other origins, or to other paths of them.
+//!
+//! All that hold for the host and path of a request count, and `stop` ends nothing: what is stored under one key has to come
+//! from one place for all clients.
+
+use larder_rules::{Fields, Pattern, Rule, RuleSet};
+
+use crate::base::settings::{Site, SiteRule, Upstream};
+use crate::origin::Pool;
+
+/// The rules of a site that do so.
+#[derive(Debug)]
+pub(crate) struct Upstreams {
+    set: RuleSet,
+    all: Vec<Branch>,
+}
+
+/// Where one rule leads.
+#[derive(Debug)]
+pub(crate) struct Branch {
+    /// The paths that the rule is for.
+    pub(crate) paths: Vec<Pattern>,
+    pub(crate) upstream: Upstream,
+    /// Its origins, if it names some.
+    pub(crate) pool: Option<Pool>,
+}
+
+impl Upstreams {
+    pub(crate) fn new(site: &Site) -> Self {
+        let rules = || site.site_rules.iter().filter(|rule| !rule.effects.upstream.is_empty());
+        let condition = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
+        let branch = |rule: &SiteRule| {
+            let upstream = rule.effects.upstream.clone();
+            let pool = (!upstream.origins.is_empty()).then(|| Pool::new(&upstream.origins, site));
+            Branch { paths: rule.rule.conditions.path.clone(), upstream, pool }
+        };
+        Self { set: RuleSet::new(rules().map(condition).collect()), all: rules().map(branch).collect() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The rules that hold for `request`, in their order.
+    pub(crate) fn on<F: Fields>(
+        &self,
+        request: &larder_rules::Request<'_, F>,
+    ) -> impl Iterator<Item = &Branch> {
+        self.set.on_request(request).into_iter().filter_map(move |number| self.all.get(usize::from(number)))
+    }
+
+    pub(crate) fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.all.iter().filter_map(|branch| branch.pool.as_ref())
+    }
+}

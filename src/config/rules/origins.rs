@@ -1,0 +1,45 @@
+//! Rules that send requests to other origins, or to other paths of them.
+
+use larder_proxy::settings::{Effects, Origin, Template};
+use toml::de::DeValue;
+
+use super::values::{each, string};
+use crate::config::draft::rule::RuleDraft;
+use crate::config::places;
+
+/// A URL, or a list of them.
+pub(super) fn origins(value: &DeValue<'_>) -> Result<Vec<Origin>, String> {
+    let origins = each(value, places::origin)?;
+    if origins.is_empty() { Err("expected at least one URL".to_owned()) } else { Ok(origins) }
+}
+
+/// `"/app{path}"`.
+pub(super) fn rewrite(value: &DeValue<'_>) -> Result<Template, String> {
+    let text = string(value)?;
+    let begins = ["/", "{path}", "{uri}"].iter().any(|start| text.starts_with(start));
+    let is_path = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'\\');
+    if !begins || !text.bytes().all(is_path) {
+        return Err(format!("'{}' is no path: begin it with '/', {{path}} or {{uri}}", text.escape_debug()));
+    }
+    Template::parse(&text)
+}
+
+/// What is wrong with where a rule, of a site or of the forward proxy, sends requests.
+pub(super) fn check(draft: &RuleDraft, effects: &Effects, of_site: bool) -> Result<(), String> {
+    let upstream = &effects.upstream;
+    if upstream.is_empty() {
+        return Ok(());
+    }
+    if !of_site {
+        return Err("origin, rewrite and host are for rules of a [[site]]: the forward proxy asks the origin that a request names".to_owned());
+    }
+    if !draft.conditions.are_about_resource() {
+        return Err("origin, rewrite and host hold for all requests of a path, since what is stored answers them all: match only path, extension, host and scheme".to_owned());
+    }
+    match &upstream.rewrite {
+        Some(template) if template.stars() > 0 && draft.conditions.path.is_empty() => {
+            Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,51 @@
+//! Rules that send a part of a site's paths elsewhere.
+
+use crate::support::Origin;
+use crate::with_rules;
+
+fn echo(name: &'static str) -> Origin {
+    Origin::by(move |seen| {
+        let host = seen.field("host").unwrap_or("-");
+        format!("200 OK\nCache-Control: max-age=100\n\n{name} {} {host}", seen.target)
+    })
+}
+
+#[test]
+fn paths_have_origins_paths_and_hosts_of_their_own_for_all_clients() {
+    let (site, api, old) = (echo("site"), echo("api"), echo("old"));
+    let rules = format!(
+        "[[site.rule]]\nmatch = {{ cookie = 'c' }}\nttl = '1h'\nstop = true\n\
+         [[site.rule]]\nmatch = {{ path = '/api/*' }}\norigin = '{}'\nrewrite = '/v1/{{1}}'\nhost = 'api.test'\n\
+         [[site.rule]]\nmatch = {{ path = '/old/*' }}\norigin = ['{}']\nhost = 'origin'\n\
+         [[site.rule]]\nmatch = {{ path = '/x*' }}\nrewrite = '/inner/{{1}}'\n",
+        api.url(),
+        old.url()
+    );
+    let larder = with_rules(&site, &rules);
+    for (path, answer) in [
+        ("/api/a%20b?q=1", "api /v1/a%20b?q=1 api.test".to_owned()),
+        ("/old/a?b", format!("old /old/a?b {}", old.address)),
+        ("/xy/z", "site /inner/y/z site.test".to_owned()),
+        ("/a", "site /a site.test".to_owned()),
+    ] {
+        // What the first client makes Larder store, others get: `stop` for some of them changes nothing.
+        assert_eq!(larder.ask(&format!("GET {path}\nCookie: c=1")).text(), answer, "{path}");
+        let other = larder.get(path);
+        assert_eq!((other.text(), other.is_hit()), (&*answer, true), "{path}");
+    }
+    assert_eq!(larder.get("/x../secret").status, 502);
+    larder.settle();
+    let why = larder.ask_admin("GET /why?url=http://site.test/api/b");
+    let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+    assert_eq!((&why["origins"][0], &why["key"]), (&api.url().into(), &"http://site.test/api/b".into()));
+    assert!(larder.ask_admin("GET /stats").text().contains(&api.url()));
+}
+
+#[test]
+fn an_origin_of_a_rule_that_is_down_leaves_those_of_the_site_alone() {
+    let (site, api) = (echo("site"), echo("api"));
+    let rule = format!("[[site.rule]]\nmatch = {{ path = '/api/*' }}\norigin = '{}'\n", api.url());
+    let larder = with_rules(&site, &rule);
+    api.die();
+    assert_eq!([larder.get("/api/a").status, larder.get("/a").status], [502, 200]);
+}
