@@ -152,6 +152,14 @@ const MORE: &[(usize, Check)] = &[
         assert_eq!(answer.field("content-security-policy"), Some("frame-ancestors 'self'"));
         assert_eq!(answer.field("referrer-policy"), Some("strict-origin-when-cross-origin"));
     }),
+    (50, |larder, origin| {
+        larder.get("/cc:max-age=9?utm_source=a");
+        larder.settle();
+        let other = larder.get("/cc:max-age=9?utm_source=b");
+        assert!(other.field("cache-status").is_some_and(|status| status.contains("detail=no-vary-search")));
+        assert_eq!(origin.last().target, "/cc:max-age=9?utm_source=a");
+        assert!(!larder.get("/cc:max-age=9?page=2").is_hit());
+    }),
     (49, |larder, origin| {
         let answer = larder.get("/api/users?page=2");
         assert_eq!(
