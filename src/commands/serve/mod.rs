@@ -117,7 +117,6 @@ fn reload(running: &Settings, run: &Run) -> Option<Settings> {
             for difference in config::needs_restart(running, &settings) {
                 warn!("{difference}");
             }
-            info!("config reloaded");
             Some(settings)
         }
         Err(wrong) => {

@@ -333,6 +333,7 @@ async fn until_told(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Contro
         match control.recv().await {
             Some(Control::Reload(settings)) => {
                 shared.reload(*settings);
+                tracing::info!("config reloaded");
                 drop(std::mem::replace(&mut tasks, (health::start(shared), names::start(shared))));
             }
             Some(Control::Reopen) => shared.reopen(),
