@@ -176,12 +176,14 @@ fn prometheus_finds_nothing_wrong_with_it() {
     assert!(output.status.success() && found.is_empty(), "{found}{page}");
 }
 
+const RULE: &str = "[[forward.rule]]\nstop = true\n";
+
 #[test]
 fn every_metric_is_there_and_in_the_reference() {
     let (origin, engine) = (Origin::by(mixed), Engine::start());
     let gateway = format!("[[site]]\nhosts = ['pools.test']\nrole = 'tags'\norigin = '{}'\n", origin.url());
     let cluster = format!("[cluster]\nengine = '{}'\nlisten = '127.0.0.1:0'\ntier = '8MiB'\n", engine.url());
-    let (larder, _folder) = full(&origin, &format!("{cluster}[validate]\nsample = 1.0\n{gateway}"));
+    let (larder, _folder) = full(&origin, &format!("{cluster}[validate]\nsample = 1.0\n{gateway}{RULE}"));
     eventually("the engine to be heard", || {
         scrape(&larder).contains("\nlarder_cluster_trusted 1").then_some(())
     });
