@@ -176,7 +176,7 @@ fn prometheus_finds_nothing_wrong_with_it() {
     assert!(output.status.success() && found.is_empty(), "{found}{page}");
 }
 
-const RULE: &str = "[[forward.rule]]\nstop = true\n";
+const RULE: &str = "[[site.rule]]\nstop = true\n";
 
 #[test]
 fn every_metric_is_there_and_in_the_reference() {

@@ -225,7 +225,7 @@ mod tests {
             (":x\n", 1, "NAME:HASH"),
             ("ann:secret\n", 1, "neither argon2id nor bcrypt"),
             ("ann:$apr1$x$y\n", 1, "neither argon2id nor bcrypt"),
-            ("ann:$argon2id$v=19$m=8\n", 1, "cannot be read"),
+            ("ann:$argon2id$v=19$m=8\n", 1, "not whole"),
             (
                 "ann:$argon2id$v=19$m=9000000,t=1,p=1$c29tZXNhbHQ$iWPMHMpKxHRGW/oaNfCDHw\n",
                 1,
