@@ -128,3 +128,14 @@ fn the_forward_proxy_compresses_too_and_a_reload_ends_it() {
     eventually("the reload", || ask().field("content-encoding").is_none().then_some(()));
     assert_eq!(all(&ask(), "vary").len(), 0);
 }
+
+#[test]
+fn what_counts_is_what_the_client_accepts_whatever_rules_tell_the_origin() {
+    let origin = Origin::by(|_| page("", 5_000));
+    let larder = compressing(&origin, "[[site.rule]]\nrequest = { set = { Accept-Encoding = 'gzip' } }\n");
+    larder.get("/");
+    assert_eq!(decode("br", &coded(&larder, "/", "br").body), text(5_000));
+    assert_eq!(decode("gzip", &coded(&larder, "/", "gzip").body), text(5_000));
+    assert_eq!(larder.get("/").field("content-encoding"), None);
+    assert_eq!(origin.last().field("accept-encoding"), Some("gzip"));
+}

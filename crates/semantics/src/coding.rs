@@ -175,9 +175,9 @@ fn is_free(status: StatusCode, fields: &impl Fields) -> bool {
         && !ABOUT_BYTES.into_iter().any(|name| fields.contains(name))
 }
 
-/// Whether a response has a content coding.
+/// Whether a response names a content coding, if only `identity`: another one beside it would be read as two.
 pub fn is_coded(fields: &impl Fields) -> bool {
-    members(fields, "content-encoding").any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+    fields.contains("content-encoding")
 }
 
 /// Whether `Vary` says that a response depends on `Accept-Encoding`, or on anything.

@@ -96,6 +96,12 @@ pub fn if_range(request: &impl Fields, stored: &impl Fields, freshness: &Freshne
     modified.is_some_and(|modified| modified < freshness.date)
 }
 
+/// Whether a request asks by something other than a strong entity-tag whether a part may be joined to what its client has. The
+/// same date may stand for several forms of one content.
+pub fn is_resumed_by_date(request: &impl Fields) -> bool {
+    request.first("if-range").is_some_and(|condition| !is_strong(condition))
+}
+
 /// Whether this is an entity-tag, and a strong one (RFC 9110 section 8.8.3).
 pub(crate) fn is_strong(tag: &[u8]) -> bool {
     tag.len() >= 2 && tag.starts_with(b"\"") && tag.ends_with(b"\"")

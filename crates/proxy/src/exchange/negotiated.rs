@@ -18,17 +18,24 @@ pub(crate) struct Negotiated {
     coding: Option<Coding>,
     /// The origin's coding is undone.
     is_undone: bool,
+    /// The entity-tag is weak in any form.
+    is_weak: bool,
 }
 
 impl Negotiated {
     /// For a response that is sent in `coding` to this client; `is_said`: its `Vary` names `Accept-Encoding` already.
     pub(crate) fn new(coding: Option<Coding>, is_said: bool) -> Self {
-        Self { varies: true, is_said, coding, is_undone: false }
+        Self { varies: true, is_said, coding, is_undone: false, is_weak: false }
     }
 
     /// The same without the origin's coding.
     pub(crate) fn undone(self) -> Self {
         Self { is_undone: true, ..self }
+    }
+
+    /// The same with a weak entity-tag, if `is_weak`.
+    pub(crate) fn weakened(self, is_weak: bool) -> Self {
+        Self { is_weak, ..self }
     }
 
     /// Whether any line changes.
@@ -48,8 +55,10 @@ impl Negotiated {
             }
             weaken(out, start);
         }
-        if let Some(coding) = self.coding {
+        if self.is_weak || self.coding.is_some() {
             weaken(out, start);
+        }
+        if let Some(coding) = self.coding {
             if !is_bodiless {
                 out.extend_from_slice(b"Content-Encoding: ");
                 out.extend_from_slice(coding.token().as_bytes());

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use larder_semantics::coding::Accepted;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::{key, revalidate, storable};
+use larder_semantics::{key, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
@@ -56,6 +57,9 @@ pub(crate) struct Request {
     pub(crate) ruling: Arc<Ruling>,
     /// The fields and cookies by which rules store its response apart, as `larder_semantics::vary` names them.
     pub(crate) apart: Vec<String>,
+    /// The codings that its client accepts, whatever rules make of the request; `None` for a client that gets content as the
+    /// origin sent it.
+    pub(crate) accepted: Option<Accepted>,
     /// The credentials that its rules want, and that go no further.
     pub(crate) credentials: Option<HeaderValue>,
     /// As the client has sent it, if rules have changed it, and others look at it.
@@ -144,10 +148,9 @@ impl Request {
         }
         let RuledRequest { ruled, apart } = rule(rulebook, &address, (&head.method, client.ip(), &fields));
         let ruling = ruled.share();
-        let credentials = match ruling.wanted.is_some() && !by_peer {
-            true => credentials(head, &route, &mut fields),
-            false => None,
-        };
+        let is_asked = ruling.wanted.is_some() && !by_peer;
+        let credentials = is_asked.then(|| credentials(head, &route, &mut fields)).flatten();
+        let accepted = Some(Accepted::of(&fields));
         let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, by_peer));
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
@@ -175,6 +178,7 @@ impl Request {
             route,
             ruling,
             apart,
+            accepted,
             credentials,
             unchanged,
             client,
@@ -351,6 +355,7 @@ impl Request {
             route: self.route.clone(),
             ruling: Arc::clone(&self.ruling),
             apart: self.apart.clone(),
+            accepted: self.accepted,
             credentials: None,
             unchanged: self.unchanged.clone(),
             client: self.client,
@@ -395,6 +400,11 @@ fn change(
     let unchanged = is_changed && is_looked_at;
     let unchanged = unchanged.then(|| Box::new(Unchanged { fields: fields.clone(), path }));
     edits.into_iter().for_each(|edits| edits.apply(fields));
+    if rulebook.compresses(ruling) && range::is_resumed_by_date(fields) {
+        // The client may have the beginning of another form, which has the same date.
+        fields.remove(header::RANGE);
+        fields.remove(header::IF_RANGE);
+    }
     (counted, unchanged)
 }
 

@@ -197,6 +197,11 @@ impl Rulebook {
         self.counts.report(&self.rules)
     }
 
+    /// Whether responses may be compressed where `ruling` holds for the request.
+    pub(crate) fn compresses(&self, ruling: &Ruling) -> bool {
+        self.compresses_by_response || ruling.caching.compression.is_on()
+    }
+
     /// Whether rules are about paths, and a path and query may be another one to an origin than to them.
     pub(crate) fn is_evaded_by(&self, path: &str) -> bool {
         self.looks_at_paths && has_dot_segments(path.split('?').next().unwrap_or_default())

@@ -25,16 +25,17 @@ const WINDOW: u32 = 23;
 
 /// Chooses the form of a stored response. What another node asks for is for that node to compress.
 pub(super) async fn form(worker: &Arc<Worker>, plan: &Plan, request: &Request, reply: &mut Reply) {
-    if request.by_peer || !request.ruling.caches {
+    let Some(accepted) = request.accepted.as_ref().filter(|_| !request.by_peer && request.ruling.caches)
+    else {
         return;
-    }
+    };
     let by_response = request.route.rulebook(&plan.forward).compresses_by_response();
     let ruling = by_response.then(|| ruling(plan, request, reply)).flatten();
     let Rules { compression, .. } = &ruling.as_ref().unwrap_or(&request.ruling).caching;
     if !compression.is_on() {
         return;
     }
-    if let Some(coding) = forms::choose(&worker.cache, compression, &request.fields, reply)
+    if let Some(coding) = forms::choose(&worker.cache, compression, (&request.fields, accepted), reply)
         && let (Source::Entry(entry), Content::Stored(..)) = (&reply.fields, &reply.content)
     {
         let (entry, is_head) = (entry.clone(), request.method == Method::HEAD);

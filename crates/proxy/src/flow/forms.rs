@@ -15,13 +15,13 @@ use crate::cache::Cache;
 use crate::exchange::negotiated::Negotiated;
 use crate::exchange::reply::{Content, Piece, Reply, Source};
 
-/// Puts the form that the client of `request` wants in the place of `reply`'s content, if it is there, and notes that the
-/// reply depends on what it accepts. Returns the coding of content that the client does not accept and that may be
+/// Puts the form that the client of `request` wants by what it accepted before rules changed the request in the place of
+/// `reply`'s content, if it is there, and notes that the reply depends on that. Returns the coding of content that the client does not accept and that may be
 /// undone.
 pub(crate) fn choose(
     cache: &Arc<Cache>,
     compression: &Compression,
-    request: &impl Fields,
+    (request, accepted): (&impl Fields, &Accepted),
     reply: &mut Reply,
 ) -> Option<Coding> {
     let (entry, is_range) = match (&reply.fields, &reply.content) {
@@ -38,7 +38,7 @@ pub(crate) fn choose(
     if entry.coded().is_none() && !compression.applies(entry.status(), &fields, Some(entry.body().len())) {
         let coding = undoable(entry.status(), &fields)?;
         reply.negotiated = Negotiated::new(None, varies(&fields));
-        if Accepted::of(request).takes(coding) {
+        if accepted.takes(coding) {
             return None;
         }
         let is_without_content = matches!(reply.fields, Source::NotModified(_));
@@ -52,14 +52,18 @@ pub(crate) fn choose(
     let is_resident = reply.outcome.tier == Tier::Memory && entry.body().record().is_none();
     let coding = match is_range {
         true => None,
-        false => form(is_resident.then_some(cache), compression, request, entry),
+        false => form(is_resident.then_some(cache), compression, accepted, entry),
     };
     if let (Some(coding), Content::Stored(..)) = (coding, &reply.content) {
         reply.length = entry.coded().and_then(|coded| coded.form(coding)).map(Body::len);
         reply.content = Content::Coded(coding);
         reply.outcome.coding = Some(coding);
     }
-    reply.negotiated = Negotiated::new(coding, is_said);
+    // The tag of a client that has a coded form stays weak, though that form may be gone here.
+    let shows_weak_tag =
+        || request.lines("if-none-match").any(|line| line.windows(2).any(|two| two == b"W/"));
+    let is_weak = matches!(reply.fields, Source::NotModified(_)) && shows_weak_tag();
+    reply.negotiated = Negotiated::new(coding, is_said).weakened(is_weak);
     None
 }
 
@@ -68,10 +72,9 @@ pub(crate) fn choose(
 fn form(
     cache: Option<&Arc<Cache>>,
     compression: &Compression,
-    request: &impl Fields,
+    accepted: &Accepted,
     entry: &Entry,
 ) -> Option<Coding> {
-    let accepted = Accepted::of(request);
     let offered = || compression.codings.iter().copied();
     let is_made = |coding: &Coding| entry.coded().is_some_and(|coded| coded.form(*coding).is_some());
     let is_tried = |coding: &Coding| entry.coded().is_some_and(|coded| coded.is_tried(*coding));

@@ -7,8 +7,10 @@
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
+use larder_semantics::coding::Accepted;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::range;
 use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
@@ -66,6 +68,9 @@ pub(crate) fn at_once(
         cached_site(plan, role, &address, (&head.method, asker.address.ip(), &selecting))?;
     let rules = &ruling.caching;
     let selecting = if asker.by_peer { selecting } else { selecting.edited(&ruling.request)? };
+    if rules.compression.is_on() && range::is_resumed_by_date(&selecting) {
+        return None;
+    }
     key.clear();
     write_key(key, role, &address, ruling.query.as_ref());
     let store = &worker.cache.store;
@@ -92,7 +97,8 @@ pub(crate) fn at_once(
     let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome.from(tier))?;
     if rules.compression.is_on()
         && !asker.by_peer
-        && forms::choose(&worker.cache, &rules.compression, &selecting, &mut reply).is_some()
+        && let accepted = Accepted::of(&head.fields)
+        && forms::choose(&worker.cache, &rules.compression, (&selecting, &accepted), &mut reply).is_some()
     {
         return None;
     }

@@ -161,7 +161,7 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
         None => {
             let memory = &visitor.worker.cache.store.memory;
             let request = Request::take(&read, memory, plan, &asker)?;
-            Step::Ask(Box::new(Request { trace: trace.clone(), ..request }))
+            Step::Ask(Box::new(Request { trace: trace.clone(), accepted: None, ..request }))
         }
     };
     Ok(Look { url, step, trace })
