@@ -58,12 +58,12 @@ impl Negotiated {
         if self.is_weak || self.coding.is_some() {
             weaken(out, start);
         }
-        if let Some(coding) = self.coding {
-            if !is_bodiless {
-                out.extend_from_slice(b"Content-Encoding: ");
-                out.extend_from_slice(coding.token().as_bytes());
-                out.extend_from_slice(b"\r\n");
-            }
+        if let Some(coding) = self.coding
+            && !is_bodiless
+        {
+            out.extend_from_slice(b"Content-Encoding: ");
+            out.extend_from_slice(coding.token().as_bytes());
+            out.extend_from_slice(b"\r\n");
         }
         if !self.is_said {
             out.extend_from_slice(b"Vary: Accept-Encoding\r\n");
