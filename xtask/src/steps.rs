@@ -2,8 +2,6 @@
 
 use crate::{cargo, fuzz, packages, tidy};
 use anyhow::{Context, Result, bail};
-use std::ffi::OsStr;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A step: its name, what it does, and what to do when it fails.
@@ -90,31 +88,17 @@ fn lints() -> Result<()> {
     Ok(())
 }
 
-/// Most tests wait for other programs most of the time, so more of them run at once than there are processors.
 fn tests() -> Result<()> {
-    let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
-    let mut tests = cargo();
-    tests.args(["test", "--quiet", "--workspace", "--features", "larder/otlp"]);
-    if std::env::var_os(THREADS).is_none() {
-        tests.env(THREADS, at_once.to_string());
-    }
-    run_command(&mut tests)
+    run_cargo(&["test", "--quiet", "--workspace", "--features", "larder/otlp"])
 }
-
-const THREADS: &str = "RUST_TEST_THREADS";
 
 fn fuzz() -> Result<()> {
     fuzz::Fuzz::in_test()?.run()
 }
 
 fn run_cargo(arguments: &[&str]) -> Result<()> {
-    run_command(cargo().args(arguments))
-}
-
-fn run_command(command: &mut Command) -> Result<()> {
-    let status = command.status().context("cannot start cargo")?;
+    let status = cargo().args(arguments).status().context("cannot start cargo")?;
     if !status.success() {
-        let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
         bail!("`cargo {}`: {status}", arguments.join(" "));
     }
     Ok(())
