@@ -4,7 +4,6 @@
 //! right are remembered for some minutes by a keyed hash.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,7 +30,7 @@ const REMEMBERED: Duration = Duration::from_secs(300);
 const MOST_REMEMBERED: usize = 4_096;
 
 static VERIFYING: Semaphore = Semaphore::const_new(AT_ONCE);
-static WAIT: AtomicUsize = AtomicUsize::new(0);
+static QUEUE: Semaphore = Semaphore::const_new(WAITING);
 static RIGHT: Mutex<Option<HashMap<Print, Instant>>> = Mutex::new(None);
 
 /// What a request shows.
@@ -108,16 +107,17 @@ fn shown(request: &Request) -> Shown<'_> {
     }
 }
 
-/// What `password` says, after its turn; `None` if that does not come.
+/// What `password` says, after its turn; `None` if that does not come. A client that leaves gives up its place in the queue, and a
+/// verification that has begun keeps its own until it ends.
 async fn verify(password: impl FnOnce() -> bool + Send + 'static) -> Option<bool> {
-    let waits = WAIT.fetch_add(1, Ordering::Relaxed) < WAITING;
-    let turn = match waits {
-        true => tokio::time::timeout(PATIENCE, VERIFYING.acquire()).await.ok().and_then(Result::ok),
-        false => None,
+    let place = QUEUE.try_acquire().ok()?;
+    let turn = tokio::time::timeout(PATIENCE, VERIFYING.acquire()).await.ok()?.ok()?;
+    drop(place);
+    let verify = move || {
+        let _turn = turn;
+        password()
     };
-    WAIT.fetch_sub(1, Ordering::Relaxed);
-    let _turn = turn?;
-    tokio::task::spawn_blocking(password).await.ok()
+    tokio::task::spawn_blocking(verify).await.ok()
 }
 
 fn is_remembered(print: &Print) -> bool {

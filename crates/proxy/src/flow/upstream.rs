@@ -102,7 +102,9 @@ pub(crate) async fn send(
     };
     let ruling = request.rule_response(plan, (head.status, length, &*head.fields));
     let rulebook = request.route.rulebook(&plan.forward);
-    rulebook.counts().count_response(&ruling.numbers, &request.ruling.numbers);
+    if !by_peer {
+        rulebook.counts().count_response(&ruling.numbers, &request.ruling.numbers);
+    }
     if !by_peer && head.status != StatusCode::NOT_MODIFIED {
         ruling.response.apply_to_lines(&mut head.fields);
     }
