@@ -50,7 +50,8 @@ fn kept_connections_to_addresses_that_a_name_has_lost_get_no_further_requests() 
     }
     assert!(one.connections() <= 2, "connections are kept, one for each worker");
     fs::write(&hosts, "127.0.0.2 origin.test\n").unwrap();
-    let answers = || (0..8).map(|_| larder.get("/").text().to_owned()).collect::<Vec<_>>();
+    // So many that each of the two workers has some.
+    let answers = || (0..32).map(|_| larder.get("/").text().to_owned()).collect::<Vec<_>>();
     eventually("the new address", || answers().iter().all(|answer| answer == "two").then_some(()));
     fs::write(&hosts, "127.0.0.1 localhost\n").unwrap();
     larder.wait_for_log("cannot resolve the origin's name origin.test");

@@ -52,7 +52,7 @@ struct Inner {
     lookup: Box<Lookup>,
     state: Mutex<State>,
     work: Condvar,
-    /// The addresses of watched names that were found when they were last resolved again, and since then.
+    /// The addresses of watched names that were found when they were last resolved again, and since then; the newest come first.
     watched: RwLock<HashMap<Box<str>, Vec<IpAddr>>>,
 }
 
@@ -97,8 +97,8 @@ impl Resolver {
         match self.look_up(host).await {
             Ok(found) => {
                 self.change(host, |known| {
-                    let new: Vec<_> = found.iter().filter(|ip| !known.contains(ip)).collect();
-                    known.extend(new);
+                    known.retain(|ip| !found.contains(ip));
+                    known.splice(..0, found.iter().copied());
                 });
                 Ok(found)
             }
