@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -94,8 +94,11 @@ fn password() -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Writes a file that its owner alone can read, in place of the one at `path`.
+/// Writes a file that its owner alone can read, or one with the owner and the permissions of that at `path`, in its place.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // A symbolic link stays one.
+    let target = fs::canonicalize(path);
+    let path = target.as_deref().unwrap_or(path);
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     let new = path.with_file_name(name);
@@ -112,9 +115,13 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-/// Writes `text`, with the permissions of the file at `path` if there is one.
+/// Writes `text`, with the owner and the permissions of the file at `path` if there is one.
 fn keep(mut file: File, path: &Path, text: &str) -> io::Result<()> {
     if let Ok(old) = fs::metadata(path) {
+        let new = file.metadata()?;
+        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+        }
         file.set_permissions(old.permissions())?;
     }
     file.write_all(text.as_bytes())?;
