@@ -51,7 +51,9 @@ impl Domains {
                 domains.add(&normal(first).ok_or_else(bad)?);
                 continue;
             }
-            first.parse::<std::net::IpAddr>().map_err(|_| bad())?;
+            // Addresses of a link have a zone.
+            let address = first.split('%').next().unwrap_or_default();
+            address.parse::<std::net::IpAddr>().map_err(|_| bad())?;
             // Names without a dot are those of the machine itself, with which hosts files begin.
             for name in words.filter(|name| name.contains('.')) {
                 domains.add(&normal(name).ok_or_else(bad)?);
@@ -177,7 +179,7 @@ mod tests {
     fn a_domain_stands_for_itself_and_the_names_below_it() {
         let domains = list(
             "# comment\nads.example\n\n  Tracker.Example. # why\n*.wild.example\n.dot.example\nbücher.example\n\
-             127.0.0.1 localhost\n0.0.0.0 one.example two.example\n::1 ip6-localhost\nads.example\n",
+             127.0.0.1 localhost\n0.0.0.0 one.example two.example\n::1 ip6-localhost\nfe80::1%lo0 localhost\nads.example\n",
         );
         assert_eq!(domains.len(), 7);
         for host in [
