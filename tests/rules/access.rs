@@ -1,7 +1,8 @@
 //! Passwords and tokens that rules ask for.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -92,6 +93,27 @@ fn a_token_opens_an_api() {
 }
 
 #[test]
+fn purges_and_limits_know_the_clients_that_passwords_tell_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (users, tokens) = (folder.path().join("users"), folder.path().join("tokens"));
+    fs::write(&users, BEA).expect("written");
+    fs::write(&tokens, "0123456789abcdef\n").expect("written");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let rules = format!(
+        "purge_from = '127.0.0.1'\n[[site.rule]]\nusers = '{}'\ntokens = '{}'\n\
+         limit = {{ requests = '1/h', by = 'field:authorization' }}\n",
+        users.display(),
+        tokens.display()
+    );
+    let larder = Larder::start(&site(&[&origin], &rules));
+    let ask = |shown: &str| larder.ask(&format!("GET /\nAuthorization: {shown}")).status;
+    for shown in [&basic("bea", "open sesame"), "Bearer 0123456789abcdef"] {
+        assert_eq!((ask(shown), ask(shown)), (200, 429), "{shown}");
+    }
+    assert_eq!(larder.ask("PURGE /").status, 200, "the site says who may purge");
+}
+
+#[test]
 fn the_forward_proxy_asks_for_a_password_for_tunnels_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     let users = folder.path().join("users");
@@ -115,8 +137,28 @@ fn the_forward_proxy_asks_for_a_password_for_tunnels_as_well() {
 }
 
 #[test]
+fn a_file_of_users_keeps_its_owner_its_permissions_and_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (users, file) = (folder.path().join("users"), folder.path().join("file"));
+    fs::write(&file, BEA).expect("written");
+    fs::set_permissions(&file, Permissions::from_mode(0o640)).expect("permissions");
+    // Root alone may give files away.
+    let before = chown(&file, Some(1), Some(1)).map_or_else(|_| owner(&file), |()| (1, 1));
+    symlink("file", &users).expect("a link");
+    assert!(passwd(&users, &["ann"], "secret").status.success());
+    assert_eq!(fs::read_link(&users).expect("a link"), Path::new("file"));
+    assert!(fs::read_to_string(&file).expect("a file").contains("ann:$argon2id$"));
+    assert_eq!(owner(&file), before);
+    assert_eq!(fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o640);
+}
+
+fn owner(file: &Path) -> (u32, u32) {
+    let file = fs::metadata(file).expect("a file");
+    (file.uid(), file.gid())
+}
+
+#[test]
 fn passwords_are_written_for_the_owner_alone_and_errors_name_the_line() {
-    use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("a folder");
     let users = folder.path().join("users");
     let said = |output: &Output| {

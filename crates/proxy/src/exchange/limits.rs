@@ -11,6 +11,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Counted, LimitBy};
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
+use crate::exchange::route::Route;
 use crate::exchange::target::ruled_host;
 use crate::net::limiter::{Beyond, Holder, InProgress, Limiter};
 
@@ -70,7 +71,12 @@ fn holder(limiter: &Limiter, request: &Request) -> Holder {
         LimitBy::Host => limiter.holder(ruled_host(&request.authority).to_ascii_lowercase()),
         LimitBy::Field(name) => {
             let fields = request.unchanged.as_deref().map_or(&request.fields, |unchanged| &unchanged.fields);
-            let mut values = fields.get_all(name).iter().map(HeaderValue::as_bytes);
+            let own = match request.route {
+                Route::Anywhere => header::PROXY_AUTHORIZATION,
+                Route::Site(_) => header::AUTHORIZATION,
+            };
+            let credentials = request.credentials.iter().filter(|_| *name == own);
+            let mut values = credentials.chain(fields.get_all(name)).map(HeaderValue::as_bytes);
             limiter.holder((values.next(), values.collect::<Vec<_>>()))
         }
         LimitBy::All => limiter.holder(()),

@@ -148,7 +148,7 @@ impl Request {
         }
         let RuledRequest { ruled, apart } = rule(rulebook, &address, (&head.method, client.ip(), &fields));
         let ruling = ruled.share();
-        let is_asked = ruling.wanted.is_some() && !by_peer;
+        let is_asked = ruling.wanted.is_some() && !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &mut fields)).flatten();
         let accepted = Some(Accepted::of(&fields));
         let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, by_peer));
@@ -260,6 +260,11 @@ impl Request {
     /// The key, in the same space as this request's, of what a reference in its answer names.
     pub(crate) fn key_of(&self, target: &[u8]) -> Vec<u8> {
         [target, self.key.last().map_or(&[][..], std::slice::from_ref)].concat()
+    }
+
+    /// Whether it is a `PURGE` of a site.
+    pub(crate) fn is_purge(&self) -> bool {
+        is_purge(&self.method, &self.route)
     }
 
     /// The target as an absolute URI.
@@ -412,6 +417,11 @@ fn change(
 fn upgrade(head: &Head<'_>) -> Option<HeaderValue> {
     let protocol = head.fields.first("upgrade").filter(|_| head.upgrade)?;
     HeaderValue::from_bytes(protocol).ok().filter(|_| protocol.eq_ignore_ascii_case(b"websocket"))
+}
+
+/// Whether a request is a `PURGE` of a site: the site says who may send it, not its rules.
+fn is_purge(method: &Method, route: &Route) -> bool {
+    matches!(route, Route::Site(_)) && method.as_str() == names::PURGE
 }
 
 /// Takes the credentials for this proxy out of a request; `None` without any, or with several.

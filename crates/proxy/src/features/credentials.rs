@@ -45,7 +45,8 @@ enum Shown<'r> {
 /// # Errors
 /// The refusal: 401, or 407 of a forward proxy; 503 when too many passwords are being verified.
 pub(crate) async fn check(request: &Request) -> Result<(), Box<Reply>> {
-    let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !request.by_peer) else { return Ok(()) };
+    let is_free = request.by_peer || request.is_purge();
+    let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !is_free) else { return Ok(()) };
     match shown(request) {
         Shown::Token(token) if wanted.has_token(token) => Ok(()),
         Shown::Password(name, password) => {

@@ -28,7 +28,7 @@ type Refused = (StatusCode, String);
 /// The site that a `PURGE` is for; `None` for every other request.
 pub(crate) fn site(request: &Request) -> Option<&SiteState> {
     match &request.route {
-        Route::Site(site) if request.method.as_str() == PURGE => Some(&**site),
+        Route::Site(site) if request.is_purge() => Some(&**site),
         _ => None,
     }
 }
