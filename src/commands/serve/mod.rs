@@ -47,8 +47,9 @@ const OTHER_FILES: u64 = 1_000;
 pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     logging::start().map_err(Failure::Refused)?;
     raise_open_files();
-    let mut settings = config::load(run.config.as_deref(), &run.flags)
-        .map_err(|error| Failure::Refused(error.to_string()))?;
+    let files = Watch::default();
+    let load = || config::load(run.config.as_deref(), &run.flags);
+    let mut settings = files.load(load).map_err(|error| Failure::Refused(error.to_string()))?;
     config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
     leave_open_files(&mut settings.limits);
     let self_signed = self_signed::provide(&settings).map_err(Failure::Failed)?;
@@ -63,8 +64,6 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
         say(&format!("to try it: {}", trusting(&file, &server, &settings)));
     }
     let (sender, control) = unbounded_channel();
-    let files = Watch::default();
-    files.replace(&settings);
     let (watched, watch) = (run.clone(), files.clone());
     thread::Builder::new()
         .name("signals".to_owned())
@@ -86,16 +85,10 @@ fn obey(
         let control = match signal {
             // The write also fails, with the error that the file is too large.
             SIGXFSZ => continue,
-            SIGHUP => {
-                files.note();
-                match reload(running, run) {
-                    Some(settings) => {
-                        files.replace(&settings);
-                        Control::Reload(Box::new(settings))
-                    }
-                    None => Control::Reopen,
-                }
-            }
+            SIGHUP => match reload(running, run, files) {
+                Some(settings) => Control::Reload(Box::new(settings)),
+                None => Control::Reopen,
+            },
             _ if draining => Control::Stop,
             _ => {
                 info!("finishing the requests in progress; a second signal stops at once");
@@ -109,8 +102,8 @@ fn obey(
 }
 
 /// The settings as the file has them now; `None`, with the reasons in the log, to keep the old ones.
-fn reload(running: &Settings, run: &Run) -> Option<Settings> {
-    match config::load(run.config.as_deref(), &run.flags) {
+fn reload(running: &Settings, run: &Run, files: &Watch) -> Option<Settings> {
+    match files.load(|| config::load(run.config.as_deref(), &run.flags)) {
         Ok(mut settings) => {
             config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
             leave_open_files(&mut settings.limits);

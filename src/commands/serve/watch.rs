@@ -22,17 +22,23 @@ pub(super) struct Watch(Arc<Mutex<Versions>>);
 type Versions = BTreeMap<PathBuf, Option<FileVersion>>;
 
 impl Watch {
-    /// Notes the present versions, before the config and its files are read again: what changes from here on is a change.
-    pub(super) fn note(&self) {
+    /// The settings that `load` reads. They are read again until the versions of all their files are known from before:
+    /// so no change is missed.
+    ///
+    /// # Errors
+    /// Those of `load`. The same files are watched then.
+    pub(super) fn load<E>(&self, load: impl Fn() -> Result<Settings, E>) -> Result<Settings, E> {
         let mut known = self.lock();
-        *known = versions(known.keys().map(PathBuf::as_path));
-    }
-
-    /// Watches the files of `settings`, which have been read, in place of all others.
-    pub(super) fn replace(&self, settings: &Settings) {
-        let mut known = self.lock();
-        let version = |path: &Path| known.get(path).copied().unwrap_or_else(|| FileVersion::of(path));
-        *known = files(settings).map(|path| (path.to_owned(), version(path))).collect();
+        loop {
+            *known = versions(known.keys().map(PathBuf::as_path));
+            let settings = load()?;
+            let are_known = files(&settings).all(|path| matches!(known.get(path), Some(Some(_))));
+            let version = |path: &Path| known.get(path).copied().flatten();
+            *known = files(&settings).map(|path| (path.to_owned(), version(path))).collect();
+            if are_known {
+                return Ok(settings);
+            }
+        }
     }
 
     /// Looks for changes as long as the process lives.
