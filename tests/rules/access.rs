@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::support::{Client, Larder, Origin, site};
+use crate::support::{Client, Larder, Origin, eventually, site};
 
 /// The password `open sesame`, as `htpasswd -B -C 4` writes it.
 const BEA: &str = "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n";
@@ -111,6 +111,36 @@ fn purges_and_limits_know_the_clients_that_passwords_tell_apart() {
         assert_eq!((ask(shown), ask(shown)), (200, 429), "{shown}");
     }
     assert_eq!(larder.ask("PURGE /").status, 200, "the site says who may purge");
+}
+
+#[test]
+fn logs_name_the_user_whose_password_or_token_was_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (users, tokens) = (folder.path().join("users"), folder.path().join("tokens"));
+    fs::write(&users, BEA).expect("written");
+    fs::write(&tokens, "app 0123456789abcdef\n").expect("written");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let rule = format!("[[site.rule]]\nusers = '{}'\ntokens = '{}'\n", users.display(), tokens.display());
+    for (form, bea, app, none) in [
+        ("json", r#""user":"bea""#, r#""user":"app""#, r#""status":401"#),
+        ("text", r#" user="bea""#, r#" user="app""#, "detail=unauthorized\n"),
+        ("combined", "127.0.0.1 - bea [", "127.0.0.1 - app [", "127.0.0.1 - - ["),
+        ("squid", "/ bea ", "/ app ", "/ - "),
+    ] {
+        let file = folder.path().join(form);
+        let log = format!("access_log = '{form}'\naccess_log_file = '{}'\n", file.display());
+        let larder = Larder::start(&format!("{log}{}", site(&[&origin], &rule)));
+        for shown in [&basic("bea", "open sesame"), "Bearer 0123456789abcdef", &basic("bea", "wrong")] {
+            larder.ask(&format!("GET /\nAuthorization: {shown}"));
+        }
+        let lines = eventually("three lines", || {
+            let text = fs::read_to_string(&file).ok()?;
+            (text.lines().count() == 3).then_some(text)
+        });
+        for expected in [bea, app, none] {
+            assert_eq!(lines.matches(expected).count(), 1, "{expected}: {lines}");
+        }
+    }
 }
 
 #[test]

@@ -36,7 +36,8 @@ fn fixed_responses_come_from_text_and_files() {
     let rules = format!(
         "[[site.rule]]\nmatch = {{ path = '/robots.txt' }}\nrespond = {{ body = \"User-agent: *\\n\" }}\n\
          [[site.rule]]\nmatch = {{ path = '/closed' }}\nrespond = {{ status = 503, file = '{}' }}\n\
-         [[site.rule]]\nmatch = {{ path = '/.git/*' }}\nrespond = 404\n",
+         [[site.rule]]\nmatch = {{ path = '/.git/*' }}\nrespond = 404\n\
+         [[site.rule]]\nmatch = {{ path = '/pixel' }}\nrespond = 204\n",
         file.display()
     );
     let larder = with_rules(&origin, &rules);
@@ -47,6 +48,8 @@ fn fixed_responses_come_from_text_and_files() {
     assert_eq!((closed.status, closed.text()), (503, "<p>closed"));
     assert_eq!(closed.field("content-type"), Some("text/html; charset=utf-8"));
     assert_eq!(larder.get("/.git/config").status, 404);
+    let empty = larder.get("/pixel");
+    assert_eq!((empty.status, empty.text(), empty.field("content-type")), (204, "", None));
     let head = larder.ask("HEAD /robots.txt");
     assert_eq!((head.status, head.field("content-length"), head.text()), (200, Some("14"), ""));
     assert_eq!(origin.count(), 0);

@@ -14,6 +14,13 @@ fn counts(larder: &Larder) -> Vec<Value> {
 }
 
 #[test]
+fn rules_of_the_forward_proxy_are_told_before_its_first_request() {
+    let larder =
+        Larder::start("[[forward.rule]]\nname = 'closed'\nmatch = { path = '/closed' }\nrespond = 403\n");
+    assert_eq!(counts(&larder), [json!(["closed", 0, 0, 0, 0])]);
+}
+
+#[test]
 fn requests_are_counted_by_the_rules_that_held() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\nContent-Type: text/css\n\nx");
     let rules = |last: &str| {

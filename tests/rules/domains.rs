@@ -25,6 +25,28 @@ fn a_list_of_domains_closes_the_way_to_them_until_it_changes() {
 }
 
 #[test]
+fn networks_come_from_files_that_are_read_again() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let folder = tempfile::tempdir().expect("a folder");
+    let list = folder.path().join("office.txt");
+    fs::write(&list, "# the office\n10.1.0.0/16 ; the cellar\n").expect("written");
+    let list_shown = list.to_string_lossy();
+    let rules = format!(
+        "[[site.rule]]\nmatch = {{ path = '/a' }}\nallow = ['10.0.0.0/16', '@{list_shown}']\n\
+         [[site.rule]]\nmatch = {{ client = '@{list_shown}' }}\nrespond = 404\n"
+    );
+    let larder = Larder::start(&site(&[&origin], &rules));
+    let statuses = || ["/a", "/b"].map(|path| larder.get(path).status);
+    assert_eq!(statuses(), [403, 200]);
+    fs::write(&list, "127.0.0.1\n").expect("written");
+    larder.wait_for_log("config reloaded");
+    assert_eq!(statuses(), [404, 404]);
+    fs::write(&list, "127.0.0.1\n10.0.0.1/8\n").expect("written");
+    larder.wait_for_log("office.txt:2: '10.0.0.1/8': a network of 8 bits is '10.0.0.0/8'");
+    assert_eq!(statuses(), [404, 404]);
+}
+
+#[test]
 fn tunnels_to_listed_domains_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let list = folder.path().join("blocked.txt");

@@ -49,6 +49,28 @@ fn each_difference_is_told_with_its_place() {
 }
 
 #[test]
+fn the_url_that_an_origin_is_asked_for_can_be_expected() {
+    let config = "[[site]]\norigin = ['http://a.test:81', 'https://b.test/app']\n\
+                  [[site.rule]]\nmatch = { path = '/api/*' }\norigin = 'http://api.test'\nrewrite = '/v1/{1}'\n\
+                  [[site.rule]]\nmatch = { path = '/own' }\nrespond = 204\n";
+    let test = |path: &str, asks: &str| {
+        format!("[[test]]\nrequest = 'GET http://a{path}'\nexpect = {{ asks = '{asks}' }}\n")
+    };
+    let right = [("/x?y", "http://a.test:81/x?y"), ("/x", "https://b.test/app/x"), ("/own", "")];
+    let right: String = right.map(|(path, asks)| test(path, asks)).concat();
+    let done = check(config, &(right + &test("/api/users?a=b", "http://api.test/v1/users?a=b")));
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = check(config, &(test("/api/x", "http://a.test:81/api/x") + &test("/x", "")));
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    for expected in [
+        "the URL that an origin is asked for is http://api.test/v1/x, expected http://a.test:81/api/x",
+        "the URL that an origin is asked for is http://a.test:81/x, https://b.test/app/x, expected none",
+    ] {
+        assert!(told.contains(expected), "{expected}\n{told}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_told_in_one_line() {
     let config = "[[site]]\norigin = 'http://127.0.0.1:1'\n";
     for (tests, error) in [

@@ -6,6 +6,7 @@ mod support;
 
 mod access;
 mod answers;
+mod cors;
 mod counts;
 mod domains;
 mod expectations;

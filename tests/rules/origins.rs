@@ -1,6 +1,6 @@
 //! Rules that send a part of a site's paths elsewhere.
 
-use crate::support::Origin;
+use crate::support::{Answer, Gate, Origin};
 use crate::with_rules;
 
 fn echo(name: &'static str) -> Origin {
@@ -39,6 +39,24 @@ fn paths_have_origins_paths_and_hosts_of_their_own_for_all_clients() {
     let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
     assert_eq!((&why["origins"][0], &why["key"]), (&api.url().into(), &"http://site.test/api/b".into()));
     assert!(larder.ask_admin("GET /stats").text().contains(&api.url()));
+}
+
+#[test]
+fn rules_say_how_often_and_how_long_origins_are_asked() {
+    let never = Gate::default();
+    let held = never.clone();
+    let origin = Origin::answering(move |_| Answer::default().then_wait(&held));
+    let larder = with_rules(
+        &origin,
+        "[[site.rule]]\nfirst_byte = '100ms'\n\
+         [[site.rule]]\nmatch = { path = '/once' }\nretries = 0\n\
+         [[site.rule]]\nmatch = { path = '/often' }\nretries = 3\n",
+    );
+    for (path, tries) in [("/", 2), ("/once", 1), ("/often", 4)] {
+        let answer = larder.get(path);
+        assert_eq!((answer.status, origin.count_of(path)), (504, tries), "{path}");
+    }
+    never.open();
 }
 
 #[test]

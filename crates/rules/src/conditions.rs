@@ -1,5 +1,6 @@
 //! The conditions of one rule, and what they are compared with.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -30,11 +31,11 @@ pub struct Conditions {
     /// The client's address.
     pub client: Networks,
     /// Parameters of the query, decoded.
-    pub query: Names,
+    pub query: Names<Pattern>,
     /// Fields of the request.
-    pub field: Names,
+    pub field: Names<Box<str>>,
     /// Cookies of the request.
-    pub cookie: Names,
+    pub cookie: Names<Pattern>,
     /// The status of the response.
     pub status: Vec<RangeInclusive<u16>>,
     /// Its media type without parameters, lower case.
@@ -42,25 +43,25 @@ pub struct Conditions {
     /// Its length in bytes. A response of unknown length fits none.
     pub length: Option<RangeInclusive<u64>>,
     /// Fields of the response.
-    pub response_field: Names,
+    pub response_field: Names<Box<str>>,
     /// Conditions that must not hold together.
     pub not: Option<Box<Conditions>>,
 }
 
-/// Names and the patterns of their values.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+/// Names and the patterns of their values. Names of fields are text in lower case; those of parameters and cookies are patterns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names<N> {
     /// The names.
-    pub each: Vec<Named>,
+    pub each: Vec<Named<N>>,
     /// All of them have to match; otherwise one.
     pub all: bool,
 }
 
 /// A name, and the values of which it has to have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Fields: lower case.
-    pub name: Box<str>,
+pub struct Named<N> {
+    /// The name.
+    pub name: N,
     /// None: any value.
     pub values: Vec<Pattern>,
 }
@@ -110,7 +111,8 @@ impl Conditions {
         !self.need_response()
             && self.method.is_empty()
             && self.client.is_empty()
-            && [&self.query, &self.field, &self.cookie].iter().all(|names| names.each.is_empty())
+            && [&self.query, &self.cookie].iter().all(|names| names.each.is_empty())
+            && self.field.each.is_empty()
             && self.not.as_ref().is_none_or(|not| not.are_about_resource())
     }
 
@@ -164,9 +166,15 @@ impl Conditions {
     }
 }
 
-impl Names {
+impl<N> Default for Names<N> {
+    fn default() -> Self {
+        Self { each: Vec::new(), all: false }
+    }
+}
+
+impl<N> Names<N> {
     /// Whether `holds` does for all names, or for one, as is wanted; true without names.
-    fn hold(&self, holds: impl FnMut(&Named) -> bool) -> bool {
+    fn hold(&self, holds: impl FnMut(&Named<N>) -> bool) -> bool {
         match self.all {
             true => self.each.iter().all(holds),
             false => self.each.is_empty() || self.each.iter().any(holds),
@@ -174,23 +182,27 @@ impl Names {
     }
 }
 
-impl Named {
+impl<N> Named<N> {
     fn takes(&self, value: &[u8]) -> bool {
         one_matches(&self.values, value)
     }
+}
 
+impl Named<Box<str>> {
     fn is_in(&self, fields: &impl Fields) -> bool {
         fields.lines(&self.name).any(|value| self.takes(value))
     }
+}
 
+impl Named<Pattern> {
     fn is_cookie(&self, fields: &impl Fields) -> bool {
-        cookies(fields).any(|(name, value)| name == self.name.as_bytes() && self.takes(value))
+        cookies(fields).any(|(name, value)| self.name.matches(name) && self.takes(value))
     }
 
     fn is_in_query(&self, query: Option<&str>) -> bool {
         let pairs = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty());
         pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).any(|(name, value)| {
-            is_decoded(name, &self.name) && (self.values.is_empty() || self.takes(&decoded(value)))
+            self.name.matches(&decoded(name)) && (self.values.is_empty() || self.takes(&decoded(value)))
         })
     }
 }
@@ -207,18 +219,13 @@ fn cookies(fields: &impl Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Whether a part of a query, decoded, is `text`.
-fn is_decoded(part: &str, text: &str) -> bool {
-    match part.contains(['%', '+']) {
-        true => decoded(part) == text.as_bytes(),
-        false => part == text,
-    }
-}
-
 /// A part of a query as forms write it.
-fn decoded(part: &str) -> Vec<u8> {
+fn decoded(part: &str) -> Cow<'_, [u8]> {
+    if !part.contains(['%', '+']) {
+        return Cow::Borrowed(part.as_bytes());
+    }
     let spaced: Vec<u8> = part.bytes().map(|byte| if byte == b'+' { b' ' } else { byte }).collect();
-    percent_decode(&spaced).collect()
+    Cow::Owned(percent_decode(&spaced).collect())
 }
 
 fn media_type(fields: &impl Fields) -> &[u8] {

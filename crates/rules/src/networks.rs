@@ -11,6 +11,8 @@ pub struct Networks {
     ranges: Box<[(u128, u128)]>,
     /// As they were written.
     written: Box<[IpNet]>,
+    /// The files that some were read from.
+    files: Box<[Box<str>]>,
 }
 
 impl Networks {
@@ -19,6 +21,17 @@ impl Networks {
         let number = number(address);
         let after = self.ranges.partition_point(|(first, _)| *first <= number);
         after.checked_sub(1).is_some_and(|at| number <= self.ranges[at].1)
+    }
+
+    /// The same, some of them read from these files.
+    #[must_use]
+    pub fn from_files(self, files: impl IntoIterator<Item = Box<str>>) -> Self {
+        Self { files: files.into_iter().collect(), ..self }
+    }
+
+    /// The files that some were read from.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| &**file)
     }
 
     /// The networks as they were written.
@@ -45,7 +58,7 @@ impl FromIterator<IpNet> for Networks {
                 _ => ranges.push((first, last)),
             }
         }
-        Self { ranges: ranges.into(), written }
+        Self { ranges: ranges.into(), written, files: Box::default() }
     }
 }
 

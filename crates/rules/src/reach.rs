@@ -68,6 +68,6 @@ fn networks_cover(earlier: &Networks, later: &Networks) -> bool {
     earlier.is_empty() || (!later.is_empty() && later.iter().all(is_within))
 }
 
-fn names_cover(earlier: &Names, later: &Names) -> bool {
+fn names_cover<N: PartialEq>(earlier: &Names<N>, later: &Names<N>) -> bool {
     earlier.each.is_empty() || earlier == later
 }

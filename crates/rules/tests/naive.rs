@@ -14,10 +14,19 @@ fn words(words: &'static [&'static str]) -> impl Strategy<Value = Vec<Box<str>>>
     prop::collection::vec(prop::sample::select(words).prop_map(Box::from), 0..2)
 }
 
-fn names() -> impl Strategy<Value = Names> {
+/// `text` matches names, each of which `name` makes.
+fn names<N: std::fmt::Debug>(text: &'static str, name: fn(&str) -> N) -> impl Strategy<Value = Names<N>> {
     let named =
-        ("[ab]", patterns("[xy*]{1,2}")).prop_map(|(name, values)| Named { name: name.into(), values });
+        (text, patterns("[xy*]{1,2}")).prop_map(move |(text, values)| Named { name: name(&text), values });
     (prop::collection::vec(named, 0..3), any::<bool>()).prop_map(|(each, all)| Names { each, all })
+}
+
+fn field_names() -> impl Strategy<Value = Names<Box<str>>> {
+    names("[ab]", |text| text.into())
+}
+
+fn name_patterns() -> impl Strategy<Value = Names<Pattern>> {
+    names("[ab]|a\\*|\\*b", |text| Pattern::parse(text).expect("a pattern"))
 }
 
 fn conditions() -> impl Strategy<Value = Conditions> {
@@ -27,10 +36,10 @@ fn conditions() -> impl Strategy<Value = Conditions> {
         patterns("a|\\*\\.b"),
         words(&["GET", "POST"]),
         prop::collection::vec((0u8..4, 30u8..=32), 0..2),
-        (names(), names(), names()),
+        (name_patterns(), field_names(), name_patterns()),
     );
     let about_response =
-        (prop::collection::vec((100u16..600, 100u16..600), 0..2), names(), prop::option::of(0u64..100));
+        (prop::collection::vec((100u16..600, 100u16..600), 0..2), field_names(), prop::option::of(0u64..100));
     (about_request, about_response).prop_map(|(request, (status, response_field, length))| {
         let (path, extension, host, method, client, (query, field, cookie)) = request;
         let network = |(last, length)| {

@@ -48,6 +48,8 @@ struct Answer {
 struct Expected {
     rules: Option<Vec<String>>,
     url: Option<String>,
+    /// What an origin is asked for; empty text: none is asked.
+    asks: Option<String>,
     outcome: Option<String>,
     reason: Option<String>,
     status: Option<u16>,
@@ -127,7 +129,7 @@ fn fields(lines: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
 
 /// What differs, each in a few words.
 fn compare(test: &Test, found: &Foreseen) -> Result<Vec<String>, String> {
-    let Expected { rules, url, outcome, reason, status, lifetime, sends, fields } = &test.expect;
+    let Expected { rules, url, asks, outcome, reason, status, lifetime, sends, fields } = &test.expect;
     let mut differences = Vec::new();
     let mut compare = |what: &str, expected: Option<String>, found: String| {
         if let Some(expected) = expected.filter(|expected| *expected != found) {
@@ -138,6 +140,12 @@ fn compare(test: &Test, found: &Foreseen) -> Result<Vec<String>, String> {
     let list = |rules: &[String]| if rules.is_empty() { none() } else { rules.join(", ") };
     compare("the list of rules", rules.as_deref().map(list), list(&found.rules));
     compare("the url", url.clone(), found.url.clone());
+    let is_asked = |url: &String| found.asks.contains(url) || (url.is_empty() && found.asks.is_empty());
+    let unasked = asks
+        .as_ref()
+        .filter(|url| !is_asked(url))
+        .map(|url| if url.is_empty() { none() } else { url.clone() });
+    compare("the URL that an origin is asked for", unasked, list(&found.asks));
     compare("the outcome", outcome.clone(), found.outcome.to_owned());
     compare("the reason", reason.clone(), found.reason.map_or_else(none, str::to_owned));
     compare(

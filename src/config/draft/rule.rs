@@ -22,6 +22,24 @@ pub(crate) struct RuleDraft {
     pub(crate) redirect: Option<(Template, StatusCode)>,
     pub(crate) respond: Option<Respond>,
     pub(crate) error_pages: Vec<(RangeInclusive<u16>, PathBuf)>,
+    pub(crate) cors: Option<Cors>,
+    pub(crate) security_headers: bool,
+}
+
+/// Which pages of other origins may read responses (Fetch standard, "CORS protocol").
+#[derive(Clone, Debug)]
+pub(crate) struct Cors {
+    /// The origins of these pages; `*` stands for all.
+    pub(crate) origins: Vec<String>,
+    /// Methods and request fields that they may use.
+    pub(crate) methods: Vec<String>,
+    pub(crate) fields: Vec<String>,
+    /// Response fields that they may read.
+    pub(crate) expose: Vec<String>,
+    /// They may send cookies.
+    pub(crate) credentials: bool,
+    /// How long browsers remember the answer to a preflight request, in seconds.
+    pub(crate) max_age: u32,
 }
 
 /// An answer with content.

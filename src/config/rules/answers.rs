@@ -67,14 +67,17 @@ pub(super) fn respond(value: &DeValue<'_>) -> Result<Respond, String> {
     if entries(table).filter(|(key, _)| matches!(*key, "body" | "file")).count() > 1 {
         return Err("write either body or file".to_owned());
     }
+    if respond.status == StatusCode::NO_CONTENT {
+        return Err("a response with status 204 has no content: write respond = 204".to_owned());
+    }
     Ok(respond)
 }
 
 fn any_status(value: &DeValue<'_>) -> Result<StatusCode, String> {
     let code = value.as_integer().and_then(|number| number.as_str().parse().ok());
-    let code = code.filter(|code| (200..=599).contains(code) && !matches!(code, 204 | 205 | 206 | 304));
+    let code = code.filter(|code| (200..=599).contains(code) && !matches!(code, 205 | 206 | 304));
     let status = code.and_then(|code: u16| StatusCode::from_u16(code).ok());
-    status.ok_or_else(|| "expected a status code from 200 to 599 whose response may have content".to_owned())
+    status.ok_or_else(|| "expected a status code from 200 to 599, but for 205, 206 and 304".to_owned())
 }
 
 fn one_of(value: &DeValue<'_>, codes: &[u16]) -> Result<StatusCode, String> {

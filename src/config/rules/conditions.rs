@@ -3,7 +3,7 @@
 use larder_proxy::settings::{Conditions, Pattern};
 
 use super::key::RuleKey;
-use super::lists::domains;
+use super::lists::{domains, networks};
 use super::values::{each, field, named, path_pattern, status, word};
 use crate::config::kinds::{Kind, Size};
 use crate::config::names;
@@ -68,18 +68,18 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
     RuleKey {
         name: "client",
         values: "list of networks",
-        about: "the client's address",
+        about: "the client's address; \"@FILE\": the networks in a file, one on each line",
         set: |own, value| {
-            own.client = each(value, names::network)?.into_iter().collect();
+            own.client = networks(value)?;
             Ok(())
         },
     },
     RuleKey {
         name: "query",
         values: "names, or a table of names and values",
-        about: "parameters of the query: one of these names, or all of these names with one of their values each",
+        about: "parameters of the query: one of these names, or all of these names with one of their values each; `*` and `~` as for path",
         set: |own, value| {
-            own.query = named(value, |name| Ok(name.into()))?;
+            own.query = named(value, Pattern::parse)?;
             Ok(())
         },
     },
@@ -97,7 +97,7 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         values: "names, or a table of names and values",
         about: "cookies of the request, in the same way",
         set: |own, value| {
-            own.cookie = named(value, |name| Ok(name.into()))?;
+            own.cookie = named(value, Pattern::parse)?;
             Ok(())
         },
     },

@@ -36,6 +36,15 @@ pub(crate) const EDITS: &[RuleKey<Edits>] = &[
         },
     },
     RuleKey {
+        name: "default",
+        values: "table of fields and values",
+        about: "fields that are added where there is none of the name",
+        set: |own, value| {
+            own.default = fields(value)?;
+            Ok(())
+        },
+    },
+    RuleKey {
         name: "add",
         values: "table of fields and values",
         about: "fields that are added to those that there are",

@@ -7,14 +7,15 @@ use larder_semantics::coding::Coding;
 use toml::de::DeValue;
 
 use super::answers::{redirect, respond};
+use super::cors::cors;
 use super::files::error_pages;
 use super::key::RuleKey;
 use super::limits::limits;
-use super::lists::{tokens, users};
+use super::lists::{networks, tokens, users};
 use super::origins::{origins, rewrite};
 use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
 use crate::config::draft::rule::RuleDraft;
-use crate::config::kinds::{Kind, Seconds};
+use crate::config::kinds::{AtLeast, Count, Kind, Seconds};
 use crate::config::names;
 
 /// What a rule says.
@@ -141,6 +142,24 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         },
     },
     RuleKey {
+        name: "cors",
+        values: "origins, or { origins = [..], methods = [..], fields = [..], expose = [..], credentials = true, max_age = \"10m\" }",
+        about: "pages of these origins (\"*\": of all) may read the responses; preflight requests are answered",
+        set: |rule, value| {
+            rule.cors = Some(cors(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "security_headers",
+        values: "true or false",
+        about: "adds X-Content-Type-Options, X-Frame-Options and Referrer-Policy to replies without them",
+        set: |rule, value| {
+            rule.security_headers = flag(value)?;
+            Ok(())
+        },
+    },
+    RuleKey {
         name: "compress",
         values: "list of: zstd br gzip, or false",
         about: "codings in which stored responses are sent to clients that accept them, the preferred one first; false: as the origin sent them",
@@ -195,6 +214,33 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         },
     },
     RuleKey {
+        name: "retries",
+        values: "number",
+        about: "as the site's key of this name",
+        set: |rule, value| {
+            rule.effects.tries.retries = Some(Count(0..=100).read(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "first_byte",
+        values: "duration",
+        about: "for the origin's answer to begin (504), in place of that in [timeouts]",
+        set: |rule, value| {
+            rule.effects.tries.first_byte = Some(AtLeast(1).read(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "origin_idle",
+        values: "duration",
+        about: "between two reads of that answer (502), in place of that in [timeouts]",
+        set: |rule, value| {
+            rule.effects.tries.origin_idle = Some(AtLeast(1).read(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
         name: "error_page",
         values: "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }",
         about: "files in place of the content of errors, the origin's and this proxy's own; those of several rules add up",
@@ -206,18 +252,18 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "allow",
         values: "list of networks",
-        about: "clients that are served; others are refused (403)",
+        about: "clients that are served; others are refused (403); \"@FILE\" as for match.client",
         set: |rule, value| {
-            rule.effects.allow = Some(each(value, names::network)?.into_iter().collect());
+            rule.effects.allow = Some(networks(value)?);
             Ok(())
         },
     },
     RuleKey {
         name: "deny",
         values: "list of networks",
-        about: "clients that are refused (403)",
+        about: "clients that are refused (403); \"@FILE\" as for match.client",
         set: |rule, value| {
-            rule.effects.deny = Some(each(value, names::network)?.into_iter().collect());
+            rule.effects.deny = Some(networks(value)?);
             Ok(())
         },
     },

@@ -6,7 +6,7 @@ use http::HeaderName;
 use larder_proxy::settings::{Counted, Limit, LimitBy, Rate};
 use toml::de::{DeTable, DeValue};
 
-use super::values::{entries, string, unknown, word};
+use super::values::{entries, field, string, unknown, word};
 use crate::cli::units::parse_duration;
 use crate::config::kinds::{Count, Kind};
 use crate::config::names;
@@ -76,6 +76,12 @@ fn requests(text: &str) -> Result<(u32, Duration), String> {
 fn by(text: &str) -> Result<LimitBy, String> {
     if let Some(name) = text.strip_prefix(FIELD) {
         let name = names::field_name(name)?;
+        let name = match name.as_str() {
+            "host" => return Ok(LimitBy::Host),
+            // The credentials for this proxy: what rules ask for.
+            "proxy-authorization" => name,
+            _ => field(&name)?.into(),
+        };
         let name =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is no field name"))?;
         return Ok(LimitBy::Field(name));
@@ -136,6 +142,10 @@ mod tests {
             (
                 "{ concurrent = 1, by = 'cleint' }",
                 "unknown word 'cleint'; did you mean 'client'?; known: client network host all, or \"field:NAME\"",
+            ),
+            (
+                "{ concurrent = 1, by = 'field:Connection' }",
+                "'connection' is not seen by rules: it is for this proxy only",
             ),
             ("{ concurrent = 0 }", "0 is not a number from 1 to 1000000"),
         ] {

@@ -5,8 +5,12 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Tokens, Users};
+use ipnet::IpNet;
+use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, Tokens, Users};
+use toml::de::DeValue;
 
+use super::values::strings;
+use crate::config::names;
 use crate::config::unreadable::explain;
 
 /// The users in the file at `path`.
@@ -34,6 +38,32 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
         )
     })?;
     Ok(Arc::new(domains))
+}
+
+/// Networks, and files with networks (`@FILE`).
+pub(super) fn networks(value: &DeValue<'_>) -> Result<Networks, String> {
+    let (mut networks, mut files) = (Vec::new(), Vec::new());
+    for text in strings(value)? {
+        match text.strip_prefix('@') {
+            Some(path) => {
+                networks.extend(networks_in(path)?);
+                files.push(path.into());
+            }
+            None => networks.push(names::network(&text)?),
+        }
+    }
+    Ok(networks.into_iter().collect::<Networks>().from_files(files))
+}
+
+/// The first word of each line, up to a comment.
+fn networks_in(path: &str) -> Result<Vec<IpNet>, String> {
+    let text = text(path)?;
+    let words = text.lines().zip(1..).filter_map(|(line, number)| {
+        let line = line.split(['#', ';']).next().unwrap_or_default();
+        Some((line.split_whitespace().next()?, number))
+    });
+    let network = |(word, line)| names::network(word).map_err(|why| told(path, &BadLine { line, why }));
+    words.map(network).collect()
 }
 
 fn text(path: &str) -> Result<String, String> {

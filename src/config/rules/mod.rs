@@ -2,6 +2,7 @@
 
 mod answers;
 mod conditions;
+mod cors;
 mod edits;
 mod files;
 mod key;

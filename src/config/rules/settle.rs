@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use larder_proxy::settings::{Answer, Effects, Page, Pages, Rule, SiteRule};
+use http::{HeaderName, HeaderValue, StatusCode};
+use larder_proxy::settings::{Answer, Effects, Networks, Page, Pages, Rule, SiteRule};
 
-use super::{files, origins};
+use super::{cors, files, origins};
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
 /// Whose rules they are.
@@ -34,11 +35,12 @@ pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>
     if problems.is_empty() { Ok(rules) } else { Err(problems) }
 }
 
-/// The rule, and before it one for each lifetime by status.
+/// The rule, before it one for each lifetime by status, and behind it those that `cors` stands for.
 fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<SiteRule>, String> {
     let effects = effects(draft)?;
     let needs_response = draft.conditions.need_response();
-    if effects == Effects::default() && draft.ttl_by_status.is_empty() && !draft.stop {
+    if effects == Effects::default() && draft.ttl_by_status.is_empty() && draft.cors.is_none() && !draft.stop
+    {
         return Err("the rule has no effect: add one, such as ttl = \"1h\", or stop = true".to_owned());
     }
     if needs_response && let Some(key) = before_response(&effects) {
@@ -75,16 +77,28 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
         effects.lifetimes.replace = Some(*seconds);
         rules.push(rule(conditions, effects, false));
     }
-    if effects != Effects::default() || draft.stop {
-        rules.push(rule(draft.conditions.clone(), effects, draft.stop));
+    if effects != Effects::default() {
+        rules.push(rule(draft.conditions.clone(), effects, false));
+    }
+    if let Some(cors) = &draft.cors {
+        let following = cors::rules(cors, &draft.conditions)?;
+        rules.extend(following.into_iter().map(|(conditions, effects)| rule(conditions, effects, false)));
+    }
+    match rules.last_mut() {
+        Some(last) if draft.stop && last.rule.conditions == draft.conditions => last.rule.stop = true,
+        _ if draft.stop => rules.push(rule(draft.conditions.clone(), Effects::default(), true)),
+        _ => {}
     }
     Ok(rules)
 }
 
 /// The files that a rule names.
 fn files(draft: &RuleDraft) -> Vec<PathBuf> {
-    let not = draft.conditions.not.iter().flat_map(|not| &not.domains);
-    let lists = draft.conditions.domains.iter().chain(not).map(|domains| PathBuf::from(domains.source()));
+    let conditions = || std::iter::once(&draft.conditions).chain(draft.conditions.not.as_deref());
+    let domains = conditions().flat_map(|own| &own.domains).map(|domains| PathBuf::from(domains.source()));
+    let access = draft.effects.allow.iter().chain(&draft.effects.deny);
+    let networks =
+        conditions().map(|own| &own.client).chain(access).flat_map(Networks::files).map(PathBuf::from);
     let content = draft.respond.iter().filter_map(|respond| match &respond.content {
         Content::File(path) => Some(path.clone()),
         Content::Text(_) | Content::Status => None,
@@ -92,7 +106,7 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let pages = draft.error_pages.iter().map(|(_, path)| path.clone());
     let users = draft.effects.users.iter().flatten().map(|users| PathBuf::from(users.source()));
     let tokens = draft.effects.tokens.iter().flatten().map(|tokens| PathBuf::from(tokens.source()));
-    lists.chain(content).chain(users).chain(tokens).chain(pages).collect()
+    domains.chain(networks).chain(content).chain(users).chain(tokens).chain(pages).collect()
 }
 
 fn effects(draft: &RuleDraft) -> Result<Effects, String> {
@@ -110,12 +124,20 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
         let (content, content_type) = files::read(path)?;
         Ok(Page { statuses: statuses.clone(), content_type, content })
     };
+    if draft.security_headers {
+        let reply = &mut effects.reply;
+        let missing = |name: &HeaderName| !reply.default.iter().any(|(own, _)| own == name);
+        let fields: Vec<_> = cors::SECURITY.into_iter().filter(|(name, _)| missing(name)).collect();
+        let field = |(name, value)| (name, HeaderValue::from_static(value));
+        reply.default.extend(fields.into_iter().map(field));
+    }
     effects.pages = Pages::new(draft.error_pages.iter().map(page).collect::<Result<_, String>>()?);
     Ok(effects)
 }
 
 fn content(respond: &Respond) -> Result<Answer, String> {
     let (content, guess) = match &respond.content {
+        Content::Status if respond.status == StatusCode::NO_CONTENT => (Bytes::new(), files::plain()),
         Content::Status => (format!("{}\n", respond.status).into(), files::plain()),
         Content::Text(text) => (Bytes::from(text.clone()), files::plain()),
         Content::File(path) => files::read(path)?,

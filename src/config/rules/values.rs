@@ -66,10 +66,10 @@ pub(super) fn word<V: Copy>(text: &str, known: &[(&str, V)]) -> Result<V, String
 }
 
 /// Names, of which one has to be present, or a table of names with patterns of their values, all of which have to match.
-pub(super) fn named(
+pub(super) fn named<N>(
     value: &DeValue<'_>,
-    name: impl Fn(&str) -> Result<Box<str>, String>,
-) -> Result<Names, String> {
+    name: impl Fn(&str) -> Result<N, String>,
+) -> Result<Names<N>, String> {
     let Some(table) = value.as_table() else {
         let one = |text: &str| Ok(Named { name: name(text)?, values: Vec::new() });
         return Ok(Names { each: each(value, one)?, all: false });

@@ -47,18 +47,19 @@ pub(super) fn report(shared: &Shared) -> Vec<Site> {
     let configured = |name: &str| plan.sites.iter().find(|site| site.settings.name == name);
     let sites = shared.observers.accounts.all().into_iter().filter_map(|account| {
         let (totals, state) = (account.counts().totals(), configured(account.site()));
-        (totals.requests > 0 || state.is_some()).then(|| Site {
+        let rules = match state {
+            Some(state) => state.rulebook.report(),
+            None if &**account.site() == FORWARD => plan.forward.report(),
+            None => Vec::new(),
+        };
+        (totals.requests > 0 || state.is_some() || !rules.is_empty()).then(|| Site {
             site: account.site().to_string(),
             totals,
             hit_ratio: totals.hit_ratio(),
             validated_hit_ratio: totals.validated_hit_ratio(),
             byte_hit_ratio: totals.byte_hit_ratio(),
             origins: state.map(|state| origins(state)).unwrap_or_default(),
-            rules: match state {
-                Some(state) => state.rulebook.report(),
-                None if &**account.site() == FORWARD => plan.forward.report(),
-                None => Vec::new(),
-            },
+            rules,
         })
     });
     sites.collect()

@@ -49,7 +49,7 @@ pub use self::pages::{Page, Pages};
 pub use self::rule::{Answer, CookieFilter, Edits, Effects, Placeholder, SiteRule, Template};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
 pub use self::token::Token;
-pub use self::upstream::Upstream;
+pub use self::upstream::{Tries, Upstream};
 pub(crate) use self::users::Print;
 pub use self::users::{BadLine, Tokens, Users};
 pub use self::validate::Validate;

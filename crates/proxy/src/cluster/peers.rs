@@ -28,7 +28,7 @@ use crate::exchange::request::Request;
 use crate::exchange::request::interims_of;
 use crate::http::body::Upload;
 use crate::http::response::Head;
-use crate::origin::{Client, Download, OriginError, Outgoing};
+use crate::origin::{Client, Download, OriginError, Outgoing, Waits};
 
 /// How long a connection to a node may take.
 pub(crate) const CONNECT: Duration = Duration::from_millis(500);
@@ -106,8 +106,12 @@ impl Figures {
 
 /// How long to wait for nodes: as they wait for origins, and a little for themselves.
 pub(crate) fn timeouts(origins: &Timeouts) -> Timeouts {
-    let first_byte = origins.first_byte + origins.connect + CONNECT;
-    Timeouts { first_byte, ..origins.clone() }
+    Timeouts { first_byte: waiting(origins.first_byte, origins), ..origins.clone() }
+}
+
+/// How long to wait for a node that waits so long for an origin.
+fn waiting(first_byte: Duration, origins: &Timeouts) -> Duration {
+    first_byte + origins.connect + CONNECT
 }
 
 /// Asks the node that owns `request`'s key.
@@ -223,7 +227,7 @@ impl Other {
             // A request that returns to this node through the other one is a loop, too.
             passes::write_via(out, plan, request, fields);
         });
-        let mut content = Upload::Empty;
+        let (mut content, tries) = (Upload::Empty, &request.ruling.tries);
         let outgoing = Outgoing {
             https: self.origin.https,
             authority: &self.origin.authority,
@@ -232,6 +236,10 @@ impl Other {
             content: &mut content,
             on_interim: &mut interims_of(request),
             lost_try: None,
+            waits: Waits {
+                first_byte: tries.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
+                between: tries.origin_idle,
+            },
         };
         let given_up = |detail: &str| OriginError {
             status: StatusCode::BAD_GATEWAY,

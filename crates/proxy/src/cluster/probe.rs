@@ -21,7 +21,7 @@ use crate::base::clock;
 use crate::base::settings::Origin;
 use crate::http::body::Upload;
 use crate::http::head;
-use crate::origin::{Client, Outgoing};
+use crate::origin::{Client, Outgoing, Waits};
 
 /// How long a node may be silent before it is probed.
 const SILENCE: Duration = Duration::from_millis(250);
@@ -122,6 +122,7 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
         content: &mut Upload::Empty,
         on_interim: &mut |_| (),
         lost_try: None,
+        waits: Waits::default(),
     };
     matches!(timeout(PATIENCE, client.send(outgoing)).await, Ok(Ok(_)))
 }

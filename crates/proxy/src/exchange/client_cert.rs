@@ -56,8 +56,10 @@ impl Fields for Selecting<'_> {
         let is_ours = name == CLIENT_CERT || name == CLIENT_CERT_CHAIN;
         let is_replaced = self.edits.is_some_and(|edits| edits.replace(name));
         let mut lines = (!is_ours && !is_replaced).then(|| self.lines.lines(name));
-        let mut written =
-            field.into_iter().chain(self.edits.into_iter().flat_map(|edits| edits.written(name)));
+        let default = self.edits.and_then(|edits| edits.default_of(name));
+        let default = default.filter(|_| is_replaced || !self.lines.contains(name));
+        let written = self.edits.into_iter().flat_map(|edits| edits.written(name));
+        let mut written = field.into_iter().chain(default).chain(written);
         iter::from_fn(move || lines.as_mut().and_then(Iterator::next).or_else(|| written.next()))
     }
 }

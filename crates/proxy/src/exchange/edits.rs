@@ -19,7 +19,15 @@ impl Edits {
         for (name, _) in &self.set {
             fields.remove(name);
         }
-        for (name, value) in self.set.iter().chain(&self.add) {
+        for (name, value) in &self.set {
+            fields.append(name, value.clone());
+        }
+        for (name, value) in &self.default {
+            if !fields.contains_key(name) {
+                fields.append(name, value.clone());
+            }
+        }
+        for (name, value) in &self.add {
             fields.append(name, value.clone());
         }
     }
@@ -27,8 +35,9 @@ impl Edits {
     /// Changes the fields of an origin's answer.
     pub(crate) fn apply_to_lines(&self, lines: &mut Lines) {
         if !self.is_empty() {
-            let more =
-                self.set.iter().chain(&self.add).map(|(name, value)| (name.as_str(), value.as_bytes()));
+            let missing = self.missing(lines.iter());
+            let more = self.set.iter().chain(missing).chain(&self.add);
+            let more = more.map(|(name, value)| (name.as_str(), value.as_bytes()));
             lines.rebuild(|name, value| self.keep(name, value), more);
         }
     }
@@ -48,9 +57,25 @@ impl Edits {
         for (name, value) in HeadLines(&lines).iter().filter(|(name, value)| self.keep(name, value)) {
             write_line(out, name, value);
         }
-        for (name, value) in self.set.iter().chain(&self.add) {
+        let missing = self.missing(HeadLines(&lines).iter());
+        for (name, value) in self.set.iter().chain(missing).chain(&self.add) {
             write_line(out, name.as_str().as_bytes(), value.as_bytes());
         }
+    }
+
+    /// The defaults that a response with these lines gets.
+    fn missing<'l>(
+        &self,
+        lines: impl Iterator<Item = (&'l [u8], &'l [u8])>,
+    ) -> Vec<&(HeaderName, HeaderValue)> {
+        let mut missing: Vec<_> = self.default.iter().collect();
+        if !missing.is_empty() {
+            missing.retain(|(name, _)| !self.set.iter().any(|(set, _)| set == name));
+            for (kept, _) in lines.filter(|(name, value)| self.keep(name, value)) {
+                missing.retain(|(name, _)| !kept.eq_ignore_ascii_case(name.as_str().as_bytes()));
+            }
+        }
+        missing
     }
 
     /// Whether a line of a response stays.
@@ -70,6 +95,13 @@ impl Edits {
     pub(crate) fn written<'e>(&'e self, name: &'e str) -> impl Iterator<Item = &'e [u8]> + 'e {
         let is_called = move |(own, _): &&(HeaderName, HeaderValue)| own.as_str() == name;
         self.set.iter().chain(&self.add).filter(is_called).map(|(_, value)| value.as_bytes())
+    }
+
+    /// The value that a request without a line called `name` (lower case) gets before those that are added.
+    pub(crate) fn default_of(&self, name: &str) -> Option<&[u8]> {
+        let is_set = self.set.iter().any(|(own, _)| own.as_str() == name);
+        let default = self.default.iter().find(|(own, _)| own.as_str() == name).filter(|_| !is_set);
+        default.map(|(_, value)| value.as_bytes())
     }
 }
 

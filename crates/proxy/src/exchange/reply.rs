@@ -55,6 +55,8 @@ pub struct Reply {
     pub content: Content,
     /// The limits against which the request counts until this is sent.
     pub(crate) entered: Option<Box<[InProgress]>>,
+    /// The user whose password or token the request has shown.
+    pub(crate) user: Option<Arc<str>>,
     /// The connection ends with this reply.
     pub close: bool,
 }
@@ -192,6 +194,7 @@ impl Reply {
             length: None,
             content: Content::None,
             entered: None,
+            user: None,
             close: false,
         }
     }

@@ -62,6 +62,8 @@ pub(crate) struct Request {
     pub(crate) accepted: Option<Accepted>,
     /// The credentials that its rules want, and that go no further.
     pub(crate) credentials: Option<HeaderValue>,
+    /// The name of the user that they are of, once they have been checked.
+    pub(crate) user: Option<Arc<str>>,
     /// As the client has sent it, if rules have changed it, and others look at it.
     pub(crate) unchanged: Option<Box<Unchanged>>,
     pub(crate) client: SocketAddr,
@@ -136,11 +138,7 @@ impl Request {
     ) -> Result<Self, Refusal> {
         let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
         let route = plan.sites.route(role, authority, path)?;
-        let path = match path.as_bytes().first() {
-            None => "/".to_owned(),
-            Some(b'?') => format!("/{path}"),
-            Some(_) => path.to_owned(),
-        };
+        let path = from_root(path);
         let mut fields = collect(head, own_field(&route, &head.method))?;
         let rulebook = route.rulebook(&plan.forward);
         if rulebook.is_evaded_by(&path) {
@@ -180,6 +178,7 @@ impl Request {
             apart,
             accepted,
             credentials,
+            user: None,
             unchanged,
             client,
             upgrade: upgrade(head),
@@ -362,6 +361,7 @@ impl Request {
             apart: self.apart.clone(),
             accepted: self.accepted,
             credentials: None,
+            user: None,
             unchanged: self.unchanged.clone(),
             client: self.client,
             upgrade: None,
@@ -387,6 +387,15 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
         if let Some(link) = &request.link {
             link.forward(Interim { status: head.status, fields: *head.fields });
         }
+    }
+}
+
+/// A path and query, with the slash that clients may leave out.
+fn from_root(path: &str) -> String {
+    match path.as_bytes().first() {
+        None => "/".to_owned(),
+        Some(b'?') => format!("/{path}"),
+        Some(_) => path.to_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ use larder_semantics::storable::Rules;
 
 use crate::base::settings::Networks;
 use crate::base::settings::{
-    Answer, Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Users,
+    Answer, Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Tries, Users,
 };
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
 use crate::net::limiter::Limiter;
@@ -78,6 +78,8 @@ pub(crate) struct Ruling {
     pub(crate) limits: Arc<[Arc<Limiter>]>,
     /// `None` without any.
     pub(crate) pages: Option<Arc<Pages>>,
+    /// How often and how long origins are asked.
+    pub(crate) tries: Tries,
 }
 
 /// Passwords and tokens, one of which a request has to show.
@@ -140,6 +142,23 @@ impl Rulebook {
     /// The rule of this number.
     pub(crate) fn rule(&self, number: u16) -> Option<&SiteRule> {
         self.rules.get(usize::from(number))
+    }
+
+    /// The rules of these numbers as they were written, and the keys that they set. One that was written with keys that stand for
+    /// several is there once.
+    pub(crate) fn written(&self, numbers: &[u16]) -> Vec<(&SiteRule, Vec<&'static str>)> {
+        let mut all: Vec<(&SiteRule, Vec<&'static str>)> = Vec::new();
+        for rule in numbers.iter().filter_map(|number| self.rule(*number)) {
+            let mut keys = rule.effects.keys();
+            match all.last_mut().filter(|(last, _)| last.place == rule.place) {
+                Some((_, known)) => {
+                    keys.retain(|key| !known.contains(key));
+                    known.append(&mut keys);
+                }
+                None => all.push((rule, keys)),
+            }
+        }
+        all
     }
 
     /// What rules say of queries.
@@ -325,6 +344,7 @@ impl Ruling {
             wanted,
             limits,
             pages: (!effects.pages.is_empty()).then(|| Arc::new(effects.pages.clone())),
+            tries: effects.tries,
         }
     }
 

@@ -40,32 +40,36 @@ enum Shown<'r> {
     Nothing,
 }
 
-/// Whether the credentials of `request` are those that its rules want, if they want any.
+/// The name of the user whose credentials `request` shows, where its rules want any; `None` where they want none, and for a token
+/// without a name.
 ///
 /// # Errors
 /// The refusal: 401, or 407 of a forward proxy; 503 when too many passwords are being verified.
-pub(crate) async fn check(request: &Request) -> Result<(), Box<Reply>> {
+pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Reply>> {
     let is_free = request.by_peer || request.is_purge();
-    let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !is_free) else { return Ok(()) };
+    let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !is_free) else { return Ok(None) };
     match shown(request) {
-        Shown::Token(token) if wanted.has_token(token) => Ok(()),
+        Shown::Token(token) => match wanted.name_of(token) {
+            Some(name) => Ok((!name.is_empty()).then(|| name.into())),
+            None => Err(refusal(request)),
+        },
         Shown::Password(name, password) => {
             let Some(users) = wanted.users.as_ref() else { return Err(refusal(request)) };
-            let print = users.print(&name, &password);
+            let (print, user) = (users.print(&name, &password), name.as_str().into());
             if is_remembered(&print) {
-                return Ok(());
+                return Ok(Some(user));
             }
             let users = Arc::clone(users);
             match verify(move || users.are(&name, &password)).await {
                 Some(true) => {
                     remember(print);
-                    Ok(())
+                    Ok(Some(user))
                 }
                 Some(false) => Err(refusal(request)),
                 None => Err(busy()),
             }
         }
-        Shown::Token(_) | Shown::Nothing => Err(refusal(request)),
+        Shown::Nothing => Err(refusal(request)),
     }
 }
 
@@ -73,7 +77,7 @@ pub(crate) async fn check(request: &Request) -> Result<(), Box<Reply>> {
 pub(crate) fn lacks(request: &Request) -> bool {
     let Some(wanted) = &request.ruling.wanted else { return false };
     match shown(request) {
-        Shown::Token(token) => !wanted.has_token(token),
+        Shown::Token(token) => wanted.name_of(token).is_none(),
         Shown::Password(name, password) => {
             wanted.users.as_ref().is_none_or(|users| !users.are(&name, &password))
         }
@@ -82,8 +86,8 @@ pub(crate) fn lacks(request: &Request) -> bool {
 }
 
 impl Wanted {
-    fn has_token(&self, token: &[u8]) -> bool {
-        self.tokens.as_ref().is_some_and(|tokens| tokens.name_of(token).is_some())
+    fn name_of(&self, token: &[u8]) -> Option<&str> {
+        self.tokens.as_ref()?.name_of(token)
     }
 }
 

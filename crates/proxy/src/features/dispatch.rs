@@ -22,6 +22,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
     reply.outcome.origin_time = request.origin.sum();
     reply.site = request.route.number();
     reply.entered = request.entered.take();
+    reply.user = request.user.take();
     negotiate::form(worker, plan, &request, &mut reply).await;
     if !request.by_peer {
         let rulebook = request.route.rulebook(&plan.forward);
@@ -47,10 +48,11 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Err(reply) = limits::enter(request, Counted::All) {
         return *reply;
     }
-    if request.ruling.wanted.is_some()
-        && let Err(reply) = Box::pin(credentials::check(request)).await
-    {
-        return *reply;
+    if request.ruling.wanted.is_some() {
+        match Box::pin(credentials::check(request)).await {
+            Ok(user) => request.user = user,
+            Err(reply) => return *reply,
+        }
     }
     if let Some(reply) = pass::answer_ourselves(plan, request) {
         return reply;

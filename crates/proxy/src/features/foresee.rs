@@ -12,9 +12,10 @@ use larder_store::Memory;
 use larder_store::lines::write_line;
 
 use crate::base::clock;
-use crate::base::settings::{Role, Settings};
+use crate::base::settings::{Origin, Role, Settings};
 use crate::counts::accounts::Accounts;
 use crate::exchange::arrival::Asker;
+use crate::exchange::chosen;
 use crate::exchange::gateways::Gateways;
 use crate::exchange::pages;
 use crate::exchange::plan::Plan;
@@ -25,6 +26,7 @@ use crate::features::question::Question;
 use crate::features::rules;
 use crate::flow::{fetch, serve};
 use crate::http::head::{self, Framing, Parsed};
+use crate::origin::Turn;
 
 /// A config that is asked what it would do.
 pub struct Foresight {
@@ -55,6 +57,8 @@ pub struct Foreseen {
     pub rules: Vec<String>,
     /// The URL that a response is stored for.
     pub url: String,
+    /// The URLs that one of the origins is asked for: one for each origin; none where none is asked.
+    pub asks: Vec<String>,
     /// `stored`, `not-stored`, `passed`, `answered` or `refused`; `asked` if no answer of the origin is given.
     pub outcome: &'static str,
     /// Why, as `Cache-Status` says it; none if it is stored.
@@ -142,13 +146,14 @@ impl Foresight {
             false => edited(request, pages::fields(reply)),
         };
         let (reason, status) = (Some(reply.outcome.why.token()), Some(reply.status.as_u16()));
-        Foreseen { outcome, reason, status, replied, ..self.nothing(request) }
+        Foreseen { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
     }
 
     fn nothing(&self, request: &Request) -> Foreseen {
         Foreseen {
             rules: self.names(&request.ruling.numbers, request),
             url: request.url(),
+            asks: asks(request),
             outcome: "asked",
             reason: None,
             status: None,
@@ -160,8 +165,18 @@ impl Foresight {
 
     fn names(&self, numbers: &[u16], request: &Request) -> Vec<String> {
         let rulebook = request.route.rulebook(&self.plan.forward);
-        numbers.iter().filter_map(|number| Some(rulebook.rule(*number)?.name.clone())).collect()
+        rulebook.written(numbers).into_iter().map(|(rule, _)| rule.name.clone()).collect()
     }
+}
+
+fn asks(request: &Request) -> Vec<String> {
+    let Some(chosen) = chosen::of_request(request) else { return vec![request.url()] };
+    let url = |turn: Turn<'_>| {
+        let (path, server) =
+            (chosen.path_at(turn.origin(), request), Origin { path: None, ..turn.origin().clone() });
+        format!("{server}{path}")
+    };
+    chosen.pool.all().map(url).collect()
 }
 
 /// The fields of an answer of this status, as a client gets them.

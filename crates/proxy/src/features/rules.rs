@@ -46,7 +46,9 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
             (*status, content_type.clone(), content.clone())
         }
     };
-    fields.insert(header::CONTENT_TYPE, content_type);
+    if status != StatusCode::NO_CONTENT {
+        fields.insert(header::CONTENT_TYPE, content_type);
+    }
     let length = Some(content.len() as u64);
     let content = if request.method == Method::HEAD { Content::None } else { Content::Bytes(content) };
     Some(Reply { length, content, ..Reply::new(status, Source::Fields(fields.into()), outcome) })

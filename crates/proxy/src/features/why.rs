@@ -254,13 +254,12 @@ impl Run<'_> {
 
     fn applied(&self, ruling: &Ruling) -> Vec<AppliedRule> {
         let rulebook = self.request.route.rulebook(&self.plan.forward);
-        let rules = ruling.numbers.iter().filter_map(|number| rulebook.rule(*number));
-        let applied = |rule: &SiteRule| AppliedRule {
+        let applied = |(rule, keys): (&SiteRule, Vec<&str>)| AppliedRule {
             name: rule.name.clone(),
             place: rule.place.clone(),
-            sets: rule.effects.keys().into_iter().map(str::to_owned).collect(),
+            sets: keys.into_iter().map(str::to_owned).collect(),
         };
-        rules.map(applied).collect()
+        rulebook.written(&ruling.numbers).into_iter().map(applied).collect()
     }
 
     /// What the flow finds, without counting as a use.

@@ -36,7 +36,7 @@ impl Context<'_> {
     ) -> Reply {
         let fills = &self.worker.cache.fills;
         let mut signature = resident.as_ref().map(|resident| expected(resident, request)).unwrap_or_default();
-        let patience = follow::patience(self.plan);
+        let patience = follow::patience(self.plan, request);
         let (mut tries, mut join): (_, Join) = (0, Fills::join);
         while tries < TRIES {
             let reader = match join(fills, &request.key, &signature) {

@@ -20,9 +20,10 @@ const LEND_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long to wait for another request's fetch: what that may spend waiting for a permit, connecting, and waiting for the
 /// answer.
-pub(crate) fn patience(plan: &Plan) -> Instant {
+pub(crate) fn patience(plan: &Plan, request: &Request) -> Instant {
     let timeouts = &plan.settings.timeouts;
-    Instant::now() + 2 * timeouts.first_byte + timeouts.connect
+    let first_byte = request.ruling.tries.first_byte.unwrap_or(timeouts.first_byte);
+    Instant::now() + timeouts.first_byte + timeouts.connect + first_byte
 }
 
 /// What the fetch that `reader` follows turns out to be, by `patience` at the latest; the reply if that passes, or the

@@ -68,7 +68,10 @@ pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Option<Reply> 
 fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
     let mut seen =
         format!("TRACE {} HTTP/1.1\r\nVia: 1.1 {}\r\n", request.url(), plan.settings.name).into_bytes();
-    let is_ours = |name: &HeaderName| request.ruling.request.written(name.as_str()).next().is_some();
+    let edits = &request.ruling.request;
+    let is_ours = |name: &HeaderName| {
+        edits.written(name.as_str()).chain(edits.default_of(name.as_str())).next().is_some()
+    };
     for (name, value) in request.fields.iter().filter(|(name, _)| !is_ours(name)) {
         let secret = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION].contains(name)
             || name.as_str() == CLIENT_CERT;

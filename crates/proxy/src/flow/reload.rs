@@ -53,7 +53,7 @@ impl Context<'_> {
         resident: Option<Resident>,
     ) -> Reply {
         let (fills, arrived) = (&self.worker.cache.fills, Instant::now());
-        let patience = follow::patience(self.plan);
+        let patience = follow::patience(self.plan, request);
         let signature = resident.map(|resident| serve::expected(&resident, request)).unwrap_or_default();
         loop {
             match fills.join_reload(&request.key, &signature, arrived) {

@@ -31,7 +31,7 @@ use crate::http::body::Upload;
 use crate::http::names::TRACEPARENT;
 use crate::http::response::{Head, Lines};
 use crate::net::concurrency::{Claim, Permit};
-use crate::origin::{Client, Download, OriginError, Outgoing, is_idempotent};
+use crate::origin::{Client, Download, OriginError, Outgoing, Waits, is_idempotent};
 
 /// An origin's answer. Its content holds the request's place until it has arrived.
 pub(crate) struct Answer {
@@ -199,7 +199,8 @@ async fn to_site(
         return Err(leads_out());
     }
     let repeatable = content.is_empty();
-    let (mut tries_left, mut unsent, mut failed) = (site.settings.retries, true, None);
+    let retries = request.ruling.tries.retries.unwrap_or(site.settings.retries);
+    let (mut tries_left, mut unsent, mut failed) = (retries, true, None);
     loop {
         let turn = chosen.pool.next(failed);
         let origin = turn.origin();
@@ -272,6 +273,7 @@ async fn once(
     let own = asking.as_ref().map(|asking| asking.traceparent());
     let mut head = Vec::with_capacity(HEAD);
     write_head(&mut head, plan, request, fields, content, &to, own.as_deref());
+    let tries = &request.ruling.tries;
     let outgoing = Outgoing {
         https: to.https,
         authority: to.authority,
@@ -280,6 +282,7 @@ async fn once(
         content,
         on_interim: &mut interims_of(request),
         lost_try: Some(&request.lost_try),
+        waits: Waits { first_byte: tries.first_byte, between: tries.origin_idle },
     };
     let answered = client.send(outgoing).await;
     if let Some(asking) = asking {

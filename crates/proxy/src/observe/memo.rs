@@ -28,6 +28,8 @@ pub(crate) struct Memo {
     pub(super) client: SocketAddr,
     /// What the client has shown where certificates are asked for.
     pub(super) identity: Option<Arc<ClientIdentity>>,
+    /// The user whose password or token it has shown to rules.
+    pub(super) user: Option<Arc<str>>,
     pub(super) method: Method,
     /// The URL, as the client wrote it, without its query string where those are dropped; `-` if it cannot be told.
     pub(super) target: String,
@@ -116,6 +118,7 @@ impl Memo {
         Self {
             client,
             identity: identity.cloned(),
+            user: None,
             method: head.method.clone(),
             target,
             site,
@@ -133,7 +136,19 @@ impl Memo {
         let method = Method::from_bytes(b"-").unwrap_or_default();
         let (target, visit) = (UNREAD.to_owned(), Visit::default());
         let (identity, site, begun) = (None, None, Instant::now());
-        Self { client, identity, method, target, site, door: None, version: None, visit, begun, trace: None }
+        Self {
+            client,
+            identity,
+            user: None,
+            method,
+            target,
+            site,
+            door: None,
+            version: None,
+            visit,
+            begun,
+            trace: None,
+        }
     }
 
     /// Of a call for `url` through `door`.
@@ -145,6 +160,7 @@ impl Memo {
         Self {
             client,
             identity,
+            user: None,
             method,
             target,
             site,
@@ -158,9 +174,15 @@ impl Memo {
 
     /// Remembers what the log wants to know of the answer.
     pub(crate) fn answered(&mut self, plan: &Plan, reply: &Reply) {
+        self.user.clone_from(&reply.user);
         if plan.settings.access_log == AccessLog::Squid {
             self.visit.content_type = reply.field("content-type");
         }
+    }
+
+    /// The user, or else the subject of the client's certificate.
+    pub(super) fn user_or_subject(&self) -> Option<&str> {
+        self.user.as_deref().or_else(|| self.subject())
     }
 
     /// The subject of the certificate that the client has shown.

@@ -19,6 +19,9 @@ pub(crate) struct Transaction<'s> {
     /// Of the certificate that the client has shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_subject: Option<&'s str>,
+    /// Whose password or token rules have accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'s str>,
     door: &'static str,
     /// Empty if no site speaks for its host.
     site: &'s str,
@@ -65,6 +68,7 @@ impl<'s> Transaction<'s> {
             time: clock::unix_millis().saturating_sub(since),
             client: memo.client.ip().to_canonical().to_string(),
             client_subject: memo.subject(),
+            user: memo.user.as_deref(),
             door: memo.door.map_or("http", Door::name),
             site: memo.site.as_deref().unwrap_or_default(),
             route: memo.route(),

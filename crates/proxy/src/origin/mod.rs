@@ -69,6 +69,17 @@ pub struct Outgoing<'r> {
     pub on_interim: &'r mut (dyn FnMut(Head) + Send),
     /// Set when a try has got no answer though the origin may have all of it, and another one follows.
     pub lost_try: Option<&'r AtomicBool>,
+    /// How long to wait for the answer.
+    pub waits: Waits,
+}
+
+/// How long to wait for an answer, where it is not as long as the client does otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waits {
+    /// For its first byte.
+    pub first_byte: Option<Duration>,
+    /// Between two reads of it.
+    pub between: Option<Duration>,
 }
 
 /// Sends requests to origins; one per worker.
@@ -115,6 +126,8 @@ impl Client {
     /// Why there is no answer: 504 for time, 502 for the rest.
     pub async fn send(&self, mut request: Outgoing<'_>) -> Result<(Head, Box<Download>), OriginError> {
         let Ways { connector, idle, .. } = &*self.0;
+        let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
+        let between = request.waits.between.unwrap_or(self.0.between);
         let repeatable = request.content.is_empty() && is_idempotent(request.method);
         let (mut waited, mut unsent) = (idle.take(request.https, request.authority), true);
         loop {
@@ -132,9 +145,9 @@ impl Client {
             if is_new && self.0.prover.is_some() {
                 Box::pin(self.prove(&mut exchange, request.https, request.authority)).await?;
             }
-            match exchange.ask(&mut request, self.0.first_byte, &mut sent).await {
+            match exchange.ask(&mut request, first_byte, &mut sent).await {
                 Ok(head) => {
-                    let mut download = Download::new(exchange, Content::new(head.framing), self.0.between);
+                    let mut download = Download::new(exchange, Content::new(head.framing), between);
                     if head.status != StatusCode::SWITCHING_PROTOCOLS {
                         // There is no content to read.
                         download.end_if_empty();
@@ -149,24 +162,24 @@ impl Client {
                         tokio::task::yield_now().await;
                     }
                 }
-                Err(failure) => return Err(self.error(&failure)),
+                Err(failure) => return Err(error(&failure, first_byte)),
             }
         }
     }
+}
 
-    fn error(&self, failure: &Failure) -> OriginError {
-        let (status, why, detail) = match failure {
-            Failure::TimedOut => {
-                let detail = format!("no answer within {:?}", self.0.first_byte);
-                (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout, detail)
-            }
-            Failure::Malformed(_) => (StatusCode::BAD_GATEWAY, Why::OriginMalformed, failure.to_string()),
-            Failure::Io(_) | Failure::Closed | Failure::ClientGone => {
-                (StatusCode::BAD_GATEWAY, Why::OriginClosed, failure.to_string())
-            }
-        };
-        OriginError { status, why, detail, unsent: false, unconnected: false }
-    }
+fn error(failure: &Failure, first_byte: Duration) -> OriginError {
+    let (status, why, detail) = match failure {
+        Failure::TimedOut => {
+            let detail = format!("no answer within {first_byte:?}");
+            (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout, detail)
+        }
+        Failure::Malformed(_) => (StatusCode::BAD_GATEWAY, Why::OriginMalformed, failure.to_string()),
+        Failure::Io(_) | Failure::Closed | Failure::ClientGone => {
+            (StatusCode::BAD_GATEWAY, Why::OriginClosed, failure.to_string())
+        }
+    };
+    OriginError { status, why, detail, unsent: false, unconnected: false }
 }
 
 impl Outgoing<'_> {

@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use larder_semantics::status::Why;
 
 use super::exchange::Exchange;
-use super::{Client, OriginError, Outgoing};
+use super::{Client, OriginError, Outgoing, Waits};
 use crate::http::body::Upload;
 use crate::http::response::Head;
 
@@ -46,9 +46,11 @@ impl Client {
             content: &mut Upload::Empty,
             on_interim: &mut |_| (),
             lost_try: None,
+            waits: Waits::default(),
         };
         let answered = exchange.ask(&mut asked, self.0.first_byte, &mut 0).await;
-        let head = answered.map_err(|failure| OriginError { unsent: true, ..self.error(&failure) })?;
+        let head = answered
+            .map_err(|failure| OriginError { unsent: true, ..super::error(&failure, self.0.first_byte) })?;
         if prover.accepts(authority, &challenge, &head) {
             return Ok(());
         }

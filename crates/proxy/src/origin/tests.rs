@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::resolve::Resolver;
-use super::{Client, Common, Connector, Outgoing};
+use super::{Client, Common, Connector, Outgoing, Waits};
 use crate::base::settings::Timeouts;
 use crate::http::body::Upload;
 
@@ -52,6 +52,7 @@ async fn connections_to_an_address_that_has_left_the_answer_get_no_further_reque
             content: &mut Upload::Empty,
             on_interim: &mut drop,
             lost_try: None,
+            waits: Waits::default(),
         };
         client.send(request).await.unwrap().0.status.as_u16()
     };

@@ -9,7 +9,7 @@ use crate::base::settings::Health;
 use crate::exchange::route::SiteState;
 use crate::flow::worker::Shared;
 use crate::http::body::Upload;
-use crate::origin::{Client, Connector, Outgoing, Pool, Turn, connect};
+use crate::origin::{Client, Connector, Outgoing, Pool, Turn, Waits, connect};
 
 /// Starts the checks of the plan in force; dropping the set ends them.
 pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
@@ -65,6 +65,7 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), S
         content: &mut Upload::Empty,
         on_interim: &mut drop,
         lost_try: None,
+        waits: Waits::default(),
     };
     match tokio::time::timeout(health.interval, client.send(request)).await {
         Ok(Ok((head, _))) if head.status.is_success() || head.status.is_redirection() => Ok(()),

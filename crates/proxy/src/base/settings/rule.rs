@@ -11,7 +11,7 @@ use larder_semantics::lifetimes::{Ignored, Lifetimes};
 
 use super::limit::Limit;
 use super::pages::Pages;
-use super::upstream::Upstream;
+use super::upstream::{Tries, Upstream};
 use super::users::{Tokens, Users};
 
 /// A rule.
@@ -73,6 +73,8 @@ pub struct Effects {
     pub pages: Pages,
     /// Where requests go, in place of where the site sends them.
     pub upstream: Upstream,
+    /// How often and how long they are asked.
+    pub tries: Tries,
 }
 
 /// Changes to field lines, in this order.
@@ -84,6 +86,8 @@ pub struct Edits {
     pub cookies: Option<CookieFilter>,
     /// In place of all lines of the name.
     pub set: Vec<(HeaderName, HeaderValue)>,
+    /// Where there is no line of the name.
+    pub default: Vec<(HeaderName, HeaderValue)>,
     /// Behind those that there are.
     pub add: Vec<(HeaderName, HeaderValue)>,
 }
@@ -226,7 +230,8 @@ fn placeholder(name: &str) -> Result<Placeholder, String> {
 impl Edits {
     /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
-        self.remove.is_empty() && self.cookies.is_none() && self.set.is_empty() && self.add.is_empty()
+        let Self { remove, cookies, set, default, add } = self;
+        remove.is_empty() && cookies.is_none() && set.is_empty() && default.is_empty() && add.is_empty()
     }
 
     /// Adds those of a later rule.
@@ -236,8 +241,12 @@ impl Edits {
         self.set.retain(|(name, _)| {
             !later.set.iter().any(|(new, _)| new == name) && !later.remove.contains(name)
         });
+        self.default.retain(|(name, _)| {
+            !later.default.iter().any(|(new, _)| new == name) && !later.remove.contains(name)
+        });
         self.add.retain(|(name, _)| !later.remove.contains(name));
         self.set.extend(later.set.iter().cloned());
+        self.default.extend(later.default.iter().cloned());
         self.add.extend(later.add.iter().cloned());
     }
 }
@@ -280,6 +289,9 @@ impl Effects {
             ("origin", !self.upstream.origins.is_empty()),
             ("rewrite", self.upstream.rewrite.is_some()),
             ("host", self.upstream.host.is_some()),
+            ("retries", self.tries.retries.is_some()),
+            ("first_byte", self.tries.first_byte.is_some()),
+            ("origin_idle", self.tries.origin_idle.is_some()),
         ];
         each.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
     }
@@ -311,6 +323,7 @@ impl Effects {
         replace(&mut self.limits, &later.limits);
         self.pages.extend(&later.pages);
         self.upstream.extend(&later.upstream);
+        self.tries.extend(&later.tries);
         self.request.extend(&later.request);
         self.response.extend(&later.response);
         self.reply.extend(&later.reply);

@@ -1,5 +1,7 @@
 //! Where rules send requests for a part of a site's paths.
 
+use std::time::Duration;
+
 use super::{HostHeader, Origin, Site, Template};
 
 /// What a rule sets in place of what its site does.
@@ -11,6 +13,26 @@ pub struct Upstream {
     pub rewrite: Option<Template>,
     /// What they see as `Host`.
     pub host: Option<HostHeader>,
+}
+
+/// How often and how long origins are asked, where a rule sets it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tries {
+    /// Retries of an idempotent request without an answer.
+    pub retries: Option<u32>,
+    /// For the origin's answer to begin.
+    pub first_byte: Option<Duration>,
+    /// Between two reads of that answer.
+    pub origin_idle: Option<Duration>,
+}
+
+impl Tries {
+    /// Adds what a later rule sets.
+    pub(super) fn extend(&mut self, later: &Self) {
+        self.retries = later.retries.or(self.retries);
+        self.first_byte = later.first_byte.or(self.first_byte);
+        self.origin_idle = later.origin_idle.or(self.origin_idle);
+    }
 }
 
 impl Upstream {

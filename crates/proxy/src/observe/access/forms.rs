@@ -40,6 +40,9 @@ struct Json<'l> {
     /// Of the certificate that the client has shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_subject: Option<&'l str>,
+    /// Whose password or token rules have accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'l str>,
     status: u16,
     bytes: u64,
     micros: u64,
@@ -80,9 +83,10 @@ impl Entry<'_> {
         let Self { memo: Memo { method, target, .. }, ended: Ended { status, bytes, .. }, .. } = self;
         let (time, client, micros, cache) = (self.date(), self.client(), self.took.as_micros(), self.cache());
         let _ = write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
-        if let Some(subject) = self.memo.subject() {
-            line.push_str(" client-cert=\"");
-            quote(line, subject);
+        for (name, value) in [("client-cert", self.memo.subject()), ("user", self.memo.user.as_deref())] {
+            let Some(value) = value else { continue };
+            let _ = write!(line, " {name}=\"");
+            quote(line, value);
             line.push('"');
         }
     }
@@ -98,6 +102,7 @@ impl Entry<'_> {
             site: memo.site.as_deref(),
             door: memo.door.map(Door::name),
             client_subject: memo.subject(),
+            user: memo.user.as_deref(),
             status: *status,
             bytes: *bytes,
             micros: took.as_micros() as u64,
@@ -120,7 +125,7 @@ impl Entry<'_> {
         let time = self.time();
         let time = time.strftime("%d/%b/%Y:%H:%M:%S +0000");
         let _ = write!(line, "{} - ", self.client());
-        word(line, memo.subject().unwrap_or("-"));
+        word(line, memo.user_or_subject().unwrap_or("-"));
         let _ = write!(line, " [{time}] \"");
         match memo.is_read() {
             true => {
@@ -152,7 +157,7 @@ impl Entry<'_> {
             write!(line, "{seconds}.{millis:03} {took:6} {client} {result}/{status:03} {bytes} {method} ");
         word(line, url);
         line.push(' ');
-        word(line, memo.subject().unwrap_or("-"));
+        word(line, memo.user_or_subject().unwrap_or("-"));
         line.push(' ');
         match (self.ended.outcome.origin_time, memo.site.as_deref()) {
             (None, _) => line.push_str("HIER_NONE/-"),

@@ -1,0 +1,157 @@
+//! `cors` and `security_headers`: keys that stand for changes of fields, and for the answers to preflight requests.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, REFERRER_POLICY,
+    VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderName, HeaderValue, StatusCode, Uri};
+use larder_proxy::settings::{Answer, Conditions, Effects, Named, Pattern};
+use toml::de::DeValue;
+
+use super::files;
+use super::values::{each, entries, flag, unknown};
+use crate::config::draft::rule::Cors;
+use crate::config::kinds::{Kind, Seconds};
+use crate::config::names;
+
+const KEYS: [&str; 6] = ["origins", "methods", "fields", "expose", "credentials", "max_age"];
+
+/// The fields of `security_headers`, where a response does not have them.
+pub(super) const SECURITY: [(HeaderName, &str); 3] = [
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (X_FRAME_OPTIONS, "SAMEORIGIN"),
+    (REFERRER_POLICY, "strict-origin-when-cross-origin"),
+];
+
+/// `"*"`, a list of origins, or a table.
+pub(super) fn cors(value: &DeValue<'_>) -> Result<Cors, String> {
+    let text = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let mut cors = Cors {
+        origins: Vec::new(),
+        methods: text(&["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]),
+        fields: text(&["Authorization", "Content-Type"]),
+        expose: Vec::new(),
+        credentials: false,
+        max_age: 600,
+    };
+    let Some(table) = value.as_table() else {
+        cors.origins = each(value, origin)?;
+        return checked(cors);
+    };
+    for (key, value) in entries(table) {
+        match key {
+            "origins" => cors.origins = each(value, origin)?,
+            "methods" => cors.methods = each(value, names::token)?,
+            "fields" => cors.fields = each(value, names::token)?,
+            "expose" => cors.expose = each(value, names::token)?,
+            "credentials" => cors.credentials = flag(value)?,
+            "max_age" => cors.max_age = Seconds.read(value)?,
+            _ => return Err(unknown(key, &KEYS)),
+        }
+    }
+    checked(cors)
+}
+
+fn checked(cors: Cors) -> Result<Cors, String> {
+    let is_any = cors.origins.iter().any(|origin| origin == "*");
+    match cors.origins.len() {
+        0 => Err("it has no origins, such as \"https://app.example\" or \"*\"".to_owned()),
+        2.. if is_any => Err("\"*\" stands for all origins: write it alone".to_owned()),
+        _ if is_any && cors.credentials => {
+            Err("browsers take no credentials where origins is \"*\": name the origins".to_owned())
+        }
+        _ => Ok(cors),
+    }
+}
+
+/// An origin as browsers write it (RFC 6454): scheme, host, and port if it is not the scheme's own.
+fn origin(text: &str) -> Result<String, String> {
+    let wrong = || format!("'{}' is no origin such as \"https://app.example\" or \"*\"", text.escape_debug());
+    if text == "*" {
+        return Ok(text.to_owned());
+    }
+    let (scheme, authority) = text.split_once("://").ok_or_else(wrong)?;
+    let uri: Uri = text.parse().map_err(|_| wrong())?;
+    let is_whole = uri.authority().is_some_and(|own| own.as_str() == authority && !authority.contains('@'));
+    match matches!(scheme, "http" | "https") && is_whole {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err(wrong()),
+    }
+}
+
+/// What a rule with `cors` and these conditions stands for: rules that follow it.
+///
+/// # Errors
+/// Conditions that cannot be joined with those on `Origin`.
+pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditions, Effects)>, String> {
+    if conditions.need_response() {
+        return Err("cors holds for requests: match nothing of the response".to_owned());
+    }
+    if !conditions.field.all && conditions.field.each.len() > 1 {
+        return Err("cors with a list in match.field: write one rule for each field".to_owned());
+    }
+    let mut all = Effects::default();
+    all.reply.remove = vec![ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_ALLOW_CREDENTIALS];
+    if !cors.expose.is_empty() {
+        all.reply.set.push((ACCESS_CONTROL_EXPOSE_HEADERS, value(&cors.expose.join(", "))?));
+    }
+    let mut rules = Vec::new();
+    if cors.origins == ["*"] {
+        all.reply.set.push((ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")));
+        rules.push((conditions.clone(), all));
+    } else {
+        all.reply.add.push((VARY, HeaderValue::from_static("Origin")));
+        rules.push((conditions.clone(), all));
+        for origin in &cors.origins {
+            let mut one = Effects::default();
+            one.reply.set.push((ACCESS_CONTROL_ALLOW_ORIGIN, value(origin)?));
+            if cors.credentials {
+                one.reply.set.push((ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true")));
+            }
+            rules.push((with(conditions, "origin", vec![Pattern::parse(origin)?]), one));
+        }
+    }
+    let mut preflight = with(conditions, "origin", Vec::new());
+    preflight = with(&preflight, "access-control-request-method", Vec::new());
+    preflight.method = vec!["OPTIONS".into()];
+    rules.push((preflight, answer(cors)?));
+    Ok(rules)
+}
+
+/// The answer to preflight requests, which show no credentials.
+fn answer(cors: &Cors) -> Result<Effects, String> {
+    let answer = Answer::Content {
+        status: StatusCode::NO_CONTENT,
+        content_type: files::plain(),
+        content: Bytes::new(),
+        is_default: false,
+    };
+    let mut effects = Effects {
+        answer: Some(Arc::new(answer)),
+        users: Some(None),
+        tokens: Some(None),
+        ..Effects::default()
+    };
+    effects.reply.set = vec![
+        (ACCESS_CONTROL_ALLOW_METHODS, value(&cors.methods.join(", "))?),
+        (ACCESS_CONTROL_ALLOW_HEADERS, value(&cors.fields.join(", "))?),
+        (ACCESS_CONTROL_MAX_AGE, HeaderValue::from(cors.max_age)),
+    ];
+    Ok(effects)
+}
+
+/// `conditions`, and a field with one of these values; with none: with any.
+fn with(conditions: &Conditions, name: &str, values: Vec<Pattern>) -> Conditions {
+    let mut conditions = conditions.clone();
+    conditions.field.each.push(Named { name: name.into(), values });
+    conditions.field.all = true;
+    conditions
+}
+
+fn value(text: &str) -> Result<HeaderValue, String> {
+    HeaderValue::from_str(text).map_err(|_| format!("'{}' is no value of a field", text.escape_debug()))
+}
