@@ -55,6 +55,8 @@ pages! {
     a_blog_in_php: "docs/recipes/php-blog.md",
     an_api: "docs/recipes/api.md",
     static_files_and_downloads: "docs/recipes/downloads.md",
+    wordpress: "docs/recipes/wordpress.md",
+    prometheus: "docs/recipes/prometheus.md",
     a_mirror_for_apt: "docs/recipes/apt.md",
     a_mirror_for_npm: "docs/recipes/npm.md",
     a_mirror_for_pip: "docs/recipes/pip.md",

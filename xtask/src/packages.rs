@@ -27,6 +27,12 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "a client that downloads wheels",
     ),
     package("php-cli", "php", "an origin of the recipes"),
+    package("wordpress", "/usr/share/wordpress/wp-settings.php", "a blog behind the proxy"),
+    package(
+        "wordpress-theme-twentytwentythree",
+        "/usr/share/wordpress/wp-content/themes/twentytwentythree/style.css",
+        "the theme of that blog",
+    ),
     package("curl", "curl", "a client that users have"),
     package("nghttp2-client", "h2load", "clients of HTTP/2"),
     package("openssl", "openssl", "the certificate of an https origin"),
