@@ -144,8 +144,11 @@ const MORE: &[(usize, Check)] = &[
         let asked = "OPTIONS /api/a\nAccess-Control-Request-Method: PUT\nOrigin: https://";
         let allowed = |answer: &Response| answer.field("access-control-allow-origin").map(str::to_owned);
         let preflight = larder.ask(&format!("{asked}app.example"));
-        assert_eq!((preflight.status, preflight.text(), origin.count()), (200, "", 0));
-        assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, POST, PUT, DELETE"));
+        assert_eq!((preflight.status, preflight.text(), origin.count()), (204, "", 0));
+        assert_eq!(
+            preflight.field("access-control-allow-methods"),
+            Some("GET, HEAD, POST, PUT, PATCH, DELETE")
+        );
         assert_eq!(allowed(&preflight).as_deref(), Some("https://app.example"));
         assert_eq!(allowed(&larder.ask(&format!("{asked}other.example"))), None);
         for (host, expected) in [("app.example", Some("https://app.example")), ("other.example", None)] {
@@ -272,7 +275,7 @@ const CHECKS: [Check; TASKS] = [
         let answer = larder.get("/");
         assert_eq!(
             [answer.field("x-frame-options"), answer.field("x-content-type-options")],
-            [Some("DENY"), Some("nosniff")]
+            [Some("SAMEORIGIN"), Some("nosniff")]
         );
     },
     |larder, _| {

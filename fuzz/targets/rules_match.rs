@@ -14,7 +14,8 @@ fn rule(line: &str) -> Option<Rule> {
     let mut word = || words.next().filter(|word| !word.is_empty());
     let path = word().map(Pattern::parse).transpose().ok()?.into_iter().collect();
     let extension = word().into_iter().map(Box::from).collect();
-    let parameter = word().map(|name| Named { name: name.into(), values: Vec::new() });
+    let named = |name| Some(Named { name: Pattern::parse(name).ok()?, values: Vec::new() });
+    let parameter = word().and_then(named);
     let query = Names { each: parameter.into_iter().collect(), all: true };
     let conditions = Conditions { path, extension, query, ..Conditions::default() };
     Some(Rule { conditions, stop: words.next().is_some() })

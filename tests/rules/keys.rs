@@ -61,6 +61,28 @@ fn responses_are_stored_apart_by_fields_and_cookies() {
 }
 
 #[test]
+fn clients_are_told_apart_by_classes() {
+    let origin = Origin::by(|seen| {
+        format!("{ECHO}{} {}", seen.field("x-device").unwrap_or("-"), seen.field("x-net").unwrap_or("-"))
+    });
+    let rule = "[[site.rule]]\nmatch = { path = '/a*' }\nclasses = [\n\
+                { field = 'X-Device', of = 'User-Agent', values = { tablet = '*iPad*', phone = '*Mobile*' }, else = 'desktop' },\n\
+                { field = 'X-Net', of = 'client', values = { here = '127.0.0.0/8' } }]\n";
+    let larder = with_rules(&origin, rule);
+    for (agent, is_hit, text) in [
+        ("Mobile iPad", false, "tablet here"),
+        ("Mobile", false, "phone here"),
+        ("Mobile/2", true, "phone here"),
+        ("curl\nX-Device: phone\nX-Net: there", false, "desktop here"),
+        ("wget", true, "desktop here"),
+    ] {
+        let answer = larder.ask(&format!("GET /a\nUser-Agent: {agent}"));
+        assert_eq!((answer.is_hit(), answer.text()), (is_hit, text), "{agent}");
+    }
+    assert_eq!(larder.get("/b").text(), "- -");
+}
+
+#[test]
 fn rules_that_store_apart_add_up_and_hold_for_all_requests_of_a_path() {
     let origin = Origin::by(|seen| {
         let shown = ["x-a", "cookie"].map(|name| seen.field(name).unwrap_or("-"));

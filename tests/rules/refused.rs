@@ -45,6 +45,13 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("cors = ['*', 'http://a']", "write it alone"),
         ("cors = { methods = 'GET' }", "it has no origins, such as"),
         ("cors = '*'\nmatch = { status = 200 }", "cors holds for requests: match nothing of the response"),
+        ("classes = { field = 'X-A', of = 'X-B' }", "field, of and values belong together"),
+        ("classes = { field = 'X-A', of = 'Host', values = { a = 'b' } }", "the host is in match.host"),
+        ("classes = { field = 'X-A', of = 'client', values = { a = 'b' } }", "'b' is neither an address nor"),
+        (
+            "classes = { field = 'X-A', of = 'X-B', values = { a = 'b' } }\nmatch = { cookie = 'a' }",
+            "classes hold for all requests of a path",
+        ),
         ("allow = '@none.txt'", "cannot read none.txt: no such file"),
         ("retries = 101", "101 is not a number from 0 to 100"),
         ("origin = 'a'", "write the scheme too, such as 'http://a'"),

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use http::{HeaderValue, StatusCode};
-use larder_proxy::settings::{Conditions, Effects, Template};
+use http::{HeaderName, HeaderValue, StatusCode};
+use larder_proxy::settings::{Conditions, Effects, Networks, Pattern, Template};
 
 /// A rule as it was written.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +22,28 @@ pub(crate) struct RuleDraft {
     pub(crate) redirect: Option<(Template, StatusCode)>,
     pub(crate) respond: Option<Respond>,
     pub(crate) error_pages: Vec<(RangeInclusive<u16>, PathBuf)>,
+    pub(crate) classes: Vec<Class>,
     pub(crate) cors: Option<Cors>,
     pub(crate) security_headers: bool,
+}
+
+/// A request field that says to which class of clients a request belongs.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) name: HeaderName,
+    /// Its values, each with the requests that get it.
+    pub(crate) values: Vec<(HeaderValue, Members)>,
+    /// The value for all others.
+    pub(crate) otherwise: Option<HeaderValue>,
+}
+
+/// Requests of a class.
+#[derive(Clone, Debug)]
+pub(crate) enum Members {
+    /// Those of clients in these networks.
+    Clients(Networks),
+    /// Those with one of these values of a field.
+    Values { of: Box<str>, patterns: Vec<Pattern> },
 }
 
 /// Which pages of other origins may read responses (Fetch standard, "CORS protocol").

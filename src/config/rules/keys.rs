@@ -7,6 +7,7 @@ use larder_semantics::coding::Coding;
 use toml::de::DeValue;
 
 use super::answers::{redirect, respond};
+use super::classes::classes;
 use super::cors::cors;
 use super::files::error_pages;
 use super::key::RuleKey;
@@ -138,6 +139,15 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         set: |rule, value| {
             let cookie = |name: &str| names::token(name).map(|name| format!("cookie:{name}"));
             rule.effects.apart.extend(each(value, cookie)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "classes",
+        values: "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }, or a list of such tables",
+        about: "a request field that says to which class a client belongs, by another field or by its network (of = \"client\"); responses are stored apart by it",
+        set: |rule, value| {
+            rule.classes = classes(value)?;
             Ok(())
         },
     },

@@ -1,6 +1,7 @@
 //! Rules: the keys of `[[site.rule]]` and `[[forward.rule]]`, from which parsing, errors and the reference come.
 
 mod answers;
+mod classes;
 mod conditions;
 mod cors;
 mod edits;

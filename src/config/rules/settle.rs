@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
-use larder_proxy::settings::{Answer, Effects, Networks, Page, Pages, Rule, SiteRule};
+use larder_proxy::settings::{Answer, Conditions, Effects, Networks, Page, Pages, Rule, SiteRule};
 
-use super::{cors, files, origins};
+use super::{classes, cors, files, origins};
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
 /// Whose rules they are.
@@ -35,12 +35,13 @@ pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>
     if problems.is_empty() { Ok(rules) } else { Err(problems) }
 }
 
-/// The rule, before it one for each lifetime by status, and behind it those that `cors` stands for.
+/// The rule, before it one for each lifetime by status, and behind it those that `classes` and `cors` stand for.
 fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<SiteRule>, String> {
     let effects = effects(draft)?;
     let needs_response = draft.conditions.need_response();
-    if effects == Effects::default() && draft.ttl_by_status.is_empty() && draft.cors.is_none() && !draft.stop
-    {
+    let stands_for_more =
+        draft.cors.is_some() || !draft.classes.is_empty() || !draft.ttl_by_status.is_empty();
+    if effects == Effects::default() && !stands_for_more && !draft.stop {
         return Err("the rule has no effect: add one, such as ttl = \"1h\", or stop = true".to_owned());
     }
     if needs_response && let Some(key) = before_response(&effects) {
@@ -80,14 +81,23 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
     if effects != Effects::default() {
         rules.push(rule(draft.conditions.clone(), effects, false));
     }
-    if let Some(cors) = &draft.cors {
-        let following = cors::rules(cors, &draft.conditions)?;
-        rules.extend(following.into_iter().map(|(conditions, effects)| rule(conditions, effects, false)));
-    }
+    rules.extend(following(draft)?.into_iter().map(|(conditions, effects)| rule(conditions, effects, false)));
     match rules.last_mut() {
         Some(last) if draft.stop && last.rule.conditions == draft.conditions => last.rule.stop = true,
         _ if draft.stop => rules.push(rule(draft.conditions.clone(), Effects::default(), true)),
         _ => {}
+    }
+    Ok(rules)
+}
+
+/// The rules behind the one itself, for keys that stand for some.
+fn following(draft: &RuleDraft) -> Result<Vec<(Conditions, Effects)>, String> {
+    let mut rules = Vec::new();
+    for class in &draft.classes {
+        rules.extend(classes::rules(class, &draft.conditions)?);
+    }
+    if let Some(cors) = &draft.cors {
+        rules.extend(cors::rules(cors, &draft.conditions)?);
     }
     Ok(rules)
 }
@@ -97,8 +107,8 @@ fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let conditions = || std::iter::once(&draft.conditions).chain(draft.conditions.not.as_deref());
     let domains = conditions().flat_map(|own| &own.domains).map(|domains| PathBuf::from(domains.source()));
     let access = draft.effects.allow.iter().chain(&draft.effects.deny);
-    let networks =
-        conditions().map(|own| &own.client).chain(access).flat_map(Networks::files).map(PathBuf::from);
+    let networks = conditions().map(|own| &own.client).chain(access).flat_map(Networks::files);
+    let networks = networks.chain(classes::files(&draft.classes)).map(PathBuf::from);
     let content = draft.respond.iter().filter_map(|respond| match &respond.content {
         Content::File(path) => Some(path.clone()),
         Content::Text(_) | Content::Status => None,

@@ -1,0 +1,102 @@
+//! `classes`: responses stored apart by classes of clients, such as devices and countries.
+
+use http::HeaderValue;
+use larder_proxy::settings::{Conditions, Effects, Named, Names, Networks, Pattern};
+use toml::de::DeValue;
+
+use super::lists::networks;
+use super::values::{each, entries, field, string, unknown, written_field};
+use crate::config::draft::rule::{Class, Members};
+
+const KEYS: [&str; 4] = ["field", "of", "values", "else"];
+
+/// What `of` says for the client's address.
+const CLIENT: &str = "client";
+
+/// One table, or a list of them.
+pub(super) fn classes(value: &DeValue<'_>) -> Result<Vec<Class>, String> {
+    match value.as_array() {
+        Some(items) => items.iter().map(|item| class(item.get_ref())).collect(),
+        None => Ok(vec![class(value)?]),
+    }
+}
+
+fn class(value: &DeValue<'_>) -> Result<Class, String> {
+    const SHAPE: &str = "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }";
+    let table = value.as_table().ok_or_else(|| format!("expected a table such as {SHAPE}"))?;
+    let (mut name, mut of, mut values, mut otherwise) = (None, None, None, None);
+    for (key, value) in entries(table) {
+        match key {
+            "field" => name = Some(written_field(&string(value)?)?),
+            "of" => of = Some(string(value)?),
+            "values" => values = Some(value),
+            "else" => otherwise = Some(word(&string(value)?)?),
+            _ => return Err(unknown(key, &KEYS)),
+        }
+    }
+    let (Some(name), Some(of), Some(values)) = (name, of, values) else {
+        return Err(format!("field, of and values belong together, as in {SHAPE}"));
+    };
+    let members = |value: &DeValue<'_>| match of.as_str() {
+        CLIENT => networks(value).map(Members::Clients),
+        of => Ok(Members::Values { of: field(of)?, patterns: each(value, Pattern::parse)? }),
+    };
+    let values = values.as_table().ok_or("values is a table such as { phone = \"*Mobile*\" }")?;
+    let mut written: Vec<_> = values.iter().collect();
+    written.sort_by_key(|(key, _)| key.span().start);
+    let value = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| -> Result<_, String> {
+        let key: &toml::de::DeString<'_> = key.get_ref();
+        Ok((word(key)?, members(value.get_ref())?))
+    };
+    let values = written.into_iter().map(value).collect::<Result<Vec<_>, _>>()?;
+    Ok(Class { name, values, otherwise })
+}
+
+fn word(text: &str) -> Result<HeaderValue, String> {
+    HeaderValue::from_str(text).map_err(|_| format!("'{}' is no value of a field", text.escape_debug()))
+}
+
+/// The rules that `class` stands for where these conditions hold. The first value counts whose members have the client.
+pub(super) fn rules(class: &Class, conditions: &Conditions) -> Result<Vec<(Conditions, Effects)>, String> {
+    if !conditions.are_about_resource() {
+        return Err(
+            "classes hold for all requests of a path: match only path, extension, host and scheme".to_owned()
+        );
+    }
+    let mut all = Effects { apart: vec![class.name.to_string()], ..Effects::default() };
+    match &class.otherwise {
+        Some(value) => all.request.set.push((class.name.clone(), value.clone())),
+        // What a client says of itself makes no class.
+        None => all.request.remove.push(class.name.clone()),
+    }
+    let mut rules = vec![(conditions.clone(), all)];
+    // The last rule that holds counts.
+    for (value, members) in class.values.iter().rev() {
+        let mut effects = Effects::default();
+        effects.request.set.push((class.name.clone(), value.clone()));
+        rules.push((of(members, conditions), effects));
+    }
+    Ok(rules)
+}
+
+fn of(members: &Members, conditions: &Conditions) -> Conditions {
+    let mut conditions = conditions.clone();
+    match members {
+        Members::Clients(networks) => conditions.client = networks.clone(),
+        Members::Values { of, patterns } => {
+            let named = Named { name: of.clone(), values: patterns.clone() };
+            conditions.field = Names { each: vec![named], all: true };
+        }
+    }
+    conditions
+}
+
+/// The files that `classes` name.
+pub(super) fn files(classes: &[Class]) -> impl Iterator<Item = &str> {
+    let values = classes.iter().flat_map(|class| &class.values);
+    let networks = values.filter_map(|(_, members)| match members {
+        Members::Clients(networks) => Some(networks),
+        Members::Values { .. } => None,
+    });
+    networks.flat_map(Networks::files)
+}
