@@ -110,7 +110,7 @@ pub(crate) enum Bench {
     /// Traces, without any server.
     Replay(replay::Options),
     /// Rules of a site.
-    Rules(rules::Options),
+    Rules(options::Options),
     /// Listeners that speak TLS.
     Tls(options::Options),
     /// Listeners that speak HTTP/2.
@@ -133,7 +133,7 @@ impl Bench {
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
             Some((word, rest)) if word == PURGE => purge::Options::parse(rest).map(Self::Purge),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
-            Some((word, rest)) if word == RULES => rules::Options::parse(rest).map(Self::Rules),
+            Some((word, rest)) if word == RULES => rules::parse(rest).map(Self::Rules),
             Some((word, rest)) if word == TLS => tls::parse(rest).map(Self::Tls),
             Some((word, rest)) if word == H2 => h2::parse(rest).map(Self::H2),
             Some((word, rest)) if word == ALL => all::Options::parse(rest).map(Self::All),

@@ -66,9 +66,20 @@ fn answer_all(stream: TcpStream, requests: &AtomicU64) -> Result<()> {
     }
 }
 
+/// Text that compresses to 1 KiB with its head of 18 bytes, within 1%.
+pub(super) const HEX: &str = "hex";
+const HEX_BYTES: usize = 1_800;
+
+/// Digits in an order that does not repeat.
+fn hex_digits() -> impl Iterator<Item = u8> {
+    let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    std::iter::successors(Some(1_u64), next).map(|state| b"0123456789abcdef"[(state >> 60) as usize])
+}
+
 /// A whole response with the fields that file servers send; the path's first part may name a size.
 fn answer(path: &str, now: SystemTime) -> Vec<u8> {
     let length = match path.split('/').nth(1) {
+        Some(HEX) => HEX_BYTES,
         Some("512") => 512,
         Some("4k") => 4 << 10,
         Some("10k") => 10 << 10,
@@ -92,7 +103,10 @@ fn answer(path: &str, now: SystemTime) -> Vec<u8> {
         httpdate::fmt_http_date(now)
     )
     .into_bytes();
-    bytes.resize(bytes.len() + length, b'x');
+    match path.split('/').nth(1) {
+        Some(HEX) => bytes.extend(hex_digits().take(length)),
+        _ => bytes.resize(bytes.len() + length, b'x'),
+    }
     bytes
 }
 

@@ -1,75 +1,68 @@
 //! `cargo x bench rules`: what rules cost a hit of 1 KiB. Larders with none, with some that do not hold and a few that do,
-//! and with a rule for many networks, beside each other.
+//! with rules for many networks and domains, and with content that is compressed to that size, beside each other.
 
 use super::goal::{self, Goal};
-use super::load::{self, Script};
+use super::load::{self, Load, Script};
 use super::measure::median;
+use super::options::{Options, prepare};
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Setup, Start, Which, start};
-use super::server::{self, Running};
+use super::server::Running;
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, process, warn_if_busy};
-use crate::{args, packages};
+use super::{CONNECTIONS, process};
+use crate::packages;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 /// The object that is asked for.
 const PATH: &str = "/1k";
 /// Networks of the rule that has many.
 const NETWORKS: u32 = 10_000;
-/// Hits with a hundred rules may cost so many times those with none.
+/// Domains of the rule that has many.
+const DOMAINS: u32 = 1_000_000;
+/// No answer is larger than that, with its head.
+const LARGEST: u64 = 1_600;
+/// Hits with a hundred rules may cost so many times those with none, and compressed ones so many times plain ones.
 const MOST: f64 = 1.05;
-/// The variant that has a goal.
+/// The variants that have a goal.
 const HUNDRED: &str = "100 rules";
+const COMPRESSED: &str = "compressed";
 
-/// Each larder: its name, and how it is configured.
-type Variant = (&'static str, fn(&Setup) -> Result<Start>);
-
-const VARIANTS: [Variant; 5] = [
-    ("no rules", |setup| configure(setup, "")),
-    ("10 rules", |setup| configure(setup, &rules(10))),
-    (HUNDRED, |setup| configure(setup, &rules(100))),
-    ("1,000 rules", |setup| configure(setup, &rules(1_000))),
-    ("10,000 networks", |setup| configure(setup, &networks())),
-];
-
-/// What a `cargo x bench rules` command line means.
-pub(crate) struct Options {
-    duration: Duration,
-    rounds: u32,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-    install: bool,
+/// A larder, and what it is asked for.
+struct Variant {
+    name: &'static str,
+    configure: fn(&Setup) -> Result<Start>,
+    path: &'static str,
+    fields: &'static [&'static str],
 }
 
-impl Options {
-    /// Reads the words after `bench rules`.
-    ///
-    /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
-    pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let known = [
-            ("--quick", false),
-            ("--seconds", true),
-            ("--rounds", true),
-            ("--larder", true),
-            ("--json", true),
-            ("--install", false),
-        ];
-        let words = args::parse(words, &known)?;
-        let [seconds, rounds] = if words.has("--quick") { [1, 3] } else { [3, 7] };
-        Ok(Self {
-            duration: words.seconds("--seconds", seconds)?,
-            rounds: words.number("--rounds", rounds)?,
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-            install: words.has("--install"),
-        })
-    }
+const fn variant(name: &'static str, configure: fn(&Setup) -> Result<Start>) -> Variant {
+    Variant { name, configure, path: PATH, fields: &[] }
+}
+
+const VARIANTS: [Variant; 7] = [
+    variant("no rules", |setup| configure(setup, "")),
+    variant("10 rules", |setup| configure(setup, &rules(10))),
+    variant(HUNDRED, |setup| configure(setup, &rules(100))),
+    variant("1,000 rules", |setup| configure(setup, &rules(1_000))),
+    variant("10,000 networks", |setup| configure(setup, &networks())),
+    variant("1,000,000 domains", |setup| configure(setup, &domains(setup)?)),
+    Variant {
+        name: COMPRESSED,
+        configure: |setup| configure(setup, "compress = [\"gzip\"]\n"),
+        path: "/hex",
+        fields: &["Accept-Encoding: gzip"],
+    },
+];
+
+/// Reads the words after `bench rules`.
+///
+/// # Errors
+/// As [`Options::parse`].
+pub(super) fn parse(words: &[String]) -> Result<Options> {
+    Options::parse(words, [3, 7])
 }
 
 /// Runs the bench and prints its table, and the goal with its result.
@@ -77,31 +70,22 @@ impl Options {
 /// # Errors
 /// When something is missing, a build fails, or a request is not answered from the cache.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
-    let missing = packages::missing([&packages::WRK]);
-    match options.install {
-        true => packages::install(&missing)?,
-        false if missing.is_empty() => {}
-        false => bail!("not installed; add --install, or run: {}", packages::command_line(&missing)),
-    }
+    options.missing(&[&packages::WRK], &[])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    pin_self(cores)?;
-    println!("{cores} cores; larder on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
-    warn_if_busy();
-    server::remove_leftovers(&server::in_memory());
+    prepare()?;
     let (origin, script) = (Origin::start()?, Script::one()?);
     let mut larders = Vec::new();
-    for (name, configure) in VARIANTS {
-        let peer = Peer::apart(name, Which::Larder, None, configure);
+    for variant in &VARIANTS {
+        let peer = Peer::apart(variant.name, Which::Larder, None, variant.configure);
         let larder = Running::start(&peer, &programs, &origin)?;
-        load::run(&script, larder.port, PATH, CONNECTIONS, options.duration)?;
-        larders.push((name, larder, Vec::new()));
+        variant.load(&larder, &script, options.duration)?;
+        larders.push((variant, larder, Vec::new()));
     }
     let asked = origin.requests();
     for round in 1..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);
-        for (_, larder, samples) in &mut larders {
-            samples.push(cost(larder, &script, options.duration)?);
+        for (variant, larder, samples) in &mut larders {
+            samples.push(variant.cost(larder, &script, options.duration)?);
         }
     }
     if origin.requests() != asked {
@@ -109,18 +93,19 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     }
     let base = larders[0].2.clone();
     let ratio = |samples: &[f64]| median(samples.iter().zip(&base).map(|(own, base)| own / base).collect());
-    let row = |(name, _, samples): &(&str, Running, Vec<f64>)| -> Row {
+    let row = |(variant, _, samples): &(&Variant, Running, Vec<f64>)| -> Row {
         vec![
-            ("1 KiB hits", Cell::word(name)),
+            ("1 KiB hits", Cell::word(variant.name)),
             ("CPU us", Cell::number(median(samples.clone()), 2)),
             ("ratio", Cell::number(ratio(samples), 3)),
         ]
     };
     let rows: Vec<_> = larders.iter().map(row).collect();
-    let goal = |(name, _, samples): &(&str, Running, Vec<f64>)| {
-        Goal::new(format!("{name} / no rules"), MOST, ratio(samples))
+    let goal = |(variant, _, samples): &(&Variant, Running, Vec<f64>)| {
+        let name = [HUNDRED, COMPRESSED].into_iter().find(|name| *name == variant.name)?;
+        Some(Goal::new(format!("{name} / no rules"), MOST, ratio(samples)))
     };
-    let goals: Vec<_> = larders.iter().filter(|(name, ..)| *name == HUNDRED).map(goal).collect();
+    let goals: Vec<_> = larders.iter().filter_map(goal).collect();
     table::print(&rows);
     goal::print(&goals);
     let told: Vec<_> = goals.iter().map(Goal::row).collect();
@@ -131,13 +116,23 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     Ok(goals)
 }
 
-/// CPU time of the larder for each request, in microseconds.
-fn cost(larder: &Running, script: &Script, duration: Duration) -> Result<f64> {
-    let processes = larder.processes()?;
-    let before = process::cpu_time(&processes)?;
-    let load = load::run(script, larder.port, PATH, CONNECTIONS, duration)?;
-    let used = process::cpu_time(&processes)?.saturating_sub(before);
-    Ok(used.as_secs_f64() * 1e6 / load.requests as f64)
+impl Variant {
+    /// CPU time of the larder for each request, in microseconds.
+    fn cost(&self, larder: &Running, script: &Script, duration: Duration) -> Result<f64> {
+        let processes = larder.processes()?;
+        let before = process::cpu_time(&processes)?;
+        let load = self.load(larder, script, duration)?;
+        let used = process::cpu_time(&processes)?.saturating_sub(before);
+        if load.bytes > load.requests * LARGEST {
+            bail!("{}: answers have {} bytes", self.name, load.bytes / load.requests);
+        }
+        Ok(used.as_secs_f64() * 1e6 / load.requests as f64)
+    }
+
+    fn load(&self, larder: &Running, script: &Script, duration: Duration) -> Result<Load> {
+        let url = format!("http://127.0.0.1:{}{}", larder.port, self.path);
+        load::run_at(script, &url, CONNECTIONS, duration, self.fields)
+    }
 }
 
 fn configure(setup: &Setup, rules: &str) -> Result<Start> {
@@ -173,6 +168,13 @@ fn networks() -> String {
     let network = |number: u32| format!("\"10.{}.{}.0/24\"", number / 256, number % 256);
     let networks: Vec<_> = (0..NETWORKS).map(network).collect();
     format!("[[site.rule]]\nmatch = {{ client = [{}] }}\ncache = false\n", networks.join(", "))
+}
+
+/// A rule that would hold for many hosts.
+fn domains(setup: &Setup) -> Result<String> {
+    let names: String = (0..DOMAINS).map(|number| format!("host{number}.example\n")).collect();
+    let file = peers::write(setup, "domains.txt", &names)?;
+    Ok(format!("[[site.rule]]\nmatch = {{ domains = \"{file}\" }}\ncache = false\n"))
 }
 
 #[cfg(test)]
