@@ -10,7 +10,6 @@ mod config;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::cli::Failure;
@@ -19,7 +18,7 @@ use crate::commands::Line;
 
 fn main() -> ExitCode {
     larder_proxy::net::tls::install();
-    let line = match Line::try_parse() {
+    let line = match Line::read(std::env::args_os()) {
         Ok(line) => line,
         Err(said)
             if said.exit_code() == 0
@@ -55,14 +54,13 @@ fn in_one_line(error: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
 
     use crate::commands::Line;
 
     #[test]
     fn wrong_words_are_told_in_one_line() {
         let told = |line: &str| {
-            let error = Line::try_parse_from(line.split(' ')).unwrap_err();
+            let error = Line::read(line.split(' ')).unwrap_err();
             super::in_one_line(&error.render().to_string())
         };
         for (line, expected) in [

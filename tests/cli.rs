@@ -149,6 +149,7 @@ fn numbers_that_are_not_accepted_are_told_those_that_are() {
         (&["fetch", "http://a/", "--repeat", "0"], "'--repeat <N>': expected a whole number from 1"),
         (&["fetch", "http://a/", "--connections", "x"], "expected a whole number from 1 to 1024"),
         (&["simulate", "a", "--seed", "x"], "'--seed <NUMBER>': expected a whole number"),
+        (&["simulate", "a", "--seed", "-1"], "'--seed <NUMBER>': expected a whole number"),
         (&["simulate", "a", "--threads", "0"], "expected a whole number from 1 to 1024"),
         (&["simulate", "a", "--nodes", "1", "--slots", "0"], "expected a whole number from 1 to 65535"),
         (&["workload", "zipf", "--requests", "0"], "'--requests <N>': expected a whole number from 1"),

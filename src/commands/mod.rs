@@ -17,7 +17,9 @@ mod top;
 mod why;
 mod workload;
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::{Failure, say};
 use crate::config::flags::Run;
@@ -43,6 +45,29 @@ pub(crate) struct Line {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Line {
+    /// What `words` say, the program's name first.
+    ///
+    /// # Errors
+    /// What is wrong with them, or the help that they ask for.
+    pub(crate) fn read<W: Into<OsString> + Clone>(
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Self, clap::Error> {
+        let mut command = taking_negative_numbers(Self::command());
+        let mut matches = command.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// `command`, with options that read `-1` as their value, and so say what they expect.
+fn taking_negative_numbers(command: clap::Command) -> clap::Command {
+    let argument = |argument: Arg| match argument.get_action().takes_values() {
+        true => argument.allow_negative_numbers(true),
+        false => argument,
+    };
+    command.mut_args(argument).mut_subcommands(taking_negative_numbers)
 }
 
 /// The commands.
