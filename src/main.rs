@@ -54,7 +54,6 @@ fn in_one_line(error: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-
     use crate::commands::Line;
 
     #[test]
