@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod ahead;
 mod freshness;
 mod groups;
 mod invalidation;

@@ -41,6 +41,12 @@ impl Freshness {
         i64::from(self.lifetime) - i64::from(self.age(now))
     }
 
+    /// Whether it is fresh, and no more than `percent` of its lifetime is left.
+    pub fn is_ending(&self, now: u32, percent: u8) -> bool {
+        let left = u32::try_from(self.ttl(now)).unwrap_or(0);
+        left > 0 && u64::from(left) * 100 <= u64::from(self.lifetime) * u64::from(percent)
+    }
+
     /// Whether it may answer a request that asks for nothing special without being validated.
     pub fn is_fresh(&self, now: u32) -> bool {
         self.ttl(now) > 0 && !self.flags.intersects(Flags::NO_CACHE.with(Flags::INVALID))
@@ -302,6 +308,22 @@ mod tests {
         assert_eq!(stored.age(50), u32::MAX - 1);
         assert_eq!(stored.age(u32::MAX), u32::MAX);
         assert_eq!(stored.ttl(u32::MAX), 10 - i64::from(u32::MAX));
+    }
+
+    #[test]
+    fn a_lifetime_ends_when_a_share_of_it_is_left() {
+        let stored = Freshness { received: 1_000, initial_age: 10, lifetime: 100, ..Freshness::default() };
+        for (now, percent, expected) in [
+            (1_000, 10, false),
+            (1_079, 10, false),
+            (1_080, 10, true),
+            (1_089, 10, true),
+            (1_090, 10, false),
+            (1_089, 0, false),
+            (1_000, 100, true),
+        ] {
+            assert_eq!(stored.is_ending(now, percent), expected, "{now} {percent}");
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Rules {
     /// How stale a response may be while it is revalidated, where the origin does not say, in
     /// seconds (RFC 5861 section 3).
     pub stale_while_revalidate: u32,
+    /// Share of their lifetime, in percent, before the end of which popular responses are refreshed; 0: they are not.
+    pub refresh_ahead: u8,
     /// Each use is validated, whatever the origin says of lifetimes. So what comes without any, or without a
     /// validator, may be stored as well.
     pub validated: bool,
@@ -92,6 +94,7 @@ impl Default for Rules {
             targeted: vec!["cdn-cache-control".into()],
             stale_if_error: 3_600,
             stale_while_revalidate: 0,
+            refresh_ahead: 0,
             validated: false,
             cookies: Cookies::Short,
             ignores_reloads: false,

@@ -40,6 +40,12 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "serve stale responses for this long during a revalidation in the background"
     ),
     key!(
+        "refresh_ahead",
+        Percent,
+        refresh_ahead,
+        "refresh popular responses in the background when this share of their lifetime is left (docs/refresh-ahead.md)"
+    ),
+    key!(
         "store_cookies",
         COOKIES,
         cookies,

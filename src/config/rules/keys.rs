@@ -16,7 +16,7 @@ use super::lists::{networks, tokens, users};
 use super::origins::{origins, rewrite};
 use super::values::{by_status, each, entries, field, flag, string, strings, unknown, word};
 use crate::config::draft::rule::RuleDraft;
-use crate::config::kinds::{AtLeast, Count, Kind, Seconds};
+use crate::config::kinds::{AtLeast, Count, Kind, Percent, Seconds};
 use crate::config::names;
 
 /// What a rule says.
@@ -93,6 +93,15 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         about: "as the site's key of this name",
         set: |rule, value| {
             rule.effects.stale_while_revalidate = Some(Seconds.read(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "refresh_ahead",
+        values: "share",
+        about: "as the site's key of this name",
+        set: |rule, value| {
+            rule.effects.refresh_ahead = Some(Percent.read(value)?);
             Ok(())
         },
     },

@@ -42,6 +42,7 @@ use tokio::sync::Semaphore;
 use self::query::Query;
 use self::recent::Recent;
 use self::sites::Site;
+use crate::cache::ahead::Refreshed;
 use crate::cache::compressor::Compressed;
 use crate::counts::counters::Totals;
 use crate::counts::histogram::Latency;
@@ -73,6 +74,8 @@ struct Stats {
     /// Large bodies that were not stored, since the system limited the memory file.
     memory_file_refusals: u64,
     fills: usize,
+    /// Refreshes of popular responses before they expire.
+    refreshes_ahead: Refreshed,
     /// Forms of stored responses in other codings.
     compression: Compressed,
     policy: String,
@@ -210,6 +213,7 @@ impl Stats {
             bytes_withheld: usage.withheld,
             memory_file_refusals: shared.cache.fills.arena().refusals(),
             fills: shared.cache.fills.under_way(),
+            refreshes_ahead: shared.cache.ahead.figures(),
             compression: shared.cache.compressor.figures(),
             policy: plan.settings.memory.policy.to_string(),
             capacity: capacity.amount,

@@ -1,5 +1,6 @@
 //! What is stored and being fetched, and what was purged.
 
+pub(crate) mod ahead;
 pub(crate) mod compressor;
 pub(crate) mod doubt;
 pub(crate) mod reclaim;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use larder_store::{Arena, Disks, Fills, HitForMiss, Memory, Store};
 use tokio::sync::Semaphore;
 
+use self::ahead::RefreshesAhead;
 use self::compressor::Compressor;
 use self::doubt::Doubts;
 use self::reclaim::Reclaim;
@@ -31,6 +33,8 @@ pub(crate) struct Cache {
     pub(crate) gateways: Gateways,
     /// Purges that are to free room.
     pub(crate) reclaim: Reclaim,
+    /// Refreshes of popular responses before they expire.
+    pub(crate) ahead: RefreshesAhead,
     /// Forms of stored responses to be made.
     pub(crate) compressor: Compressor,
     /// Room for contents whose codings are undone for clients.
@@ -55,9 +59,19 @@ impl Cache {
         let reclaim = Reclaim::default();
         reclaim.set_rate(settings.schedule.rate);
         let gateways = Gateways::new(Settled::take(settings));
-        let (hit_for_miss, doubts, compressor) = <_>::default();
+        let (hit_for_miss, doubts, ahead, compressor) = <_>::default();
         let undoing = Arc::new(Semaphore::new(UNDONE));
-        Ok(Arc::new(Self { store, fills, hit_for_miss, doubts, gateways, reclaim, compressor, undoing }))
+        Ok(Arc::new(Self {
+            store,
+            fills,
+            hit_for_miss,
+            doubts,
+            gateways,
+            reclaim,
+            ahead,
+            compressor,
+            undoing,
+        }))
     }
 
     /// Obeys `new` settings from now on.

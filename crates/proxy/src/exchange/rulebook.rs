@@ -317,6 +317,7 @@ impl Ruling {
             ignored: effects.ignored.unwrap_or(site.ignored),
             stores_nothing: effects.cache == Some(false),
             stale_while_revalidate: effects.stale_while_revalidate.unwrap_or(site.stale_while_revalidate),
+            refresh_ahead: effects.refresh_ahead.unwrap_or(site.refresh_ahead),
             stale_if_error: effects.stale_if_error.unwrap_or(site.stale_if_error),
             compression: compression(effects, site),
             ..site.clone()

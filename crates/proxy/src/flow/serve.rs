@@ -17,11 +17,13 @@ use larder_semantics::storable::Rules;
 use larder_semantics::vary;
 use larder_store::fill::{Epoch, Head, Reader};
 use larder_store::{Entry, Joined, Resident};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
 use crate::base::settings::Counted;
 use crate::cache::Cache;
+use crate::cache::ahead::POPULAR;
 use crate::cluster::{Cluster, lease, session};
 use crate::exchange::arrival::Asker;
 use crate::exchange::client_cert;
@@ -90,6 +92,7 @@ pub(crate) fn at_once(
         return None;
     }
     let outcome = match reuse(&freshness, &asked(&selecting, rules), now) {
+        Reuse::Fresh if is_due(worker, rules, &freshness, (hash, asker.by_peer), now) => return None,
         Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
@@ -220,9 +223,12 @@ impl Context<'_> {
         }
         let held = self.look(request).await;
         let (why, stored) = match find(request, &held) {
-            Found::Reply(reply) => return reply,
+            Found::Reply(reply) => {
+                self.refresh_ahead(request, &held, looked);
+                return reply;
+            }
             Found::ReplyAndRefresh(reply, entry) => {
-                self.refresh(request, entry, looked);
+                self.refresh(request, entry, looked, None);
                 return reply;
             }
             Found::Ask(why, stored) => (why, stored),
@@ -301,7 +307,22 @@ impl Context<'_> {
         fetch::reply(request, head, source, reader, outcome)
     }
 
-    fn refresh(&self, request: &Request, stored: Entry, looked: Epoch) {
+    /// Refreshes what has answered if it is popular and expires soon.
+    fn refresh_ahead(&self, request: &Request, held: &Held, looked: Epoch) {
+        let (Some(entry), Tier::Memory) = (&held.entry, held.tier) else { return };
+        let (now, memory) = (clock::now(), &self.worker.cache.store.memory);
+        let hash = memory.hash(entry.key());
+        let is_due = is_due(self.worker, self.rules, &entry.freshness(), (hash, request.by_peer), now);
+        if !is_due || memory.used(entry.key()).is_none_or(|(_, used)| used.hits < POPULAR) {
+            return;
+        }
+        if let Some(permit) = self.worker.cache.ahead.begin(hash, now) {
+            self.refresh(request, entry.clone(), looked, Some(permit));
+        }
+    }
+
+    /// Fetches a newer response in the background; with a permit, because `stored` expires soon.
+    fn refresh(&self, request: &Request, stored: Entry, looked: Epoch, ahead: Option<OwnedSemaphorePermit>) {
         let fills = &self.worker.cache.fills;
         let Joined::Writer(writer) = fills.join_own(stored.key(), stored.signature()) else { return };
         let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
@@ -311,11 +332,30 @@ impl Context<'_> {
             let ruling = Arc::clone(&request.ruling);
             let Some(rules) = ruling.caching() else { return };
             let cx = Context { worker: &worker, plan: &plan, rules };
-            let fetching = Fetching::Leads(Box::new(writer));
+            let (fetching, old) = (Fetching::Leads(Box::new(writer)), stored.freshness());
+            let key = ahead.is_some().then(|| stored.key().to_vec());
             let reply = fetch::fetch(cx, &request, fetching, Why::Expired, (Some(stored), looked)).await;
             reply.drain().await;
+            drop(ahead);
+            if let Some(key) = key {
+                worker.cache.ahead.observe(&worker.cache.store, &key, &old).await;
+            }
         });
     }
+}
+
+/// Whether what `rules` say of refreshing ahead holds for a response that is as fresh as that.
+fn is_due(
+    worker: &Worker,
+    rules: &Rules,
+    freshness: &Freshness,
+    (hash, by_peer): (u64, bool),
+    now: u32,
+) -> bool {
+    rules.refresh_ahead > 0
+        && !by_peer
+        && freshness.is_ending(now, rules.refresh_ahead)
+        && worker.cache.ahead.is_open(hash, now)
 }
 
 /// Whether the node that owns the key may answer in the origin's place: nothing forbids a stored answer.

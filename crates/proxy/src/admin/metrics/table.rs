@@ -96,6 +96,16 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_memory_file_refusals_total" []
         "Large bodies that were not stored, since the system limited the memory file."
         |moment, to| to.put(&[], moment.stats.memory_file_refusals)),
+    metric!(Counter "larder_refreshes_ahead_total" []
+        "Refreshes of popular responses before they expired."
+        |moment, to| to.put(&[], moment.stats.refreshes_ahead.started)),
+    metric!(Counter "larder_refreshes_ahead_measured_total" ["used"]
+    "Those of them that were observed until the response expired again, by whether it was asked for after its old expiry."
+    |moment, to| {
+        let ahead = moment.stats.refreshes_ahead;
+        to.put(&["yes"], ahead.used);
+        to.put(&["no"], ahead.measured.saturating_sub(ahead.used));
+    }),
     metric!(Counter "larder_compressed_forms_total" []
         "Forms of stored responses that were made by compression."
         |moment, to| to.put(&[], moment.stats.compression.forms)),

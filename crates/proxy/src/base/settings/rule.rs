@@ -38,6 +38,8 @@ pub struct Effects {
     pub lifetimes: Lifetimes,
     /// How stale a response may be while it is revalidated, in seconds.
     pub stale_while_revalidate: Option<u32>,
+    /// Share of their lifetime, in percent, before the end of which popular responses are refreshed.
+    pub refresh_ahead: Option<u8>,
     /// How stale a response may be when the origin fails, in seconds.
     pub stale_if_error: Option<u32>,
     /// Directives of responses without effect.
@@ -269,6 +271,7 @@ impl Effects {
             ("ttl_min", lifetimes.least.is_some()),
             ("ttl_max", lifetimes.most.is_some()),
             ("stale_while_revalidate", self.stale_while_revalidate.is_some()),
+            ("refresh_ahead", self.refresh_ahead.is_some()),
             ("stale_if_error", self.stale_if_error.is_some()),
             ("ignore", self.ignored.is_some()),
             ("query", self.query.is_some()),
@@ -309,6 +312,7 @@ impl Effects {
         replace(&mut self.lifetimes.least, &later.lifetimes.least);
         replace(&mut self.lifetimes.most, &later.lifetimes.most);
         replace(&mut self.stale_while_revalidate, &later.stale_while_revalidate);
+        replace(&mut self.refresh_ahead, &later.refresh_ahead);
         replace(&mut self.stale_if_error, &later.stale_if_error);
         replace(&mut self.ignored, &later.ignored);
         replace(&mut self.query, &later.query);
